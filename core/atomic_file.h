@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace linnet {
+
+/// A file that appears under its name only when it is complete. What is written goes to a temporary file in the same
+/// folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes it, and a file
+/// that had the name before stays as it was.
+class AtomicFile {
+ public:
+  /// Throws IoError when the folder cannot be written to, or when the name belongs to something other than a file.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends. Throws IoError, when the disk is full for example.
+  void write(const void* data, int64_t bytes);
+  /// Puts the file in its place, for good: after it, not even a power cut brings the old one back.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* remedy) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace linnet

@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <linnet/core/dtype.h>
+#include <linnet/core/philox.h>
+
+/// What a device must be able to do: the one list that the CPU (ops/cpu) and CUDA (cuda) each fill. Ops check their
+/// arguments before they come here, so a kernel may assume what its line below states. C++17, so that nvcc reads it.
+
+namespace linnet {
+
+/// A tensor as a kernel sees it. `data` points at element 0; strides are in elements, 0 where broadcast. Shape and
+/// strides are borrowed from the tensor and live as long as the call.
+struct View {
+  void* data;
+  DType dtype;
+  int rank;
+  const int64_t* shape;
+  const int64_t* strides;
+};
+
+/// Bytes held by tensors of one device.
+struct MemoryStats {
+  int64_t live;    ///< in tensors now
+  int64_t peak;    ///< the most that `live` has been since the start or `reset_peak`
+  int64_t cached;  ///< kept for reuse, beside `live`
+};
+
+/// y = f(x), one element each.
+enum class Unary : uint8_t {
+  neg, abs, sign, reciprocal, square, exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu,
+  softplus, erf, logical_not
+};
+
+/// y = f(a, b). The `*_backward` take (cotangent, x), or (cotangent, y) for tanh and sigmoid.
+enum class Binary : uint8_t {
+  add, sub, mul, div, pow, maximum, minimum, tanh_backward, sigmoid_backward, relu_backward, gelu_backward,
+  gelu_tanh_backward, silu_backward, softplus_backward
+};
+
+enum class Compare : uint8_t { eq, ne, lt, le, gt, ge };
+enum class Reduce : uint8_t { sum, max, min, any, all };
+enum class ArgReduce : uint8_t { max, min };
+
+/// How `attention` weighs a score: softmax, or Fastmax's polynomial a0 + a1·s + a2·s².
+struct AttentionKind {
+  bool softmax;
+  double a0, a1, a2;  ///< used when not softmax
+};
+
+struct AttentionOptions {
+  AttentionKind kind;
+  double scale;         ///< s = scale · q·k
+  bool causal;          ///< query i sees keys up to i + (keys − queries)
+  double dropout;       ///< of the weights after normalisation; 0 for none
+  RandomKey key;        ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
+};
+
+struct AdamWOptions {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
+  int64_t step;    ///< counted from 1
+};
+
+struct SgdOptions {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov;
+  bool first_step;  ///< the momentum buffer has not been written yet
+};
+
+struct Backend {
+  /// The hardware and the libraries in use, for build_info().
+  std::string (*describe)();
+
+  // Memory. `allocate` throws MemoryError; sizes are bytes.
+  void* (*allocate)(int64_t bytes);
+  void (*deallocate)(void* data, int64_t bytes);
+  MemoryStats (*memory_stats)();
+  void (*reset_peak)();
+  void (*release_cached)();
+  /// Dense copies between host and device memory; on the CPU both are a memcpy.
+  void (*from_host)(void* device, const void* host, int64_t bytes);
+  void (*to_host)(void* host, const void* device, int64_t bytes);
+
+  // Elementwise: all views have out's shape (inputs are already expanded). `copy` converts dtypes.
+  void (*copy)(View out, View x);
+  void (*fill)(View out, Scalar value);
+  void (*unary)(Unary op, View out, View x);
+  void (*binary)(Binary op, View out, View a, View b);
+  void (*compare)(Compare op, View out, View a, View b);
+  void (*where)(View out, View condition, View a, View b);
+  bool (*has_nan)(View x);
+
+  // Random: out is contiguous; element i takes word i of the stream (normals take words 2i and 2i + 1, by
+  // Box–Muller; float64 uniforms take them too, as 53 bits).
+  void (*uniform)(View out, RandomKey key);
+  void (*normal)(View out, RandomKey key);
+  /// Integers in [low, low + range): low + (word · range) >> 32, range ≤ 2^32.
+  void (*random_integers)(View out, int64_t low, int64_t range, RandomKey key);
+  /// out = x · (word < keep_threshold(1 − rate)) / (1 − rate); out and x contiguous.
+  void (*dropout)(View out, View x, double rate, RandomKey key);
+
+  // Reductions: out has x's rank, with size 1 where x is reduced. Fixed order of summation. max and min carry NaN.
+  void (*reduce)(Reduce op, View out, View x);
+  /// int64 index of the first extreme along `dim` (size 1 in out); a NaN counts as the extreme.
+  void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
+  /// Inclusive prefix sum along `dim`, or suffix sum when `reverse`.
+  void (*cumsum)(View out, View x, int dim, bool reverse);
+  /// Along the last dim, out contiguous; rows that are all −inf give 0 (softmax) and −inf (log).
+  void (*softmax)(View out, View x, bool log);
+  /// Along the last dim; stable; values and int64 indices contiguous. NaN sorts as the largest.
+  void (*sort)(View values, View indices, View x, bool descending);
+
+  // Indexing. Indices are int64, contiguous, and already checked against their range.
+  /// out[..., i, ...] = x[..., index[..., i, ...], ...] along dim; out and index have one shape.
+  void (*gather)(View out, View x, View index, int dim);
+  /// out[..., index[..., i, ...], ...] += src[..., i, ...] in the order of i; deterministic.
+  void (*scatter_add)(View out, View index, View src, int dim);
+  /// out[..., i, ...] = x[..., index[i], ...]; index has rank 1.
+  void (*index_select)(View out, View x, View index, int dim);
+  /// out[..., index[i], ...] += src[..., i, ...] in the order of i; deterministic.
+  void (*index_add)(View out, View index, View src, int dim);
+
+  // Matrix products.
+  /// out[b, m, n] = sum_k a[b, m, k] · b[b, k, n] (+ bias[n], when bias is not null; + out, when accumulate). Rank 3.
+  /// Any strides: operands with a unit stride in either of the last two dims are used in place. out has unit
+  /// stride in its last dim. float32 and float64.
+  void (*gemm)(View out, View a, View b, const View* bias, bool accumulate);
+
+  // Fused layers, on rows: x is [rows, C] contiguous, statistics are [rows]; weight and bias are [C] or null.
+  /// y = (x − mean)/sqrt(var + eps) · weight + bias (Ba et al. 2016, eq. 4)
+  void (*layer_norm)(View y, View mean, View rstd, View x, const View* weight, const View* bias, double eps);
+  /// dweight and dbias may be null; otherwise they are written, summed over rows in fixed order.
+  void (*layer_norm_backward)(View dx, const View* dweight, const View* dbias, View dy, View x, View mean, View rstd,
+                              const View* weight);
+  /// y = x / sqrt(mean(x²) + eps) · weight (Zhang & Sennrich 2019, eq. 4)
+  void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
+  void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
+  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index; lse is kept.
+  void (*cross_entropy)(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing);
+  /// dlogits = dloss[row] · (softmax(x) − (1 − ε)·onehot − ε/C)
+  void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
+                                 double smoothing);
+
+  // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `keep` is a bool
+  // [B, M] or null, false where a key is padding. A row with no key left gives 0 and no gradients.
+  /// `normaliser` [B, H, N] contiguous: logsumexp of the row (softmax), or its denominator g (polynomial).
+  void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
+  void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                             const View* keep, AttentionOptions options);
+
+  // Additive pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
+  // causal (out [B, H, N, D]), else over all (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D]; `keep` [B, N] or
+  // null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.
+  void (*additive_pool)(View out, View maximum, View total, View scores, View x, const View* keep, bool causal);
+  void (*additive_pool_backward)(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
+                                 View x, const View* keep, bool causal);
+
+  // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
+  void (*adamw)(View param, View grad, View first_moment, View second_moment, AdamWOptions options);
+  void (*sgd)(View param, View grad, const View* momentum, SgdOptions options);
+};
+
+/// The backend of a device. Throws DeviceError when it was not built, saying how to build it, or has no driver.
+const Backend& backend(Device device);
+
+/// Implemented in ops/cpu and in cuda (or its stub).
+const Backend& cpu_backend();
+const Backend& cuda_backend();
+
+}  // namespace linnet

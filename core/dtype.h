@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+namespace linnet {
+
+/// Element types. bfloat16 is storage for the GPU only: no CPU op takes it.
+enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
+
+/// Bytes of one element.
+constexpr int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+    case DType::int32: return 4;
+    case DType::float64:
+    case DType::int64: return 8;
+    case DType::bfloat16: return 2;
+    case DType::boolean: return 1;
+  }
+  return 0;
+}
+
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16;
+}
+
+constexpr bool is_integer(DType dtype) { return dtype == DType::int32 || dtype == DType::int64; }
+
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return "float32";
+    case DType::float64: return "float64";
+    case DType::bfloat16: return "bfloat16";
+    case DType::int32: return "int32";
+    case DType::int64: return "int64";
+    case DType::boolean: return "bool";
+  }
+  return "?";
+}
+
+/// The dtype of a C++ type: `dtype_of<float>` is DType::float32.
+template <class T>
+constexpr DType dtype_of = [] {
+  if constexpr (std::is_same_v<T, float>) return DType::float32;
+  else if constexpr (std::is_same_v<T, double>) return DType::float64;
+  else if constexpr (std::is_same_v<T, int32_t>) return DType::int32;
+  else if constexpr (std::is_same_v<T, int64_t>) return DType::int64;
+  else {
+    static_assert(std::is_same_v<T, bool>, "tensors hold float, double, int32_t, int64_t or bool");
+    return DType::boolean;
+  }
+}();
+
+/// Where a tensor lives.
+enum class Device : uint8_t { cpu, cuda };
+
+constexpr const char* name_of(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+/// A C++ number that meets a tensor: it takes the tensor's dtype. An integer keeps all its 64 bits.
+struct Scalar {
+  double real;
+  int64_t integer;
+  bool is_integer;
+
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  constexpr Scalar(T value)  // NOLINT(google-explicit-constructor): `x * 2` is the point
+      : real(static_cast<double>(value)),
+        integer(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0),
+        is_integer(std::is_integral_v<T>) {}
+
+  template <class T>
+  constexpr T as() const {
+    if constexpr (std::is_same_v<T, bool>) return real != 0;
+    else if (std::is_integral_v<T> && is_integer) return static_cast<T>(integer);
+    else return static_cast<T>(real);
+  }
+};
+
+}  // namespace linnet

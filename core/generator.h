@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include <linnet/core/philox.h>
+
+namespace linnet {
+
+/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw, and
+/// what it draws depends on (seed, draw, element) alone: not on threads, and integers, uniforms and dropout masks
+/// not on the device either. Copying one copies its state; two with the same state draw the same.
+class Generator {
+ public:
+  struct State {
+    uint64_t seed;
+    uint64_t draws;
+  };
+
+  explicit Generator(uint64_t seed) : state_{seed, 0} {}
+
+  /// The key of the next draw.
+  RandomKey next() { return {state_.seed, state_.draws++}; }
+  /// A generator of its own, independent of this one: for a loader, say, beside a model.
+  Generator split();
+
+  State state() const { return state_; }
+  void set_state(State state) { state_ = state; }
+
+ private:
+  State state_;
+};
+
+}  // namespace linnet

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <linnet/core/tape.h>
+
+/// One entry of the tape. Internal to core.
+
+namespace linnet {
+
+/// A recorded op, or a leaf: a tensor that gathers gradients.
+struct Node {
+  Node();
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// A node whose destruction does not recurse, however deep the tape below it.
+  static std::shared_ptr<Node> make();
+  static int64_t live_count();
+
+  const char* op = "leaf";
+  Where where;  ///< the user's line of the forward call
+  /// Greater than that of every input, so that walking from the highest down meets an output's node after all that
+  /// used the output. No counter is shared: 1 + the inputs' maximum, 0 for a leaf.
+  int64_t sequence = 0;
+  std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
+  Backward backward;                          ///< empty for a leaf, and once used up
+  bool is_leaf = false;
+
+  // The output, to which a gradient must fit.
+  Shape shape;
+  DType dtype = DType::float32;
+
+  Tensor grad;  ///< accumulated here when a leaf or `keeps_grad`
+  bool keeps_grad = false;
+  std::vector<std::function<Tensor(const Tensor&)>> hooks;
+};
+
+}  // namespace linnet

@@ -1,0 +1,198 @@
+#include <linnet/core/parallel.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+
+/// A small pool of our own rather than OpenMP's: its threads wait with a bounded spin, so that a neighbour who keeps
+/// a core busy costs us a share of that core and not the whole step (libgomp spins without bound by default), and a
+/// program that brings an OpenMP of its own is not disturbed.
+
+namespace linnet {
+namespace {
+
+/// How long a thread polls for work, or for the end of a loop, before it sleeps: about 20 µs, longer than the gap
+/// between two ops of a training step, shorter than anything a neighbour would notice.
+constexpr int kSpins = 2000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+template <class Condition>
+bool spin_until(Condition condition) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (condition()) return true;
+    relax();
+  }
+  return false;
+}
+
+thread_local bool inside_task = false;
+
+/// Worker threads that share one loop at a time. `remaining_` is all that taking a task touches: a successful
+/// decrement from r to r − 1 owns task count − r of the loop that is under way, and that loop cannot end before the
+/// task does. So a worker that was not scheduled in time holds up nobody: the others take its tasks.
+class Pool {
+ public:
+  explicit Pool(int threads) {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  void run(int64_t count, detail::Task task, void* context) {
+    task_ = task;
+    context_ = context;
+    count_ = count;
+    error_ = nullptr;
+    completed_.store(0, std::memory_order_relaxed);
+    remaining_.store(count);
+    if (sleeping_.load() > 0) {
+      const std::lock_guard lock(mutex_);
+      wake_.notify_all();
+    }
+
+    take_tasks();
+
+    const auto finished = [&] { return completed_.load(std::memory_order_acquire) == count; };
+    if (!spin_until(finished)) {
+      std::unique_lock lock(mutex_);
+      done_.wait(lock, finished);
+    }
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void take_tasks() {
+    inside_task = true;
+    int64_t remaining = remaining_.load();
+    while (remaining > 0) {
+      if (!remaining_.compare_exchange_weak(remaining, remaining - 1)) continue;
+      const int64_t count = count_;
+      int64_t ended = 1;
+      try {
+        task_(context_, count - remaining);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+        ended += remaining_.exchange(0);
+      }
+      if (completed_.fetch_add(ended, std::memory_order_acq_rel) + ended == count) {
+        const std::lock_guard lock(mutex_);
+        done_.notify_one();
+      }
+      remaining = remaining_.load();
+    }
+    inside_task = false;
+  }
+
+  void work() {
+    const auto called = [this] { return remaining_.load() > 0 || stopping_; };
+    while (!stopping_) {
+      if (!spin_until(called)) {
+        std::unique_lock lock(mutex_);
+        ++sleeping_;
+        wake_.wait(lock, called);
+        --sleeping_;
+      }
+      take_tasks();
+    }
+  }
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<int64_t> remaining_{0};
+  std::atomic<int64_t> completed_{0};
+  int64_t count_ = 0;
+  detail::Task task_ = nullptr;
+  void* context_ = nullptr;
+  std::exception_ptr error_;
+};
+
+int default_threads() {
+  if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
+    char* end = nullptr;
+    const long count = std::strtol(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
+      throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
+    }
+    return static_cast<int>(count);
+  }
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+struct Threads {
+  std::mutex mutex;  // held by the loop that uses the pool
+  std::unique_ptr<Pool> pool;
+  std::atomic<int> count{default_threads()};
+};
+
+Threads& threads() {
+  static Threads instance;
+  return instance;
+}
+
+}  // namespace
+
+int num_threads() { return threads().count; }
+
+void set_num_threads(int count) {
+  if (count < 1) throw ValueError(fmt::format("the number of threads must be at least 1, not {}", count));
+  if (inside_task) throw ValueError("set_num_threads cannot be called from inside a parallel loop");
+  Threads& all = threads();
+  const std::lock_guard lock(all.mutex);
+  all.count = count;
+  if (all.pool && all.pool->threads() != count) all.pool.reset();
+}
+
+void detail::run_tasks(int64_t count, Task task, void* context) {
+  const auto serially = [&] {
+    for (int64_t i = 0; i < count; ++i) task(context, i);
+  };
+  if (count <= 1 || inside_task) return serially();
+  Threads& all = threads();
+  const std::unique_lock lock(all.mutex, std::try_to_lock);
+  if (!lock || all.count == 1) return serially();
+  if (!all.pool) all.pool = std::make_unique<Pool>(all.count);
+  all.pool->run(count, task, context);
+}
+
+}  // namespace linnet

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace linnet {
+
+/// Threads that ops use, the caller's included. The default is the number of processors this process may run on,
+/// or `LINNET_NUM_THREADS`. No result depends on it: work is divided by size alone.
+int num_threads();
+/// Sets it, for the whole process. Throws ValueError below 1.
+void set_num_threads(int count);
+
+namespace detail {
+using Task = void (*)(void* context, int64_t task);
+void run_tasks(int64_t count, Task task, void* context);
+}  // namespace detail
+
+/// Runs `body(task)` for every task in [0, count), on several threads, handed out one by one as threads get free.
+/// An exception ends the loop and reaches the caller. A loop inside a task, or beside another thread's loop, runs
+/// serially.
+template <class Body>
+void parallel_tasks(int64_t count, Body&& body) {
+  using Callable = std::remove_reference_t<Body>;
+  detail::run_tasks(
+      count, [](void* context, int64_t task) { (*static_cast<Callable*>(context))(task); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// Runs `body(begin, end)` over [0, count) in pieces of `grain`. The pieces depend on `count` and `grain` only, so
+/// a sum per piece, added up in order, is the same for any number of threads.
+template <class Body>
+void parallel_for(int64_t count, int64_t grain, Body&& body) {
+  const int64_t pieces = (count + grain - 1) / grain;
+  parallel_tasks(pieces, [&](int64_t piece) {
+    const int64_t begin = piece * grain;
+    body(begin, begin + grain < count ? begin + grain : count);
+  });
+}
+
+}  // namespace linnet

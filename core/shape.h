@@ -1,0 +1,78 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+namespace linnet {
+
+/// A short list of sizes or strides, of any length; up to six entries live in place, so that making a view
+/// allocates nothing for them.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> values) : Shape(values.begin(), values.end()) {}
+  template <class Iterator>
+  Shape(Iterator first, Iterator last) {
+    resize(static_cast<int>(last - first));
+    std::copy(first, last, data());
+  }
+  Shape(const Shape& other) : Shape(other.begin(), other.end()) {}
+  Shape(Shape&& other) noexcept = default;
+  Shape& operator=(const Shape& other) { return *this = Shape(other.begin(), other.end()); }
+  Shape& operator=(Shape&& other) noexcept = default;
+  ~Shape() = default;
+
+  /// `rank` entries, all `value`.
+  static Shape filled(int rank, int64_t value) {
+    Shape shape;
+    shape.resize(rank);
+    std::fill(shape.begin(), shape.end(), value);
+    return shape;
+  }
+
+  int rank() const { return rank_; }
+  int64_t* data() { return heap_ ? heap_.get() : local_; }
+  const int64_t* data() const { return heap_ ? heap_.get() : local_; }
+  int64_t* begin() { return data(); }
+  int64_t* end() { return data() + rank_; }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + rank_; }
+  int64_t& operator[](int dim) { return data()[dim]; }
+  int64_t operator[](int dim) const { return data()[dim]; }
+
+  /// Product of the entries; 1 for rank 0.
+  int64_t numel() const;
+  void insert(int position, int64_t value);
+  void erase(int position);
+  void push_back(int64_t value) { insert(rank_, value); }
+
+  bool operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+ private:
+  void resize(int rank);
+
+  static constexpr int kLocal = 6;
+  int rank_ = 0;
+  int64_t local_[kLocal] = {};
+  std::unique_ptr<int64_t[]> heap_;
+};
+
+using Strides = Shape;
+
+/// `[2, 3]`
+std::string to_string(const Shape& shape);
+
+/// Strides, in elements, of a row-major tensor of this shape.
+Strides contiguous_strides(const Shape& shape);
+
+/// The shape that `a` and `b` broadcast to by NumPy's rule. Throws ShapeError naming both.
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+
+/// `dim` counted from the front; a negative one counts from the end. Throws ShapeError when it is out of range
+/// for `rank`.
+int normalise_dim(int64_t dim, int rank);
+
+}  // namespace linnet

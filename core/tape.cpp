@@ -1,0 +1,146 @@
+#include <linnet/core/tape.h>
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include <linnet/core/node.h>
+
+/// Recording. What walks the recording back is in engine.cpp.
+
+namespace linnet {
+namespace {
+
+thread_local bool recording = true;
+thread_local bool anomaly_mode = false;
+
+}  // namespace
+
+NoGrad::NoGrad() : before_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = before_; }
+bool grad_enabled() { return recording; }
+
+AnomalyMode::AnomalyMode() : before_(anomaly_mode) { anomaly_mode = true; }
+AnomalyMode::~AnomalyMode() { anomaly_mode = before_; }
+bool AnomalyMode::enabled() { return anomaly_mode; }
+
+Tensor Saved::operator()() const {
+  if (!tensor_.defined()) return {};
+  if (tensor_.version() != version_) {
+    throw AutogradError(fmt::format(
+        "a tensor of shape {} that backward needs was edited in place after this call (edit {}, saved at {}); edit a "
+        "clone() instead",
+        to_string(tensor_.shape()), tensor_.version(), version_));
+  }
+  const std::shared_ptr<Node> node = output_of_.lock();
+  if (!node) return tensor_;
+  Tensor output = tensor_.detach();
+  output.set_node(node);
+  return output;
+}
+
+Op::Op(const char* name, Where where, std::initializer_list<Tensor> inputs)
+    : Op(name, where, std::vector<Tensor>(inputs)) {}
+
+Op::Op(const char* name, Where where, std::vector<Tensor> inputs)
+    : Call(name, where), inputs_(std::move(inputs)), exceptions_(std::uncaught_exceptions()) {
+  const Tensor* first = nullptr;
+  for (const Tensor& input : inputs_) {
+    if (!input.defined()) continue;
+    if (first == nullptr) first = &input;
+    if (input.device() != first->device()) {
+      throw DeviceError(fmt::format("tensors are on two devices, {} and {}; move one with to(Device)",
+                                    name_of(first->device()), name_of(input.device())));
+    }
+  }
+}
+
+Op::~Op() noexcept(false) {
+  if (!finished_ && std::uncaught_exceptions() == exceptions_) {
+    throw AutogradError(fmt::format("op {} ended without record() or non_differentiable()", name()));
+  }
+}
+
+DType Op::common_dtype() const {
+  const Tensor* first = nullptr;
+  for (const Tensor& input : inputs_) {
+    if (!input.defined()) continue;
+    if (first == nullptr) first = &input;
+    if (input.dtype() != first->dtype()) {
+      throw DTypeError(fmt::format("dtypes differ: {}{} and {}{}; convert one with to(DType)",
+                                   name_of(first->dtype()), to_string(first->shape()), name_of(input.dtype()),
+                                   to_string(input.shape())));
+    }
+  }
+  if (first == nullptr) throw ValueError("no tensor was given");
+  return first->dtype();
+}
+
+DType Op::floating_dtype() const {
+  const DType dtype = common_dtype();
+  if (!is_floating(dtype)) {
+    throw DTypeError(fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(dtype)));
+  }
+  return dtype;
+}
+
+Saved Op::save(const Tensor& tensor) const {
+  Saved saved;
+  if (!tensor.defined() || !tracked()) return saved;
+  saved.tensor_ = tensor;
+  saved.version_ = tensor.version();
+  return saved;
+}
+
+Saved Op::save_output(const Tensor& output) {
+  if (!tracked()) return {};
+  Saved saved = save(output);
+  if (!pending_) pending_ = Node::make();
+  saved.output_of_ = pending_;
+  saved.tensor_ = output.detach();
+  return saved;
+}
+
+bool Op::tracked() const {
+  return recording && std::any_of(inputs_.begin(), inputs_.end(), [](const Tensor& input) {
+           return input.defined() && input.requires_grad();
+         });
+}
+
+Tensor Op::record(Tensor output, Backward backward) {
+  finished_ = true;
+  if (anomaly_mode && is_floating(output.dtype()) && output.backend().has_nan(output.view())) {
+    throw ValueError(fmt::format("produced a NaN (AnomalyMode), in op {}", name()));
+  }
+  if (!tracked()) return output;
+
+  const std::shared_ptr<Node> node = pending_ ? std::move(pending_) : Node::make();
+  node->op = outermost()->name();
+  node->where = outermost()->where();
+  node->backward = std::move(backward);
+  node->shape = output.shape();
+  node->dtype = output.dtype();
+  node->inputs.reserve(inputs_.size());
+  for (const Tensor& input : inputs_) {
+    node->inputs.push_back(input.defined() ? input.node() : nullptr);
+    if (node->inputs.back()) node->sequence = std::max(node->sequence, node->inputs.back()->sequence + 1);
+  }
+  output.set_node(node);
+  return output;
+}
+
+Tensor Op::non_differentiable(Tensor output, const char* reason) {
+  non_differentiable(reason);
+  return output;
+}
+
+void Op::non_differentiable(const char* reason) {
+  finished_ = true;
+  if (!tracked()) return;
+  throw AutogradError(fmt::format("{} has no gradient: {}. An input requires grad; pass input.detach(), or call it "
+                                  "under NoGrad",
+                                  name(), reason));
+}
+
+}  // namespace linnet

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tensor.h>
+
+/// The tape: how an op is recorded, and how backward walks what was recorded. There is no tape object: each tensor
+/// that a recorded op made owns its Node, and a node owns those of its inputs.
+
+namespace linnet {
+
+/// One gradient per input of an op, in order; an undefined tensor where there is none. A gradient may have the
+/// broadcast shape of the result: the engine sums it down to the input's.
+using Grads = std::vector<Tensor>;
+/// From the cotangent of an op's output to those of its inputs. Written with ops, so that it can be recorded itself.
+using Backward = std::function<Grads(const Tensor& grad)>;
+
+/// While one lives, ops on this thread are not recorded.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Whether ops on this thread are being recorded.
+bool grad_enabled();
+
+/// While one lives, every op on this thread checks its output, and backward every gradient, for NaN: the first one
+/// throws ValueError naming the forward call that produced it. Slow; for looking, not for training.
+class AnomalyMode {
+ public:
+  AnomalyMode();
+  ~AnomalyMode();
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+  static bool enabled();
+
+ private:
+  bool before_;
+};
+
+/// A tensor kept for backward. Reading it after an in-place edit throws AutogradError instead of returning it.
+class Saved {
+ public:
+  Saved() = default;
+  /// The tensor, with its history.
+  Tensor operator()() const;
+  bool defined() const { return tensor_.defined(); }
+  /// Whether the tensor required a gradient when it was saved: if not, its gradient need not be computed.
+  bool requires_grad() const { return tensor_.defined() && tensor_.requires_grad(); }
+  const Shape& shape() const { return tensor_.shape(); }
+
+ private:
+  friend class Op;
+  Tensor tensor_;
+  std::weak_ptr<Node> output_of_;  // set for an output, whose node owns this: a strong one would be a cycle
+  uint64_t version_ = 0;
+};
+
+/// A primitive op under way: checks that its inputs agree, records the result, and makes sure that it was one or
+/// the other of recorded and declared non-differentiable.
+///
+///     Tensor exp(const Tensor& x, Where where) {
+///       Op op("exp", where, {x});
+///       Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+///       y.backend().unary(Unary::exp, y.view(), x.view());
+///       return op.record(y, [y = op.save_output(y)](const Tensor& g) { return Grads{mul(g, y())}; });
+///     }
+class Op : public Call {
+ public:
+  /// `inputs` are all tensors that the result depends on; undefined ones stand for absent optional arguments. Throws
+  /// when a defined one is on another device than the first.
+  Op(const char* name, Where where, std::initializer_list<Tensor> inputs);
+  Op(const char* name, Where where, std::vector<Tensor> inputs);
+  /// Throws AutogradError when the op ends in neither `record` nor `non_differentiable`.
+  ~Op() noexcept(false);
+
+  /// Throws DTypeError unless all defined inputs have one dtype, which it returns.
+  DType common_dtype() const;
+  /// The same, and a floating one.
+  DType floating_dtype() const;
+
+  /// Keeps an input, or anything made from detached inputs, for backward.
+  Saved save(const Tensor& tensor) const;
+  /// Keeps the output itself for backward.
+  Saved save_output(const Tensor& output);
+  /// Whether input `i` wants a gradient.
+  bool needs_grad(size_t i) const { return inputs_[i].defined() && inputs_[i].requires_grad(); }
+
+  /// Ends the op: `output` gets a node when any input requires a gradient and recording is on.
+  Tensor record(Tensor output, Backward backward);
+  /// The other way to end an op. Throws AutogradError with the reason when a gradient would be lost: when an input
+  /// requires one and recording is on.
+  Tensor non_differentiable(Tensor output, const char* reason);
+  /// For ops with several outputs, and fused backward passes.
+  void non_differentiable(const char* reason);
+
+ private:
+  bool tracked() const;
+
+  std::vector<Tensor> inputs_;
+  std::shared_ptr<Node> pending_;
+  int exceptions_;
+  bool finished_ = false;
+};
+
+struct BackwardOptions {
+  /// The cotangent of the loss; ones when undefined, which asks for a loss with one element.
+  Tensor grad = {};
+  /// Keeps what the tape saved, so that backward can run again.
+  bool retain = false;
+  /// Records the backward pass itself, for gradients of gradients. Implies `retain`.
+  bool create_graph = false;
+};
+
+/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Deterministic.
+void backward(const Tensor& loss, const BackwardOptions& options = {}, Where where = {});
+
+struct GradOptions {
+  /// Cotangents of the outputs; ones when empty, which asks for outputs with one element.
+  std::vector<Tensor> grad_outputs = {};
+  bool retain = false;
+  bool create_graph = false;
+  /// Leaves an undefined tensor for an input that no output depends on, instead of throwing.
+  bool allow_unused = false;
+};
+
+/// d outputs / d inputs, without touching any `grad()`.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {}, Where where = {});
+
+/// Nodes of tapes alive now in the process: flat over the steps of a training loop.
+int64_t live_tape_nodes();
+
+}  // namespace linnet

@@ -1,0 +1,211 @@
+#include <linnet/core/tensor.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tape.h>
+#include <linnet/core/tensor_impl.h>
+
+namespace linnet {
+
+// ---- Storage ----
+
+Storage::Storage(int64_t size, Device where)
+    : data(linnet::backend(where).allocate(size)), bytes(size), device(where) {}
+
+Storage::Storage(void* elements, std::shared_ptr<void> owner)
+    : data(elements), device(Device::cpu), keep_alive(std::move(owner)), borrowed(true) {}
+
+Storage::~Storage() {
+  if (!borrowed) linnet::backend(device).deallocate(data, bytes);
+}
+
+// ---- Making tensors ----
+
+namespace {
+
+/// Throws where the product would overflow, so that no shape can get less memory than it says.
+int64_t bytes_of(const Shape& shape, DType dtype) {
+  int64_t bytes = size_of(dtype);
+  for (const int64_t size : shape) {
+    if (size < 0) throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
+    if (__builtin_mul_overflow(bytes, size, &bytes)) {
+      throw MemoryError(fmt::format("shape {} has more bytes than 64 bits can count", to_string(shape)));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where) {
+  const Call call("empty", where);
+  if (dtype == DType::bfloat16 && device == Device::cpu) {
+    throw DTypeError("bfloat16 is storage for the GPU; on the CPU use float32");
+  }
+  auto storage = std::make_shared<Storage>(bytes_of(shape, dtype), device);
+  return Tensor(std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
+}
+
+Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
+  auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
+  return Tensor(std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
+}
+
+Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
+  const Impl& impl = get();
+  return Tensor(
+      std::make_shared<Impl>(Impl{impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr}));
+}
+
+Tensor Tensor::detach() const { return as_strided(shape(), strides(), 0); }
+
+// ---- Properties ----
+
+Tensor::Impl& Tensor::get(const char* what) const {
+  if (!impl_) throw ValueError(fmt::format("{}: it is undefined (default-constructed, and never assigned)", what));
+  return *impl_;
+}
+
+const Shape& Tensor::shape() const { return get().shape; }
+const Strides& Tensor::strides() const { return get().strides; }
+DType Tensor::dtype() const { return get().dtype; }
+Device Tensor::device() const { return get().storage->device; }
+uint64_t Tensor::version() const { return get().storage->version; }
+void Tensor::bump_version() const { ++get().storage->version; }
+bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
+const std::shared_ptr<Node>& Tensor::node() const { return get().node; }
+void Tensor::set_node(std::shared_ptr<Node> node) { get().node = std::move(node); }
+
+int64_t Tensor::size(int64_t dim, Where where) const {
+  const Call call("size", where);
+  return shape()[normalise_dim(dim, rank())];
+}
+
+bool Tensor::is_contiguous() const {
+  const Impl& impl = get();
+  if (impl.shape.numel() == 0) return true;
+  int64_t expected = 1;
+  for (int d = impl.shape.rank() - 1; d >= 0; --d) {
+    if (impl.shape[d] != 1 && impl.strides[d] != expected) return false;
+    expected *= impl.shape[d];
+  }
+  return true;
+}
+
+View Tensor::view() const {
+  const Impl& impl = get();
+  char* base = static_cast<char*>(impl.storage->data);
+  return {base + impl.offset * size_of(impl.dtype), impl.dtype, impl.shape.rank(), impl.shape.data(),
+          impl.strides.data()};
+}
+
+// ---- Data ----
+
+const void* Tensor::host_data(DType wanted, Where where) const {
+  const Call call("data", where);
+  if (dtype() != wanted) {
+    throw DTypeError(fmt::format("the tensor is {}, not {}; use to(DType::{}) first", name_of(dtype()),
+                                 name_of(wanted), wanted == DType::boolean ? "boolean" : name_of(wanted)));
+  }
+  if (device() != Device::cpu) {
+    throw DeviceError(fmt::format("the tensor is on {}; use to(Device::cpu) first", name_of(device())));
+  }
+  if (!is_contiguous()) {
+    throw ShapeError(fmt::format("the tensor of shape {} is not row-major (strides {}); use contiguous() first",
+                                 to_string(shape()), to_string(strides())));
+  }
+  return view().data;
+}
+
+template <class T>
+std::span<const T> Tensor::data(Where where) const {
+  return {static_cast<const T*>(host_data(dtype_of<T>, where)), static_cast<size_t>(numel())};
+}
+
+template <class T>
+std::span<T> Tensor::mutable_data(Where where) {
+  const Call call("mutable_data", where);
+  void* elements = const_cast<void*>(host_data(dtype_of<T>, where));
+  check_editable("mutable_data", where);
+  bump_version();
+  return {static_cast<T*>(elements), static_cast<size_t>(numel())};
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector(Where where) const {
+  const Call call("to_vector", where);
+  const NoGrad no_grad;
+  const Tensor dense = to(Device::cpu).to(dtype_of<T>).contiguous();
+  const T* elements = static_cast<const T*>(dense.view().data);
+  return {elements, elements + dense.numel()};
+}
+
+template <class T>
+T Tensor::item(Where where) const {
+  const Call call("item", where);
+  if (numel() != 1) {
+    throw ShapeError(fmt::format("only a tensor with one element has an item; this one has shape {}",
+                                 to_string(shape())));
+  }
+  return to_vector<T>().front();
+}
+
+template std::span<const float> Tensor::data(Where) const;
+template std::span<const double> Tensor::data(Where) const;
+template std::span<const int32_t> Tensor::data(Where) const;
+template std::span<const int64_t> Tensor::data(Where) const;
+template std::span<const bool> Tensor::data(Where) const;
+template std::span<float> Tensor::mutable_data(Where);
+template std::span<double> Tensor::mutable_data(Where);
+template std::span<int32_t> Tensor::mutable_data(Where);
+template std::span<int64_t> Tensor::mutable_data(Where);
+template std::span<bool> Tensor::mutable_data(Where);
+template std::vector<float> Tensor::to_vector(Where) const;
+template std::vector<double> Tensor::to_vector(Where) const;
+template std::vector<int32_t> Tensor::to_vector(Where) const;
+template std::vector<int64_t> Tensor::to_vector(Where) const;
+template std::vector<bool> Tensor::to_vector(Where) const;
+template float Tensor::item(Where) const;
+template double Tensor::item(Where) const;
+template int32_t Tensor::item(Where) const;
+template int64_t Tensor::item(Where) const;
+template bool Tensor::item(Where) const;
+
+void Tensor::check_editable(const char* name, Where where) const {
+  const Call call(name, where);
+  if (requires_grad() && grad_enabled()) {
+    throw AutogradError("an in-place edit of a tensor that requires grad would not be seen by backward; edit it under "
+                        "NoGrad, or edit detach() or clone() of it");
+  }
+}
+
+Tensor& Tensor::copy_(const Tensor& source, Where where) {
+  const Call call("copy_", where);
+  check_editable("copy_", where);
+  if (source.requires_grad() && grad_enabled()) {
+    throw AutogradError("the source requires grad, and an in-place copy records no backward; copy source.detach()");
+  }
+  const NoGrad no_grad;
+  const Tensor expanded = source.to(device()).expand(shape());
+  backend().copy(view(), expanded.view());
+  bump_version();
+  return *this;
+}
+
+Tensor& Tensor::fill_(Scalar value, Where where) {
+  check_editable("fill_", where);
+  backend().fill(view(), value);
+  bump_version();
+  return *this;
+}
+
+// ---- Memory ----
+
+MemoryStats memory_stats(Device device) { return backend(device).memory_stats(); }
+void reset_peak_memory(Device device) { backend(device).reset_peak(); }
+void release_cached_memory(Device device) { backend(device).release_cached(); }
+
+}  // namespace linnet

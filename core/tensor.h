@@ -1,0 +1,160 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <linnet/core/backend.h>
+#include <linnet/core/dtype.h>
+#include <linnet/core/shape.h>
+#include <linnet/core/where.h>
+
+namespace linnet {
+
+struct Node;
+struct Storage;
+
+/// An n-dimensional array: a handle that shares its elements when copied (`clone()` copies them). Views (reshape,
+/// transpose, …) share elements too. Shapes below are written `[B, N]`; a negative dim counts from the end.
+///
+/// Two threads may use different tensors at once, and read the same one.
+class Tensor {
+ public:
+  /// No tensor: `defined()` is false, and any other use throws.
+  Tensor() = default;
+
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const;
+  const Strides& strides() const;  ///< in elements
+  int rank() const { return shape().rank(); }
+  /// The size of one dimension. Throws ShapeError when it does not exist.
+  int64_t size(int64_t dim, Where where = {}) const;
+  int64_t numel() const { return shape().numel(); }
+  DType dtype() const;
+  Device device() const;
+  bool is_contiguous() const;
+
+  // ---- Data ----
+
+  /// The value of a tensor with one element, converted to T. Throws ShapeError for any other.
+  template <class T>
+  T item(Where where = {}) const;
+  /// The elements of a contiguous CPU tensor of dtype T, valid while any tensor shares them. Throws otherwise,
+  /// saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
+  template <class T>
+  std::span<const T> data(Where where = {}) const;
+  /// The same for writing. Counts as an in-place edit: a tensor that backward still needs is caught there.
+  template <class T>
+  std::span<T> mutable_data(Where where = {});
+  /// The elements in row-major order, converted to T, whatever layout, dtype or device.
+  template <class T>
+  std::vector<T> to_vector(Where where = {}) const;
+
+  /// This tensor when it is row-major already, a copy otherwise. Differentiable.
+  Tensor contiguous(Where where = {}) const;
+  /// A row-major copy with elements of its own. Differentiable.
+  Tensor clone(Where where = {}) const;
+  /// Converted to another dtype (this tensor when it has it already). Differentiable between floating dtypes.
+  Tensor to(DType dtype, Where where = {}) const;
+  /// Copied to another device (this tensor when it is there already). Differentiable.
+  Tensor to(Device device, Where where = {}) const;
+
+  /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor that
+  /// the tape tracks, unless under NoGrad.
+  Tensor& copy_(const Tensor& source, Where where = {});
+  /// Writes `value` into every element. An in-place edit, like `copy_`.
+  Tensor& fill_(Scalar value, Where where = {});
+
+  // ---- Views: they share elements, and are differentiable ----
+
+  /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
+  /// view.
+  Tensor reshape(Shape shape, Where where = {}) const;
+  /// Dims start … end (inclusive) made one.
+  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
+  Tensor transpose(int64_t dim0, int64_t dim1, Where where = {}) const;
+  /// Dim `i` of the result is dim `dims[i]` of this tensor.
+  Tensor permute(const Shape& dims, Where where = {}) const;
+  /// Indices start … start + length − 1 of `dim`.
+  Tensor narrow(int64_t dim, int64_t start, int64_t length, Where where = {}) const;
+  /// Indices start, start + step, … below stop, as Python slices them (negative start and stop count from the end,
+  /// out-of-range ones are clamped); step ≥ 1.
+  Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
+  /// Index `index` of `dim`, which disappears.
+  Tensor select(int64_t dim, int64_t index, Where where = {}) const;
+  /// Without `dim`, which must have size 1.
+  Tensor squeeze(int64_t dim, Where where = {}) const;
+  /// With a dim of size 1 at `dim` of the result.
+  Tensor unsqueeze(int64_t dim, Where where = {}) const;
+  /// Dims of size 1 (and new leading ones) repeated without a copy; −1 keeps a size.
+  Tensor expand(Shape shape, Where where = {}) const;
+  /// Parts of `size` along `dim`; the last one may be smaller.
+  std::vector<Tensor> split(int64_t size, int64_t dim = 0, Where where = {}) const;
+
+  // ---- Gradients ----
+
+  /// Whether backward reaches this tensor: set on a leaf, or inherited from an op's inputs.
+  bool requires_grad() const;
+  /// Makes a leaf of floating dtype track gradients, or stops it. Throws AutogradError on a tensor that an op made.
+  Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
+  /// True for tensors that no recorded op made.
+  bool is_leaf() const;
+  /// The gradient that backward accumulated here; undefined before the first.
+  Tensor grad() const;
+  /// Replaces the gradient, or drops it with an undefined tensor.
+  void set_grad(Tensor grad, Where where = {});
+  /// Keeps `grad()` on a tensor that is no leaf.
+  void retain_grad(Where where = {});
+  /// Calls `hook` with this tensor's gradient once it is complete in a backward pass; a defined result replaces it.
+  void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
+  /// The same elements, without history.
+  Tensor detach() const;
+
+  // ---- For ops and kernels ----
+
+  /// A tensor with uninitialised elements, row-major.
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
+                      Where where = {});
+  /// A view of this tensor's elements with any strides and an offset in elements from its first one; no history.
+  Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
+  /// What a kernel sees. Borrowed: valid while this handle lives.
+  View view() const;
+  const Backend& backend() const { return linnet::backend(device()); }
+  /// Edits made to the elements so far, through any tensor that shares them.
+  uint64_t version() const;
+  /// Notes an in-place edit.
+  void bump_version() const;
+  /// True when no other tensor shares these elements.
+  bool owns_elements_alone() const;
+  const std::shared_ptr<Node>& node() const;
+  void set_node(std::shared_ptr<Node> node);
+  /// Wraps memory of the caller's, which `keep_alive` must outlive; see `from_memory` in ops/creation.h.
+  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive);
+
+ private:
+  struct Impl;
+  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Impl& get(const char* what = "use of a tensor") const;
+  const void* host_data(DType dtype, Where where) const;
+  void check_editable(const char* name, Where where) const;
+
+  std::shared_ptr<Impl> impl_;
+};
+
+/// Exactly what `str` of the same array gives in NumPy (2.4): shortest digits, at most 8 behind the point, columns
+/// aligned, lines of 75; above 1000 elements, 3 at each end of a long dimension.
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::string to_string(const Tensor& tensor);
+
+/// Memory of a device, in bytes.
+MemoryStats memory_stats(Device device = Device::cpu);
+/// Makes the peak count start anew from what is live now.
+void reset_peak_memory(Device device = Device::cpu);
+/// Gives cached memory back to the system.
+void release_cached_memory(Device device = Device::cpu);
+
+}  // namespace linnet

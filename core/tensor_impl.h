@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include <linnet/core/tensor.h>
+
+/// What is behind a Tensor. Internal to core.
+
+namespace linnet {
+
+/// A block of memory and the count of edits made to it; freed with its last tensor.
+struct Storage {
+  Storage(int64_t size, Device where);
+  Storage(void* elements, std::shared_ptr<void> owner);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data;
+  int64_t bytes = 0;
+  Device device;
+  uint64_t version = 0;
+  std::shared_ptr<void> keep_alive;
+  bool borrowed = false;
+};
+
+struct Tensor::Impl {
+  std::shared_ptr<Storage> storage;
+  int64_t offset;  ///< of element 0 in the storage, in elements
+  Shape shape;
+  Strides strides;
+  DType dtype;
+  std::shared_ptr<Node> node;  ///< what made it, or the leaf node that gathers its gradient; null without gradient
+};
+
+}  // namespace linnet

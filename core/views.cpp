@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+#include <linnet/core/tensor.h>
+
+/// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those that drop
+/// elements (`slice`, whose adjoint fills in zeros) or repeat them (`expand`, whose adjoint the engine does).
+
+namespace linnet {
+namespace {
+
+/// The strides that show `shape` over the elements of a tensor of `from` and `strides`, if there are any.
+std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& shape) {
+  if (from.numel() == 0) return contiguous_strides(shape);
+  Strides result = Shape::filled(shape.rank(), 1);
+  int to = shape.rank() - 1;
+  int64_t run = 1;  // elements in the innermost dims of `from` that lie evenly spaced
+  int64_t spacing = 1;
+  bool started = false;
+  const auto place = [&]() -> bool {
+    int64_t left = run;
+    int64_t stride = spacing;
+    while (to >= 0 && (left > 1 || shape[to] == 1)) {
+      if (left % shape[to] != 0) return false;
+      result[to] = stride;
+      stride *= shape[to];
+      left /= shape[to];
+      --to;
+    }
+    return left == 1;
+  };
+  for (int d = from.rank() - 1; d >= 0; --d) {
+    if (from[d] == 1) continue;
+    if (started && strides[d] == spacing * run) {
+      run *= from[d];
+      continue;
+    }
+    if (started && !place()) return std::nullopt;
+    started = true;
+    run = from[d];
+    spacing = strides[d];
+  }
+  if (!place()) return std::nullopt;
+  return result;
+}
+
+/// `shape` with its −1, if any, replaced so that it holds `numel` elements.
+Shape complete_shape(Shape shape, const Shape& from) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == -1 && unknown < 0) {
+      unknown = d;
+    } else if (shape[d] < 0) {
+      throw ShapeError(fmt::format("shape {} has a negative size; only one may be -1", to_string(shape)));
+    } else {
+      known *= shape[d];
+    }
+  }
+  if (unknown >= 0 && known > 0 && from.numel() % known == 0) shape[unknown] = from.numel() / known;
+  if (unknown >= 0 && known == 0 && from.numel() == 0) {
+    throw ShapeError(fmt::format("the -1 in shape {} is ambiguous for an empty tensor; name every size", to_string(shape)));
+  }
+  if (shape.numel() != from.numel() || (unknown >= 0 && shape[unknown] < 0)) {
+    throw ShapeError(fmt::format("shape {} does not hold the {} elements of {}", to_string(shape), from.numel(),
+                                 to_string(from)));
+  }
+  return shape;
+}
+
+/// Zeros of `shape` with `grad` at indices start, start + step, … of `dim`: the adjoint of a slice.
+Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t start, int64_t step) {
+  Op op("place_slice", Where{}, {grad});
+  Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
+  Strides strides = whole.strides();
+  const int64_t offset = start * strides[dim];
+  strides[dim] *= step;
+  whole.backend().fill(whole.view(), 0);
+  whole.backend().copy(whole.as_strided(grad.shape(), strides, offset).view(), grad.view());
+  return op.record(whole, [dim, start, step, stop = start + step * grad.shape()[dim]](const Tensor& g) {
+    return Grads{g.slice(dim, start, stop, step)};
+  });
+}
+
+/// Indices start, start + step, … (count of them) of `dim`.
+Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count, int64_t step) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const int64_t offset = start * strides[dim];
+  shape[dim] = count;
+  strides[dim] *= step;
+  return op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
+    return Grads{place_slice(g, from, dim, start, step)};
+  });
+}
+
+Tensor dense_copy(const Tensor& x, DType dtype) {
+  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
+  copy.backend().copy(copy.view(), x.view());
+  return copy;
+}
+
+}  // namespace
+
+Tensor Tensor::reshape(Shape shape, Where where) const {
+  const Call call("reshape", where);
+  shape = complete_shape(std::move(shape), this->shape());
+  if (shape == this->shape()) return *this;
+  const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
+  if (!strides) return contiguous().reshape(shape);
+  Op op("reshape", where, {*this});
+  return op.record(as_strided(shape, *strides, 0),
+                   [from = this->shape()](const Tensor& g) { return Grads{g.reshape(from)}; });
+}
+
+Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim, Where where) const {
+  const Call call("flatten", where);
+  if (rank() == 0) return reshape({1});
+  const int first = normalise_dim(start_dim, rank());
+  const int last = normalise_dim(end_dim, rank());
+  if (first > last) throw ShapeError(fmt::format("start_dim {} lies behind end_dim {}", start_dim, end_dim));
+  Shape flat(shape().begin(), shape().begin() + first);
+  flat.push_back(Shape(shape().begin() + first, shape().begin() + last + 1).numel());
+  for (int d = last + 1; d < rank(); ++d) flat.push_back(shape()[d]);
+  return reshape(flat);
+}
+
+Tensor Tensor::transpose(int64_t dim0, int64_t dim1, Where where) const {
+  const Call call("transpose", where);
+  Shape order = Shape::filled(rank(), 0);
+  for (int d = 0; d < rank(); ++d) order[d] = d;
+  std::swap(order[normalise_dim(dim0, rank())], order[normalise_dim(dim1, rank())]);
+  return permute(order);
+}
+
+Tensor Tensor::permute(const Shape& dims, Where where) const {
+  Op op("permute", where, {*this});
+  if (dims.rank() != rank()) {
+    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims), dims.rank(),
+                                 to_string(shape())));
+  }
+  Shape sizes = shape();
+  Strides strides = this->strides();
+  Shape inverse = Shape::filled(rank(), -1);
+  for (int d = 0; d < rank(); ++d) {
+    const int from = normalise_dim(dims[d], rank());
+    if (inverse[from] != -1) throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
+    inverse[from] = d;
+    sizes[d] = shape()[from];
+    strides[d] = this->strides()[from];
+  }
+  return op.record(as_strided(sizes, strides, 0), [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
+}
+
+Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) const {
+  Op op("narrow", where, {*this});
+  const int d = normalise_dim(dim, rank());
+  const int64_t size = shape()[d];
+  const int64_t first = start < 0 ? start + size : start;
+  if (first < 0 || length < 0 || first + length > size) {
+    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start, length,
+                                 dim, to_string(shape()), size));
+  }
+  return take_slice(op, *this, d, first, length, 1);
+}
+
+Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Where where) const {
+  Op op("slice", where, {*this});
+  const int d = normalise_dim(dim, rank());
+  if (step < 1) throw ValueError(fmt::format("step must be at least 1, not {}", step));
+  const int64_t size = shape()[d];
+  const auto clamped = [size](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); };
+  const int64_t first = clamped(start);
+  const int64_t count = std::max<int64_t>(0, (clamped(stop) - first + step - 1) / step);
+  return take_slice(op, *this, d, first, count, step);
+}
+
+Tensor Tensor::select(int64_t dim, int64_t index, Where where) const {
+  const Call call("select", where);
+  const int d = normalise_dim(dim, rank());
+  const int64_t size = shape()[d];
+  if (index < -size || index >= size) {
+    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
+                                 to_string(shape()), size));
+  }
+  return narrow(d, index < 0 ? index + size : index, 1).squeeze(d);
+}
+
+Tensor Tensor::squeeze(int64_t dim, Where where) const {
+  const Call call("squeeze", where);
+  const int d = normalise_dim(dim, rank());
+  if (shape()[d] != 1) {
+    throw ShapeError(fmt::format("dimension {} of {} has size {}, and only one of size 1 can go", dim,
+                                 to_string(shape()), shape()[d]));
+  }
+  Shape sizes = shape();
+  Strides strides = this->strides();
+  sizes.erase(d);
+  strides.erase(d);
+  Op op("squeeze", where, {*this});
+  return op.record(as_strided(sizes, strides, 0), [d](const Tensor& g) { return Grads{g.unsqueeze(d)}; });
+}
+
+Tensor Tensor::unsqueeze(int64_t dim, Where where) const {
+  Op op("unsqueeze", where, {*this});
+  const int d = normalise_dim(dim, rank() + 1);
+  Shape sizes = shape();
+  Strides strides = this->strides();
+  sizes.insert(d, 1);
+  strides.insert(d, d < rank() ? shape()[d] * this->strides()[d] : 1);
+  return op.record(as_strided(sizes, strides, 0), [d](const Tensor& g) { return Grads{g.squeeze(d)}; });
+}
+
+Tensor Tensor::expand(Shape shape, Where where) const {
+  const Call call("expand", where);
+  const int leading = shape.rank() - rank();
+  if (leading < 0) {
+    throw ShapeError(fmt::format("shape {} has fewer dimensions than the tensor's {}", to_string(shape),
+                                 to_string(this->shape())));
+  }
+  Strides strides = Shape::filled(shape.rank(), 0);
+  for (int d = 0; d < shape.rank(); ++d) {
+    const int64_t size = d < leading ? 1 : this->shape()[d - leading];
+    if (shape[d] == -1 && d >= leading) shape[d] = size;
+    if (shape[d] < 0 || (size != 1 && shape[d] != size)) {
+      throw ShapeError(fmt::format("a tensor of shape {} does not expand to {}: only dimensions of size 1 do",
+                                   to_string(this->shape()), to_string(shape)));
+    }
+    if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];
+  }
+  if (shape == this->shape()) return *this;
+  Op op("expand", where, {*this});
+  return op.record(as_strided(shape, strides, 0), [](const Tensor& g) { return Grads{g}; });
+}
+
+std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const {
+  const Call call("split", where);
+  const int d = normalise_dim(dim, rank());
+  if (size < 1) throw ValueError(fmt::format("parts must have at least size 1, not {}", size));
+  std::vector<Tensor> parts;
+  for (int64_t start = 0; start < shape()[d] || parts.empty(); start += size) {
+    parts.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
+  }
+  return parts;
+}
+
+Tensor Tensor::contiguous(Where where) const { return is_contiguous() ? *this : clone(where); }
+
+Tensor Tensor::clone(Where where) const {
+  Op op("clone", where, {*this});
+  return op.record(dense_copy(*this, dtype()), [](const Tensor& g) { return Grads{g}; });
+}
+
+Tensor Tensor::to(DType dtype, Where where) const {
+  if (dtype == this->dtype()) return *this;
+  Op op("to", where, {*this});
+  Tensor converted = dense_copy(*this, dtype);
+  if (!is_floating(dtype)) return op.non_differentiable(converted, "integers and bool have none");
+  return op.record(converted, [from = this->dtype()](const Tensor& g) { return Grads{g.to(from)}; });
+}
+
+Tensor Tensor::to(Device device, Where where) const {
+  if (device == this->device()) return *this;
+  const Tensor dense = contiguous(where);
+  Op op("to", where, {dense});
+  Tensor moved = empty(shape(), dtype(), device);
+  const int64_t bytes = numel() * size_of(dtype());
+  if (device == Device::cpu) {
+    dense.backend().to_host(moved.view().data, dense.view().data, bytes);
+  } else {
+    moved.backend().from_host(moved.view().data, dense.view().data, bytes);
+  }
+  return op.record(moved, [from = this->device()](const Tensor& g) { return Grads{g.to(from)}; });
+}
+
+}  // namespace linnet

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace linnet {
+
+/// The place of a call in the source. As a defaulted last parameter (`Where where = {}`) it is the caller's
+/// line. The builtins serve g++ and every clang since 9, which `std::source_location` does not.
+struct Where {
+  const char* file;
+  int line;
+
+  constexpr Where(const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE())
+      : file(file_), line(line_) {}
+};
+
+}  // namespace linnet

@@ -1,0 +1,103 @@
+/// Trains several mechanisms on one task with one budget and seed, prints one table and draws one picture.
+
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "support/format.h"
+#include "support/program.h"
+#include "support/table.h"
+#include "support/training.h"
+
+using namespace linnet::examples;
+
+namespace {
+
+struct Entry {
+  std::string attention;
+  TrainingResult result;
+  std::string sample;
+};
+
+std::vector<Entry> train_all(const std::vector<std::string>& mechanisms, const Settings& common, std::string& data) {
+  std::vector<Entry> entries;
+  for (const std::string& attention : mechanisms) {
+    Settings settings = common;
+    settings.attention = attention;
+    settings.out = common.out / attention;
+    const std::unique_ptr<Task> task = make_task(settings);
+    data = task->data_name();
+    RunFolder folder(settings, data);
+    entries.push_back({attention, train(*task, settings, folder), task->sample(200)});
+  }
+  return entries;
+}
+
+std::string table_of(const std::vector<Entry>& entries) {
+  const bool images = entries.front().result.full.accuracy.has_value();
+  std::vector<std::string> columns{"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
+  if (images) columns.insert(columns.begin() + 2, "accuracy");
+  Table table(columns);
+  for (const auto& [attention, result, sample] : entries) {
+    std::vector<std::string> cells{attention,
+                                   fmt::format("{:.4f}", result.full.loss),
+                                   fmt::format("{:.1f}", result.ms_per_step),
+                                   format_count(static_cast<int64_t>(result.tokens_per_second)),
+                                   format_count(result.parameters),
+                                   format_bytes(result.peak_bytes)};
+    if (images) cells.insert(cells.begin() + 2, fmt::format("{:.2f} %", 100 * *result.full.accuracy));
+    table.add_row(cells);
+  }
+  return table.str();
+}
+
+void compare(const std::vector<std::string>& mechanisms, const Settings& settings) {
+  apply_machine_settings(settings);
+  catch_interrupts();
+  std::string data;
+  const std::vector<Entry> entries = train_all(mechanisms, settings, data);
+  for (const Entry& entry : entries) {
+    if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
+  }
+  const std::string table = table_of(entries);
+  fmt::print("\n{}, preset {}, {} steps, seed {}; losses on all validation data\n{}", data, settings.preset,
+             entries.front().result.history.back().step, settings.seed, table);
+  std::vector<std::pair<std::string, const TrainingResult*>> runs;
+  for (const Entry& entry : entries) runs.emplace_back(entry.attention, &entry.result);
+  const std::filesystem::path picture = settings.out / "compare.png";
+  draw_losses(runs, "Attention mechanisms compared", data, picture);
+  fmt::print("\nloss curves: {}\n", picture.string());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", "compare");
+  return run_program(app, [&] {
+    std::string task = "shakespeare";
+    for (int i = 1; i + 1 < argc; ++i) {
+      if (std::string(argv[i]) == "--task") task = argv[i + 1];
+    }
+    if (task != "shakespeare" && task != "mnist") {
+      throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
+    }
+    Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
+    std::vector<std::string> mechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+    settings.checkpoint_every = 0;
+    settings.out = "out/compare-" + task;
+    add_common_flags(app, settings);
+    app.add_option("--task", task, "what to train: shakespeare or mnist");
+    app.add_option("--attention", mechanisms, "the mechanisms, with commas")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+    add_training_flags(app, settings);
+    app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");
+    app.parse(argc, argv);
+    if (app.count("--steps") > 0) settings.epochs = 0;
+    for (const std::string& attention : mechanisms) {
+      settings.attention = attention;
+      validate(settings);
+    }
+    compare(mechanisms, settings);
+  });
+}

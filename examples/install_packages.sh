@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs the distribution's packages that linnet needs, on Debian 12 or Ubuntu 22.04 and later.
+#
+#   examples/install_packages.sh [build] [test] [lint]
+#
+# Says what is missing before it installs, and does nothing when nothing is missing.
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcairo2-dev fonts-dejavu-core
+  libcli11-dev libfmt-dev nlohmann-json3-dev curl ca-certificates)
+test=(doctest-dev)
+lint=(clang-format-19 clang-tidy-19 shellcheck)
+
+wanted=()
+for group in "${@:-build}"; do
+  case $group in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    lint) wanted+=("${lint[@]}") ;;
+    *)
+      echo "$0: unknown group '$group'; the groups are build, test and lint" >&2
+      exit 2
+      ;;
+  esac
+done
+
+is_installed() {
+  [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "$0: this system has no apt; install what these Debian packages hold: ${wanted[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+echo "To be installed with apt-get: ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "$0: installing packages needs root or sudo; as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+as_root+=(env DEBIAN_FRONTEND=noninteractive)
+
+"${as_root[@]}" apt-get update -q ||
+  echo "$0: apt-get update failed; trying with the package lists at hand" >&2
+"${as_root[@]}" apt-get install -q -y --no-install-recommends --no-remove "${missing[@]}"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and trains four attention mechanisms side by side on Tiny Shakespeare: a table,
+# a text sample of each and a picture of the losses, within 4 minutes on 4 cores (installing aside).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+examples/install_packages.sh build
+
+SECONDS=0
+cmake --preset release -DLINNET_TESTS=OFF
+cmake --build --preset release --target compare
+
+text=tinyshakespeare/input.txt
+if [[ ! -f ${LINNET_DATA:-data}/$text && ! -f data/$text ]]; then
+  echo "Tiny Shakespeare is not here yet; trying to fetch it into data/"
+  examples/fetch_data.sh --timeout 20 tinyshakespeare ||
+    echo "Going on without it: the text will be the project's own sources."
+fi
+
+# What the build left of the time, within reason.
+budget=$((200 - SECONDS))
+budget=$((budget < 40 ? 40 : budget > 120 ? 120 : budget))
+build/bin/compare --task shakespeare --attention softmax,fastmax1,fastmax2,fastformer --budget-seconds "$budget" \
+  --out out/quickstart

@@ -1,0 +1,50 @@
+/// Writes text from a trained model.
+
+#include <fmt/format.h>
+
+#include "support/program.h"
+#include "support/run_folder.h"
+#include "support/text_model.h"
+
+using namespace linnet;
+using namespace linnet::examples;
+
+namespace {
+
+void write_sample(const std::filesystem::path& folder, const SampleOptions& options, uint64_t seed) {
+  const Settings settings = read_config(folder);
+  if (settings.task != "shakespeare") {
+    throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
+  }
+  const std::filesystem::path weights = folder / "model.safetensors";
+  const auto metadata = read_safetensors(weights).metadata;
+  const auto codes = metadata.find("vocabulary");
+  if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
+  const nn::Vocabulary vocabulary = decode_vocabulary(codes->second);
+  Generator rng(seed);
+  nn::DecoderLM model(rng, text_model_config(settings, vocabulary.size()));
+  model.load(weights);
+  Generator draws(seed);
+  fmt::print("{}\n", generate(model, vocabulary, options, draws));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Writes text from a trained model.", "sample");
+  return run_program(app, [&] {
+    Settings settings;
+    SampleOptions options;
+    std::filesystem::path folder;
+    add_common_flags(app, settings);
+    app.add_option("model", folder, "the --out folder of train_shakespeare")->required();
+    app.add_option("--prompt", options.prompt, "how the text begins")->default_str("a new line");
+    app.add_option("--tokens", options.tokens, "characters to write")->check(CLI::NonNegativeNumber);
+    app.add_option("--temperature", options.temperature, "0 for always the likeliest, 1 as trained")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(CLI::NonNegativeNumber);
+    app.parse(argc, argv);
+    apply_machine_settings(settings);
+    write_sample(folder, options, settings.seed);
+  });
+}

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include "support/task.h"
+
+/// An image classifier over patches, on MNIST or on drawn digits.
+
+namespace linnet::examples {
+namespace {
+
+constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
+
+struct NamedDigits {
+  std::string name;
+  nn::Digits train;
+  nn::Digits test;
+};
+
+NamedDigits load_digits(const Settings& settings) {
+  if (const auto folder = find_data(settings, "mnist")) {
+    nn::Mnist mnist(*folder);
+    return {"MNIST", std::move(mnist.train), std::move(mnist.test)};
+  }
+  fmt::print("no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on drawn digits "
+             "instead\n");
+  return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
+}
+
+class ImageTask : public Task {
+ public:
+  explicit ImageTask(const Settings& s)
+      : settings_(s),
+        data_(load_digits(s)),
+        rng_(s.seed),
+        model_(rng_, {.patch = s.patch,
+                      .classes = nn::Digits::kClasses,
+                      .layers = s.layers,
+                      .block = block_config(s)}),
+        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
+    data_.train.set_shift(kMaxShift);
+  }
+
+  nn::Module& model() override { return model_; }
+
+  Tensor loss(int64_t index) override {
+    const int64_t epoch = index / loader_.batches_per_epoch();
+    const int64_t batch = index % loader_.batches_per_epoch();
+    if (loader_.position().epoch != epoch || loader_.position().batch != batch) loader_.seek({epoch, batch});
+    const nn::Batch examples = *loader_.next();
+    return cross_entropy(model_(examples.inputs), examples.targets);
+  }
+
+  Evaluation evaluate(int64_t batches) override {
+    const NoGrad no_grad;
+    model_.eval();
+    nn::Loader loader(data_.test, {.batch = 250, .shuffle = false});
+    double loss = 0;
+    double correct = 0;
+    int64_t examples = 0;
+    for (const auto& [images, labels] : loader) {
+      const Tensor logits = model_(images);
+      const auto size = static_cast<double>(labels.size(0));
+      loss += cross_entropy(logits, labels).item<double>() * size;
+      correct += accuracy(logits, labels) * size;
+      examples += labels.size(0);
+      if (batches > 0 && loader.position().batch == batches) break;
+    }
+    model_.train();
+    const auto count = static_cast<double>(examples);
+    return {.loss = loss / count, .accuracy = correct / count};
+  }
+
+  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
+  int64_t tokens_per_batch() const override {
+    const int64_t side = nn::Digits::kSide / settings_.patch;
+    return settings_.batch * side * side;
+  }
+  std::string data_name() const override { return data_.name; }
+  std::string sample(int64_t) override { return ""; }
+
+ private:
+  Settings settings_;
+  NamedDigits data_;
+  Generator rng_;
+  nn::PatchClassifier model_;
+  nn::Loader loader_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_image_task(const Settings& settings) { return std::make_unique<ImageTask>(settings); }
+
+}  // namespace linnet::examples

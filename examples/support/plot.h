@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace linnet::examples {
+
+/// One line of a chart. Points that are not finite (or not positive on a logarithmic axis) leave a gap.
+struct Series {
+  std::string label = {};
+  std::vector<double> x = {};
+  std::vector<double> y = {};
+};
+
+struct LineChart {
+  std::string title = {};
+  std::string subtitle = {};  ///< names the data set and what else a reader must know
+  std::string x_label = {};
+  std::string y_label = {};
+  bool log_x = false;
+  bool log_y = false;
+  std::vector<Series> series = {};
+};
+
+/// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end, in colours that
+/// the colour-blind can tell apart. Throws std::runtime_error when a series has unlike numbers of x and y, or
+/// the file cannot be written (`path` is then as it was).
+void write_png(const LineChart& chart, const std::filesystem::path& path);
+
+}  // namespace linnet::examples

@@ -1,0 +1,106 @@
+#include "support/program.h"
+
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <linnet/linnet.h>
+
+namespace linnet::examples {
+namespace {
+
+volatile std::sig_atomic_t interrupt_count = 0;
+
+void on_interrupt(int) {
+  interrupt_count = interrupt_count + 1;
+  std::signal(SIGINT, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+}
+
+}  // namespace
+
+int run_program(const CLI::App& app, const std::function<void()>& body) {
+  try {
+    body();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    return 2;
+  } catch (const Interrupted& error) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    return 130;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    return 1;
+  }
+}
+
+void catch_interrupts() { std::signal(SIGINT, on_interrupt); }
+bool interrupted() { return interrupt_count > 0; }
+
+void add_common_flags(CLI::App& app, Settings& s) {
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", build_info());
+  app.add_option("--seed", s.seed, "decides every random number of the run");
+  app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it");
+  app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
+}
+
+void add_model_flags(CLI::App& app, Settings& s) {
+  app.add_option("--attention", s.attention, "the mechanism")
+      ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+  app.add_option("--attention-dropout", s.attention_dropout, "rate on the attention weights (softmax only)");
+  app.add_option("--fastmax-scale", s.fastmax_scale,
+                 "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
+  app.add_option("--layers", s.layers, "blocks");
+  app.add_option("--heads", s.heads, "attention heads");
+  app.add_option("--width", s.width, "channels, a multiple of the heads");
+  app.add_option("--dropout", s.dropout, "rate on embeddings and residual branches");
+  if (s.task == "mnist") {
+    app.add_option("--patch", s.patch, "pixels on a side of a token")->check(CLI::IsMember({1, 2, 4, 7}));
+  } else {
+    app.add_option("--context", s.context, "characters the model sees");
+    app.add_option("--positions", s.positions, "how tokens know their place")
+        ->check(CLI::IsMember({"learned", "sinusoidal", "rotary", "none"}));
+  }
+}
+
+void add_training_flags(CLI::App& app, Settings& s) {
+  app.add_option("--preset", s.preset, "start from published settings; other flags change them");
+  app.add_option("--data", s.data, "folder with the data (default: $LINNET_DATA, then data/)");
+  app.add_option("--batch", s.batch, "examples a step, or a micro-batch");
+  app.add_option("--accumulate", s.accumulate, "micro-batches a step");
+  CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps");
+  if (s.task == "mnist") app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")->excludes(steps);
+  app.add_option("--lr", s.lr, "highest learning rate");
+  app.add_option("--weight-decay", s.weight_decay, "AdamW's");
+  app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
+  if (s.schedule == "cosine") {
+    app.add_option("--min-lr", s.min_lr, "last learning rate");
+    app.add_option("--warmup", s.warmup, "steps of linear rise");
+  }
+  app.add_option("--eval-every", s.eval_every, "steps between evaluations");
+  app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data");
+}
+
+Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
+  constexpr std::string_view flag = "--preset";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == flag && i + 1 < argc) return preset(task, argv[i + 1]);
+    if (argument.starts_with(flag) && argument.size() > flag.size() && argument[flag.size()] == '=') {
+      return preset(task, std::string(argument.substr(flag.size() + 1)));
+    }
+  }
+  return preset(task, fallback);
+}
+
+void apply_machine_settings(const Settings& settings) {
+  if (settings.threads > 0) set_num_threads(settings.threads);
+  backend(settings.device == "cuda" ? Device::cuda : Device::cpu);
+}
+
+}  // namespace linnet::examples

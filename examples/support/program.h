@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <stdexcept>
+
+#include <CLI/CLI.hpp>
+
+#include "support/settings.h"
+
+/// What every program has in common: flags, exit codes, Ctrl-C.
+
+namespace linnet::examples {
+
+/// A wrong command line: exit code 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Ctrl-C, after what was under way was saved: exit code 130. The message says how to go on.
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Runs `body` and turns how it ends into an exit code: 0 done; 1 failed, with one line on stderr; 2 wrong
+/// command line; 130 interrupted.
+int run_program(const CLI::App& app, const std::function<void()>& body);
+
+/// From now on Ctrl-C sets `interrupted()`; a second one ends the program at once.
+void catch_interrupts();
+bool interrupted();
+
+/// --version, --seed, --threads, --device.
+void add_common_flags(CLI::App& app, Settings& settings);
+/// What the model is made of.
+void add_model_flags(CLI::App& app, Settings& settings);
+/// How it is trained, and where results go.
+void add_training_flags(CLI::App& app, Settings& settings);
+
+/// Starts from the preset that the command line names, if it names one, so that other flags change single
+/// settings of it. Call before the flags are parsed.
+Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);
+
+/// Applies --threads, and refuses a device that is not there, before long work starts.
+void apply_machine_settings(const Settings& settings);
+
+}  // namespace linnet::examples

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace linnet::examples {
+
+/// One `name=value` of a progress line.
+struct ProgressField {
+  std::string name;
+  std::string value;
+};
+
+struct ProgressOptions {
+  double plain_interval = 10.0;      ///< seconds between lines where the output is not a terminal
+  std::function<double()> now = {};  ///< seconds on a steady clock; empty: std::chrono::steady_clock
+  std::function<int()>
+      columns;  ///< width of the terminal, 0 if it is none; empty: asks the system, at every line
+};
+
+/// How far a long job has come, in one line:
+///
+///     softmax  1,240/2,000  loss=2.341  val=1.953  18.2 steps/s  0:00:41 left
+///
+/// On a terminal the line is redrawn in place, at most ten times a second, and never wider than the terminal:
+/// fields give way first, from the last to the first. Elsewhere (a file, a pipe, TERM=dumb) it is printed
+/// once in `plain_interval`. Rate and time left are averages since the first update, so that a resumed run
+/// does not count steps it did not make. For use by one thread.
+class Progress {
+ public:
+  /// `out` must outlive the object. `total_steps` 0: not known, so no time left is shown.
+  Progress(std::FILE* out, int64_t total_steps, std::string label, ProgressOptions options = {});
+  ~Progress();  ///< leaves the cursor on a fresh line, so that an error message does not land in the progress
+                ///< line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// `step` steps are done. The last step is always shown.
+  void update(int64_t step, std::vector<ProgressField> fields = {});
+
+  /// Prints a line of its own above the progress line.
+  void note(const std::string& text);
+
+  /// Shows the last state with the time it took, and ends the line. A second call does nothing.
+  void finish();
+
+ private:
+  std::string line(int64_t columns, const std::string& end) const;
+  std::string time_left() const;
+  void draw(int columns);
+
+  std::FILE* out_;
+  int64_t total_steps_;
+  std::string label_;
+  ProgressOptions options_;
+
+  double created_time_ = 0;
+  double begin_time_ = 0;  // the first update
+  int64_t begin_step_ = 0;
+  double time_ = 0;  // the last update
+  int64_t step_ = 0;
+  std::vector<ProgressField> fields_;
+  double drawn_time_ = 0;
+  bool started_ = false;  // an update has come
+  bool finished_ = false;
+  bool line_open_ = false;  // the terminal's cursor stands behind a drawn line
+};
+
+}  // namespace linnet::examples

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <linnet/linnet.h>
+
+#include "support/settings.h"
+
+namespace linnet::examples {
+
+/// One line of metrics.jsonl.
+struct Metrics {
+  int64_t step = 0;
+  double train_loss = 0;
+  double val_loss = 0;
+  std::optional<double> accuracy = {};
+  double lr = 0;
+  double ms_per_step = 0;
+  double tokens_per_second = 0;
+  int64_t peak_bytes = 0;
+};
+
+/// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png.
+class RunFolder {
+ public:
+  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be written, when it holds a run
+  /// already, or when there is none to resume.
+  explicit RunFolder(const Settings& settings, const std::string& data_name);
+
+  const std::filesystem::path& path() const { return path_; }
+  void log(const Metrics& metrics);
+  /// Forgets metrics of steps after `step`: a resumed run makes them again.
+  void rewind(int64_t step);
+  void write_text(const std::string& name, const std::string& text) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The settings and the data set's name that a run folder's config.json holds.
+Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
+
+}  // namespace linnet::examples

@@ -1,0 +1,156 @@
+#include "support/settings.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+
+namespace linnet::examples {
+namespace {
+
+Settings nanogpt_cpu() {
+  Settings s;
+  s.task = "shakespeare";
+  s.preset = "nanogpt-cpu";
+  return s;
+}
+
+Settings nanogpt_gpu() {
+  Settings s = nanogpt_cpu();
+  s.preset = "nanogpt-gpu";
+  s.layers = 6;
+  s.heads = 6;
+  s.width = 384;
+  s.context = 256;
+  s.batch = 64;
+  s.steps = 5000;
+  s.dropout = 0.2;
+  return s;
+}
+
+Settings mnist_small() {
+  Settings s;
+  s.task = "mnist";
+  s.preset = "mnist-small";
+  s.layers = 6;
+  s.width = 96;
+  s.feed_forward = 2;
+  s.bias = true;
+  s.batch = 128;
+  s.steps = 0;
+  s.epochs = 10;
+  s.schedule = "one-cycle";
+  s.min_lr = 0;
+  s.warmup = 0;
+  s.beta2 = 0.999;
+  s.weight_decay = 0.01;
+  s.decay_matrices_only = false;
+  s.clip = 0;
+  s.eval_every = 469;
+  s.eval_batches = 0;
+  return s;
+}
+
+void require(bool ok, const std::string& message) {
+  if (!ok) throw UsageError(message);
+}
+
+/// Calls `field(name, member)` for all that config.json holds.
+template <class S, class Field>
+void for_each_field(S& s, Field&& field) {
+  field("task", s.task);
+  field("preset", s.preset);
+  field("attention", s.attention);
+  field("positions", s.positions);
+  field("attention_dropout", s.attention_dropout);
+  field("layers", s.layers);
+  field("heads", s.heads);
+  field("width", s.width);
+  field("feed_forward", s.feed_forward);
+  field("context", s.context);
+  field("patch", s.patch);
+  field("bias", s.bias);
+  field("dropout", s.dropout);
+  field("batch", s.batch);
+  field("accumulate", s.accumulate);
+  field("steps", s.steps);
+  field("epochs", s.epochs);
+  field("schedule", s.schedule);
+  field("lr", s.lr);
+  field("min_lr", s.min_lr);
+  field("warmup", s.warmup);
+  field("beta1", s.beta1);
+  field("beta2", s.beta2);
+  field("weight_decay", s.weight_decay);
+  field("decay_matrices_only", s.decay_matrices_only);
+  field("clip", s.clip);
+  field("eval_every", s.eval_every);
+  field("eval_batches", s.eval_batches);
+  field("checkpoint_every", s.checkpoint_every);
+  field("seed", s.seed);
+  field("device", s.device);
+}
+
+}  // namespace
+
+Settings preset(const std::string& task, const std::string& name) {
+  for (const Settings& known : {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}) {
+    if (known.preset == name && known.task == task) return known;
+  }
+  throw UsageError(fmt::format("--preset {}: the presets for {} are {}", name, task,
+                               task == "mnist" ? "mnist-small" : "nanogpt-cpu and nanogpt-gpu"));
+}
+
+void validate(const Settings& s) {
+  const auto at_least = [](const char* flag, int64_t value, int64_t least) {
+    require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
+  };
+  const auto within = [](const char* flag, double value, double low, double high) {
+    require(value >= low && value <= high, fmt::format("--{} {}: must lie from {} to {}", flag, value, low, high));
+  };
+  at_least("layers", s.layers, 1);
+  at_least("heads", s.heads, 1);
+  at_least("width", s.width, 1);
+  at_least("context", s.context, 1);
+  at_least("batch", s.batch, 1);
+  at_least("accumulate", s.accumulate, 1);
+  at_least("steps", s.steps, 0);
+  at_least("epochs", s.epochs, 0);
+  at_least("warmup", s.warmup, 0);
+  at_least("eval-every", s.eval_every, 1);
+  at_least("eval-batches", s.eval_batches, 0);
+  at_least("checkpoint-every", s.checkpoint_every, 0);
+  at_least("threads", s.threads, 0);
+  within("dropout", s.dropout, 0, 0.99);
+  within("attention-dropout", s.attention_dropout, 0, 0.99);
+  within("lr", s.lr, 0, 1e3);
+  within("min-lr", s.min_lr, 0, s.lr);
+  within("weight-decay", s.weight_decay, 0, 1e3);
+  within("clip", s.clip, 0, 1e9);
+  require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
+  require(s.patch == 1 || s.patch == 2 || s.patch == 4 || s.patch == 7,
+          fmt::format("--patch {}: must be 1, 2, 4 or 7, which divide an image of 28 pixels", s.patch));
+  require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
+          fmt::format("--warmup {} leaves nothing of --steps {}", s.warmup, s.steps));
+  const bool fastmax = s.attention.starts_with("fastmax");
+  require(!s.fastmax_scale || fastmax,
+          fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
+  require(s.attention_dropout == 0 || s.attention == "softmax",
+          fmt::format("--attention-dropout does not apply to --attention {}", s.attention));
+}
+
+nlohmann::json to_json(const Settings& settings) {
+  nlohmann::json json;
+  for_each_field(settings, [&](const char* name, const auto& value) { json[name] = value; });
+  if (settings.fastmax_scale) json["fastmax_scale"] = *settings.fastmax_scale;
+  return json;
+}
+
+Settings settings_from_json(const nlohmann::json& json) {
+  Settings settings;
+  for_each_field(settings, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+  if (json.contains("fastmax_scale")) settings.fastmax_scale = json["fastmax_scale"].get<std::string>();
+  return settings;
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace linnet::examples {
+
+/// Everything that decides how a run goes: what `config.json` holds, and what flags and presets set.
+struct Settings {
+  std::string task;    ///< "shakespeare" or "mnist"
+  std::string preset;  ///< the one it started from
+  std::string attention = "softmax";
+  std::optional<std::string> fastmax_scale =
+      {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::string positions = "learned";
+  double attention_dropout = 0;
+
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t width = 128;
+  int64_t feed_forward = 4;  ///< times the width
+  int64_t context = 64;      ///< characters a text model sees
+  int64_t patch = 4;         ///< pixels on a side of an image's token
+  bool bias = false;
+  double dropout = 0;
+
+  int64_t batch = 12;
+  int64_t accumulate = 1;  ///< micro-batches a step
+  int64_t steps = 2000;
+  int64_t epochs = 0;  ///< instead of steps, when not 0
+  std::string schedule = "cosine";
+  double lr = 1e-3;
+  double min_lr = 1e-4;
+  int64_t warmup = 100;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.1;
+  bool decay_matrices_only = true;
+  double clip = 1;  ///< of the gradients' norm; 0 for none
+
+  int64_t eval_every = 250;
+  int64_t eval_batches = 40;
+  int64_t checkpoint_every = 500;  ///< 0 for none but the last
+
+  uint64_t seed = 1337;
+  int threads = 0;  ///< 0: all that this process may use
+  std::string device = "cpu";
+  std::filesystem::path data = {};
+  std::filesystem::path out = {};
+  bool resume = false;
+};
+
+/// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
+Settings preset(const std::string& task, const std::string& name);
+
+/// Refuses settings that cannot work together, naming the flag, the value and what to change. Cheap: call it
+/// before anything else.
+void validate(const Settings& settings);
+
+nlohmann::json to_json(const Settings& settings);
+Settings settings_from_json(const nlohmann::json& json);
+
+}  // namespace linnet::examples

@@ -1,0 +1,48 @@
+#include "support/task.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "support/program.h"
+
+namespace linnet::examples {
+
+std::unique_ptr<Task> make_task(const Settings& settings) {
+  return settings.task == "mnist" ? make_image_task(settings) : make_text_task(settings);
+}
+
+std::optional<std::filesystem::path> find_data(const Settings& settings, const std::string& name) {
+  namespace fs = std::filesystem;
+  if (!settings.data.empty()) {
+    const fs::path path = settings.data / name;
+    if (fs::exists(path)) return path;
+    throw IoError(fmt::format("--data {}: it has no {}; examples/fetch_data.sh gets it", settings.data.string(), name));
+  }
+  std::vector<fs::path> folders;
+  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
+    folders.emplace_back(variable);
+  }
+  folders.emplace_back(fs::path(LINNET_SOURCE_DIR) / "data");
+  folders.emplace_back("data");
+  for (const fs::path& folder : folders) {
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
+
+nn::AttentionConfig attention_config(const Settings& s) {
+  nn::AttentionConfig config{.mechanism = s.attention, .width = s.width, .heads = s.heads};
+  config.bias = s.bias;
+  config.causal = s.task == "shakespeare";
+  config.dropout = s.attention_dropout;
+  if (s.attention.starts_with("fastmax")) {
+    const std::string scale = s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit");
+    if (!parse_fastmax_scale(scale, config)) {
+      throw UsageError(fmt::format("--fastmax-scale {}: must be paper, sqrt, unit or a number", scale));
+    }
+  }
+  return config;
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <linnet/linnet.h>
+
+#include "support/settings.h"
+
+namespace linnet::examples {
+
+/// A model and the data it learns from: what the training loop needs to know, and no more.
+class Task {
+ public:
+  struct Evaluation {
+    double loss;
+    std::optional<double> accuracy = {};
+  };
+
+  virtual ~Task() = default;
+  virtual nn::Module& model() = 0;
+  /// The loss of micro-batch `index` of the run, which depends on the seed and the index alone.
+  virtual Tensor loss(int64_t index) = 0;
+  /// The loss on `batches` validation batches, the same ones every time; 0 for all validation data.
+  virtual Evaluation evaluate(int64_t batches) = 0;
+  virtual int64_t batches_per_epoch() const = 0;
+  virtual int64_t tokens_per_batch() const = 0;
+  /// The data set, by name, so that a stand-in is never taken for the real one.
+  virtual std::string data_name() const = 0;
+  /// Written to samples.txt when training ends; empty where there is nothing to sample.
+  virtual std::string sample(int64_t tokens) = 0;
+  /// What `sample` and other programs need beside the weights.
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
+};
+
+std::unique_ptr<Task> make_text_task(const Settings& settings);
+std::unique_ptr<Task> make_image_task(const Settings& settings);
+std::unique_ptr<Task> make_task(const Settings& settings);
+
+/// Streams of random numbers of a run, apart from those of its generator.
+enum class Stream : uint64_t { train = uint64_t{1} << 62, validate = uint64_t{2} << 62 };
+inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
+  return {seed, static_cast<uint64_t>(stream) + static_cast<uint64_t>(index)};
+}
+
+/// The folder of a data set: in --data, then $LINNET_DATA, then data/ beside the project or here; nothing when it is
+/// in none of them. A --data that lacks it is an error.
+std::optional<std::filesystem::path> find_data(const Settings& settings, const std::string& name);
+
+/// What the command line asks of a model's layers.
+nn::BlockConfig block_config(const Settings& settings);
+
+}  // namespace linnet::examples

@@ -1,0 +1,90 @@
+#include "support/text_model.h"
+
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "support/program.h"
+#include "support/task.h"
+
+namespace linnet::examples {
+namespace {
+
+nn::Positions parse_positions(const std::string& name) {
+  if (name == "sinusoidal") return nn::Positions::sinusoidal;
+  if (name == "rotary") return nn::Positions::rotary;
+  return name == "none" ? nn::Positions::none : nn::Positions::learned;
+}
+
+/// The next character from logits [1, V].
+int64_t draw(Tensor logits, const SampleOptions& options, Generator& rng) {
+  if (options.temperature == 0) return argmax(logits, -1).item<int64_t>();
+  logits = logits / options.temperature;
+  if (options.top_k <= 0 || options.top_k >= logits.size(-1)) {
+    return multinomial(softmax(logits), 1, rng).item<int64_t>();
+  }
+  const Sorted best = topk(logits, options.top_k);
+  const Tensor choice = multinomial(softmax(best.values), 1, rng);
+  return gather(best.indices, -1, choice).item<int64_t>();
+}
+
+}  // namespace
+
+nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
+  return {.vocabulary = vocabulary,
+          .context = s.context,
+          .layers = s.layers,
+          .block = block_config(s),
+          .positions = parse_positions(s.positions)};
+}
+
+std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,
+                     Generator& rng) {
+  const NoGrad no_grad;
+  const bool was_training = model.training();
+  model.eval();
+  std::vector<int64_t> ids = vocabulary.encode(options.prompt);
+  if (ids.empty()) throw ValueError("the prompt is empty; give at least one character");
+  const bool bounded = model.config().positions == nn::Positions::learned;
+  const int64_t context = model.config().context;
+
+  nn::DecoderState state = model.start();
+  Tensor logits;
+  const auto feed = [&](int64_t id) { logits = model.step(state, tensor<int64_t>({id})); };
+  // Learned positions end with the context: then the second half of it is read again at their beginning.
+  const auto restart = [&] {
+    state = model.start();
+    const size_t kept = ids.size() - static_cast<size_t>(std::max<int64_t>(context / 2, 1));
+    for (size_t i = kept; i < ids.size(); ++i) feed(ids[i]);
+  };
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!bounded || std::ssize(ids) - static_cast<int64_t>(i) < context) feed(ids[i]);
+  }
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    ids.push_back(draw(logits, options, rng));
+    if (bounded && state.tokens == context) {
+      restart();
+    } else {
+      feed(ids.back());
+    }
+  }
+  if (was_training) model.train();
+  return vocabulary.decode(ids);
+}
+
+std::string encode_vocabulary(const nn::Vocabulary& vocabulary) {
+  const std::string& characters = vocabulary.characters();
+  const std::vector<int> codes(reinterpret_cast<const unsigned char*>(characters.data()),
+                               reinterpret_cast<const unsigned char*>(characters.data()) + characters.size());
+  return fmt::format("{}", fmt::join(codes, " "));
+}
+
+nn::Vocabulary decode_vocabulary(const std::string& codes) {
+  std::istringstream stream(codes);
+  std::string characters;
+  for (int code = 0; stream >> code;) characters += static_cast<char>(code);
+  return nn::Vocabulary(characters);
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include <linnet/linnet.h>
+
+#include "support/settings.h"
+
+namespace linnet::examples {
+
+nn::DecoderConfig text_model_config(const Settings& settings, int64_t vocabulary);
+
+struct SampleOptions {
+  std::string prompt = "\n";
+  int64_t tokens = 500;
+  double temperature = 1;
+  int64_t top_k = 0;  ///< 0: all characters
+};
+
+/// Text that goes on from the prompt, which it begins with, one character at a time through the model's step form.
+/// Throws ValueError for a prompt with characters that the vocabulary lacks, or longer with the tokens than the
+/// model's positions reach.
+std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,
+                     Generator& rng);
+
+/// A vocabulary as the metadata of a model file holds it: its characters' codes, with spaces between.
+std::string encode_vocabulary(const nn::Vocabulary& vocabulary);
+nn::Vocabulary decode_vocabulary(const std::string& codes);
+
+}  // namespace linnet::examples

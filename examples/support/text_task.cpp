@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include "support/task.h"
+#include "support/text_model.h"
+
+/// A character-level language model on Tiny Shakespeare, or on the stand-in.
+
+namespace linnet::examples {
+namespace {
+
+struct NamedText {
+  std::string name;
+  nn::CharText text;
+};
+
+NamedText load_text(const Settings& settings) {
+  if (const auto folder = find_data(settings, "tinyshakespeare/input.txt")) {
+    return {"Tiny Shakespeare", nn::CharText::read(*folder)};
+  }
+  fmt::print("no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on the "
+             "sources of linnet instead\n");
+  return {"linnet's own sources (stand-in)", nn::CharText::of_this_project()};
+}
+
+class TextTask : public Task {
+ public:
+  explicit TextTask(const Settings& s)
+      : settings_(s),
+        source_(load_text(s)),
+        rng_(s.seed),
+        model_(rng_, text_model_config(s, source_.text.vocabulary().size())) {
+    nn::Windows(source_.text.validation(), s.context);  // a text that is too short is an error now, not later
+  }
+
+  nn::Module& model() override { return model_; }
+
+  Tensor loss(int64_t index) override {
+    return loss_of(nn::random_windows(source_.text.train(), settings_.batch, settings_.context,
+                                      stream_key(settings_.seed, Stream::train, index)));
+  }
+
+  Evaluation evaluate(int64_t batches) override {
+    const NoGrad no_grad;
+    model_.eval();
+    double total = 0;
+    int64_t examples = 0;
+    const auto add = [&](const nn::Batch& batch) {
+      const int64_t size = batch.inputs.size(0);
+      total += loss_of(batch).item<double>() * static_cast<double>(size);
+      examples += size;
+    };
+    if (batches == 0) {
+      const nn::Windows windows(source_.text.validation(), settings_.context);
+      nn::Loader loader(windows, {.batch = 64, .shuffle = false});
+      for (const nn::Batch& batch : loader) add(batch);
+    }
+    for (int64_t i = 0; i < batches; ++i) {
+      add(nn::random_windows(source_.text.validation(), settings_.batch, settings_.context,
+                             stream_key(settings_.seed, Stream::validate, i)));
+    }
+    model_.train();
+    return {.loss = total / static_cast<double>(examples)};
+  }
+
+  int64_t batches_per_epoch() const override {
+    return std::ssize(source_.text.train()) / (settings_.batch * settings_.context);
+  }
+  int64_t tokens_per_batch() const override { return settings_.batch * settings_.context; }
+  std::string data_name() const override { return source_.name; }
+  std::map<std::string, std::string> metadata() const override {
+    return {{"vocabulary", encode_vocabulary(source_.text.vocabulary())}};
+  }
+
+  std::string sample(int64_t tokens) override {
+    Generator rng(settings_.seed);
+    return generate(model_, source_.text.vocabulary(), {.prompt = "\n", .tokens = tokens}, rng);
+  }
+
+ private:
+  Tensor loss_of(const nn::Batch& batch) { return cross_entropy(model_(batch.inputs), batch.targets); }
+
+  Settings settings_;
+  NamedText source_;
+  Generator rng_;
+  nn::DecoderLM model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_text_task(const Settings& settings) { return std::make_unique<TextTask>(settings); }
+
+}  // namespace linnet::examples

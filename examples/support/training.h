@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "support/progress.h"
+#include "support/run_folder.h"
+#include "support/task.h"
+
+namespace linnet::examples {
+
+/// What a training run came to.
+struct TrainingResult {
+  std::vector<Metrics> history;  ///< one entry an evaluation, the first one before training
+  Task::Evaluation final;        ///< on settings.eval_batches
+  Task::Evaluation full;         ///< on all validation data
+  double ms_per_step = 0;        ///< median, evaluations aside
+  double tokens_per_second = 0;
+  int64_t parameters = 0;
+  int64_t peak_bytes = 0;
+};
+
+/// Steps of the run: settings.steps, or its epochs in steps.
+int64_t total_steps(const Settings& settings, const Task& task);
+
+/// Trains `task` and writes metrics, checkpoints, weights and samples into `folder`. Goes on from its checkpoint
+/// when settings.resume. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C, with a
+/// checkpoint written.
+TrainingResult train(Task& task, const Settings& settings, RunFolder& folder);
+
+/// The loss curves of runs as a picture.
+void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, const std::string& title,
+                 const std::string& data_name, const std::filesystem::path& path);
+
+}  // namespace linnet::examples

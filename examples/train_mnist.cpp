@@ -1,0 +1,8 @@
+/// Trains an image classifier over patches on MNIST.
+
+#include "support/train_program.h"
+
+int main(int argc, char** argv) {
+  return linnet::examples::train_program(argc, argv, "mnist", "mnist-small",
+                                         "Trains an image classifier over patches on MNIST.");
+}

@@ -1,0 +1,8 @@
+/// Trains a character-level language model on Tiny Shakespeare.
+
+#include "support/train_program.h"
+
+int main(int argc, char** argv) {
+  return linnet::examples::train_program(argc, argv, "shakespeare", "nanogpt-cpu",
+                                         "Trains a character-level language model on Tiny Shakespeare.");
+}

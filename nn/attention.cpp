@@ -1,0 +1,97 @@
+#include <linnet/nn/attention.h>
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/fastformer.h>
+#include <linnet/nn/fastmax.h>
+#include <linnet/nn/softmax_attention.h>
+
+namespace linnet::nn {
+
+namespace {
+
+using Maker = std::unique_ptr<Attention> (*)(Module& parent, std::string name, const AttentionConfig& config);
+
+template <class Mechanism>
+std::unique_ptr<Attention> make(Module& parent, std::string name, const AttentionConfig& config) {
+  return std::make_unique<Mechanism>(parent, std::move(name), config);
+}
+
+struct Entry {
+  std::string_view mechanism;
+  Maker make;
+};
+constexpr std::array<Entry, 4> kMechanisms = {{{"softmax", make<SoftmaxAttention>},
+                                               {"fastmax1", make<FastmaxAttention>},
+                                               {"fastmax2", make<FastmaxAttention>},
+                                               {"fastformer", make<FastformerAttention>}}};
+
+}  // namespace
+
+std::vector<std::string> attention_mechanisms() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kMechanisms) names.emplace_back(entry.mechanism);
+  return names;
+}
+
+std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config) {
+  for (const Entry& entry : kMechanisms) {
+    if (entry.mechanism == config.mechanism) return entry.make(parent, std::move(name), config);
+  }
+  throw ValueError(fmt::format("no attention is called '{}'; choose one of {}", config.mechanism,
+                               fmt::join(attention_mechanisms(), ", ")));
+}
+
+Attention::Attention(Module& parent, std::string name, const AttentionConfig& config)
+    : Module(parent, std::move(name),
+             fmt::format("{} attention, width {}, heads {}", config.mechanism, config.width, config.heads)),
+      config_(config) {
+  if (config.width < 1 || config.heads < 1 || config.width % config.heads != 0) {
+    throw ValueError(fmt::format("{}: the number of heads must divide the width", label()));
+  }
+}
+
+Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  if (x.rank() != 3 || x.size(2) != config_.width) {
+    throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
+  }
+  if (keep.defined() && (keep.dtype() != DType::boolean || keep.shape() != Shape{x.size(0), x.size(1)})) {
+    throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1), name_of(keep.dtype()),
+                                 to_string(keep.shape())));
+  }
+  return forward(x, keep);
+}
+
+std::unique_ptr<AttentionState> Attention::start() const {
+  if (!config_.causal) {
+    throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
+  }
+  return start_state();
+}
+
+Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) const {
+  const Call call(label(), where);
+  if (x.rank() != 2 || x.size(1) != config_.width) {
+    throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
+  }
+  if (state.tokens_ > 0 && state.batch_ != x.size(0)) {
+    throw ShapeError(fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
+  }
+  const Tensor y = forward_step(state, x.unsqueeze(1)).squeeze(1);
+  state.batch_ = x.size(0);
+  ++state.tokens_;
+  return y;
+}
+
+void Attention::refuse(const char* option) const {
+  throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
+}
+
+void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }
+
+}  // namespace linnet::nn

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+struct AttentionConfig {
+  std::string mechanism = "softmax";  ///< one of attention_mechanisms()
+  int64_t width = 0;                  ///< C, of the tokens
+  int64_t heads = 1;                  ///< H, which divides C
+  bool causal = false;                ///< a token sees itself and those before it
+  bool bias = true;                   ///< of the linear maps
+  bool rotary = false;                ///< rotary positions; not fastformer
+  double dropout = 0;                 ///< of the attention weights; softmax only
+  FASTMAX
+  bool share_query_value = true;      ///< fastformer: one linear map serves as both
+};
+
+/// What the step form of an attention carries from token to token, in place of the tokens before.
+class AttentionState {
+ public:
+  AttentionState() = default;
+  AttentionState(const AttentionState&) = delete;
+  AttentionState& operator=(const AttentionState&) = delete;
+  virtual ~AttentionState() = default;
+
+  int64_t tokens() const { return tokens_; }  ///< seen so far
+
+ private:
+  friend class Attention;
+  int64_t tokens_ = 0;
+  int64_t batch_ = 0;
+};
+
+/// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and any model
+/// takes any of them by name. Shapes: B batch, N tokens, C width.
+class Attention : public Module {
+ public:
+  /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and must not be
+  /// seen; undefined when none is.
+  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+
+  /// Starts the step form. Throws ValueError unless the attention is causal.
+  std::unique_ptr<AttentionState> start() const;
+  /// The step form: the next token of each sequence, x [B, C] → [B, C]. What the sequence form gives at its position, to
+  /// rounding, without dropout.
+  Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
+
+  const AttentionConfig& config() const { return config_; }
+
+ protected:
+  /// Throws ValueError unless the heads divide the width, or when the mechanism has no such option.
+  Attention(Module& parent, std::string name, const AttentionConfig& config);
+
+  virtual Tensor forward(const Tensor& x, const Tensor& keep) const = 0;
+  virtual std::unique_ptr<AttentionState> start_state() const = 0;
+  /// One token, x [B, 1, C] → [B, 1, C].
+  virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
+
+  int64_t head_dim() const { return config_.width / config_.heads; }
+  /// Throws ValueError: the mechanism does not have this option.
+  [[noreturn]] void refuse(const char* option) const;
+  /// The state as the mechanism made it. Throws ValueError when another one did.
+  template <class State>
+  State& as(AttentionState& state) const {
+    if (auto* mine = dynamic_cast<State*>(&state)) return *mine;
+    refuse_state();
+  }
+
+ private:
+  [[noreturn]] void refuse_state() const;
+
+  AttentionConfig config_;
+};
+
+/// The names that `make_attention` knows.
+std::vector<std::string> attention_mechanisms();
+
+/// The attention that `config.mechanism` names. Throws ValueError for an unknown name, listing the known ones.
+std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
+
+}  // namespace linnet::nn

@@ -1,0 +1,126 @@
+#include <linnet/nn/data/loader.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/generator.h>
+
+namespace linnet::nn {
+namespace {
+
+/// A permutation of 0 … size − 1 that depends on the key alone (Fisher–Yates).
+std::vector<int64_t> shuffled(int64_t size, RandomKey key) {
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  for (size_t i = order.size(); i > 1; --i) {
+    const uint64_t word = random_word(key, i);
+    std::swap(order[i - 1], order[(word * i) >> 32]);
+  }
+  return order;
+}
+
+/// Streams of the loader's seed: two an epoch, one for the order and one for augmentation.
+RandomKey order_key(uint64_t seed, int64_t epoch) { return {seed, 2 * static_cast<uint64_t>(epoch)}; }
+
+RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
+  const RandomKey augmentation{seed, 2 * static_cast<uint64_t>(epoch) + 1};
+  const PhiloxBlock block = philox(augmentation, static_cast<uint64_t>(batch));
+  return {uint64_t{block.word[0]} << 32 | block.word[1], uint64_t{block.word[2]} << 32 | block.word[3]};
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(data), options_(options) {
+  const Call call("Loader", where);
+  if (data.size() == 0) throw ValueError("the data set is empty");
+  if (options.batch < 1) throw ValueError(fmt::format("batch must be at least 1, not {}", options.batch));
+  if (options.prefetch < 0) throw ValueError(fmt::format("prefetch must be at least 0, not {}", options.prefetch));
+  if (batches_per_epoch() == 0) {
+    throw ValueError(fmt::format("drop_last leaves no batch: {} examples, batch {}", data.size(), options.batch));
+  }
+}
+
+Loader::~Loader() { stop_worker(); }
+
+int64_t Loader::batches_per_epoch() const {
+  const int64_t rounding = options_.drop_last ? 0 : options_.batch - 1;
+  return (data_.size() + rounding) / options_.batch;
+}
+
+void Loader::seek(Position position) {
+  stop_worker();
+  order_.clear();
+  position_ = position;
+}
+
+Batch Loader::make(int64_t batch) const {
+  const int64_t begin = batch * options_.batch;
+  const int64_t end = std::min(begin + options_.batch, data_.size());
+  const std::span<const int64_t> indices(order_.data() + begin, static_cast<size_t>(end - begin));
+  return data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
+}
+
+void Loader::start_epoch() {
+  order_ = shuffled(options_.shuffle ? data_.size() : 0, order_key(options_.seed, position_.epoch));
+  if (!options_.shuffle) {
+    order_.resize(static_cast<size_t>(data_.size()));
+    std::iota(order_.begin(), order_.end(), int64_t{0});
+  }
+  if (options_.prefetch > 0) worker_ = std::thread([this, first = position_.batch] { work(first); });
+}
+
+std::optional<Batch> Loader::next() {
+  if (order_.empty()) start_epoch();
+  if (position_.batch == batches_per_epoch()) {
+    seek({position_.epoch + 1, 0});
+    return std::nullopt;
+  }
+  std::optional<Batch> batch;
+  if (options_.prefetch > 0) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !ready_.empty() || error_; });
+    if (error_) std::rethrow_exception(error_);
+    batch = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+  } else {
+    batch = make(position_.batch);
+  }
+  ++position_.batch;
+  return batch;
+}
+
+void Loader::work(int64_t first) {
+  try {
+    for (int64_t i = first; i < batches_per_epoch(); ++i) {
+      Batch batch = make(i);
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || std::ssize(ready_) < options_.prefetch; });
+      if (stopping_) return;
+      ready_.push_back(std::move(batch));
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+void Loader::stop_worker() {
+  if (!worker_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+  stopping_ = false;
+  ready_.clear();
+  error_ = nullptr;
+}
+
+}  // namespace linnet::nn

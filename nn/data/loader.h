@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <linnet/core/where.h>
+#include <linnet/nn/data/dataset.h>
+
+namespace linnet::nn {
+
+struct LoaderOptions {
+  int64_t batch = 1;
+  bool shuffle = true;
+  uint64_t seed = 0;
+  bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
+  int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
+};
+
+/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs over one epoch;
+/// the next one runs over the next:
+///
+///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
+///     for (int epoch = 0; epoch < 10; ++epoch)
+///       for (auto [x, y] : loader) ...
+///
+/// The data set must outlive the loader.
+class Loader {
+ public:
+  /// Throws ValueError for an empty data set or a batch below 1.
+  Loader(const Dataset& data, LoaderOptions options, Where where = {});
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  int64_t batches_per_epoch() const;
+
+  /// Where in the stream of batches the loader stands: enough to go on from there.
+  struct Position {
+    int64_t epoch = 0;  ///< of the pass that is under way, or comes next
+    int64_t batch = 0;  ///< batches of it that were taken
+  };
+  Position position() const { return position_; }
+  /// Makes the next pass start there.
+  void seek(Position position);
+
+  class Iterator {
+   public:
+    explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
+    Iterator() = default;
+    Batch& operator*() { return *batch_; }
+    Iterator& operator++() {
+      batch_ = loader_->next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }
+
+   private:
+    Loader* loader_ = nullptr;
+    std::optional<Batch> batch_;
+  };
+
+  Iterator begin() { return Iterator(this); }
+  std::default_sentinel_t end() const { return {}; }
+
+  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next.
+  std::optional<Batch> next();
+
+ private:
+  void start_epoch();
+  void stop_worker();
+  Batch make(int64_t batch) const;
+  void work(int64_t first);
+
+  const Dataset& data_;
+  LoaderOptions options_;
+  Position position_;
+  std::vector<int64_t> order_;  // of the epoch that is under way; empty between epochs
+
+  std::thread worker_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr error_;
+  bool stopping_ = false;
+};
+
+}  // namespace linnet::nn

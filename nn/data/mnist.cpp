@@ -1,0 +1,91 @@
+#include <linnet/nn/data/mnist.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/data/idx.h>
+
+namespace linnet::nn {
+namespace {
+
+constexpr float kMean = 0.1307f;
+constexpr float kStd = 0.3081f;
+
+IdxArray read_part(const std::filesystem::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    const std::filesystem::path path = folder / (name + ending);
+    if (std::filesystem::exists(path)) return read_idx(path);
+  }
+  throw IoError(fmt::format("neither {0} nor {0}.gz is in {1}; examples/fetch_data.sh gets them", name,
+                            folder.string()));
+}
+
+Digits read_digits(const std::filesystem::path& folder, const std::string& part) {
+  IdxArray images = read_part(folder, part + "-images-idx3-ubyte");
+  IdxArray labels = read_part(folder, part + "-labels-idx1-ubyte");
+  if (images.shape.rank() != 3 || images.shape[1] != Digits::kSide || images.shape[2] != Digits::kSide) {
+    throw IoError(fmt::format("the {} images have shape {}, not [N, 28, 28]", part, to_string(images.shape)));
+  }
+  return {std::move(images.bytes), std::move(labels.bytes)};
+}
+
+}  // namespace
+
+Digits::Digits(std::vector<uint8_t> pixels, std::vector<uint8_t> labels)
+    : pixels_(std::move(pixels)), labels_(std::move(labels)) {
+  if (pixels_.size() != labels_.size() * kPixels) {
+    throw ValueError(fmt::format("{} images but {} labels", pixels_.size() / kPixels, labels_.size()));
+  }
+  for (size_t i = 0; i < labels_.size(); ++i) {
+    if (labels_[i] >= kClasses) throw ValueError(fmt::format("label {} of example {} is above 9", labels_[i], i));
+  }
+}
+
+void Digits::truncate(int64_t count) {
+  if (count >= size()) return;
+  labels_.resize(static_cast<size_t>(count));
+  pixels_.resize(static_cast<size_t>(count * kPixels));
+}
+
+Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
+  const auto count = static_cast<int64_t>(indices.size());
+  Tensor images = Tensor::empty({count, kPixels});
+  Tensor labels = Tensor::empty({count}, DType::int64);
+  float* out = images.mutable_data<float>().data();
+  int64_t* label = labels.mutable_data<int64_t>().data();
+  const auto offset = [&](int64_t draw) {
+    const auto range = static_cast<uint64_t>(2 * shift_ + 1);
+    return static_cast<int64_t>((random_word(key, static_cast<uint64_t>(draw)) * range) >> 32) - shift_;
+  };
+  for (int64_t b = 0; b < count; ++b) {
+    const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
+    label[b] = labels_[index];
+    const uint8_t* image = pixels_.data() + index * kPixels;
+    const int64_t down = offset(2 * b);
+    const int64_t right = offset(2 * b + 1);
+    for (int64_t y = 0; y < kSide; ++y) {
+      for (int64_t x = 0; x < kSide; ++x) {
+        const int64_t from_y = y - down;
+        const int64_t from_x = x - right;
+        const bool inside = from_y >= 0 && from_y < kSide && from_x >= 0 && from_x < kSide;
+        const float value = inside ? static_cast<float>(image[from_y * kSide + from_x]) / 255.0f : 0.0f;
+        *out++ = (value - kMean) / kStd;
+      }
+    }
+  }
+  return {images, labels};
+}
+
+Mnist::Mnist(const std::filesystem::path& folder, Where where)
+    : train([&] {
+        const Call call("Mnist", where);
+        return read_digits(folder, "train");
+      }()),
+      test([&] {
+        const Call call("Mnist", where);
+        return read_digits(folder, "t10k");
+      }()) {}
+
+}  // namespace linnet::nn

@@ -1,0 +1,80 @@
+#include <linnet/nn/decoder.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/init.h>
+#include <linnet/ops/matmul.h>
+
+namespace linnet::nn {
+
+namespace {
+
+DecoderConfig completed(DecoderConfig config) {
+  config.block.attention.causal = true;
+  config.block.attention.rotary = config.positions == Positions::rotary;
+  return config;
+}
+
+}  // namespace
+
+DecoderLM::DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype, Device device)
+    : Module(rng, dtype, device, "DecoderLM"),
+      config_(completed(config)),
+      tok_(*this, "tok", config.vocabulary, config.block.attention.width),
+      pos_(*this, "pos", config.positions, config.context, config.block.attention.width),
+      dropout_(*this, "dropout", config.block.dropout),
+      blocks_(*this, "blocks"),
+      norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}) {
+  for (int64_t i = 0; i < config.layers; ++i) blocks_.add(config_.block);
+  init_weights();
+}
+
+void DecoderLM::init_weights() {
+  const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+  for (auto& [name, tensor] : named_parameters()) {
+    const bool ends_branch = name.ends_with("attention.out.weight") || name.ends_with("mlp.fc2.weight");
+    if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : 0.02);
+    if (name.ends_with("bias")) init::zeros_(tensor);
+  }
+}
+
+Tensor DecoderLM::embed(const Tensor& ids, int64_t start, Where where) const {
+  return dropout_(pos_(tok_(ids, where), start, where), where);
+}
+
+Tensor DecoderLM::head(const Tensor& x, Where where) const {
+  return linear(norm_(x, where), tok_.weight(), {}, where);
+}
+
+Tensor DecoderLM::operator()(const Tensor& ids, Where where) const {
+  if (ids.rank() != 2) {
+    const Call call(label(), where);
+    throw ShapeError(fmt::format("token ids are [batch, tokens], not {}", to_string(ids.shape())));
+  }
+  Tensor x = embed(ids, 0, where);
+  for (const Block& block : blocks_) x = block(x, {}, where);
+  return head(x, where);
+}
+
+DecoderState DecoderLM::start() const {
+  DecoderState state;
+  for (const Block& block : blocks_) state.layers.push_back(block.attention().start());
+  return state;
+}
+
+Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) const {
+  if (ids.rank() != 1 || static_cast<int64_t>(state.layers.size()) != blocks_.size()) {
+    const Call call(label(), where);
+    throw ShapeError(fmt::format("a step takes ids [batch] and a state of start(), not {} and one of {} layers",
+                                 to_string(ids.shape()), state.layers.size()));
+  }
+  Tensor x = embed(ids.unsqueeze(1), state.tokens, where).squeeze(1);
+  for (int64_t i = 0; i < blocks_.size(); ++i) x = blocks_[i].step(*state.layers[static_cast<size_t>(i)], x, where);
+  ++state.tokens;
+  return head(x, where);
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <linnet/nn/block.h>
+#include <linnet/nn/embedding.h>
+#include <linnet/nn/positions.h>
+
+namespace linnet::nn {
+
+struct DecoderConfig {
+  int64_t vocabulary = 0;
+  int64_t context = 0;  ///< the longest text that learned positions take
+  int64_t layers = 1;
+  BlockConfig block = {};  ///< of every layer; the model sets its `causal`, and `rotary` from `positions`
+  Positions positions = Positions::learned;
+};
+
+/// What generation carries from token to token.
+struct DecoderState {
+  std::vector<std::unique_ptr<AttentionState>> layers;
+  int64_t tokens = 0;  ///< seen so far
+};
+
+/// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head that is the
+/// token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0, 0.02/√(2·layers)),
+/// and biases as 0. Parts: `tok`, `pos`, `blocks.<i>`, `norm`.
+class DecoderLM : public Module {
+ public:
+  DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
+
+  /// Token ids [B, N] → logits of each next token [B, N, V].
+  Tensor operator()(const Tensor& ids, Where where = {}) const;
+
+  /// Starts texts.
+  DecoderState start() const;
+  /// The next token of each text: ids [B] → logits of the one after, [B, V]: what `operator()` gives at that
+  /// position, to rounding.
+  Tensor step(DecoderState& state, const Tensor& ids, Where where = {}) const;
+
+  const DecoderConfig& config() const { return config_; }
+
+ private:
+  void init_weights();
+  Tensor embed(const Tensor& ids, int64_t start, Where where) const;
+  Tensor head(const Tensor& x, Where where) const;
+
+  DecoderConfig config_;
+  Embedding tok_;
+  PositionEmbedding pos_;
+  Dropout dropout_;
+  ModuleList<Block> blocks_;
+  LayerNorm norm_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// In training, zeroes each element with probability `rate` and scales the others by 1/(1 − rate); in evaluation,
+/// nothing.
+class Dropout : public Module {
+ public:
+  Dropout(Module& parent, std::string name, double rate);
+
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+ private:
+  double rate_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// A table of `count` vectors of `width` numbers: parameter `weight` [count, width], which starts as N(0, 1).
+class Embedding : public Module {
+ public:
+  Embedding(Module& parent, std::string name, int64_t count, int64_t width);
+
+  /// Integer ids of any shape → [..., width]. Throws IndexError for an id outside 0 … count − 1.
+  Tensor operator()(const Tensor& ids, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  Tensor weight_;
+};
+
+}  // namespace linnet::nn

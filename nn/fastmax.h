@@ -1,0 +1,23 @@
+#pragma once
+
+#include <linnet/nn/attention.h>
+#include <linnet/nn/linear.h>
+
+namespace linnet::nn {
+
+/// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts: `qkv`, one
+/// projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per head, of a size
+/// that does not grow with the text.
+class FastmaxAttention : public Attention {
+ public:
+  FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& keep) const override;
+  std::unique_ptr<AttentionState> start_state() const override;
+  Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+
+  Linear qkv_, out_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,70 @@
+#include <linnet/nn/init.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/random.h>
+
+namespace linnet::nn::init {
+
+namespace {
+
+struct Fans {
+  double in, out;
+};
+
+Fans fans_of(const Tensor& tensor) {
+  if (tensor.rank() < 2) {
+    throw ShapeError(fmt::format("a tensor of shape {} has no fan in and fan out; use uniform_ or normal_",
+                                 to_string(tensor.shape())));
+  }
+  const double in = static_cast<double>(tensor.numel() / std::max<int64_t>(tensor.size(0), 1));
+  const double receptive_field = in / static_cast<double>(std::max<int64_t>(tensor.size(1), 1));
+  return {in, static_cast<double>(tensor.size(0)) * receptive_field};
+}
+
+}  // namespace
+
+void zeros_(Tensor& tensor) { constant_(tensor, 0); }
+void ones_(Tensor& tensor) { constant_(tensor, 1); }
+
+void constant_(Tensor& tensor, Scalar value) {
+  const NoGrad guard;
+  tensor.fill_(value);
+}
+
+void uniform_(Tensor& tensor, Generator& rng, double low, double high) {
+  const NoGrad guard;
+  tensor.copy_(rand(tensor.shape(), rng, tensor.dtype(), tensor.device()) * (high - low) + low);
+}
+
+void normal_(Tensor& tensor, Generator& rng, double mean, double deviation) {
+  const NoGrad guard;
+  tensor.copy_(randn(tensor.shape(), rng, tensor.dtype(), tensor.device()) * deviation + mean);
+}
+
+void xavier_uniform_(Tensor& tensor, Generator& rng, double gain) {
+  const Fans fans = fans_of(tensor);
+  const double bound = gain * std::sqrt(6 / (fans.in + fans.out));
+  uniform_(tensor, rng, -bound, bound);
+}
+
+void xavier_normal_(Tensor& tensor, Generator& rng, double gain) {
+  const Fans fans = fans_of(tensor);
+  normal_(tensor, rng, 0, gain * std::sqrt(2 / (fans.in + fans.out)));
+}
+
+void kaiming_uniform_(Tensor& tensor, Generator& rng, double a) {
+  const double bound = std::sqrt(6 / ((1 + a * a) * fans_of(tensor).in));
+  uniform_(tensor, rng, -bound, bound);
+}
+
+void kaiming_normal_(Tensor& tensor, Generator& rng, double a) {
+  normal_(tensor, rng, 0, std::sqrt(2 / ((1 + a * a) * fans_of(tensor).in)));
+}
+
+}  // namespace linnet::nn::init

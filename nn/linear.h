@@ -1,0 +1,22 @@
+#pragma once
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// y = x·Wᵀ + b, with parameters `weight` [out, in] and `bias` [out]. Both start as U(−1/√in, 1/√in), as in PyTorch.
+class Linear : public Module {
+ public:
+  Linear(Module& parent, std::string name, int64_t in, int64_t out, bool bias = true);
+
+  /// [..., in] → [..., out]
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  ///< undefined when built without
+
+ private:
+  Tensor weight_, bias_;
+};
+
+}  // namespace linnet::nn

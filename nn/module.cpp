@@ -1,0 +1,164 @@
+#include <linnet/nn/module.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tape.h>
+
+namespace linnet::nn {
+
+namespace {
+
+std::string join_path(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+std::string label_of(const std::string& path, const std::string& kind) {
+  if (path.empty()) return kind.empty() ? "model" : kind;
+  return kind.empty() ? path : fmt::format("{} ({})", path, kind);
+}
+
+/// Whether two handles are one tensor: tied weights.
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.numel() > 0 && a.view().data == b.view().data && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+std::string describe(const Tensor& tensor) {
+  return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
+}
+
+}  // namespace
+
+Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
+    : parent_(nullptr),
+      generator_(&rng),
+      dtype_(dtype),
+      device_(device),
+      kind_(std::move(kind)),
+      label_(label_of("", kind_)) {
+  if (!is_floating(dtype)) {
+    throw DTypeError(fmt::format("a model of {}: parameters are float32 or float64", name_of(dtype)));
+  }
+}
+
+Module::Module(Module& parent, std::string name, std::string kind)
+    : parent_(&parent),
+      generator_(parent.generator_),
+      dtype_(parent.dtype_),
+      device_(parent.device_),
+      name_(std::move(name)),
+      path_(join_path(parent.path_, name_)),
+      kind_(std::move(kind)),
+      label_(label_of(path_, kind_)),
+      training_(parent.training_) {
+  parent.check_name(name_);
+  parent.children_.push_back(this);
+}
+
+Module::~Module() {
+  if (parent_ != nullptr) std::erase(parent_->children_, this);
+  for (Module* child : children_) child->parent_ = nullptr;  // one that outlives this
+}
+
+void Module::check_name(const std::string& name) const {
+  if (name.empty() || name.find('.') != std::string::npos) {
+    throw ValueError(fmt::format("'{}' cannot name a part of '{}': names are not empty and have no dots", name, label_));
+  }
+  const bool taken = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.name == name; }) ||
+                     std::any_of(children_.begin(), children_.end(), [&](Module* m) { return m->name_ == name; });
+  if (taken) throw ValueError(fmt::format("'{}' has a '{}' already; choose another name", label_, name));
+}
+
+Tensor Module::parameter(const std::string& name, Tensor tensor) {
+  check_name(name);
+  tensor.set_requires_grad();
+  return slots_.emplace_back(name, std::move(tensor), true).tensor;
+}
+
+Tensor Module::buffer(const std::string& name, Tensor tensor) {
+  check_name(name);
+  return slots_.emplace_back(name, std::move(tensor), false).tensor;
+}
+
+template <class Visit>
+void Module::visit_slots(const std::string& prefix, const Visit& visit) const {
+  for (const Slot& slot : slots_) visit(join_path(prefix, slot.name), slot);
+  for (const Module* child : children_) child->visit_slots(join_path(prefix, child->name_), visit);
+}
+
+std::vector<NamedTensor> Module::named_tensors(bool parameters) const {
+  std::vector<NamedTensor> result;
+  visit_slots("", [&](const std::string& name, const Slot& slot) {
+    if (slot.is_parameter != parameters) return;
+    const bool seen = std::any_of(result.begin(), result.end(),
+                                  [&](const NamedTensor& other) { return same_elements(other.tensor, slot.tensor); });
+    if (!seen) result.push_back({name, slot.tensor});
+  });
+  return result;
+}
+
+std::vector<NamedTensor> Module::named_parameters() const { return named_tensors(true); }
+std::vector<NamedTensor> Module::named_buffers() const { return named_tensors(false); }
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> result;
+  for (const NamedTensor& parameter : named_parameters()) result.push_back(parameter.tensor);
+  return result;
+}
+
+void Module::freeze() {
+  for (Tensor& parameter : parameters()) parameter.set_requires_grad(false);
+}
+
+void Module::unfreeze() {
+  for (Tensor& parameter : parameters()) parameter.set_requires_grad(true);
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (Module* child : children_) child->train(on);
+}
+
+TensorMap Module::state() const {
+  TensorMap result;
+  for (const NamedTensor& parameter : named_parameters()) result[parameter.name] = parameter.tensor.detach();
+  for (const NamedTensor& buffer : named_buffers()) result[buffer.name] = buffer.tensor;
+  return result;
+}
+
+void Module::load_state(const TensorMap& state, Where where) {
+  const Call call("load_state", where);
+  TensorMap mine = this->state();
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : mine) {
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
+    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
+      problems.push_back(
+          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
+    }
+  }
+  for (const auto& [name, tensor] : state) {
+    if (!mine.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
+  }
+  if (!problems.empty()) {
+    throw ValueError(fmt::format("the state does not fit the model; build the model with the settings of the saved one\n  {}\n",
+                                 fmt::join(problems, "\n  ")));
+  }
+  const NoGrad guard;
+  for (auto& [name, tensor] : mine) tensor.copy_(state.at(name).to(device_));
+}
+
+void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
+                  Where where) const {
+  write_safetensors(path, {.tensors = state(), .metadata = metadata}, where);
+}
+
+void Module::load(const std::filesystem::path& path, Where where) {
+  load_state(read_safetensors(path, where).tensors, where);
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <linnet/core/generator.h>
+#include <linnet/core/safetensors.h>
+#include <linnet/core/tensor.h>
+
+namespace linnet::nn {
+
+/// A tensor and its name in a model, such as `blocks.0.mlp.fc1.weight`.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// The base of layers and models: it knows their parameters, and those of the modules inside them.
+///
+///     struct Mlp : nn::Module {
+///       explicit Mlp(Generator& rng) : Module(rng) {}
+///       nn::Linear fc1{*this, "fc1", 784, 128};
+///       nn::Linear fc2{*this, "fc2", 128, 10};
+///       Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
+///     };
+///
+/// A module registers itself with its parent, the first argument of its constructor, and so can be neither copied nor
+/// moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a.state())`.
+class Module {
+ public:
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module();
+
+  // ---- Parameters and buffers ----
+
+  /// Every parameter of this module and of those inside it, in the order of construction. One that several modules
+  /// share comes once, under its first name.
+  std::vector<NamedTensor> named_parameters() const;
+  /// The same without names: what an optimizer takes.
+  std::vector<Tensor> parameters() const;
+  /// Tensors that belong to the state and are not trained.
+  std::vector<NamedTensor> named_buffers() const;
+
+  /// Stops tracking gradients of all parameters, so that training leaves them as they are.
+  void freeze();
+  void unfreeze();
+
+  // ---- Mode ----
+
+  /// Switches between training, which every module starts in, and evaluation, where dropout does nothing.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  // ---- State ----
+
+  /// Parameters and buffers by name. The tensors share their elements with the module.
+  TensorMap state() const;
+  /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has exactly
+  /// their names, shapes and dtypes; it lists all that are missing, unexpected or different.
+  void load_state(const TensorMap& state, Where where = {});
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it.
+  void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
+            Where where = {}) const;
+  /// Reads what `save` wrote; strict, like `load_state`.
+  void load(const std::filesystem::path& path, Where where = {});
+
+  // ---- Description ----
+
+  /// A table of the modules and their parameters, with totals.
+  std::string summary() const;
+  /// What errors call this module: its name in the model and what it is, `fc1 (Linear 784→128)`.
+  const char* label() const { return label_.c_str(); }
+  /// What it is: `Linear 784→128`. Empty when its constructor did not say.
+  const std::string& kind() const { return kind_; }
+
+  /// The generator of the whole model, which initialisers and dropout draw from.
+  Generator& generator() const { return *generator_; }
+  /// What parameters are made of, and where they live.
+  DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+
+ protected:
+  /// The outermost module of a model. `rng` must outlive it. All modules inside have its dtype and device.
+  explicit Module(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu,
+                  std::string kind = "");
+  /// A module inside `parent`, which must outlive it. Throws ValueError when the parent has something of that name
+  /// already, or when the name is empty or has a dot.
+  Module(Module& parent, std::string name, std::string kind = "");
+
+  /// Registers a parameter, makes it track gradients, and returns it.
+  Tensor parameter(const std::string& name, Tensor tensor);
+  /// Registers a tensor that is part of the state but not trained, and returns it.
+  Tensor buffer(const std::string& name, Tensor tensor);
+
+ private:
+  struct Slot {
+    std::string name;
+    Tensor tensor;
+    bool is_parameter;
+  };
+
+  void check_name(const std::string& name) const;
+  /// Calls `visit(full name, slot)` for the slots of this module and those inside, depth first.
+  template <class Visit>
+  void visit_slots(const std::string& prefix, const Visit& visit) const;
+  std::vector<NamedTensor> named_tensors(bool parameters) const;
+  void add_summary_rows(std::vector<std::vector<std::string>>& rows, const std::string& path) const;
+
+  Module* parent_;
+  Generator* generator_;
+  DType dtype_;
+  Device device_;
+  std::string name_;   // in the parent
+  std::string path_;   // in the model
+  std::string kind_;
+  std::string label_;  // Call keeps a pointer into it
+  bool training_ = true;
+  std::vector<Slot> slots_;
+  std::vector<Module*> children_;
+};
+
+/// A list of modules of one type, named by their position. Their addresses are stable.
+///
+///     ModuleList<Block> blocks{*this, "blocks"};
+///     for (int64_t i = 0; i < layers; ++i) blocks.add(config);  // Block(blocks, "<i>", config)
+template <class T>
+class ModuleList : public Module {
+ public:
+  ModuleList(Module& parent, std::string name) : Module(parent, std::move(name)) {}
+
+  /// Constructs a T with the list as its parent, its position as its name, and `args`.
+  template <class... Args>
+  T& add(Args&&... args) {
+    return items_.emplace_back(*this, std::to_string(items_.size()), std::forward<Args>(args)...);
+  }
+
+  int64_t size() const { return static_cast<int64_t>(items_.size()); }
+  T& operator[](int64_t i) { return items_[static_cast<size_t>(i)]; }
+  const T& operator[](int64_t i) const { return items_[static_cast<size_t>(i)]; }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  std::deque<T> items_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+struct LayerNormConfig {
+  double eps = 1e-5;
+  bool affine = true;  ///< has a gain `weight` and a `bias`
+  bool bias = true;    ///< of the two, whether it has the bias
+};
+
+/// Layer normalisation over the last dimension (Ba et al. 2016), with parameters `weight` and `bias` [width], which
+/// start as ones and zeros.
+class LayerNorm : public Module {
+ public:
+  LayerNorm(Module& parent, std::string name, int64_t width, LayerNormConfig config = {});
+
+  /// [..., width] → [..., width]
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+ private:
+  int64_t width_;
+  double eps_;
+  Tensor weight_, bias_;
+};
+
+/// Root-mean-square normalisation over the last dimension (Zhang & Sennrich 2019), with a parameter `weight` [width],
+/// which starts as ones.
+class RMSNorm : public Module {
+ public:
+  RMSNorm(Module& parent, std::string name, int64_t width, double eps = 1e-6);
+
+  /// [..., width] → [..., width]
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+ private:
+  double eps_;
+  Tensor weight_;
+};
+
+}  // namespace linnet::nn

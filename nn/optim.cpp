@@ -1,0 +1,228 @@
+#include <linnet/nn/optim.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/reduction.h>
+
+namespace linnet::nn {
+
+std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& parameters, double weight_decay) {
+  ParameterGroup matrices{.parameters = {}, .weight_decay = weight_decay};
+  ParameterGroup others{.parameters = {}, .weight_decay = 0};
+  for (const Tensor& parameter : parameters) {
+    (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
+  }
+  return {std::move(matrices), std::move(others)};
+}
+
+// ---- Optimizer ----
+
+Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments)
+    : groups_(std::move(groups)), moments_(moments) {
+  for (ParameterGroup& group : groups_) {
+    group.lr = group.lr.value_or(lr);
+    group.weight_decay = group.weight_decay.value_or(weight_decay);
+    for (const Tensor& parameter : group.parameters) {
+      if (!parameter.is_contiguous()) {
+        throw ValueError(fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy",
+                                     to_string(parameter.shape())));
+      }
+      const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+        return parameter.numel() > 0 && slot.parameter.view().data == parameter.view().data;
+      });
+      if (twice) {
+        throw ValueError(fmt::format("optimizer: a parameter of shape {} comes twice; give it to one group",
+                                     to_string(parameter.shape())));
+      }
+      slots_.push_back({.parameter = parameter, .moments = {}});
+    }
+  }
+  if (slots_.empty()) throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
+}
+
+void Optimizer::step() {
+  const NoGrad guard;
+  auto slot = slots_.begin();
+  for (const ParameterGroup& group : groups_) {
+    for (size_t i = 0; i < group.parameters.size(); ++i, ++slot) {
+      const Tensor grad = slot->parameter.grad();
+      if (!grad.defined()) continue;
+      if (slot->moments.empty()) {
+        for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
+      }
+      ++slot->steps;
+      update(*slot, grad.contiguous(), *group.lr, *group.weight_decay);
+      slot->parameter.bump_version();
+    }
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter.set_grad({});
+}
+
+void Optimizer::set_lr(double lr) {
+  for (ParameterGroup& group : groups_) group.lr = lr;
+}
+
+// ---- State ----
+
+namespace {
+
+std::string moment_name(size_t parameter, size_t moment) { return fmt::format("{}.moment{}", parameter, moment + 1); }
+
+}  // namespace
+
+TensorMap Optimizer::state() const {
+  std::vector<double> lr, weight_decay;
+  for (const ParameterGroup& group : groups_) {
+    lr.push_back(*group.lr);
+    weight_decay.push_back(*group.weight_decay);
+  }
+  std::vector<int64_t> steps;
+  TensorMap result;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    steps.push_back(slots_[i].steps);
+    for (size_t m = 0; m < slots_[i].moments.size(); ++m) result[moment_name(i, m)] = slots_[i].moments[m];
+  }
+  result["lr"] = tensor(lr);
+  result["weight_decay"] = tensor(weight_decay);
+  result["steps"] = tensor(steps);
+  return result;
+}
+
+void Optimizer::load_state(const TensorMap& state, Where where) {
+  const Call call("load_state", where);
+  size_t used = 0;
+  const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = state.find(name);
+    if (found == state.end() || found->second.shape() != shape || found->second.dtype() != dtype) {
+      throw ValueError(fmt::format("the state does not fit the optimizer: '{}' should be {} {}; build it over the "
+                                   "model and with the settings of the saved one", name, to_string(shape), name_of(dtype)));
+    }
+    ++used;
+    return found->second;
+  };
+  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+  const auto lr = find("lr", {count(groups_)}, DType::float64).to_vector<double>();
+  const auto weight_decay = find("weight_decay", {count(groups_)}, DType::float64).to_vector<double>();
+  const auto steps = find("steps", {count(slots_)}, DType::int64).to_vector<int64_t>();
+  std::vector<Slot> slots;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Tensor& parameter = slots_[i].parameter;
+    slots.push_back({.parameter = parameter, .moments = {}, .steps = steps[i]});
+    for (size_t m = 0; m < moments_ && steps[i] > 0; ++m) {
+      const Tensor moment = find(moment_name(i, m), parameter.shape(), parameter.dtype());
+      slots[i].moments.push_back(moment.to(parameter.device()).clone());
+    }
+  }
+  if (used != state.size()) {
+    throw ValueError(fmt::format("the state does not fit the optimizer: it has {} tensors, {} of them expected; was it "
+                                 "saved by another kind of optimizer?", state.size(), used));
+  }
+  slots_ = std::move(slots);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].lr = lr[g];
+    groups_[g].weight_decay = weight_decay[g];
+  }
+}
+
+// ---- The rules ----
+
+SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
+    : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0), config_(config) {
+  if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
+    throw ValueError(fmt::format("SGD: Nesterov's rule needs momentum and no dampening; they are {} and {}",
+                                 config.momentum, config.dampening));
+  }
+}
+
+void SGD::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
+  const View momentum = slot.moments.empty() ? View{} : slot.moments[0].view();
+  slot.parameter.backend().sgd(slot.parameter.view(), grad.view(), slot.moments.empty() ? nullptr : &momentum,
+                               {.lr = lr,
+                                .momentum = config_.momentum,
+                                .dampening = config_.dampening,
+                                .weight_decay = weight_decay,
+                                .nesterov = config_.nesterov,
+                                .first_step = slot.steps == 1});
+}
+
+Adam::Adam(std::vector<Tensor> parameters, const AdamConfig& config)
+    : Adam(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config)
+    : Adam(std::move(groups), config, /*decoupled=*/false) {}
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled)
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2), config_(config), decoupled_(decoupled) {
+  const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
+  if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
+    throw ValueError(fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
+  }
+}
+
+void Adam::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
+  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(), slot.moments[1].view(),
+                                 {.lr = lr,
+                                  .beta1 = config_.beta1,
+                                  .beta2 = config_.beta2,
+                                  .eps = config_.eps,
+                                  .weight_decay = weight_decay,
+                                  .decoupled = decoupled_,
+                                  .step = slot.steps});
+}
+
+namespace {
+
+AdamConfig as_adam(const AdamWConfig& config) {
+  return {.lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .eps = config.eps,
+          .weight_decay = config.weight_decay};
+}
+
+}  // namespace
+
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWConfig& config)
+    : AdamW(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
+    : Adam(std::move(groups), as_adam(config), /*decoupled=*/true) {}
+
+// ---- Clipping ----
+
+double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+  const NoGrad guard;
+  std::vector<double> norms;
+  for (const Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) norms.push_back(norm(parameter.grad(), norm_type).item<double>());
+  }
+  if (norms.empty()) return 0;
+  const double total = norm(tensor(norms), norm_type).item<double>();
+  const double factor = max_norm / (total + 1e-6);  // PyTorch's guard against a norm of 0
+  if (!std::isfinite(total) || factor >= 1) return total;
+  for (Tensor parameter : parameters) {
+    if (parameter.grad().defined()) parameter.set_grad(parameter.grad() * factor);
+  }
+  return total;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& parameters, double limit) {
+  const NoGrad guard;
+  for (Tensor parameter : parameters) {
+    if (parameter.grad().defined()) parameter.set_grad(clamp(parameter.grad(), -limit, limit));
+  }
+}
+
+}  // namespace linnet::nn

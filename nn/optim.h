@@ -1,0 +1,128 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <linnet/core/safetensors.h>
+#include <linnet/core/tensor.h>
+
+namespace linnet::nn {
+
+/// Parameters that share settings. What is absent, an optimizer fills in with its own when it is built.
+struct ParameterGroup {
+  std::vector<Tensor> parameters;
+  std::optional<double> lr = {};
+  std::optional<double> weight_decay = {};
+};
+
+/// Two groups: tensors of rank 2 and more with `weight_decay`, the others (gains, biases) with none.
+std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& parameters, double weight_decay);
+
+/// Changes parameters by their gradients. Parameters without one are left alone.
+class Optimizer {
+ public:
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer() = default;
+
+  void step();
+  /// Drops the gradients.
+  void zero_grad();
+
+  /// Sets the learning rate of every group.
+  void set_lr(double lr);
+  /// Sets that of one group.
+  void set_lr(double lr, size_t group) { groups_.at(group).lr = lr; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+  /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups' settings.
+  TensorMap state() const;
+  /// Puts it back. Throws ValueError, and changes nothing, when it is not the state of such an optimizer over
+  /// parameters of these shapes.
+  void load_state(const TensorMap& state, Where where = {});
+
+ protected:
+  /// A parameter and what the optimizer keeps for it: moments, allocated by the first step.
+  struct Slot {
+    Tensor parameter;
+    std::vector<Tensor> moments;
+    int64_t steps = 0;
+  };
+
+  /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to train, or when
+  /// a parameter comes twice.
+  Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
+
+  /// Changes one parameter; `slot.steps` counts from 1, and the gradient is contiguous.
+  virtual void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) = 0;
+
+ private:
+  std::vector<ParameterGroup> groups_;
+  std::vector<Slot> slots_;  // in the order of the groups' parameters
+  size_t moments_;
+};
+
+struct SgdConfig {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// Stochastic gradient descent with momentum: v ← μ·v + (1 − τ)·g, p ← p − lr·v (or g + μ·v, Nesterov), as in PyTorch.
+class SGD : public Optimizer {
+ public:
+  explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
+  explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
+
+ private:
+  void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) override;
+  SgdConfig config_;
+};
+
+struct AdamConfig {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;  ///< added to the gradient
+};
+
+/// Adam (Kingma & Ba 2015, algorithm 1).
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
+  explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
+
+ protected:
+  Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);
+
+ private:
+  void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) override;
+  AdamConfig config_;
+  bool decoupled_ = false;
+};
+
+struct AdamWConfig {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  ///< p ← p − lr·weight_decay·p, apart from the gradient
+};
+
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2).
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<Tensor> parameters, const AdamWConfig& config = {});
+  explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
+};
+
+/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before. When that is
+/// infinite or NaN the gradients stay as they are: look at the result before `step`.
+double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
+/// Limits each number of the gradients to [−limit, limit].
+void clip_grad_value_(const std::vector<Tensor>& parameters, double limit);
+
+}  // namespace linnet::nn

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <linnet/nn/block.h>
+#include <linnet/nn/positions.h>
+
+namespace linnet::nn {
+
+struct PatchClassifierConfig {
+  int64_t side = 28;  ///< of the square image
+  int64_t patch = 4;  ///< side of a patch; divides `side`
+  int64_t classes = 10;
+  int64_t layers = 1;
+  BlockConfig block = {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
+  Positions positions = Positions::learned;
+};
+
+/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens. Parts: `patch`,
+/// `pos`, `blocks.<i>`, `norm`, `head`.
+class PatchClassifier : public Module {
+ public:
+  PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,
+                  Device device = Device::cpu);
+
+  /// Images [B, side·side], row by row → logits [B, classes].
+  Tensor operator()(const Tensor& images, Where where = {}) const;
+
+  const PatchClassifierConfig& config() const { return config_; }
+
+ private:
+  Tensor patches(const Tensor& images, Where where) const;
+
+  PatchClassifierConfig config_;
+  Linear patch_;
+  PositionEmbedding pos_;
+  Dropout dropout_;
+  ModuleList<Block> blocks_;
+  LayerNorm norm_;
+  Linear head_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// Modules and functions, one after the other, named by their position.
+///
+///     nn::Sequential net(rng);
+///     net.add<nn::Linear>(784, 128).add([](const Tensor& x) { return gelu(x); }).add<nn::Linear>(128, 10);
+class Sequential : public Module {
+ public:
+  explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
+      : Module(rng, dtype, device) {}
+  Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}
+
+  /// Appends M(*this, position, args...).
+  template <class M, class... Args>
+  Sequential& add(Args&&... args) {
+    static_assert(std::is_base_of_v<Module, M>, "add<M> appends a module; functions go to add(function)");
+    auto module = std::make_unique<M>(*this, std::to_string(stages_.size()), std::forward<Args>(args)...);
+    stages_.push_back([stage = module.get()](const Tensor& x, Where where) { return (*stage)(x, where); });
+    modules_.push_back(std::move(module));
+    return *this;
+  }
+  /// Appends a function.
+  Sequential& add(std::function<Tensor(const Tensor&)> function) {
+    stages_.push_back([function = std::move(function)](const Tensor& x, Where) { return function(x); });
+    return *this;
+  }
+
+  Tensor operator()(Tensor x, Where where = {}) const {
+    for (const auto& stage : stages_) x = stage(x, where);
+    return x;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<std::function<Tensor(const Tensor&, Where)>> stages_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,41 @@
+#include <linnet/nn/softmax_attention.h>
+
+#include <linnet/nn/heads.h>
+#include <linnet/nn/positions.h>
+#include <linnet/ops/attention.h>
+#include <linnet/ops/join.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// Keys and values of the tokens so far, [B, H, T, D].
+struct KeysAndValues : AttentionState {
+  Tensor k, v;
+};
+
+}  // namespace
+
+SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {}
+
+Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+  auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  if (config().rotary) q = rotate(q), k = rotate(k);
+  return out_(merge_heads(softmax_attention(q, k, v, {.causal = config().causal, .keep = keep, .dropout = training() ? config().dropout : 0, .generator = &generator()})));
+}
+
+std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }
+
+Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
+  auto& past = as<KeysAndValues>(state);
+  auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  if (config().rotary) q = rotate(q, state.tokens()), k = rotate(k, state.tokens());
+  past.k = past.k.defined() ? concat({past.k, k}, 2) : k;
+  past.v = past.v.defined() ? concat({past.v, v}, 2) : v;
+  return out_(merge_heads(softmax_attention(q, past.k, past.v)));
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <linnet/nn/attention.h>
+#include <linnet/nn/linear.h>
+
+namespace linnet::nn {
+
+/// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys and values,
+/// and `out`. Its step form keeps keys and values.
+class SoftmaxAttention : public Attention {
+ public:
+  SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& keep) const override;
+  std::unique_ptr<AttentionState> start_state() const override;
+  Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+
+  Linear qkv_, out_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <linnet/core/tensor.h>
+
+/// Arithmetic, element by element. Operands broadcast by NumPy's rule and have one dtype, floating or integer; a number
+/// takes the tensor's dtype, and DTypeError is thrown when that cannot hold it (0.5 beside an int64 tensor).
+
+namespace linnet {
+
+Tensor add(const Tensor& a, const Tensor& b, Where where = {});
+Tensor add(const Tensor& a, Scalar b, Where where = {});
+
+Tensor sub(const Tensor& a, const Tensor& b, Where where = {});
+Tensor sub(const Tensor& a, Scalar b, Where where = {});
+Tensor sub(Scalar a, const Tensor& b, Where where = {});
+
+Tensor mul(const Tensor& a, const Tensor& b, Where where = {});
+Tensor mul(const Tensor& a, Scalar b, Where where = {});
+
+/// a / b. Of floating tensors: convert integers first.
+Tensor div(const Tensor& a, const Tensor& b, Where where = {});
+Tensor div(const Tensor& a, Scalar b, Where where = {});
+Tensor div(Scalar a, const Tensor& b, Where where = {});
+
+/// −x
+Tensor neg(const Tensor& x, Where where = {});
+
+/// a to the power b, of floating tensors. Gradients at a = 0 are the limits where these are finite.
+Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
+Tensor pow(const Tensor& a, Scalar b, Where where = {});
+Tensor pow(Scalar a, const Tensor& b, Where where = {});
+
+/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal. Takes bool too.
+Tensor maximum(const Tensor& a, const Tensor& b, Where where = {});
+Tensor maximum(const Tensor& a, Scalar b, Where where = {});
+
+/// The smaller of a and b; otherwise as `maximum`.
+Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
+Tensor minimum(const Tensor& a, Scalar b, Where where = {});
+
+/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an operator takes
+/// it with the conversion of its operand.
+struct Operand {
+  const Tensor& tensor;
+  Where where;
+
+  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+      : tensor(tensor_), where(where_) {}
+};
+
+Tensor operator+(Operand a, const Tensor& b);
+Tensor operator+(Operand a, Scalar b);
+Tensor operator+(Scalar a, Operand b);
+Tensor operator-(Operand a, const Tensor& b);
+Tensor operator-(Operand a, Scalar b);
+Tensor operator-(Scalar a, Operand b);
+Tensor operator*(Operand a, const Tensor& b);
+Tensor operator*(Operand a, Scalar b);
+Tensor operator*(Scalar a, Operand b);
+Tensor operator/(Operand a, const Tensor& b);
+Tensor operator/(Operand a, Scalar b);
+Tensor operator/(Scalar a, Operand b);
+Tensor operator-(Operand x);
+
+}  // namespace linnet

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <linnet/core/tensor.h>
+
+/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool and have no gradient:
+/// compare `x.detach()` where x requires one.
+
+namespace linnet {
+
+Tensor eq(const Tensor& a, const Tensor& b, Where where = {});
+Tensor eq(const Tensor& a, Scalar b, Where where = {});
+Tensor ne(const Tensor& a, const Tensor& b, Where where = {});
+Tensor ne(const Tensor& a, Scalar b, Where where = {});
+Tensor lt(const Tensor& a, const Tensor& b, Where where = {});
+Tensor lt(const Tensor& a, Scalar b, Where where = {});
+Tensor le(const Tensor& a, const Tensor& b, Where where = {});
+Tensor le(const Tensor& a, Scalar b, Where where = {});
+Tensor gt(const Tensor& a, const Tensor& b, Where where = {});
+Tensor gt(const Tensor& a, Scalar b, Where where = {});
+Tensor ge(const Tensor& a, const Tensor& b, Where where = {});
+Tensor ge(const Tensor& a, Scalar b, Where where = {});
+
+/// True where x is NaN.
+Tensor isnan(const Tensor& x, Where where = {});
+
+/// Of bool tensors; DTypeError for others, whose truth `ne(x, 0)` gives.
+Tensor logical_not(const Tensor& x, Where where = {});
+Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
+Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
+
+/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype and may have gradients.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = {});
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {});
+
+/// x with `value` where `mask` (bool, broadcast to x's shape) is true.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where where = {});
+
+}  // namespace linnet

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// f(0) + … + f(n − 1): in T over blocks that fit the vector units, and over the blocks in double, so that the rounding
+/// error does not grow with n.
+template <class T, class F>
+double block_sum(int64_t n, F f) {
+  constexpr int64_t kBlock = 512;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = begin + kBlock < n ? begin + kBlock : n;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; ++i) sum += f(i);
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

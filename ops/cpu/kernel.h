@@ -1,0 +1,188 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <linnet/core/backend.h>
+#include <linnet/core/parallel.h>
+
+/// What CPU kernels share: from a run-time dtype to a C++ type, and loops over strided views.
+///
+/// A kernel file is compiled once per instruction set, with LINNET_ISA as the name of the namespace that keeps the
+/// copies apart. So kernels live in `linnet::cpu::LINNET_ISA`, and helpers that they share do too.
+
+namespace linnet::cpu {
+
+/// Throws DTypeError. Defined in dispatch.cpp, so that no code for one instruction set builds strings.
+[[noreturn]] void refuse_dtype(DType dtype);
+
+}  // namespace linnet::cpu
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// Elements that one task should handle when each costs about as much as an addition. Less work than this is not
+/// worth another thread.
+constexpr int64_t kGrain = 32768;
+
+/// Calls `f` with a zero of the C++ type that `dtype` names: `dispatch_floating(x.dtype, [&]<class T>(T) { … })`.
+template <class F>
+void dispatch_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(float{});
+    case DType::float64: return f(double{});
+    default: refuse_dtype(dtype);
+  }
+}
+
+/// The same for floating and integer dtypes.
+template <class F>
+void dispatch_number(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::int32: return f(int32_t{});
+    case DType::int64: return f(int64_t{});
+    default: return dispatch_floating(dtype, f);
+  }
+}
+
+/// The same for every dtype of the CPU, bool too.
+template <class F>
+void dispatch_any(DType dtype, F&& f) {
+  if (dtype == DType::boolean) return f(bool{});
+  dispatch_number(dtype, f);
+}
+
+template <class T>
+T* data(const View& view) {
+  return static_cast<T*>(view.data);
+}
+
+inline int64_t numel(const View& view) {
+  int64_t count = 1;
+  for (int d = 0; d < view.rank; ++d) count *= view.shape[d];
+  return count;
+}
+
+/// How to walk N views of one shape together: dims of size 1 dropped, dims that every view steps through evenly
+/// made one. Dim 0 is the innermost.
+template <int N>
+struct Nest {
+  // More than 62 dims of size 2 or more would have over 2^62 elements.
+  static constexpr int kMaxRank = 64;
+
+  int rank = 0;
+  int64_t size[kMaxRank];
+  std::array<int64_t, N> stride[kMaxRank];
+
+  explicit Nest(const std::array<View, N>& views) {
+    for (int d = views[0].rank - 1; d >= 0; --d) {
+      const int64_t count = views[0].shape[d];
+      if (count == 1) continue;
+      std::array<int64_t, N> steps;
+      bool continues = rank > 0;
+      for (int v = 0; v < N; ++v) {
+        steps[v] = views[v].strides[d];
+        continues = continues && steps[v] == stride[rank - 1][v] * size[rank - 1];
+      }
+      if (continues) {
+        size[rank - 1] *= count;
+      } else {
+        size[rank] = count;
+        stride[rank++] = steps;
+      }
+    }
+    if (rank == 0) {
+      size[0] = 1;
+      stride[0].fill(1);
+      rank = 1;
+    }
+  }
+};
+
+/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share: element
+/// i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the stretches depend on the
+/// shape and the strides alone.
+template <int N, class Row>
+void for_each_row(const std::array<View, N>& views, Row&& row) {
+  if (numel(views[0]) == 0) return;
+  const Nest<N> nest(views);
+  int64_t rows = 1;
+  for (int d = 1; d < nest.rank; ++d) rows *= nest.size[d];
+
+  // Long rows are cut into parts, short ones handled several at a time.
+  const int64_t n = nest.size[0];
+  const int64_t parts = (n + kGrain - 1) / kGrain;
+  const int64_t part_size = (n + parts - 1) / parts;
+  parallel_for(rows * parts, parts > 1 ? 1 : kGrain / n, [&](int64_t begin, int64_t end) {
+    int64_t part = begin % parts;
+    int64_t index[Nest<N>::kMaxRank];
+    std::array<int64_t, N> at{};
+    int64_t rest = begin / parts;
+    for (int d = 1; d < nest.rank; ++d) {
+      index[d] = rest % nest.size[d];
+      rest /= nest.size[d];
+      for (int v = 0; v < N; ++v) at[v] += index[d] * nest.stride[d][v];
+    }
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = part * part_size;
+      const int64_t last = first + part_size < n ? first + part_size : n;
+      std::array<int64_t, N> from;
+      for (int v = 0; v < N; ++v) from[v] = at[v] + first * nest.stride[0][v];
+      if (first < last) row(last - first, from, nest.stride[0]);
+      if (++part < parts) continue;
+      part = 0;
+      for (int d = 1; d < nest.rank; ++d) {
+        for (int v = 0; v < N; ++v) at[v] += nest.stride[d][v];
+        if (++index[d] < nest.size[d]) break;
+        for (int v = 0; v < N; ++v) at[v] -= index[d] * nest.stride[d][v];
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+/// out = f(x), element by element.
+template <class Y, class X, class F>
+void map(const View& out, const View& x, F f) {
+  for_each_row<2>({out, x}, [&](int64_t n, const auto& at, const auto& step) {
+    Y* y = data<Y>(out) + at[0];
+    const X* a = data<X>(x) + at[1];
+    const int64_t sy = step[0], sa = step[1];
+    if (sy == 1 && sa == 1) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i]);
+    } else if (sy == 1 && sa == 0) {
+      const Y value = f(*a);
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = value;
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[i * sy] = f(a[i * sa]);
+    }
+  });
+}
+
+/// out = f(a, b), element by element, with fast loops where an operand is the same along the row.
+template <class Y, class A, class B, class F>
+void map(const View& out, const View& a, const View& b, F f) {
+  for_each_row<3>({out, a, b}, [&](int64_t n, const auto& at, const auto& step) {
+    Y* y = data<Y>(out) + at[0];
+    const A* p = data<A>(a) + at[1];
+    const B* q = data<B>(b) + at[2];
+    const int64_t sy = step[0], sp = step[1], sq = step[2];
+    if (sy == 1 && sp == 1 && sq == 1) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = f(p[i], q[i]);
+    } else if (sy == 1 && sp == 1 && sq == 0) {
+      const B same = *q;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = f(p[i], same);
+    } else if (sy == 1 && sp == 0 && sq == 1) {
+      const A same = *p;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = f(same, q[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[i * sy] = f(p[i * sp], q[i * sq]);
+    }
+  });
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

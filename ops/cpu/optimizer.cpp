@@ -1,0 +1,83 @@
+#include <cmath>
+
+#include <linnet/ops/cpu/kernel.h>
+
+/// Optimizer steps, with the formulas of torch.optim.
+
+namespace linnet::cpu::LINNET_ISA {
+namespace {
+
+/// AdamW (Loshchilov & Hutter 2019, algorithm 2), or Adam with L2 decay when not decoupled (Kingma & Ba 2015,
+/// algorithm 1).
+template <class T>
+void adamw_step(const View& param, const View& grad, const View& first_moment, const View& second_moment,
+                const AdamWOptions& options) {
+  const double step = static_cast<double>(options.step);
+  const double correction1 = 1 - std::pow(options.beta1, step);
+  const double correction2 = 1 - std::pow(options.beta2, step);
+  const T step_size = static_cast<T>(options.lr / correction1);
+  const T root_correction2 = static_cast<T>(std::sqrt(correction2));
+  const T shrink = static_cast<T>(options.decoupled ? 1 - options.lr * options.weight_decay : 1);
+  const T decay = static_cast<T>(options.decoupled ? 0 : options.weight_decay);
+  const T beta2 = static_cast<T>(options.beta2), eps = static_cast<T>(options.eps);
+  const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
+  T* p = data<T>(param);
+  T* m = data<T>(first_moment);
+  T* v = data<T>(second_moment);
+  const T* gradient = data<T>(grad);
+  parallel_for(numel(param), kGrain / 4, [&](int64_t begin, int64_t end) {
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) {
+      const T g = gradient[i] + decay * p[i];
+      m[i] += rest1 * (g - m[i]);
+      v[i] = beta2 * v[i] + rest2 * g * g;
+      p[i] = shrink * p[i] - step_size * m[i] / (std::sqrt(v[i]) / root_correction2 + eps);
+    }
+  });
+}
+
+/// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate outside).
+template <class T>
+void sgd_step(const View& param, const View& grad, const View* momentum, const SgdOptions& options) {
+  const T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay);
+  T* p = data<T>(param);
+  const T* gradient = data<T>(grad);
+  if (momentum == nullptr) {
+    parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) p[i] -= lr * (gradient[i] + decay * p[i]);
+    });
+    return;
+  }
+  const bool first = options.first_step;  // the buffer, unwritten so far, starts as the gradient, undamped
+  const T keep = static_cast<T>(options.momentum);
+  const T take = static_cast<T>(first ? 1 : 1 - options.dampening);
+  const T ahead = static_cast<T>(options.nesterov ? options.momentum : 1);
+  const T direct = static_cast<T>(options.nesterov ? 1 : 0);
+  T* buffer = data<T>(*momentum);
+  parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) {
+      const T g = gradient[i] + decay * p[i];
+      buffer[i] = (first ? T{0} : keep * buffer[i]) + take * g;
+      p[i] -= lr * (direct * g + ahead * buffer[i]);
+    }
+  });
+}
+
+void adamw(View param, View grad, View first_moment, View second_moment, AdamWOptions options) {
+  dispatch_floating(param.dtype, [&]<class T>(T) { adamw_step<T>(param, grad, first_moment, second_moment, options); });
+}
+
+void sgd(View param, View grad, const View* momentum, SgdOptions options) {
+  dispatch_floating(param.dtype, [&]<class T>(T) { sgd_step<T>(param, grad, momentum, options); });
+}
+
+}  // namespace
+
+void fill_optimizer(Backend& table) {
+  table.adamw = adamw;
+  table.sgd = sgd;
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

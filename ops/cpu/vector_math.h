@@ -1,0 +1,132 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+/// Elementary functions that a compiler can vectorise. For float they are straight lines of arithmetic, off by about 2
+/// units in the last place at most (measured in tests/ops/elementwise_test.cpp), and right for ±0, denormals, ±∞ and
+/// NaN. For double they are those of the standard library. The polynomials are near-minimax fits made for this file.
+
+namespace linnet::cpu::LINNET_ISA::vec {
+
+inline float from_bits(int32_t bits) { return std::bit_cast<float>(bits); }
+inline int32_t to_bits(float x) { return std::bit_cast<int32_t>(x); }
+
+inline double exp(double x) { return std::exp(x); }
+inline double log(double x) { return std::log(x); }
+inline double tanh(double x) { return std::tanh(x); }
+inline double erf(double x) { return std::erf(x); }
+inline double log1p(double x) { return std::log1p(x); }
+
+/// exp(x) = 2^k · exp(r), where x = k·ln 2 + r and |r| ≤ ln 2 / 2.
+inline float exp(float x) {
+  // Beyond these bounds the result is 0 or ∞ anyway.
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  constexpr float kRound = 12582912.0f;  // 1.5·2^23: adding it leaves the nearest integer in the low bits
+  const float shifted = x * 1.44269504f + kRound;
+  const float k = shifted - kRound;
+  const float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
+  float p = 0.00139262504f;
+  p = p * r + 0.00836323295f;
+  p = p * r + 0.0416665524f;
+  p = p * r + 0.166665763f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.0f;
+  // Two factors, because 2^k alone may be a denormal or too large.
+  const int32_t exponent = to_bits(shifted) - to_bits(kRound);
+  const int32_t half = exponent >> 1;
+  return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
+}
+
+/// log(x) = k·ln 2 + log(1 + f), where x = 2^k · (1 + f) and 1 + f is within [√½, √2).
+inline float log(float x) {
+  const bool denormal = x < std::numeric_limits<float>::min();
+  const float normal = denormal ? x * 0x1p23f : x;
+  constexpr int32_t kSqrtHalf = 0x3f3504f3;
+  const int32_t bits = to_bits(normal) - kSqrtHalf;
+  const float k = static_cast<float>((bits >> 23) - (denormal ? 23 : 0));
+  const float f = from_bits((bits & 0x7fffff) + kSqrtHalf) - 1.0f;
+  float p = 0.0697161108f;
+  p = p * f - 0.114797339f;
+  p = p * f + 0.116854198f;
+  p = p * f - 0.124256872f;
+  p = p * f + 0.142490581f;
+  p = p * f - 0.166678026f;
+  p = p * f + 0.200007156f;
+  p = p * f - 0.24999997f;
+  p = p * f + 0.333333313f;
+  const float square = f * f;
+  const float low = p * f * square - 0.5f * square + k * 1.42860677e-06f;
+  float y = k * 0.693145752f + (f + low);
+  y = x < std::numeric_limits<float>::infinity() ? y : x;
+  y = x > 0 ? y : std::numeric_limits<float>::quiet_NaN();
+  return x == 0 ? -std::numeric_limits<float>::infinity() : y;
+}
+
+inline float tanh(float x) {
+  const float a = std::abs(x);
+  const float z = x * x;
+  float p = -0.00609671418f;
+  p = p * z + 0.0209971797f;
+  p = p * z - 0.0538509078f;
+  p = p * z + 0.133327693f;
+  p = p * z - 0.333333284f;
+  const float near_zero = x + x * (z * p);
+  const float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+  return a < 0.625f ? near_zero : std::copysign(far, x);
+}
+
+/// x + x·P(x²) near 0, and 1 − exp(P(|x|)) elsewhere.
+inline float erf(float x) {
+  const float a = std::abs(x);
+  const float z = x * x;
+  float p = 8.38707419e-05f;
+  p = p * z - 0.000814708124f;
+  p = p * z + 0.00520145614f;
+  p = p * z - 0.0268595889f;
+  p = p * z + 0.112836994f;
+  p = p * z - 0.376126349f;
+  p = p * z + 0.128379167f;
+  const float near_zero = x + x * p;
+  const float t = (a > 4.0f ? 4.0f : a) - 1.0f;
+  float q = 0.000202533774f;
+  q = q * t - 0.00189203373f;
+  q = q * t + 0.00998100638f;
+  q = q * t - 0.0415533818f;
+  q = q * t - 0.843105793f;
+  q = q * t - 2.63896775f;
+  q = q * t - 1.84960556f;
+  const float far = 1.0f - exp(q);
+  return a < 0.9f ? near_zero : std::copysign(far, x);
+}
+
+/// log(1 + x) for x ≥ 0: the logarithm of the rounded sum, and what rounding took away.
+inline float log1p(float x) {
+  const float sum = 1.0f + x;
+  return log(sum) + (x - (sum - 1.0f)) / sum;
+}
+
+template <class T>
+T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+
+/// cos(2π·u) for u in [0, 1), by a reduction of the angle that does not round.
+inline float cos_turns(float u) {
+  const float s = std::abs(u - 0.5f) - 0.25f;  // cos(2πu) = sin(2πs), |s| ≤ ¼
+  const float z = s * s;
+  float p = -14.3940678f;
+  p = p * z + 42.0097961f;
+  p = p * z - 76.704277f;
+  p = p * z + 81.6052246f;
+  p = p * z - 41.3417015f;
+  p = p * z + 6.28318548f;
+  return s * p;
+}
+
+inline double cos_turns(double u) { return std::cos(6.283185307179586 * u); }
+
+}  // namespace linnet::cpu::LINNET_ISA::vec

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <linnet/ops/cpu/kernel.h>
+
+/// Walks over some dims of views, for kernels that treat the other dims in a way of their own.
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// Dims that N views step through together; dim 0 is the innermost.
+template <int N>
+struct Walk {
+  int rank = 0;
+  int64_t count = 1;  ///< of positions: the product of the sizes
+  int64_t size[Nest<N>::kMaxRank];
+  std::array<int64_t, N> stride[Nest<N>::kMaxRank];
+
+  void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
+    if (dim_size == 1) return;
+    size[rank] = dim_size;
+    stride[rank++] = strides;
+    count *= dim_size;
+  }
+
+  /// Where position `index` is in each view, in elements from the first.
+  std::array<int64_t, N> at(int64_t index) const {
+    std::array<int64_t, N> offsets{};
+    for (int d = 0; d < rank; ++d) {
+      const bool outermost = d == rank - 1;
+      const int64_t i = outermost ? index : index % size[d];
+      if (!outermost) index /= size[d];
+      for (int v = 0; v < N; ++v) offsets[v] += i * stride[d][v];
+    }
+    return offsets;
+  }
+};
+
+/// All dims of the views except `dim` and `other`, with the sizes of the first view.
+template <int N>
+Walk<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) {
+  Walk<N> walk;
+  for (int d = views[0].rank - 1; d >= 0; --d) {
+    if (d == dim || d == other) continue;
+    std::array<int64_t, N> strides;
+    for (int v = 0; v < N; ++v) strides[v] = views[v].strides[d];
+    walk.add(views[0].shape[d], strides);
+  }
+  return walk;
+}
+
+/// Calls `line(at)` for every line of the views along `dim`, on several threads: at[v] is the offset of its first
+/// element in view v. The views agree in all sizes but that of `dim`; a line costs about `cost` additions.
+template <int N, class Line>
+void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
+  const Walk<N> walk = walk_without<N>(views, dim);
+  const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
+  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) line(walk.at(i));
+  });
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

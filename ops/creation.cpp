@@ -1,0 +1,103 @@
+#include <linnet/ops/creation.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/ops/detail/elementwise.h>
+
+namespace linnet {
+
+Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Where where) {
+  const Call call("full", where);
+  detail::check_number(value, dtype);
+  Tensor out = Tensor::empty(shape, dtype, device);
+  out.backend().fill(out.view(), value);
+  return out;
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device, Where where) {
+  const Call call("zeros", where);
+  return full(shape, 0, dtype, device);
+}
+
+Tensor ones(const Shape& shape, DType dtype, Device device, Where where) {
+  const Call call("ones", where);
+  return full(shape, 1, dtype, device);
+}
+
+Tensor full_like(const Tensor& x, Scalar value, Where where) {
+  const Call call("full_like", where);
+  return full(x.shape(), value, x.dtype(), x.device());
+}
+
+Tensor zeros_like(const Tensor& x, Where where) {
+  const Call call("zeros_like", where);
+  return full_like(x, 0);
+}
+
+Tensor ones_like(const Tensor& x, Where where) {
+  const Call call("ones_like", where);
+  return full_like(x, 1);
+}
+
+Tensor scalar(Scalar value, DType dtype, Where where) {
+  const Call call("scalar", where);
+  return full({}, value, dtype);
+}
+
+Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype, Where where) {
+  const Call call("arange", where);
+  if (step.real == 0) throw ValueError("step is 0");
+  if ((stop.real - start.real) / step.real < 0) {
+    throw ValueError(fmt::format("step {} leads away from stop: start is {}, stop {}", step.real, start.real, stop.real));
+  }
+  const bool integers = start.is_integer && stop.is_integer && step.is_integer;
+  const DType result = dtype.value_or(integers ? DType::int64 : DType::float32);
+  const int64_t count = static_cast<int64_t>(std::ceil((stop.real - start.real) / step.real));
+  if (integers) {
+    Tensor out = Tensor::empty({count}, DType::int64);
+    const std::span<int64_t> values = out.mutable_data<int64_t>();
+    for (int64_t i = 0; i < count; ++i) values[i] = start.integer + i * step.integer;
+    return out.to(result);
+  }
+  Tensor out = Tensor::empty({count}, DType::float64);
+  const std::span<double> values = out.mutable_data<double>();
+  for (int64_t i = 0; i < count; ++i) values[i] = start.real + static_cast<double>(i) * step.real;
+  return out.to(result);
+}
+
+Tensor arange(Scalar stop, std::optional<DType> dtype, Where where) { return arange(0, stop, 1, dtype, where); }
+
+Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where where) {
+  const Call call("linspace", where);
+  if (steps < 0) throw ValueError(fmt::format("steps must not be negative, not {}", steps));
+  Tensor out = Tensor::empty({steps}, DType::float64);
+  const std::span<double> values = out.mutable_data<double>();
+  // From both ends, so that both are exact.
+  const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0;
+  for (int64_t i = 0; i < steps; ++i) {
+    values[i] = 2 * i < steps ? start + static_cast<double>(i) * step : stop - static_cast<double>(steps - 1 - i) * step;
+  }
+  return out.to(dtype);
+}
+
+Tensor eye(int64_t n, int64_t m, DType dtype, Where where) {
+  const Call call("eye", where);
+  if (m == -1) m = n;
+  Tensor out = zeros({n, m}, dtype);
+  out.as_strided({std::min(n, m)}, {m + 1}, 0).fill_(1);
+  return out;
+}
+
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Where where) {
+  const Call call("tensor", where);
+  for (const double value : values) detail::check_number(value, dtype);
+  return tensor(std::vector<double>(values), shape).to(dtype);
+}
+
+Tensor tensor(std::initializer_list<double> values, DType dtype, Where where) {
+  return tensor(values, {-1}, dtype, where);
+}
+
+}  // namespace linnet

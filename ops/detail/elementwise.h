@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+
+/// What the elementwise ops share. Internal to ops/*.cpp.
+
+namespace linnet::detail {
+
+/// x as it reads in the larger `shape`, without history: for kernels.
+inline Tensor expanded(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : x.detach().expand(shape);
+}
+
+/// f(x) by the device's kernel.
+inline Tensor unary(Unary kind, const Tensor& x) {
+  Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
+  out.backend().unary(kind, out.view(), x.view());
+  return out;
+}
+
+/// f(a, b), broadcast, by the device's kernel.
+inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  Tensor out = Tensor::empty(shape, a.dtype(), a.device());
+  out.backend().binary(kind, out.view(), expanded(a, shape).view(), expanded(b, shape).view());
+  return out;
+}
+
+/// Throws DTypeError unless a tensor of `dtype` can hold the number.
+inline void check_number(Scalar value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return;
+  const double limit = dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  if (value.is_integer ? dtype == DType::int64 || (value.real >= -limit && value.real < limit)
+                       : value.real >= -limit && value.real < limit && value.real == std::trunc(value.real)) {
+    return;
+  }
+  throw DTypeError(fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
+                               value.real, name_of(dtype)));
+}
+
+/// A number as a tensor of rank 0, to stand beside x in an op.
+inline Tensor number_beside(const Tensor& x, Scalar value) {
+  check_number(value, x.dtype());
+  Tensor number = Tensor::empty({}, x.dtype(), x.device());
+  number.backend().fill(number.view(), value);
+  return number;
+}
+
+}  // namespace linnet::detail

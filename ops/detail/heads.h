@@ -1,0 +1,26 @@
+#pragma once
+
+#include <linnet/core/tensor.h>
+
+/// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a head).
+
+namespace linnet::detail {
+
+/// Throws ShapeError unless x has rank 4.
+void check_heads(const Tensor& x, const char* name);
+
+/// Throws ShapeError unless x has the shape of `other`.
+void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name);
+
+/// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] and on its device.
+void check_keep(const Tensor& keep, const Tensor& x, const char* name);
+
+/// x without history and as kernels take it, with unit stride in its last dim and rows that do not overlap; a copy
+/// only when it is not so.
+Tensor with_plain_rows(const Tensor& x);
+
+/// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its heads to
+/// [B, N, H·D] copies nothing.
+Tensor empty_heads(const Shape& shape, DType dtype, Device device);
+
+}  // namespace linnet::detail

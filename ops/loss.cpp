@@ -1,0 +1,141 @@
+#include <linnet/ops/loss.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+#include <linnet/ops/activation.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/reduction.h>
+
+namespace linnet {
+namespace {
+
+Tensor reduce(const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::mean: return mean(losses);
+    case Reduction::sum: return sum(losses);
+    case Reduction::none: break;
+  }
+  return losses;
+}
+
+void check_same_shape(const char* first, const Tensor& a, const char* second, const Tensor& b) {
+  if (a.shape() == b.shape()) return;
+  throw ShapeError(fmt::format("{}{} and {}{} must have one shape; reshape() or expand() one of them", first,
+                               to_string(a.shape()), second, to_string(b.shape())));
+}
+
+void check_class_targets(const Tensor& logits, const Tensor& targets) {
+  if (logits.rank() == 0) throw ShapeError("logits must be [..., C], but have rank 0");
+  if (!is_integer(targets.dtype())) {
+    throw DTypeError(fmt::format("targets must be int64 or int32, not {}; convert with to(DType::int64)",
+                                 name_of(targets.dtype())));
+  }
+  const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
+  if (targets.shape() != rows) {
+    throw ShapeError(fmt::format("logits{} ask for targets{}, one class each, but targets have shape {}",
+                                 to_string(logits.shape()), to_string(rows), to_string(targets.shape())));
+  }
+}
+
+/// How many targets are not ignored.
+int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore_index) {
+  const Tensor host = targets.to(Device::cpu);
+  int64_t count = 0, row = 0;
+  for (const int64_t target : host.data<int64_t>()) {
+    if (target != ignore_index) {
+      if (target < 0 || target >= classes) {
+        throw IndexError(fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})", target,
+                                     row, classes, ignore_index));
+      }
+      ++count;
+    }
+    ++row;
+  }
+  return count;
+}
+
+/// [..., C] as [rows, C], contiguous and without history.
+Tensor as_rows(const Tensor& x, int64_t rows) {
+  return x.detach().contiguous().as_strided({rows, x.size(-1)}, {x.size(-1), 1}, 0);
+}
+
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& lse,
+                              const CrossEntropyOptions& options) {
+  Op op("cross_entropy_backward", Where{}, {g, logits});
+  op.non_differentiable("it is fused; for second derivatives compose it of log_softmax and gather");
+  const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
+  const int64_t rows = targets.numel();
+  const Tensor dlogits_rows = as_rows(dlogits, rows), logits_rows = as_rows(logits, rows);
+  const Tensor dloss = g.detach().contiguous();
+  logits.backend().cross_entropy_backward(dlogits_rows.view(), dloss.view(), lse.view(), logits_rows.view(),
+                                          targets.view(), options.ignore_index, options.label_smoothing);
+  return dlogits;
+}
+
+/// The loss of each row, [...], for contiguous int64 targets.
+Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  Op op("cross_entropy", Where{}, {logits, targets});
+  const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
+  const Tensor lse = Tensor::empty({targets.numel()}, logits.dtype(), logits.device());
+  const Tensor logits_rows = as_rows(logits, targets.numel());
+  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
+                                 options.label_smoothing);
+  return op.record(loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse),
+                          options](const Tensor& g) {
+    return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};
+  });
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, Where where) {
+  const Call call("cross_entropy", where);
+  if (!is_floating(logits.dtype())) {
+    throw DTypeError(fmt::format("logits must be floating, not {}; convert with to(DType::float32)",
+                                 name_of(logits.dtype())));
+  }
+  check_class_targets(logits, targets);
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    throw ValueError(fmt::format("label_smoothing must be from 0 to 1, not {}", options.label_smoothing));
+  }
+  const Tensor classes = targets.to(DType::int64).contiguous();
+  const int64_t count = count_targets(classes, logits.size(-1), options.ignore_index);
+  const Tensor losses = row_losses(logits, classes, options);
+  if (options.reduction == Reduction::mean) return div(sum(losses), count);
+  return reduce(losses, options.reduction);
+}
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {
+  const Call call("mse_loss", where);
+  check_same_shape("input", input, "target", target);
+  return reduce(square(sub(input, target)), reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight,
+                                        Reduction reduction, Where where) {
+  const Call call("binary_cross_entropy_with_logits", where);
+  check_same_shape("logits", logits, "targets", targets);
+  // With −log σ(x) = softplus(−x) and −log(1 − σ(x)) = x + softplus(−x):
+  //   (1 − t)·x + (1 + (p − 1)·t)·softplus(−x)
+  Tensor positive = softplus(neg(logits));
+  if (pos_weight.defined()) {
+    if (broadcast_shapes(pos_weight.shape(), targets.shape()) != targets.shape()) {
+      throw ShapeError(fmt::format("pos_weight{} does not broadcast to the shape of targets{}",
+                                   to_string(pos_weight.shape()), to_string(targets.shape())));
+    }
+    positive = mul(add(mul(sub(pos_weight, 1), targets), 1), positive);
+  }
+  return reduce(add(mul(sub(1, targets), logits), positive), reduction);
+}
+
+double accuracy(const Tensor& logits, const Tensor& targets, Where where) {
+  const Call call("accuracy", where);
+  check_class_targets(logits, targets);
+  const Tensor right = eq(argmax(logits.detach(), -1), targets.to(DType::int64));
+  return mean(right.to(DType::float64)).item<double>();
+}
+
+}  // namespace linnet

@@ -1,0 +1,143 @@
+#include <linnet/ops/matmul.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+#include <linnet/ops/reduction.h>
+
+namespace linnet {
+namespace {
+
+/// Product of all sizes but the last.
+int64_t rows_of(const Tensor& x) {
+  int64_t rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.shape()[d];
+  return rows;
+}
+
+/// [..., C] as [rows, C]
+Tensor as_rows(const Tensor& x) { return x.reshape({rows_of(x), x.size(-1)}); }
+
+/// [..., M, N] as [batch, M, N] for the kernel, its leading dims broadcast to `leading`. Without history.
+Tensor as_batch(const Tensor& x, const Shape& leading) {
+  const int64_t m = x.size(-2), n = x.size(-1);
+  if (x.rank() == 2) return x.as_strided({leading.numel(), m, n}, {0, x.strides()[0], x.strides()[1]}, 0);
+  Shape expanded = leading;
+  expanded.push_back(m);
+  expanded.push_back(n);
+  return x.detach().expand(expanded).reshape({leading.numel(), m, n});
+}
+
+void check_inner_dims(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 0 || b.rank() == 0) {
+    throw ShapeError(fmt::format("a{} · b{}: rank 0 has no inner dimension; use a * b", to_string(a.shape()),
+                                 to_string(b.shape())));
+  }
+  const int64_t in_a = a.size(-1), in_b = b.size(b.rank() == 1 ? -1 : -2);
+  if (in_a == in_b) return;
+  const bool transposed_a_fits = a.rank() > 1 && a.size(-2) == in_b;
+  const char* hint = transposed_a_fits && b.size(-1) != in_a ? "; did you mean transpose(a)?"
+                     : b.rank() > 1                          ? "; did you mean transpose(b)?"
+                                                             : "";
+  throw ShapeError(fmt::format("inner dimensions differ: a{} · b{} ({} ≠ {}){}", to_string(a.shape()),
+                               to_string(b.shape()), in_a, in_b, hint));
+}
+
+/// matmul of operands that have at least two dims.
+Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
+  Op op("matmul", where, {a, b});
+  const DType dtype = op.floating_dtype();
+  const int64_t n = b.size(-1);
+
+  Tensor out, a_batch, b_batch, out_batch;
+  if (b.rank() == 2 && a.is_contiguous()) {
+    // [..., M, K] · [K, N] is one product of all rows.
+    Shape shape = a.shape();
+    shape[shape.rank() - 1] = n;
+    out = Tensor::empty(shape, dtype, a.device());
+    a_batch = a.as_strided({1, rows_of(a), a.size(-1)}, {0, a.size(-1), 1}, 0);
+    b_batch = as_batch(b, {});
+    out_batch = out.as_strided({1, rows_of(out), n}, {0, n, 1}, 0);
+  } else {
+    const Shape leading = broadcast_shapes(Shape(a.shape().begin(), a.shape().end() - 2),
+                                           Shape(b.shape().begin(), b.shape().end() - 2));
+    Shape shape = leading;
+    shape.push_back(a.size(-2));
+    shape.push_back(n);
+    out = Tensor::empty(shape, dtype, a.device());
+    a_batch = as_batch(a, leading);
+    b_batch = as_batch(b, leading);
+    out_batch = as_batch(out, leading);
+  }
+  out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr, false);
+
+  const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
+  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
+                         fold = b.rank() == 2](const Tensor& g) {
+    // da = g·bᵀ and db = aᵀ·g; for one b beside many a, the sum over them is part of the product.
+    Tensor da, db;
+    if (needs_a) da = matmul(g, transpose(b()));
+    if (needs_b) db = fold ? matmul(transpose(as_rows(a())), as_rows(g)) : matmul(transpose(a()), g);
+    return Grads{da, db};
+  });
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("matmul", where);
+  check_inner_dims(a, b);
+  if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return matmul(a, b.unsqueeze(1)).squeeze(-1);
+  return matrix_product(a, b, where);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
+  Op op("linear", where, {x, weight, bias});
+  const DType dtype = op.floating_dtype();
+  if (weight.rank() != 2) {
+    throw ShapeError(fmt::format("weight must be [out, in], not {}", to_string(weight.shape())));
+  }
+  const int64_t out_features = weight.size(0), in_features = weight.size(1);
+  if (x.rank() == 0 || x.size(-1) != in_features) {
+    const bool transposed_fits = x.rank() > 0 && x.size(-1) == out_features;
+    throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}", to_string(x.shape()),
+                                 to_string(weight.shape()), in_features,
+                                 transposed_fits ? "; did you mean transpose(weight)?" : ""));
+  }
+  if (bias.defined() && bias.shape() != Shape{out_features}) {
+    throw ShapeError(fmt::format("bias{} does not fit weight{}: it must be [{}]", to_string(bias.shape()),
+                                 to_string(weight.shape()), out_features));
+  }
+
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = out_features;
+  const Tensor y = Tensor::empty(shape, dtype, x.device());
+  const int64_t rows = rows_of(x);
+  const Tensor x_batch = x.detach().contiguous().as_strided({1, rows, in_features}, {0, in_features, 1}, 0);
+  const Tensor y_batch = y.as_strided({1, rows, out_features}, {0, out_features, 1}, 0);
+  const Tensor transposed =
+      weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
+  const View bias_view = bias.defined() ? bias.view() : View{};
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr, false);
+
+  const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
+  return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,
+                       needs_weight, needs_bias](const Tensor& g) {
+    Tensor dx, dweight, dbias;
+    if (needs_x) dx = matmul(g, weight());
+    if (needs_weight) dweight = matmul(transpose(as_rows(g)), as_rows(x()));
+    if (needs_bias) dbias = sum(as_rows(g), {0});
+    return Grads{dx, dweight, dbias};
+  });
+}
+
+Tensor transpose(const Tensor& x, Where where) {
+  const Call call("transpose", where);
+  if (x.rank() < 2) {
+    throw ShapeError(fmt::format("takes at least two dims, but x has shape {}", to_string(x.shape())));
+  }
+  return x.transpose(-2, -1);
+}
+
+}  // namespace linnet

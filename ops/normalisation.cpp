@@ -1,0 +1,110 @@
+#include <linnet/ops/normalisation.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+
+namespace linnet {
+namespace {
+
+/// A tensor [..., C] as rows for the kernels, contiguous and without history.
+Tensor as_rows(const Tensor& x) {
+  const int64_t width = x.size(-1);
+  int64_t rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.shape()[d];
+  return x.detach().contiguous().as_strided({rows, width}, {width, 1}, 0);
+}
+
+/// A contiguous [C] for the kernels, or null for an undefined tensor.
+class OptionalRow {
+ public:
+  explicit OptionalRow(const Tensor& row) {
+    if (!row.defined()) return;
+    row_ = row.detach().contiguous();
+    view_ = row_.view();
+  }
+  const View* get() const { return row_.defined() ? &view_ : nullptr; }
+
+ private:
+  Tensor row_;
+  View view_{};
+};
+
+void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  if (x.rank() == 0) throw ShapeError("takes rows [..., C], but x has rank 0");
+  const auto check = [&](const char* name, const Tensor& row) {
+    if (!row.defined() || row.shape() == Shape{x.size(-1)}) return;
+    throw ShapeError(fmt::format("{}{} does not fit x{}: it must be [{}], the last dim of x", name,
+                                 to_string(row.shape()), to_string(x.shape()), x.size(-1)));
+  };
+  check("weight", weight);
+  check("bias", bias);
+  if (!(eps >= 0)) throw ValueError(fmt::format("eps must be at least 0, not {}", eps));
+}
+
+Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
+
+constexpr const char* kFused = "it is fused; for second derivatives compose it of mean, rsqrt and mul";
+
+Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                          const Tensor& rstd, bool needs_weight, bool needs_bias) {
+  Op op("layer_norm_backward", Where{}, {g, x, weight});
+  op.non_differentiable(kFused);
+  const Tensor dx = empty_like(x);
+  const Shape width{x.size(-1)};
+  const Tensor dweight = needs_weight ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
+  const Tensor dbias = needs_bias ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
+  const Tensor dx_rows = as_rows(dx), g_rows = as_rows(g), x_rows = as_rows(x);
+  const OptionalRow factors(weight), dfactors(dweight), doffsets(dbias);
+  x.backend().layer_norm_backward(dx_rows.view(), dfactors.get(), doffsets.get(), g_rows.view(), x_rows.view(),
+                                  mean.view(), rstd.view(), factors.get());
+  return {dx, dweight, dbias};
+}
+
+Grads rms_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                        bool needs_weight) {
+  Op op("rms_norm_backward", Where{}, {g, x, weight});
+  op.non_differentiable(kFused);
+  const Tensor dx = empty_like(x);
+  const Tensor dweight = needs_weight ? Tensor::empty({x.size(-1)}, x.dtype(), x.device()) : Tensor();
+  const Tensor dx_rows = as_rows(dx), g_rows = as_rows(g), x_rows = as_rows(x);
+  const OptionalRow factors(weight), dfactors(dweight);
+  x.backend().rms_norm_backward(dx_rows.view(), dfactors.get(), g_rows.view(), x_rows.view(), rstd.view(),
+                                factors.get());
+  return {dx, dweight};
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Where where) {
+  Op op("layer_norm", where, {x, weight, bias});
+  const DType dtype = op.floating_dtype();
+  check_arguments(x, weight, bias, eps);
+  const Tensor y = empty_like(x);
+  const Tensor x_rows = as_rows(x), y_rows = as_rows(y);
+  const Tensor mean = Tensor::empty({x_rows.size(0)}, dtype, x.device());
+  const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
+  const OptionalRow factors(weight), offsets(bias);
+  y.backend().layer_norm(y_rows.view(), mean.view(), rstd.view(), x_rows.view(), factors.get(), offsets.get(), eps);
+  return op.record(y, [x = op.save(x), weight = op.save(weight), mean = op.save(mean), rstd = op.save(rstd),
+                       needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2)](const Tensor& g) {
+    return layer_norm_backward(g, x(), weight(), mean(), rstd(), needs_weight, needs_bias);
+  });
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Where where) {
+  Op op("rms_norm", where, {x, weight});
+  const DType dtype = op.floating_dtype();
+  check_arguments(x, weight, {}, eps);
+  const Tensor y = empty_like(x);
+  const Tensor x_rows = as_rows(x), y_rows = as_rows(y);
+  const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
+  const OptionalRow factors(weight);
+  y.backend().rms_norm(y_rows.view(), rstd.view(), x_rows.view(), factors.get(), eps);
+  return op.record(y, [x = op.save(x), weight = op.save(weight), rstd = op.save(rstd),
+                       needs_weight = op.needs_grad(1)](const Tensor& g) {
+    return rms_norm_backward(g, x(), weight(), rstd(), needs_weight);
+  });
+}
+
+}  // namespace linnet

@@ -1,0 +1,60 @@
+#include <linnet/ops/detail/quadratic_attention.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+#include <linnet/ops/detail/heads.h>
+
+namespace linnet::detail {
+namespace {
+
+void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep) {
+  check_heads(q, "q");
+  check_heads(k, "k");
+  check_heads(v, "v");
+  for (const int dim : {0, 1, 3}) {
+    if (q.shape()[dim] == k.shape()[dim]) continue;
+    const char* names[] = {"batch", "heads", "tokens", "width"};
+    throw ShapeError(fmt::format("q{} and k{} differ in {} ({} ≠ {}); only the tokens may differ",
+                                 to_string(q.shape()), to_string(k.shape()), names[dim], q.shape()[dim],
+                                 k.shape()[dim]));
+  }
+  check_same_shape(v, "v", k, "k");
+  check_keep(keep, k, "k");
+}
+
+Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Tensor& normaliser, const Tensor& q,
+                                   const Tensor& k, const Tensor& v, const Tensor& keep,
+                                   const AttentionOptions& options) {
+  Op op("attention_backward", Where{}, {grad, q, k, v});
+  op.non_differentiable("it is fused, for first derivatives only; attention written with matmul has second ones");
+  Tensor dq = empty_heads(q.shape(), q.dtype(), q.device());
+  Tensor dk = empty_heads(k.shape(), k.dtype(), k.device());
+  Tensor dv = empty_heads(v.shape(), v.dtype(), v.device());
+  const Tensor g = with_plain_rows(grad);
+  const View mask = keep.defined() ? keep.view() : View{};
+  q.backend().attention_backward(dq.view(), dk.view(), dv.view(), g.view(), o.view(), normaliser.view(), q.view(),
+                                 k.view(), v.view(), keep.defined() ? &mask : nullptr, options);
+  return {dq, dk, dv};
+}
+
+}  // namespace
+
+Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                           const AttentionOptions& options) {
+  Op op("attention", Where{}, {q, k, v});
+  const DType dtype = op.floating_dtype();
+  check_shapes(q, k, v, keep);
+  const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
+  Tensor o = empty_heads(q.shape(), dtype, q.device());
+  const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, dtype, q.device());
+  const View mask = keep.defined() ? keep.view() : View{};
+  q.backend().attention(o.view(), normaliser.view(), queries.view(), keys.view(), values.view(),
+                        keep.defined() ? &mask : nullptr, options);
+  return op.record(o, [o = op.save_output(o), normaliser, q = op.save(queries), k = op.save(keys),
+                       v = op.save(values), keep = op.save(keep), options](const Tensor& g) {
+    return quadratic_attention_backward(g, o(), normaliser, q(), k(), v(), keep(), options);
+  });
+}
+
+}  // namespace linnet::detail

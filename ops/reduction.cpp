@@ -1,0 +1,197 @@
+#include <linnet/ops/reduction.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/math.h>
+
+namespace linnet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// What becomes of x's shape.
+struct Plan {
+  Shape kept;         ///< with the reduced dims as 1
+  Shape result;       ///< that, or without them
+  int64_t count = 1;  ///< elements of x per element of the result
+};
+
+Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
+  Plan plan;
+  plan.kept = x.shape();
+  Shape reduced = Shape::filled(x.rank(), dims.rank() == 0 ? 1 : 0);
+  for (const int64_t listed : dims) {
+    const int dim = normalise_dim(listed, x.rank());
+    if (reduced[dim]) {
+      throw ShapeError(fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
+    }
+    reduced[dim] = 1;
+  }
+  for (int d = 0; d < x.rank(); ++d) {
+    if (reduced[d]) {
+      plan.count *= x.shape()[d];
+      plan.kept[d] = 1;
+    }
+    if (keepdim || !reduced[d]) plan.result.push_back(plan.kept[d]);
+  }
+  return plan;
+}
+
+Tensor reduce(Reduce op, const Tensor& x, const Plan& plan, DType dtype) {
+  Tensor out = Tensor::empty(plan.result, dtype, x.device());
+  const Tensor kept = out.as_strided(plan.kept, contiguous_strides(plan.kept), 0);
+  out.backend().reduce(op, kept.view(), x.view());
+  return out;
+}
+
+DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
+
+Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  Op op(name, where, {x});
+  if (x.dtype() == DType::boolean) throw DTypeError("x is bool; use any or all");
+  const Plan plan = plan_reduction(x, dims, keepdim);
+  if (plan.count == 0) {
+    throw ShapeError(
+        fmt::format("dims {} of x{} hold no elements to choose from", to_string(dims), to_string(x.shape())));
+  }
+  Tensor out = reduce(kind, x, plan, x.dtype());
+  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = plan.kept, dims](const Tensor& g) {
+    const Tensor chosen = eq(x().detach(), y().detach().reshape(kept)).to(g.dtype());
+    return Grads{mul(chosen, div(g.reshape(kept), sum(chosen, dims, true)))};
+  });
+}
+
+Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim, Where where) {
+  Op op(name, where, {x});
+  if (x.dtype() == DType::boolean) throw DTypeError("x is bool; convert it with to(DType::int32)");
+  const bool is_scalar = x.rank() == 0;  // treated as [1]
+  const Tensor rows = is_scalar ? x.detach().reshape({1}) : x;
+  const int axis = normalise_dim(dim, rows.rank());
+  if (rows.shape()[axis] == 0) {
+    throw ShapeError(fmt::format("dim {} of x{} holds no elements to choose from", axis, to_string(x.shape())));
+  }
+  Shape kept = rows.shape();
+  kept[axis] = 1;
+  Tensor out = Tensor::empty(kept, DType::int64, x.device());
+  out.backend().arg_reduce(kind, out.view(), rows.view(), axis);
+  if (!keepdim || is_scalar) out = out.squeeze(axis);
+  return op.non_differentiable(out, "its result is an index");
+}
+
+Tensor truth(const char* name, Reduce kind, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  Op op(name, where, {x});
+  Tensor out = reduce(kind, x, plan_reduction(x, dims, keepdim), DType::boolean);
+  return op.non_differentiable(out, "its result is a truth value");
+}
+
+Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
+  Op op("cumsum", where, {x});
+  Tensor out = Tensor::empty(x.shape(), sum_dtype(x), x.device());
+  out.backend().cumsum(out.view(), x.view(), dim, reverse);
+  // Element i went into the sums from i on, so its gradient is the sum of theirs.
+  return op.record(out, [dim, reverse](const Tensor& g) { return Grads{running_sum(g, dim, !reverse, {})}; });
+}
+
+/// norm for 1 < p < ∞, where the formula's derivative at 0 is 0/0.
+Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
+  Op op("norm", where, {x});
+  op.floating_dtype();
+  const Plan plan = plan_reduction(x, dims, keepdim);
+  const Tensor detached = x.detach();
+  Tensor out = p == 2 ? sqrt(sum(square(detached), dims, keepdim))
+                      : pow(sum(pow(abs(detached), p), dims, keepdim), 1 / p);
+  return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
+    const Tensor norms = y().reshape(kept);
+    const Tensor at_zero = eq(norms.detach(), 0);
+    const Tensor safe = masked_fill(norms, at_zero, 1);
+    const Tensor scale = masked_fill(div(g.reshape(kept), p == 2 ? safe : pow(safe, p - 1)), at_zero, 0);
+    return Grads{mul(p == 2 ? x() : mul(sign(x()), pow(abs(x()), p - 1)), scale)};
+  });
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  Op op("sum", where, {x});
+  const Plan plan = plan_reduction(x, dims, keepdim);
+  Tensor out = reduce(Reduce::sum, x, plan, sum_dtype(x));
+  return op.record(out, [kept = plan.kept, shape = x.shape()](const Tensor& g) {
+    return Grads{g.reshape(kept).expand(shape)};
+  });
+}
+
+Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  Call call("mean", where);
+  return div(sum(x, dims, keepdim), plan_reduction(x, dims, keepdim).count);
+}
+
+Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim, Where where) {
+  Call call("var", where);
+  const double count = static_cast<double>(plan_reduction(x, dims, keepdim).count);
+  const Tensor deviation = sub(x, mean(x, dims, true));
+  return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0));
+}
+
+Tensor max(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  return extreme("max", Reduce::max, x, dims, keepdim, where);
+}
+
+Tensor min(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  return extreme("min", Reduce::min, x, dims, keepdim, where);
+}
+
+Tensor argmax(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+  return arg_extreme("argmax", ArgReduce::max, x, dim, keepdim, where);
+}
+
+Tensor argmin(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+  return arg_extreme("argmin", ArgReduce::min, x, dim, keepdim, where);
+}
+
+Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  Op op("logsumexp", where, {x});
+  op.floating_dtype();
+  const Plan plan = plan_reduction(x, dims, keepdim);
+  const Tensor detached = x.detach();
+  // log(sum exp(x)) = m + log(sum exp(x − m)), with m the maximum, or 0 where that is not finite.
+  const Tensor largest = plan.count == 0 ? Tensor::empty(plan.kept, x.dtype(), x.device()).fill_(0)
+                                         : max(detached, dims, true);
+  const Tensor shift = masked_fill(largest, eq(abs(largest), kInfinity), 0);
+  Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(plan.result);
+  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = plan.kept](const Tensor& g) {
+    // The gradient is softmax(x) = exp(x − y); where y is −inf, so is x, and exp(x − 0) is 0 as it should be.
+    const Tensor total = y().reshape(kept);
+    const Tensor finite = masked_fill(total, eq(total.detach(), -kInfinity), 0);
+    return Grads{mul(g.reshape(kept), exp(sub(x(), finite)))};
+  });
+}
+
+Tensor any(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  return truth("any", Reduce::any, x, dims, keepdim, where);
+}
+
+Tensor all(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  return truth("all", Reduce::all, x, dims, keepdim, where);
+}
+
+Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
+  Call call("norm", where);
+  if (!(p >= 1)) throw ValueError(fmt::format("p is {}; a norm needs p of at least 1", p));
+  if (p == 1) return sum(abs(x), dims, keepdim);
+  if (p == kInfinity) return max(abs(x), dims, keepdim);
+  return finite_norm(x, p, dims, keepdim, where);
+}
+
+Tensor cumsum(const Tensor& x, int64_t dim, Where where) {
+  Call call("cumsum", where);
+  if (x.rank() == 0) return cumsum(x.reshape({1}), dim).reshape({});
+  return running_sum(x, normalise_dim(dim, x.rank()), false, where);
+}
+
+}  // namespace linnet

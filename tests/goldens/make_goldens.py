@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Writes the reference files that the C++ tests compare against (see README.md).
+
+    pip install torch numpy safetensors
+    python3 tests/goldens/make_goldens.py [FOLDER]
+
+Every case draws its inputs from a seed of its own name, so a new case changes no other one.
+"""
+
+import pathlib
+import sys
+
+import torch
+
+import attention_cases
+import decoder_cases
+import layer_cases
+import loss_cases
+import optimizer_cases
+import schedule_cases
+
+
+def main() -> None:
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
+    torch.set_num_threads(1)  # the order of sums, and so the last bits, would follow the thread count
+    torch.use_deterministic_algorithms(True)
+    files = {
+        "layers": layer_cases.build(),
+        "softmax": attention_cases.build_softmax(),
+        "fastmax": attention_cases.build_fastmax(),
+        "fastformer": attention_cases.build_fastformer(),
+        "losses": loss_cases.build(),
+        "optim": optimizer_cases.build(),
+        "schedules": schedule_cases.build(),
+        "decoder": decoder_cases.build(),
+    }
+    for name, goldens in files.items():
+        path = folder / f"{name}.safetensors"
+        goldens.save(path)
+        print(f"{path.name}: {len(goldens.cases)} cases, {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <optional>
+
+#include <linnet/linnet.h>
+
+using namespace linnet;
+
+namespace {
+
+struct Mlp : nn::Module {
+  explicit Mlp(Generator& rng) : Module(rng) {}
+  nn::Linear fc1{*this, "fc1", 784, 128};
+  nn::Linear fc2{*this, "fc2", 128, 10};
+  Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
+};
+
+/// Parameters and buffers of its own, a child, a list, and weights tied across modules.
+struct Model : nn::Module {
+  struct Inner : nn::Module {
+    Inner(nn::Module& parent, std::string name, int64_t width)
+        : Module(parent, std::move(name)), gain(parameter("gain", ones({width}))) {}
+    Tensor gain;
+  };
+  struct Tied : nn::Module {
+    Tied(nn::Module& parent, std::string name, const Tensor& weight) : Module(parent, std::move(name)) {
+      parameter("weight", weight);
+    }
+  };
+
+  explicit Model(Generator& rng) : Module(rng) {
+    layers.add(3);
+    layers.add(4);
+  }
+  Tensor scale = parameter("scale", zeros({2}));
+  Tensor count = buffer("count", zeros({1}, DType::int64));
+  nn::Embedding tok{*this, "tok", 5, 2};
+  nn::ModuleList<Inner> layers{*this, "layers"};
+  Tied head{*this, "head", tok.weight()};
+};
+
+std::vector<std::string> names_of(const std::vector<nn::NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("Module: parameters by dotted name, in order, tied ones once") {
+  Generator rng(1);
+  const Model model(rng);
+  CHECK(names_of(model.named_parameters()) ==
+        std::vector<std::string>{"scale", "tok.weight", "layers.0.gain", "layers.1.gain"});
+  CHECK(names_of(model.named_buffers()) == std::vector<std::string>{"count"});
+  CHECK(model.parameters().size() == 4);
+  for (const Tensor& parameter : model.parameters()) CHECK(parameter.requires_grad());
+  CHECK_FALSE(model.count.requires_grad());
+  static_assert(!std::is_copy_constructible_v<Mlp> && !std::is_move_constructible_v<Mlp>);
+}
+
+TEST_CASE("Module: names are unique, not empty and without dots") {
+  Generator rng(1);
+  Model model(rng);
+  CHECK_THROWS_WITH_AS(nn::Linear(model, "tok", 2, 2), doctest::Contains("'model' has a 'tok' already"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Linear(model, "scale", 2, 2), doctest::Contains("has a 'scale' already"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Linear(model, "", 2, 2), doctest::Contains("not empty"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Linear(model, "a.b", 2, 2), doctest::Contains("no dots"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Linear(model, "bad", 0, 2), doctest::Contains("bad (Linear 0→2): sizes"), ValueError);
+  CHECK(model.parameters().size() == 4);  // none of these stayed registered
+}
+
+TEST_CASE("Module: one that is destroyed early leaves its parent") {
+  Generator rng(1);
+  Model model(rng);
+  {
+    std::optional<nn::Linear> extra(std::in_place, model, "extra", 2, 2);
+    CHECK(model.parameters().size() == 6);
+  }
+  CHECK(model.parameters().size() == 4);
+  const nn::Linear again(model, "extra", 2, 2);
+}
+
+TEST_CASE("Module: train and eval reach every module, freeze every parameter") {
+  Generator rng(1);
+  Model model(rng);
+  CHECK(model.layers[1].training());
+  model.eval();
+  CHECK_FALSE(model.training());
+  CHECK_FALSE(model.layers[1].training());
+  CHECK_FALSE(nn::Linear(model, "late", 2, 2).training());
+  model.train();
+  CHECK(model.layers[1].training());
+
+  model.freeze();
+  for (const Tensor& parameter : model.parameters()) CHECK_FALSE(parameter.requires_grad());
+  CHECK_FALSE(model.scale.requires_grad());
+  model.unfreeze();
+  CHECK(model.scale.requires_grad());
+}
+
+TEST_CASE("Module: state goes from one to another, and through a file") {
+  Generator rng(1), other_rng(2);
+  const Model model(rng);
+  Model other(other_rng);
+  CHECK(model.tok.weight().to_vector<float>() != other.tok.weight().to_vector<float>());
+  other.load_state(model.state());
+  CHECK(model.tok.weight().to_vector<float>() == other.tok.weight().to_vector<float>());
+
+  const auto path = std::filesystem::temp_directory_path() / "linnet-module-test.safetensors";
+  model.save(path, {{"note", "a test"}});
+  Model third(other_rng);
+  third.load(path);
+  CHECK(model.tok.weight().to_vector<float>() == third.tok.weight().to_vector<float>());
+  CHECK(read_safetensors(path).metadata.at("note") == "a test");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("Module: a state that does not fit is refused whole, with everything that is wrong") {
+  Generator rng(1);
+  Model model(rng);
+  TensorMap state = model.state();
+  state["scale"] = ones({3});
+  state["count"] = ones({1});
+  state["layers.0.gain"] = full({3}, 7);
+  state.erase("layers.1.gain");
+  state["layers.2.gain"] = ones({4});
+  try {
+    model.load_state(state);
+    FAIL("loaded");
+  } catch (const ValueError& error) {
+    const std::string text = error.what();
+    CAPTURE(text);
+    CHECK(text.find("missing: layers.1.gain [4] float32") != std::string::npos);
+    CHECK(text.find("unexpected: layers.2.gain [4] float32") != std::string::npos);
+    CHECK(text.find("different: scale is [2] float32 here and [3] float32 there") != std::string::npos);
+    CHECK(text.find("different: count is [1] int64 here and [1] float32 there") != std::string::npos);
+  }
+  CHECK(model.layers[0].gain.to_vector<float>() == std::vector<float>{1, 1, 1});
+}
+
+TEST_CASE("Module: summary") {
+  Generator rng(1);
+  Mlp model(rng);
+  model.fc1.freeze();
+  CHECK(model.summary() ==
+        "name  kind            tensors                       parameters\n"
+        "fc1   Linear 784→128  weight [128, 784], bias [128]    100,480\n"
+        "fc2   Linear 128→10   weight [10, 128], bias [10]        1,290\n"
+        "101,770 parameters, 1,290 of them trained, 407,080 bytes\n");
+}
+
+TEST_CASE("Module: errors name the layer and the user's line") {
+  Generator rng(1);
+  Mlp model(rng);
+  CHECK_THROWS_WITH_AS(model.fc1(zeros({2, 700})), doctest::Contains("fc1 (Linear 784→128): "), ShapeError);
+  CHECK_THROWS_WITH_AS(model.fc1(zeros({2, 700})), doctest::Contains("module_test.cpp:"), ShapeError);
+  const nn::LayerNorm bare(model, "bare", 4, {.affine = false});
+  CHECK_THROWS_WITH_AS(bare(zeros({2, 5})), doctest::Contains("bare (LayerNorm 4): x[2, 5] should end in 4"), ShapeError);
+}
+
+TEST_CASE("Module: one dtype for a whole model") {
+  Generator rng(1);
+  nn::Sequential net(rng, DType::float64);
+  net.add<nn::Linear>(3, 4).add([](const Tensor& x) { return relu(x); }).add<nn::LayerNorm>(4).add<nn::Linear>(4, 2);
+  CHECK(names_of(net.named_parameters()) ==
+        std::vector<std::string>{"0.weight", "0.bias", "2.weight", "2.bias", "3.weight", "3.bias"});
+  CHECK(net(ones({5, 3}, DType::float64)).dtype() == DType::float64);
+  CHECK(net(ones({5, 3}, DType::float64)).shape() == Shape{5, 2});
+  CHECK_THROWS_AS(nn::Sequential(rng, DType::int64), DTypeError);
+}
+
+TEST_CASE("Linear, Embedding: initial values as in PyTorch") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  const nn::Linear linear(net, "linear", 400, 100);
+  const double bound = 1.0 / 20;  // 1/√in
+  CHECK(max(abs(linear.weight())).item<double>() <= bound);
+  CHECK(max(abs(linear.weight())).item<double>() > 0.99 * bound);
+  CHECK(mean(linear.weight()).item<double>() == doctest::Approx(0).epsilon(1e-3));
+  CHECK(max(abs(linear.bias())).item<double>() <= bound);
+  CHECK(max(abs(linear.bias())).item<double>() > 0.9 * bound);
+  const nn::Embedding table(net, "table", 200, 200);
+  CHECK(var(table.weight()).item<double>() == doctest::Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("init: bounds and variances") {
+  Generator rng(4);
+  Tensor weight = zeros({300, 200});
+  const auto variance = [&] { return var(weight).item<double>(); };
+  nn::init::xavier_uniform_(weight, rng);
+  CHECK(max(weight).item<double>() <= std::sqrt(6.0 / 500));
+  CHECK(variance() == doctest::Approx(2.0 / 500).epsilon(0.03));
+  nn::init::xavier_normal_(weight, rng, 2);
+  CHECK(variance() == doctest::Approx(4 * 2.0 / 500).epsilon(0.03));
+  nn::init::kaiming_uniform_(weight, rng);
+  CHECK(max(weight).item<double>() <= std::sqrt(6.0 / 200));
+  CHECK(variance() == doctest::Approx(2.0 / 200).epsilon(0.03));
+  nn::init::kaiming_normal_(weight, rng, 1);
+  CHECK(variance() == doctest::Approx(1.0 / 200).epsilon(0.03));
+  nn::init::uniform_(weight, rng, 2, 4);
+  CHECK(min(weight).item<double>() >= 2);
+  CHECK(variance() == doctest::Approx(4.0 / 12).epsilon(0.03));
+  nn::init::ones_(weight);
+  CHECK(sum(weight).item<double>() == 60'000);
+  Tensor row = zeros({3});
+  CHECK_THROWS_AS(nn::init::kaiming_uniform_(row, rng), ShapeError);
+}
+
+TEST_CASE("Dropout: in training only, from the model's generator") {
+  Generator rng(5);
+  nn::Sequential net(rng);
+  net.add<nn::Dropout>(0.25);
+  const Tensor x = ones({10'000});
+  const Tensor y = net(x);
+  CHECK(mean(y).item<double>() == doctest::Approx(1).epsilon(0.03));
+  CHECK(max(y).item<double>() == doctest::Approx(4.0 / 3));
+  CHECK(net(x).to_vector<float>() != y.to_vector<float>());
+  net.eval();
+  CHECK(net(x).to_vector<float>() == x.to_vector<float>());
+  CHECK_THROWS_WITH_AS(net.add<nn::Dropout>(1.0), doctest::Contains("must be in [0, 1)"), ValueError);
+}
+
+TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
+  const std::vector<double> table = nn::sinusoidal_positions(2, 4, 3, DType::float64).to_vector<double>();
+  const std::vector<double> expected = {std::sin(3.0), std::cos(3.0), std::sin(0.03), std::cos(0.03),
+                                        std::sin(4.0), std::cos(4.0), std::sin(0.04), std::cos(0.04)};
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(table[i] == doctest::Approx(expected[i]).epsilon(1e-14));
+
+  // A product of rotated vectors depends on the distance alone.
+  Generator rng(6);
+  const Tensor q = randn({1, 8}, rng, DType::float64), k = randn({1, 8}, rng, DType::float64);
+  const auto product = [&](int64_t i, int64_t j) { return sum(nn::rotate(q, i) * nn::rotate(k, j)).item<double>(); };
+  CHECK(product(7, 4) == doctest::Approx(product(1007, 1004)).epsilon(1e-11));
+  CHECK(product(7, 4) != doctest::Approx(product(7, 5)).epsilon(1e-3));
+  CHECK(nn::rotate(q, 0).to_vector<double>() == q.to_vector<double>());
+  CHECK_THROWS_AS(nn::rotate(zeros({2, 3})), ShapeError);
+
+  nn::Sequential net(rng);
+  const nn::PositionEmbedding pos(net, "pos", nn::Positions::learned, 8, 4);
+  CHECK(pos(zeros({1, 8, 4})).shape() == Shape{1, 8, 4});
+  CHECK_THROWS_WITH_AS(pos(zeros({1, 9, 4})), doctest::Contains("9 tokens, but learned positions end at 8"), ValueError);
+  CHECK_THROWS_WITH_AS(pos(zeros({1, 1, 4}), 8), doctest::Contains("sinusoidal or rotary"), ValueError);
+}

@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/linnet.h>
+
+using namespace linnet;
+
+namespace {
+
+Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
+
+/// One gradient, the same for all.
+void set_grads(const std::vector<Tensor>& parameters, double value) {
+  for (Tensor parameter : parameters) parameter.set_grad(full_like(parameter.detach(), value));
+}
+
+/// Steps along a fixed sequence of gradients.
+void run(nn::Optimizer& optimizer, const std::vector<Tensor>& parameters, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
+    set_grads(parameters, std::sin(1.0 + step));
+    optimizer.step();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD: by hand") {
+  Tensor p = leaf({1, 2});
+  nn::SGD optimizer({p}, {.lr = 0.1, .momentum = 0.5, .weight_decay = 0.1});
+  set_grads({p}, 1);
+  optimizer.step();  // v = 1 + 0.1·p
+  CHECK(p.to_vector<double>()[0] == doctest::Approx(1 - 0.1 * 1.1));
+  optimizer.step();  // v = 0.5·1.1 + 1 + 0.1·0.89
+  CHECK(p.to_vector<double>()[0] == doctest::Approx(0.89 - 0.1 * (0.55 + 1.089)));
+  CHECK_THROWS_WITH_AS(nn::SGD({p}, {.nesterov = true}), doctest::Contains("needs momentum"), ValueError);
+}
+
+TEST_CASE("AdamW: its first step is lr whatever the gradient, and decay is apart from it") {
+  Tensor p = leaf({1, -2});
+  nn::AdamW optimizer({p}, {.lr = 0.01, .weight_decay = 0.5});
+  set_grads({p}, 1e-3);
+  optimizer.step();
+  CHECK(p.to_vector<double>()[0] == doctest::Approx(1 * (1 - 0.005) - 0.01).epsilon(1e-5));
+  CHECK(p.to_vector<double>()[1] == doctest::Approx(-2 * (1 - 0.005) - 0.01).epsilon(1e-5));
+  CHECK_THROWS_AS(nn::Adam({p}, {.beta1 = 1}), ValueError);
+}
+
+TEST_CASE("optimizers: groups have rates of their own, and parameters without a gradient stay") {
+  Tensor a = leaf({1}), b = leaf({1}), c = leaf({1});
+  nn::SGD optimizer({{.parameters = {a}}, {.parameters = {b, c}, .lr = 1}}, {.lr = 0.1});
+  set_grads({a, b}, 1);
+  optimizer.step();
+  CHECK(a.item<double>() == doctest::Approx(0.9));
+  CHECK(b.item<double>() == 0);
+  CHECK(c.item<double>() == 1);
+  optimizer.set_lr(2);
+  optimizer.set_lr(0, 1);
+  optimizer.step();
+  CHECK(a.item<double>() == doctest::Approx(-1.1));
+  CHECK(b.item<double>() == 0);
+  optimizer.zero_grad();
+  CHECK_FALSE(a.grad().defined());
+
+  CHECK_THROWS_WITH_AS(nn::SGD({{.parameters = {a}}, {.parameters = {b, a}}}, nn::SgdConfig{}),
+                       doctest::Contains("comes twice"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD(std::vector<Tensor>{}), doctest::Contains("no parameters"), ValueError);
+}
+
+TEST_CASE("decay_matrices_only: gains and biases do not decay") {
+  const auto groups = nn::decay_matrices_only({zeros({2, 2}), zeros({2}), zeros({2, 2, 2})}, 0.1);
+  CHECK(groups[0].parameters.size() == 2);
+  CHECK(groups[0].weight_decay == 0.1);
+  CHECK(groups[1].parameters.size() == 1);
+  CHECK(groups[1].weight_decay == 0.0);
+}
+
+TEST_CASE("optimizers: a step edits in place, and backward notices") {
+  Tensor p = leaf({2});
+  nn::SGD optimizer({p}, {.lr = 0.1});
+  const Tensor loss = sum(p * p);
+  set_grads({p}, 1);
+  optimizer.step();
+  CHECK_THROWS_AS(backward(loss), AutogradError);
+}
+
+TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
+  const auto check = [](auto make) {
+    const auto start = [] { return std::vector<Tensor>{leaf({1, 2, 3}), leaf({-1})}; };
+    const std::vector<Tensor> whole = start(), first = start(), second = start();
+    const auto uninterrupted = make(whole);
+    run(*uninterrupted, whole, 0, 20);
+
+    const auto before = make(first);
+    run(*before, first, 0, 7);
+    const auto after = make(second);
+    for (size_t i = 0; i < first.size(); ++i) {
+      const NoGrad guard;
+      Tensor(second[i]).copy_(first[i]);
+    }
+    before->set_lr(0.03, 0);
+    after->load_state(before->state());
+    CHECK(*after->groups()[0].lr == 0.03);
+    after->set_lr(*uninterrupted->groups()[0].lr);
+    run(*after, second, 7, 20);
+    for (size_t i = 0; i < whole.size(); ++i) CHECK(whole[i].to_vector<double>() == second[i].to_vector<double>());
+  };
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+  });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1}); });
+}
+
+TEST_CASE("optimizers: a state that does not fit is refused") {
+  const std::vector<Tensor> p = {leaf({1, 2})};
+  nn::AdamW adam(p);
+  nn::SGD sgd(p), momentum(p, {.momentum = 0.9});
+  run(adam, p, 0, 1);
+  run(sgd, p, 0, 1);
+  CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
+  CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
+                       ValueError);
+  nn::AdamW larger({leaf({1, 2}), leaf({1})});
+  CHECK_THROWS_WITH_AS(larger.load_state(adam.state()), doctest::Contains("'steps' should be [2] int64"), ValueError);
+}
+
+TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
+  Tensor a = leaf({0}), b = leaf({0, 0});
+  a.set_grad(tensor({3}, DType::float64));
+  b.set_grad(tensor({0, 4}, DType::float64));
+  CHECK(nn::clip_grad_norm_({a, b}, 10) == doctest::Approx(5));
+  CHECK(a.grad().item<double>() == 3);
+  CHECK(nn::clip_grad_norm_({a, b}, 1) == doctest::Approx(5));
+  CHECK(a.grad().item<double>() == doctest::Approx(0.6).epsilon(1e-5));
+  CHECK(b.grad().to_vector<double>()[1] == doctest::Approx(0.8).epsilon(1e-5));
+
+  a.set_grad(tensor({std::numeric_limits<double>::infinity()}, DType::float64));
+  CHECK(std::isinf(nn::clip_grad_norm_({a, b}, 0.1)));
+  CHECK(b.grad().to_vector<double>()[1] == doctest::Approx(0.8).epsilon(1e-5));
+  CHECK(nn::clip_grad_norm_({leaf({1})}, 1) == 0);
+}
+
+TEST_CASE("clip_grad_value_") {
+  Tensor a = leaf({0, 0, 0});
+  a.set_grad(tensor({-3, 0.2, 1}, DType::float64));
+  nn::clip_grad_value_({a}, 0.5);
+  CHECK(a.grad().to_vector<double>() == std::vector<double>{-0.5, 0.2, 0.5});
+}
+
+TEST_CASE("schedules: their landmarks") {
+  using namespace nn;
+  CHECK(schedule::constant(0.1)(1'000'000) == 0.1);
+
+  for (const auto& make : {schedule::warmup_cosine, schedule::warmup_linear}) {
+    const Schedule rate = make({.lr = 1, .min_lr = 0.1, .warmup = 9, .steps = 109});
+    CHECK(rate(0) == doctest::Approx(0.1));
+    CHECK(rate(8) == doctest::Approx(0.9));
+    CHECK(rate(9) == doctest::Approx(1));
+    CHECK(rate(59) == doctest::Approx(0.55));
+    CHECK(rate(109) == doctest::Approx(0.1));
+    CHECK(rate(500) == doctest::Approx(0.1));
+    CHECK_THROWS_AS(make({.warmup = 10, .steps = 10}), ValueError);
+  }
+  const Schedule inverse = schedule::inverse_sqrt({.lr = 1, .warmup = 4});
+  CHECK(inverse(0) == doctest::Approx(0.25));
+  CHECK(inverse(3) == doctest::Approx(1));
+  CHECK(inverse(15) == doctest::Approx(0.5));
+  CHECK_THROWS_AS(schedule::inverse_sqrt({.warmup = 0}), ValueError);
+
+  const Schedule cycle = schedule::one_cycle({.max_lr = 1, .steps = 100});
+  CHECK(cycle(0) == doctest::Approx(1.0 / 25));
+  CHECK(cycle(29) == doctest::Approx(1));
+  CHECK(cycle(99) == doctest::Approx(1.0 / 25e4));
+  CHECK(cycle(200) == cycle(99));
+  CHECK(schedule::one_cycle({.max_lr = 1, .steps = 1})(0) > 0);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 0}), ValueError);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .pct_start = 2}), ValueError);
+}

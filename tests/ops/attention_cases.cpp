@@ -1,0 +1,135 @@
+#include <linnet/ops/attention.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastmax.h>
+#include <linnet/ops/random.h>
+
+#include "tests/support/op_case.h"
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+/// Batch, heads, tokens of the queries and of the keys, width.
+struct Size {
+  int64_t b, h, n, m, d;
+};
+
+class Cases {
+ public:
+  explicit Cases(Registry& registry) : registry_(registry) {}
+
+  void softmax(const std::string& variant, Size size, const SoftmaxAttentionOptions& options = {}) {
+    add("softmax_attention", variant, heads(size),
+        [options](const Inputs& in) { return softmax_attention(in[0], in[1], in[2], options); });
+  }
+
+  void fastmax(const std::string& variant, Size size, const FastmaxOptions& options = {}) {
+    add("fastmax", variant, heads(size),
+        [options](const Inputs& in) { return linnet::fastmax(in[0], in[1], in[2], options); });
+  }
+
+  void pool(const std::string& variant, Size size, const AdditivePoolOptions& options = {}) {
+    add("additive_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
+        [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
+  }
+
+  void additive(const std::string& variant, Size size, const AdditiveAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.push_back(draw({size.h, size.d}));
+    inputs.push_back(draw({size.h, size.d}));
+    add("additive_attention", variant, std::move(inputs),
+        [options](const Inputs& in) { return additive_attention(in[0], in[1], in[2], in[3], in[4], options); });
+  }
+
+  void add(const std::string& op, const std::string& variant, Inputs inputs,
+           std::function<Tensor(const Inputs&)> f) {
+    registry_.differentiable.push_back({op, variant, std::move(inputs), std::move(f), false});
+  }
+
+  Inputs heads(Size size) {
+    return {draw({size.b, size.h, size.n, size.d}), draw({size.b, size.h, size.m, size.d}),
+            draw({size.b, size.h, size.m, size.d})};
+  }
+
+ private:
+  Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
+
+  Registry& registry_;
+  Generator generator_{17};
+};
+
+/// The first sequence lacks its first and last token, the second one all.
+Tensor padding(int64_t tokens) {
+  Tensor keep = ones({2, tokens}, DType::boolean);
+  const auto kept = keep.mutable_data<bool>();
+  kept[0] = kept[tokens - 1] = false;
+  for (int64_t i = 0; i < tokens; ++i) kept[tokens + i] = false;
+  return keep;
+}
+
+void add_softmax_cases(Cases& cases) {
+  cases.softmax("full", {2, 2, 5, 5, 3});
+  cases.softmax("causal", {2, 2, 5, 5, 3}, {.causal = true});
+  cases.softmax("scale", {1, 2, 4, 4, 3}, {.scale = 0.3});
+  cases.softmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
+  cases.softmax("causal padding", {2, 2, 5, 5, 3}, {.causal = true, .keep = padding(5)});
+  cases.softmax("more keys than queries, causal", {1, 2, 3, 5, 2}, {.causal = true});
+  cases.softmax("more queries than keys, causal", {1, 2, 5, 3, 2}, {.causal = true});
+  cases.softmax("two blocks, causal", {1, 1, 67, 67, 2}, {.causal = true});
+  cases.softmax("size 1", {1, 1, 1, 1, 1});
+  cases.softmax("no queries", {2, 1, 0, 3, 2});
+  cases.softmax("no keys", {2, 1, 3, 0, 2});
+  cases.softmax("no batch", {0, 2, 3, 3, 2});
+  cases.softmax("no width", {1, 2, 3, 3, 0});
+  cases.add("softmax_attention", "dropout, causal padding", cases.heads({2, 2, 5, 5, 3}), [](const Inputs& in) {
+    Generator generator(3);
+    return softmax_attention(in[0], in[1], in[2],
+                             {.causal = true, .keep = padding(5), .dropout = 0.4, .generator = &generator});
+  });
+}
+
+void add_fastmax_cases(Cases& cases) {
+  cases.fastmax("order 2", {2, 2, 5, 5, 3});
+  cases.fastmax("order 1", {2, 2, 5, 5, 3}, {.order = 1});
+  cases.fastmax("order 1 causal", {2, 2, 5, 5, 3}, {.order = 1, .causal = true});
+  cases.fastmax("sqrt causal padding", {2, 2, 5, 5, 3},
+                {.scale = FastmaxScale::sqrt, .causal = true, .keep = padding(5)});
+  cases.fastmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
+  cases.fastmax("not normalised", {1, 2, 4, 4, 3}, {.normalisation = FastmaxNormalisation::none, .scale = 0.7});
+  cases.fastmax("coefficients", {1, 2, 4, 4, 3},
+                {.coefficients = {{1.5, -0.4, 0.3}}, .scale = FastmaxScale::sqrt});
+  cases.fastmax("more keys than queries, causal", {1, 1, 2, 4, 3}, {.causal = true});
+  cases.fastmax("size 1", {1, 1, 1, 1, 1});
+  cases.fastmax("no queries", {2, 1, 0, 3, 2});
+  cases.fastmax("no keys", {2, 1, 3, 0, 2});
+}
+
+void add_fastformer_cases(Cases& cases) {
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " causal" : "";
+    cases.pool("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.pool("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.pool("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.pool("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
+    cases.additive("product" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.additive("add" + suffix, {2, 2, 5, 5, 3}, {.interaction = Interaction::add, .causal = causal});
+    cases.additive("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.additive("add padding" + suffix, {2, 2, 5, 5, 3},
+                   {.interaction = Interaction::add, .causal = causal, .keep = padding(5)});
+    cases.additive("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.additive("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
+  }
+}
+
+}  // namespace
+
+void add_attention_cases(Registry& registry) {
+  Cases cases(registry);
+  add_softmax_cases(cases);
+  add_fastmax_cases(cases);
+  add_fastformer_cases(cases);
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,224 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/core/parallel.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/random.h>
+#include <linnet/ops/reduction.h>
+#include <linnet/ops/softmax.h>
+
+using namespace linnet;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Doubles = std::vector<double>;
+
+Doubles values(const Tensor& x) { return x.to_vector<double>(); }
+
+/// d sum(weights · f(x)) / dx
+Tensor gradient(const std::function<Tensor(const Tensor&)>& f, Tensor x) {
+  x = x.detach().set_requires_grad();
+  return grad({sum(f(x))}, {x})[0];
+}
+
+/// Sums over dim `dim` of a rank-3 tensor, one by one in long double.
+Doubles plain_sums(const Tensor& x, int dim) {
+  const std::vector<double> elements = values(x);
+  Shape kept = x.shape();
+  kept.erase(dim);
+  std::vector<long double> sums(static_cast<size_t>(kept.numel()));
+  const int64_t inner = dim == 2 ? 1 : dim == 1 ? x.size(2) : x.size(1) * x.size(2);
+  const int64_t n = x.size(dim);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const int64_t flat = static_cast<int64_t>(i);
+    sums[static_cast<size_t>(flat / (inner * n) * inner + flat % inner)] += elements[i];
+  }
+  return {sums.begin(), sums.end()};
+}
+
+}  // namespace
+
+TEST_CASE("reductions: values over dims") {
+  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(sum(x).item<float>() == 21);
+  CHECK(values(sum(x, {0})) == Doubles{5, 7, 9});
+  CHECK(values(sum(x, {-1})) == Doubles{6, 15});
+  CHECK(sum(x, {1}, true).shape() == Shape{2, 1});
+  CHECK(sum(x, {0, 1}, true).shape() == Shape{1, 1});
+  CHECK(values(mean(x, {1})) == Doubles{2, 5});
+  CHECK(values(max(x, {0})) == Doubles{4, 5, 6});
+  CHECK(values(min(x, {1})) == Doubles{1, 4});
+  CHECK(values(var(x, {1})) == Doubles{1, 1});
+  CHECK(var(x.to(DType::float64), {}, 0).item<double>() == doctest::Approx(35.0 / 12));
+  CHECK(values(argmax(x, 1)) == Doubles{2, 2});
+  CHECK(values(argmin(x, 0)) == Doubles{0, 0, 0});
+  CHECK(argmax(x, 1, true).shape() == Shape{2, 1});
+  CHECK(values(cumsum(x, 1)) == Doubles{1, 3, 6, 4, 9, 15});
+  CHECK(values(cumsum(x, 0)) == Doubles{1, 2, 3, 5, 7, 9});
+}
+
+TEST_CASE("reductions: strided, permuted and expanded inputs") {
+  Generator generator(1);
+  const Tensor x = randn({6, 5, 4}, generator, DType::float64);
+  const Tensor permuted = x.permute({2, 0, 1});
+  for (const Shape& dims : {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{0, 2}, Shape{1, 2}, Shape{}}) {
+    const Doubles expected = values(sum(permuted.contiguous(), dims));
+    const Doubles actual = values(sum(permuted, dims));
+    REQUIRE(actual.size() == expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(1e-13));
+    CHECK(values(max(permuted, dims)) == values(max(permuted.contiguous(), dims)));
+  }
+  CHECK(values(sum(x.slice(2, 0, 4, 2), {2})) == values(sum(x.slice(2, 0, 4, 2).contiguous(), {2})));
+  CHECK(sum(tensor({2}).expand({3, 5})).item<float>() == 30);
+  CHECK(values(sum(tensor({1, 2, 3}).unsqueeze(1).expand({3, 4}), {0})) == Doubles{6, 6, 6, 6});
+  CHECK(values(softmax(x, 0).transpose(0, 2)) == values(softmax(x.transpose(0, 2), 2)));
+}
+
+TEST_CASE("reductions: long and short ones, against plain sums") {
+  Generator generator(2);
+  for (const Shape& shape : {Shape{1, 1, 100003}, Shape{3, 70001, 2}, Shape{2, 300, 513}, Shape{70001, 1, 3},
+                             Shape{1000, 7, 31}, Shape{5, 1, 33}}) {
+    const Tensor x = randn(shape, generator, DType::float64);
+    for (int dim = 0; dim < 3; ++dim) {
+      const Doubles expected = plain_sums(x, dim);
+      const Doubles actual = values(sum(x, {dim}));
+      double worst = 0;
+      for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(actual[i] - expected[i]));
+      CAPTURE(to_string(shape));
+      CHECK(worst < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("sum of float32 is accurate to its last bits, over any dim") {
+  const int64_t n = 3'000'000;
+  const Tensor tenths = full({n, 2}, 0.1f);
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(n);
+  CHECK(values(sum(tenths, {0})) == Doubles{static_cast<float>(exact), static_cast<float>(exact)});
+  CHECK(sum(tenths).item<float>() == static_cast<float>(2 * exact));
+  CHECK(sum(tenths.transpose(0, 1), {1}).select(0, 0).item<float>() == static_cast<float>(exact));
+}
+
+TEST_CASE("sums do not depend on the number of threads") {
+  Generator generator(3);
+  const Tensor x = randn({700, 300}, generator);
+  const int before = num_threads();
+  set_num_threads(1);
+  const Doubles all = values(sum(x)), columns = values(sum(x, {0})), rows = values(sum(x, {1}));
+  set_num_threads(4);
+  CHECK(values(sum(x)) == all);
+  CHECK(values(sum(x, {0})) == columns);
+  CHECK(values(sum(x, {1})) == rows);
+  set_num_threads(before);
+}
+
+TEST_CASE("reductions: dtypes") {
+  CHECK(sum(tensor({1, 2, 3}, DType::int32)).dtype() == DType::int64);
+  CHECK(sum(tensor({1, 0, 1}, DType::boolean)).item<int64_t>() == 2);
+  CHECK(cumsum(tensor({1, 0, 1}, DType::boolean), 0).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 2});
+  CHECK(max(tensor({-3, -5}, DType::int64)).item<int64_t>() == -3);
+  CHECK(min(tensor({-3, -5}, DType::int32)).dtype() == DType::int32);
+  CHECK(any(tensor({0, 0.5})).item<bool>());
+  CHECK_FALSE(all(tensor({0, 0.5})).item<bool>());
+  CHECK(any(tensor({0, 0, 1, 0}, {2, 2}, DType::int64), {1}).to_vector<bool>() == std::vector<bool>{false, true});
+}
+
+TEST_CASE("reductions: nothing, NaN and infinities") {
+  const Tensor none = zeros({2, 0});
+  CHECK(values(sum(none, {1})) == Doubles{0, 0});
+  CHECK(sum(none, {0}).shape() == Shape{0});
+  CHECK(std::isnan(mean(none).item<float>()));
+  CHECK_FALSE(any(none).item<bool>());
+  CHECK(all(none).item<bool>());
+  CHECK(values(logsumexp(none, {1})) == Doubles{-kInfinity, -kInfinity});
+  CHECK(std::isnan(var(tensor({1})).item<float>()));
+
+  const Tensor x = tensor({1, kNan, 3, 7, 5, 6}, {2, 3});
+  CHECK(std::isnan(max(x).item<float>()));
+  CHECK(std::isnan(min(x, {1}).select(0, 0).item<float>()));
+  CHECK(max(x, {1}).select(0, 1).item<float>() == 7);
+  CHECK(values(argmax(x, 1)) == Doubles{1, 0});
+  CHECK(values(argmin(x, 1)) == Doubles{1, 1});
+  CHECK(max(tensor({-kInfinity, -kInfinity})).item<float>() == -kInfinity);
+  CHECK(argmax(tensor({3, 5, 5, 1}), 0).item<int64_t>() == 1);
+}
+
+TEST_CASE("max and min share the gradient among equals") {
+  const Tensor x = tensor({2, 5, 5, 1, 1, 0}, {2, 3}, DType::float64);
+  CHECK(values(gradient([](auto& t) { return max(t, {1}); }, x)) == Doubles{0, 0.5, 0.5, 0.5, 0.5, 0});
+  CHECK(values(gradient([](auto& t) { return min(t, {}, true); }, x)) == Doubles{0, 0, 0, 0, 0, 1});
+}
+
+TEST_CASE("logsumexp is stable") {
+  CHECK(logsumexp(tensor({1000, 1000})).item<float>() == doctest::Approx(1000 + std::log(2)));
+  CHECK(logsumexp(tensor({-1000, -1000})).item<float>() == doctest::Approx(-1000 + std::log(2)));
+  const Tensor x = tensor({-kInfinity, -kInfinity, 0, -kInfinity}, {2, 2});
+  CHECK(values(logsumexp(x, {1})) == Doubles{-kInfinity, 0});
+  CHECK(values(gradient([](auto& t) { return logsumexp(t, {1}); }, x)) == Doubles{0, 0, 1, 0});
+}
+
+TEST_CASE("norm") {
+  const Tensor x = tensor({3, -4, 0, 0}, {2, 2}, DType::float64);
+  CHECK(values(norm(x, 2, {1})) == Doubles{5, 0});
+  CHECK(values(norm(x, 1, {1})) == Doubles{7, 0});
+  CHECK(values(norm(x, kInfinity, {1})) == Doubles{4, 0});
+  CHECK(norm(x, 3).item<double>() == doctest::Approx(std::cbrt(91.0)));
+  CHECK(values(gradient([](auto& t) { return norm(t, 2, {1}); }, x)) == Doubles{0.6, -0.8, 0, 0});
+  CHECK(values(gradient([](auto& t) { return norm(t, 3); }, zeros({2}))) == Doubles{0, 0});
+}
+
+TEST_CASE("softmax: values, extremes and rank 0") {
+  const Tensor x = tensor({0, std::log(3), 1000, 1000}, {2, 2}, DType::float64);
+  const Doubles p = values(softmax(x));
+  CHECK(p[0] == doctest::Approx(0.25));
+  CHECK(p[1] == doctest::Approx(0.75));
+  CHECK(p[2] == 0.5);
+  CHECK(values(log_softmax(tensor({0, -200}, DType::float64)))[1] == doctest::Approx(-200));
+  CHECK(softmax(scalar(4)).item<float>() == 1);
+
+  const Tensor masked = tensor({-kInfinity, -kInfinity, -kInfinity, 2}, {2, 2}, DType::float64);
+  CHECK(values(softmax(masked)) == Doubles{0, 0, 0, 1});
+  CHECK(values(log_softmax(masked)) == Doubles{-kInfinity, -kInfinity, -kInfinity, 0});
+  CHECK(values(gradient([](auto& t) { return mul(softmax(t), tensor({1, 3}, DType::float64)); }, masked)) ==
+        Doubles{0, 0, 0, 0});
+}
+
+TEST_CASE("softmax of float32 agrees with float64") {
+  Generator generator(4);
+  const Tensor x = mul(randn({20, 1001}, generator), 5);
+  const Doubles p = values(softmax(x)), exact = values(softmax(x.to(DType::float64)));
+  const Doubles log_p = values(log_softmax(x)), log_exact = values(log_softmax(x.to(DType::float64)));
+  for (size_t i = 0; i < p.size(); ++i) {
+    // A few roundings of the exponential, and the rounding of x − max and log p, which may be 40.
+    if (std::abs(p[i] - exact[i]) > 1e-6 * exact[i] + 1e-12) CHECK(p[i] == exact[i]);
+    if (std::abs(log_p[i] - log_exact[i]) > 5e-6) CHECK(log_p[i] == log_exact[i]);
+  }
+}
+
+TEST_CASE("reductions: errors") {
+  const Tensor x = zeros({2, 3});
+  CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum: dim 2 does not exist: the tensor has rank 2"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(mean(x, {1, -1}), doctest::Contains("mean: dims [1, -1] name dim 1 of x[2, 3] twice"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(max(zeros({2, 0}), {1}),
+                       doctest::Contains("max: dims [1] of x[2, 0] hold no elements to choose from"), ShapeError);
+  CHECK_THROWS_WITH_AS(argmin(zeros({2, 0}), 1),
+                       doctest::Contains("argmin: dim 1 of x[2, 0] holds no elements to choose from"), ShapeError);
+  CHECK_THROWS_WITH_AS(max(zeros({2}, DType::boolean)), doctest::Contains("max: x is bool; use any or all"),
+                       DTypeError);
+  CHECK_THROWS_AS(mean(zeros({2}, DType::int64)), DTypeError);
+  CHECK_THROWS_AS(softmax(zeros({2}, DType::int64)), DTypeError);
+  CHECK_THROWS_AS(logsumexp(zeros({2}, DType::int64)), DTypeError);
+  CHECK_THROWS_WITH_AS(norm(x, 0.5), doctest::Contains("norm: p is 0.5; a norm needs p of at least 1"), ValueError);
+  CHECK_THROWS_AS(cumsum(x, 2), ShapeError);
+  CHECK_THROWS_WITH_AS(argmax(zeros({2}).set_requires_grad(), 0),
+                       doctest::Contains("argmax has no gradient: its result is an index"), AutogradError);
+}

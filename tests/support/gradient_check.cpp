@@ -1,0 +1,206 @@
+#include "tests/support/gradient_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+
+#include "tests/support/layout.h"
+#include "tests/support/values.h"
+
+namespace linnet::test {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr double kStep = 6e-6;
+constexpr double kRelative = 1e-7;
+constexpr double kRoundings = 64;
+constexpr double kEpsilon = 0x1p-52;
+
+Tensor zeros_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype()).fill_(0); }
+
+std::vector<Values> values_of(const std::vector<Tensor>& tensors) {
+  std::vector<Values> values;
+  for (const Tensor& tensor : tensors) values.push_back(tensor.to_vector<double>());
+  return values;
+}
+
+/// The cotangents of every result, and how large the weighted results are altogether.
+struct Weights {
+  std::vector<Tensor> cotangents;
+  std::vector<Values> values;
+  double size = 0;
+};
+
+Weights weights_for(const std::vector<Tensor>& results, uint64_t seed) {
+  Weights weights;
+  for (const Tensor& result : results) weights.cotangents.push_back(uniform(result.shape(), ++seed));
+  weights.values = values_of(weights.cotangents);
+  const std::vector<Values> numbers = values_of(results);
+  for (size_t r = 0; r < numbers.size(); ++r) {
+    for (size_t i = 0; i < numbers[r].size(); ++i) weights.size += std::abs(numbers[r][i] * weights.values[r][i]);
+  }
+  return weights;
+}
+
+double weighted_difference(const Weights& weights, const std::vector<Values>& plus, const std::vector<Values>& minus) {
+  double sum = 0;
+  for (size_t r = 0; r < plus.size(); ++r) {
+    for (size_t i = 0; i < plus[r].size(); ++i) sum += weights.values[r][i] * (plus[r][i] - minus[r][i]);
+  }
+  return sum;
+}
+
+/// d(c · f)/d inputs[k] by central differences.
+Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k, const Weights& weights) {
+  Values gradient;
+  inputs[k] = inputs[k].clone();
+  for (int64_t i = 0; i < inputs[k].numel(); ++i) {
+    const auto moved_to = [&](double value) {
+      inputs[k].mutable_data<double>()[static_cast<size_t>(i)] = value;
+      return values_of(f(inputs));
+    };
+    const double x = inputs[k].data<double>()[static_cast<size_t>(i)];
+    const double h = kStep * std::max(1.0, std::abs(x));
+    const double above = x + h;
+    const double below = x - h;
+    const double difference = weighted_difference(weights, moved_to(above), moved_to(below));
+    gradient.push_back(difference / (above - below));
+    inputs[k].mutable_data<double>()[static_cast<size_t>(i)] = x;
+  }
+  return gradient;
+}
+
+/// d(c · f)/d leaves by backward; zeros where nothing depends on a leaf.
+std::vector<Tensor> recorded_gradients(const std::vector<Tensor>& results, const std::vector<Tensor>& leaves,
+                                       const std::vector<Tensor>& cotangents, bool create_graph = false) {
+  std::vector<Tensor> outputs;
+  GradOptions options{.create_graph = create_graph, .allow_unused = true};
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (!results[r].requires_grad()) continue;
+    outputs.push_back(results[r]);
+    options.grad_outputs.push_back(cotangents[r]);
+  }
+  std::vector<Tensor> gradients(leaves.size());
+  if (!outputs.empty()) gradients = grad(outputs, leaves, options);
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    if (!gradients[k].defined()) gradients[k] = zeros_like(leaves[k]);
+  }
+  return gradients;
+}
+
+/// One layout for every input.
+using Layouts = std::vector<Layout>;
+
+std::vector<Layouts> layouts_to_check(size_t inputs) {
+  std::vector<Layouts> all;
+  for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::gapped}) {
+    all.push_back(Layouts(inputs, layout));
+  }
+  for (size_t gapped = 0; inputs > 1 && gapped < inputs; ++gapped) {
+    all.push_back(Layouts(inputs, Layout::contiguous));
+    all.back()[gapped] = Layout::gapped;
+  }
+  return all;
+}
+
+class Check {
+ public:
+  Check(const MultiFunction& f, const std::vector<Tensor>& inputs, uint64_t seed) : f_(f), inputs_(inputs) {
+    const std::vector<Tensor> results = f(inputs);
+    weights_ = weights_for(results, seed);
+    results_ = values_of(results);
+    for (size_t k = 0; k < inputs.size(); ++k) numeric_.push_back(numeric_gradient(f, inputs, k, weights_));
+  }
+
+  CheckResult run() {
+    for (const Layouts& layouts : layouts_to_check(inputs_.size())) {
+      check(layouts);
+      if (!result_) break;
+    }
+    return result_;
+  }
+
+ private:
+  void check(const Layouts& layouts) {
+    std::vector<Tensor> leaves, views;
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      leaves.push_back(pack(inputs_[k], layouts[k]).set_requires_grad());
+      views.push_back(unpack(leaves[k], layouts[k]));
+    }
+    const std::vector<Tensor> results = f_(views);
+    const std::vector<Values> values = values_of(results);
+    for (size_t r = 0; r < values.size(); ++r) {
+      compare(fmt::format("result {} of {} inputs", r, name_of(layouts[0])), values[r], results_[r], 1e-12);
+    }
+    const std::vector<Tensor> gradients = recorded_gradients(results, leaves, weights_.cotangents);
+    for (size_t k = 0; k < leaves.size(); ++k) {
+      const std::string what = fmt::format("gradient of input {} ({})", k, name_of(layouts[k]));
+      if (gradients[k].shape() != leaves[k].shape()) return fail(what + " has shape " + to_string(gradients[k].shape()));
+      compare(what, unpack(gradients[k], layouts[k]).to_vector<double>(), numeric_[k],
+              kRoundings * kEpsilon / kStep * weights_.size);
+      if (const Tensor unused = gaps(gradients[k], layouts[k]); unused.defined()) {
+        compare(what + ", unused slots", unused.to_vector<double>(), Values(numeric_[k].size()), 0);
+      }
+    }
+  }
+
+  void compare(const std::string& what, const Values& actual, const Values& expected, double absolute) {
+    if (actual.size() != expected.size()) {
+      return fail(fmt::format("{}: {} elements instead of {}", what, actual.size(), expected.size()));
+    }
+    double largest = 0;
+    for (const double value : expected) largest = std::max(largest, std::abs(value));
+    const double allowed = absolute + kRelative * largest;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const double difference = std::abs(actual[i] - expected[i]);
+      if (difference > 0) result_.worst = std::max(result_.worst, difference / allowed);
+      if (!(difference <= allowed)) {  // NaN fails too
+        fail(fmt::format("{}, element {}: {} instead of {} (allowed: {})", what, i, actual[i], expected[i], allowed));
+      }
+    }
+  }
+
+  void fail(const std::string& message) {
+    if (result_) result_.failure = message;
+  }
+
+  const MultiFunction& f_;
+  const std::vector<Tensor>& inputs_;
+  Weights weights_;
+  std::vector<Values> results_;
+  std::vector<Values> numeric_;
+  CheckResult result_;
+};
+
+}  // namespace
+
+MultiFunction gradient_of(const Function& f) {
+  return [f](const std::vector<Tensor>& arguments) {
+    const bool create_graph = arguments.back().requires_grad();
+    std::vector<Tensor> inputs(arguments.begin(), arguments.end() - 1);
+    for (Tensor& input : inputs) {
+      if (!input.requires_grad()) input = input.detach().set_requires_grad();
+    }
+    return recorded_gradients({f(inputs)}, inputs, {arguments.back()}, create_graph);
+  };
+}
+
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options) {
+  const MultiFunction first = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x)}; };
+  CheckResult result = Check(first, inputs, options.seed).run();
+  if (!result || !options.twice) return result;
+
+  std::vector<Tensor> arguments = inputs;
+  arguments.push_back(uniform(f(inputs).shape(), options.seed + 100));
+  const MultiFunction gradient = gradient_of(f);
+  CheckResult second = Check(gradient, arguments, options.seed + 200).run();
+  if (!second) second.failure = "second derivatives: " + second.failure;
+  second.worst = std::max(second.worst, result.worst);
+  return second;
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+
+/// The gradient check: what backward computes, against central differences of what forward computes.
+
+namespace linnet::test {
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+/// A function with several results, such as a gradient.
+using MultiFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+struct CheckOptions {
+  uint64_t seed = 1;   ///< of the cotangents
+  bool twice = false;  ///< checks the second derivatives too
+};
+
+/// Converts to true when the check passed.
+struct CheckResult {
+  std::string failure;  ///< the first mismatch, empty without one
+  double worst = 0;     ///< the largest difference found, as a fraction of what is allowed
+
+  explicit operator bool() const { return failure.empty(); }
+};
+
+/// Compares d(c · f)/d input, for random cotangents c, with (f(x + h) − f(x − h))/2h for every element of every input,
+/// with the inputs in every layout (see layout.h).
+///
+/// h = 6e-6·max(1, |x|), about the cube root of the machine epsilon ε, where the truncation error h²·f'''/6 and the
+/// rounding error ε·f/h are alike. Allowed, per input: 1e-7 of the largest derivative (a thousand times the truncation
+/// error of a function with f''' near f'), and 64·ε/h of the sum of |c · f| (64 roundings of the results).
+///
+/// `f` must be deterministic, and smooth within h of the inputs, which are float64.
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {});
+
+/// The gradient of f as a function of its inputs and, in the last place, its cotangent; zeros for an input that f does
+/// not depend on.
+MultiFunction gradient_of(const Function& f);
+
+}  // namespace linnet::test

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+
+namespace linnet::test {
+
+/// One use of an op, from which the suite generates its gradient checks: first derivatives by central differences in
+/// float64 with random cotangents, with each input contiguous and strided; second derivatives when `twice`.
+struct OpCase {
+  std::string op;              ///< the public function, as declared in ops/*.h
+  std::string variant;         ///< what is special: "broadcast", "empty", "size 1", "dims {0, 2} keepdim", …
+  std::vector<Tensor> inputs;  ///< float64; every one is differentiated
+  std::function<Tensor(const std::vector<Tensor>&)> f;
+  bool twice = true;           ///< false for fused ops, which must then refuse a second derivative
+};
+
+/// An op whose result has no gradient: the suite checks that it refuses an input that requires one.
+struct NonDifferentiableCase {
+  std::string op;
+  std::vector<Tensor> inputs;
+  std::function<Tensor(const std::vector<Tensor>&)> f;
+};
+
+struct Registry {
+  std::vector<OpCase> differentiable;
+  std::vector<NonDifferentiableCase> non_differentiable;
+  /// Public functions that neither is asked of (creation, random numbers), with the reason.
+  std::vector<std::pair<std::string, std::string>> exempt;
+};
+
+// One per op family, in tests/ops/<family>_cases.cpp. Together they must name every function of ops/*.h.
+void add_elementwise_cases(Registry& registry);
+void add_reduction_cases(Registry& registry);
+void add_indexing_cases(Registry& registry);
+void add_matmul_cases(Registry& registry);
+void add_layer_cases(Registry& registry);
+void add_attention_cases(Registry& registry);
+
+}  // namespace linnet::test
