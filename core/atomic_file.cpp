@@ -28,7 +28,8 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
   std::error_code ignored;
   if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
     throw IoError(fmt::format("cannot write '{}': it is not a file; choose another name", path_.string()));
@@ -58,7 +59,8 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("free some space or choose another folder");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
   ::close(std::exchange(descriptor_, -1));
-  // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no failure.
+  // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no
+  // failure.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;
   ::fsync(folder);

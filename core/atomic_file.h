@@ -5,12 +5,13 @@
 
 namespace linnet {
 
-/// A file that appears under its name only when it is complete. What is written goes to a temporary file in the same
-/// folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes it, and a file
-/// that had the name before stays as it was.
+/// A file that appears under its name only when it is complete. What is written goes to a temporary file in
+/// the same folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes
+/// it, and a file that had the name before stays as it was.
 class AtomicFile {
  public:
-  /// Throws IoError when the folder cannot be written to, or when the name belongs to something other than a file.
+  /// Throws IoError when the folder cannot be written to, or when the name belongs to something other than a
+  /// file.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

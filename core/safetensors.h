@@ -17,13 +17,13 @@ struct Safetensors {
   std::map<std::string, std::string> metadata = {};
 };
 
-/// Reads a file of F32, F64, I32, I64 and BOOL tensors, which come to the CPU. Throws IoError when there is no such
-/// file, when it is not in the format (a truncated or damaged one is not: sizes, offsets and gaps are all checked), or
-/// when it holds another dtype, BF16 for example.
+/// Reads a file of F32, F64, I32, I64 and BOOL tensors, which come to the CPU. Throws IoError when there is
+/// no such file, when it is not in the format (a truncated or damaged one is not: sizes, offsets and gaps are
+/// all checked), or when it holds another dtype, BF16 for example.
 Safetensors read_safetensors(const std::filesystem::path& path, Where where = {});
 
-/// Writes a file that any safetensors reader loads. It replaces an older one only when complete (see AtomicFile).
-/// Throws IoError when it cannot be written, and DTypeError for a bfloat16 tensor.
+/// Writes a file that any safetensors reader loads. It replaces an older one only when complete (see
+/// AtomicFile). Throws IoError when it cannot be written, and DTypeError for a bfloat16 tensor.
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where = {});
 
 }  // namespace linnet

@@ -118,7 +118,8 @@ struct BackwardOptions {
   Tensor grad = {};
   /// Keeps what the tape saved, so that backward can run again.
   bool retain = false;
-  /// Records the backward pass itself, for gradients of gradients. Implies `retain`.
+  /// Records the backward pass itself, for gradients of gradients. Implies `retain`. A leaf and the recorded gradient
+  /// in it keep each other alive until `set_grad({})`; `grad()` below has no such tie.
   bool create_graph = false;
 };
 

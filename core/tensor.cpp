@@ -64,8 +64,8 @@ Tensor Tensor::detach() const { return as_strided(shape(), strides(), 0); }
 
 // ---- Properties ----
 
-Tensor::Impl& Tensor::get(const char* what) const {
-  if (!impl_) throw ValueError(fmt::format("{}: it is undefined (default-constructed, and never assigned)", what));
+Tensor::Impl& Tensor::get() const {
+  if (!impl_) throw ValueError("the tensor is undefined: default-constructed, and never assigned");
   return *impl_;
 }
 
@@ -140,7 +140,7 @@ std::vector<T> Tensor::to_vector(Where where) const {
   const NoGrad no_grad;
   const Tensor dense = to(Device::cpu).to(dtype_of<T>).contiguous();
   const T* elements = static_cast<const T*>(dense.view().data);
-  return {elements, elements + dense.numel()};
+  return std::vector<T>(elements, elements + dense.numel());
 }
 
 template <class T>

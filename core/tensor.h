@@ -138,7 +138,7 @@ class Tensor {
  private:
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  Impl& get(const char* what = "use of a tensor") const;
+  Impl& get() const;
   const void* host_data(DType dtype, Where where) const;
   void check_editable(const char* name, Where where) const;
 

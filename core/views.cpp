@@ -6,8 +6,9 @@
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
 
-/// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those that drop
-/// elements (`slice`, whose adjoint fills in zeros) or repeat them (`expand`, whose adjoint the engine does).
+/// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those
+/// that drop elements (`slice`, whose adjoint fills in zeros) or repeat them (`expand`, whose adjoint the
+/// engine does).
 
 namespace linnet {
 namespace {
@@ -62,11 +63,12 @@ Shape complete_shape(Shape shape, const Shape& from) {
   }
   if (unknown >= 0 && known > 0 && from.numel() % known == 0) shape[unknown] = from.numel() / known;
   if (unknown >= 0 && known == 0 && from.numel() == 0) {
-    throw ShapeError(fmt::format("the -1 in shape {} is ambiguous for an empty tensor; name every size", to_string(shape)));
+    throw ShapeError(fmt::format("the -1 in shape {} is ambiguous for an empty tensor; name every size",
+                                 to_string(shape)));
   }
   if (shape.numel() != from.numel() || (unknown >= 0 && shape[unknown] < 0)) {
-    throw ShapeError(fmt::format("shape {} does not hold the {} elements of {}", to_string(shape), from.numel(),
-                                 to_string(from)));
+    throw ShapeError(fmt::format("shape {} does not hold the {} elements of {}", to_string(shape),
+                                 from.numel(), to_string(from)));
   }
   return shape;
 }
@@ -92,9 +94,10 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
   strides[dim] *= step;
-  return op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
-    return Grads{place_slice(g, from, dim, start, step)};
-  });
+  return op.record(x.as_strided(shape, strides, offset),
+                   [from = x.shape(), dim, start, step](const Tensor& g) {
+                     return Grads{place_slice(g, from, dim, start, step)};
+                   });
 }
 
 Tensor dense_copy(const Tensor& x, DType dtype) {
@@ -139,20 +142,22 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1, Where where) const {
 Tensor Tensor::permute(const Shape& dims, Where where) const {
   Op op("permute", where, {*this});
   if (dims.rank() != rank()) {
-    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims), dims.rank(),
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims),
+                                 dims.rank(), to_string(shape())));
   }
   Shape sizes = shape();
   Strides strides = this->strides();
   Shape inverse = Shape::filled(rank(), -1);
   for (int d = 0; d < rank(); ++d) {
     const int from = normalise_dim(dims[d], rank());
-    if (inverse[from] != -1) throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
+    if (inverse[from] != -1)
+      throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
     inverse[from] = d;
     sizes[d] = shape()[from];
     strides[d] = this->strides()[from];
   }
-  return op.record(as_strided(sizes, strides, 0), [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
+  return op.record(as_strided(sizes, strides, 0),
+                   [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
 }
 
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) const {
@@ -161,8 +166,8 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
   const int64_t size = shape()[d];
   const int64_t first = start < 0 ? start + size : start;
   if (first < 0 || length < 0 || first + length > size) {
-    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start, length,
-                                 dim, to_string(shape()), size));
+    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start,
+                                 length, dim, to_string(shape()), size));
   }
   return take_slice(op, *this, d, first, length, 1);
 }
@@ -172,7 +177,9 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Whe
   const int d = normalise_dim(dim, rank());
   if (step < 1) throw ValueError(fmt::format("step must be at least 1, not {}", step));
   const int64_t size = shape()[d];
-  const auto clamped = [size](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); };
+  const auto clamped = [size](int64_t index) {
+    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
+  };
   const int64_t first = clamped(start);
   const int64_t count = std::max<int64_t>(0, (clamped(stop) - first + step - 1) / step);
   return take_slice(op, *this, d, first, count, step);
@@ -183,8 +190,8 @@ Tensor Tensor::select(int64_t dim, int64_t index, Where where) const {
   const int d = normalise_dim(dim, rank());
   const int64_t size = shape()[d];
   if (index < -size || index >= size) {
-    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
-                                 to_string(shape()), size));
+    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index,
+                                 dim, to_string(shape()), size));
   }
   return narrow(d, index < 0 ? index + size : index, 1).squeeze(d);
 }

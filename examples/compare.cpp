@@ -1,5 +1,6 @@
 /// Trains several mechanisms on one task with one budget and seed, prints one table and draws one picture.
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,12 +20,29 @@ struct Entry {
   std::string sample;
 };
 
+Settings settings_for(const std::string& attention, const Settings& common) {
+  Settings settings = common;
+  settings.attention = attention;
+  settings.out = common.out / attention;
+  return settings;
+}
+
+/// What would fail late must fail before the first of them has trained.
+void validate_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+  for (const std::string& attention : mechanisms) {
+    if (std::count(mechanisms.begin(), mechanisms.end(), attention) > 1) {
+      throw UsageError(fmt::format("--attention names {} twice", attention));
+    }
+    const Settings settings = settings_for(attention, common);
+    validate(settings);
+    check_holds_no_run(settings);
+  }
+}
+
 std::vector<Entry> train_all(const std::vector<std::string>& mechanisms, const Settings& common, std::string& data) {
   std::vector<Entry> entries;
   for (const std::string& attention : mechanisms) {
-    Settings settings = common;
-    settings.attention = attention;
-    settings.out = common.out / attention;
+    const Settings settings = settings_for(attention, common);
     const std::unique_ptr<Task> task = make_task(settings);
     data = task->data_name();
     RunFolder folder(settings, data);
@@ -74,10 +92,7 @@ void compare(const std::vector<std::string>& mechanisms, const Settings& setting
 int main(int argc, char** argv) {
   CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", "compare");
   return run_program(app, [&] {
-    std::string task = "shakespeare";
-    for (int i = 1; i + 1 < argc; ++i) {
-      if (std::string(argv[i]) == "--task") task = argv[i + 1];
-    }
+    std::string task = flag_value(argc, argv, "--task", "shakespeare");
     if (task != "shakespeare" && task != "mnist") {
       throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
     }
@@ -93,11 +108,8 @@ int main(int argc, char** argv) {
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");
     app.parse(argc, argv);
-    if (app.count("--steps") > 0) settings.epochs = 0;
-    for (const std::string& attention : mechanisms) {
-      settings.attention = attention;
-      validate(settings);
-    }
+    settle_training_flags(app, settings);
+    validate_all(mechanisms, settings);
     compare(mechanisms, settings);
   });
 }

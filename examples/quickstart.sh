@@ -17,8 +17,6 @@ if [[ ! -f ${LINNET_DATA:-data}/$text && ! -f data/$text ]]; then
     echo "Going on without it: the text will be the project's own sources."
 fi
 
-# What the build left of the time, within reason.
-budget=$((200 - SECONDS))
-budget=$((budget < 40 ? 40 : budget > 120 ? 120 : budget))
-build/bin/compare --task shakespeare --attention softmax,fastmax1,fastmax2,fastformer --budget-seconds "$budget" \
-  --out out/quickstart
+out=out/quickstart-$(date +%Y%m%d-%H%M%S)
+build/bin/compare --task shakespeare --attention softmax,fastmax1,fastmax2,fastformer --steps 500 --eval-every 50 \
+  --out "$out"

@@ -44,6 +44,9 @@ int main(int argc, char** argv) {
         ->check(CLI::NonNegativeNumber);
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(CLI::NonNegativeNumber);
     app.parse(argc, argv);
+    if (options.temperature == 0 && options.top_k > 0) {
+      throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest character");
+    }
     apply_machine_settings(settings);
     write_sample(folder, options, settings.seed);
   });

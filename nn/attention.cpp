@@ -34,6 +34,7 @@ constexpr std::array<Entry, 4> kMechanisms = {{{"softmax", make<SoftmaxAttention
 
 std::vector<std::string> attention_mechanisms() {
   std::vector<std::string> names;
+  names.reserve(kMechanisms.size());
   for (const Entry& entry : kMechanisms) names.emplace_back(entry.mechanism);
   return names;
 }
@@ -58,18 +59,20 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
 Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
   const Call call(label(), where);
   if (x.rank() != 3 || x.size(2) != config_.width) {
-    throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
+    throw ShapeError(
+        fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
   }
   if (keep.defined() && (keep.dtype() != DType::boolean || keep.shape() != Shape{x.size(0), x.size(1)})) {
-    throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1), name_of(keep.dtype()),
-                                 to_string(keep.shape())));
+    throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
+                                 name_of(keep.dtype()), to_string(keep.shape())));
   }
   return forward(x, keep);
 }
 
 std::unique_ptr<AttentionState> Attention::start() const {
   if (!config_.causal) {
-    throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
+    throw ValueError(
+        fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
   }
   return start_state();
 }
@@ -80,7 +83,8 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
     throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
   }
   if (state.tokens_ > 0 && state.batch_ != x.size(0)) {
-    throw ShapeError(fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
+    throw ShapeError(fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0),
+                                 state.batch_));
   }
   const Tensor y = forward_step(state, x.unsqueeze(1)).squeeze(1);
   state.batch_ = x.size(0);
@@ -92,6 +96,8 @@ void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
 }
 
-void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }
+void Attention::refuse_state() const {
+  throw ValueError("the state belongs to another attention; start() one here");
+}
 
 }  // namespace linnet::nn

@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <linnet/nn/module.h>
+#include <linnet/ops/fastmax.h>
 
 namespace linnet::nn {
 
@@ -14,10 +16,10 @@ struct AttentionConfig {
   int64_t heads = 1;                  ///< H, which divides C
   bool causal = false;                ///< a token sees itself and those before it
   bool bias = true;                   ///< of the linear maps
-  bool rotary = false;                ///< rotary positions; not fastformer
+  bool rotary = false;                ///< rotary positions; softmax and fastmax2
   double dropout = 0;                 ///< of the attention weights; softmax only
-  FASTMAX
-  bool share_query_value = true;      ///< fastformer: one linear map serves as both
+  std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
+  bool share_query_value = true;  ///< fastformer: one linear map serves as both
 };
 
 /// What the step form of an attention carries from token to token, in place of the tokens before.
@@ -36,18 +38,18 @@ class AttentionState {
   int64_t batch_ = 0;
 };
 
-/// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and any model
-/// takes any of them by name. Shapes: B batch, N tokens, C width.
+/// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
+/// any model takes any of them by name. Shapes: B batch, N tokens, C width.
 class Attention : public Module {
  public:
-  /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and must not be
-  /// seen; undefined when none is.
+  /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and
+  /// must not be seen; undefined when none is.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   /// Starts the step form. Throws ValueError unless the attention is causal.
   std::unique_ptr<AttentionState> start() const;
-  /// The step form: the next token of each sequence, x [B, C] → [B, C]. What the sequence form gives at its position, to
-  /// rounding, without dropout.
+  /// The step form: the next token of each sequence, x [B, C] → [B, C]. What the sequence form gives at its
+  /// position, to rounding, without dropout.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
   const AttentionConfig& config() const { return config_; }
@@ -80,7 +82,8 @@ class Attention : public Module {
 /// The names that `make_attention` knows.
 std::vector<std::string> attention_mechanisms();
 
-/// The attention that `config.mechanism` names. Throws ValueError for an unknown name, listing the known ones.
+/// The attention that `config.mechanism` names. Throws ValueError for an unknown name, listing the known
+/// ones.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 }  // namespace linnet::nn

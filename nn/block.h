@@ -16,8 +16,8 @@ struct BlockConfig {
   bool pre_norm = true;            ///< x + f(norm(x)), rather than norm(x + f(x))
 };
 
-/// A Transformer layer (Vaswani et al. 2017, section 3.1): attention and feed-forward, each with a residual connection
-/// and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
+/// A Transformer layer (Vaswani et al. 2017, section 3.1): attention and feed-forward, each with a residual
+/// connection and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
 class Block : public Module {
  public:
   Block(Module& parent, std::string name, const BlockConfig& config);

@@ -23,12 +23,13 @@ struct DecoderState {
   int64_t tokens = 0;  ///< seen so far
 };
 
-/// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head that is the
-/// token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0, 0.02/√(2·layers)),
-/// and biases as 0. Parts: `tok`, `pos`, `blocks.<i>`, `norm`.
+/// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head
+/// that is the token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0,
+/// 0.02/√(2·layers)), and biases as 0. Parts: `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
-  DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
+  DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32,
+            Device device = Device::cpu);
 
   /// Token ids [B, N] → logits of each next token [B, N, V].
   Tensor operator()(const Tensor& ids, Where where = {}) const;

@@ -4,8 +4,8 @@
 
 namespace linnet::nn {
 
-/// In training, zeroes each element with probability `rate` and scales the others by 1/(1 − rate); in evaluation,
-/// nothing.
+/// In training, zeroes each element with probability `rate` and scales the others by 1/(1 − rate); in
+/// evaluation, nothing.
 class Dropout : public Module {
  public:
   Dropout(Module& parent, std::string name, double rate);

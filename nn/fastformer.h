@@ -7,9 +7,9 @@
 
 namespace linnet::nn {
 
-/// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over its
-/// own prefix. Parts: `query`, `key`, `value` (absent while it is shared with `query`) and `out`, with parameters `w_q`
-/// and `w_k` [H, D]. Its step form keeps two running softmax sums per head.
+/// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the
+/// sums over its own prefix. Parts: `query`, `key`, `value` (absent while it is shared with `query`) and
+/// `out`, with parameters `w_q` and `w_k` [H, D]. Its step form keeps two running softmax sums per head.
 class FastformerAttention : public Attention {
  public:
   FastformerAttention(Module& parent, std::string name, const AttentionConfig& config);

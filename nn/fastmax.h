@@ -5,9 +5,9 @@
 
 namespace linnet::nn {
 
-/// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts: `qkv`, one
-/// projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per head, of a size
-/// that does not grow with the text.
+/// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts:
+/// `qkv`, one projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per
+/// head, of a size that does not grow with the text.
 class FastmaxAttention : public Attention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -17,7 +17,16 @@ class FastmaxAttention : public Attention {
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
+  FastmaxOptions options(const Tensor& keep = {}) const;
+  /// q̂, k̂ or their packed features φ; see the definitions.
+  Tensor standardised(const Tensor& x, int64_t start) const;
+  Tensor features(const Tensor& x) const;
+
+  int order_;
+  double scale_;
   Linear qkv_, out_;
+  Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
+  Tensor coefficients_;    // of the features, on the side of the queries
 };
 
 }  // namespace linnet::nn

@@ -17,8 +17,8 @@ struct Qkv {
   Tensor q, k, v;
 };
 
-/// The result [B, N, 3·C] of one projection: first all queries, then all keys, then all values, each ordered by head.
-/// Views.
+/// The result [B, N, 3·C] of one projection: first all queries, then all keys, then all values, each ordered
+/// by head. Views.
 Qkv split_qkv(const Tensor& projected, int64_t heads);
 
 }  // namespace linnet::nn

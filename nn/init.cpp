@@ -22,9 +22,10 @@ Fans fans_of(const Tensor& tensor) {
     throw ShapeError(fmt::format("a tensor of shape {} has no fan in and fan out; use uniform_ or normal_",
                                  to_string(tensor.shape())));
   }
-  const double in = static_cast<double>(tensor.numel() / std::max<int64_t>(tensor.size(0), 1));
-  const double receptive_field = in / static_cast<double>(std::max<int64_t>(tensor.size(1), 1));
-  return {in, static_cast<double>(tensor.size(0)) * receptive_field};
+  int64_t receptive_field = 1;  // of a convolution
+  for (int dim = 2; dim < tensor.rank(); ++dim) receptive_field *= tensor.size(dim);
+  return {static_cast<double>(tensor.size(1) * receptive_field),
+          static_cast<double>(tensor.size(0) * receptive_field)};
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 namespace linnet::nn {
 
-/// y = x·Wᵀ + b, with parameters `weight` [out, in] and `bias` [out]. Both start as U(−1/√in, 1/√in), as in PyTorch.
+/// y = x·Wᵀ + b, with parameters `weight` [out, in] and `bias` [out]. Both start as U(−1/√in, 1/√in), as in
+/// PyTorch.
 class Linear : public Module {
  public:
   Linear(Module& parent, std::string name, int64_t in, int64_t out, bool bias = true);

@@ -28,8 +28,8 @@ struct NamedTensor {
 ///       Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
 ///     };
 ///
-/// A module registers itself with its parent, the first argument of its constructor, and so can be neither copied nor
-/// moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a.state())`.
+/// A module registers itself with its parent, the first argument of its constructor, and so can be neither
+/// copied nor moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a.state())`.
 class Module {
  public:
   Module(const Module&) = delete;
@@ -38,8 +38,8 @@ class Module {
 
   // ---- Parameters and buffers ----
 
-  /// Every parameter of this module and of those inside it, in the order of construction. One that several modules
-  /// share comes once, under its first name.
+  /// Every parameter of this module and of those inside it, in the order of construction. One that several
+  /// modules share comes once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
   /// The same without names: what an optimizer takes.
   std::vector<Tensor> parameters() const;
@@ -61,8 +61,8 @@ class Module {
 
   /// Parameters and buffers by name. The tensors share their elements with the module.
   TensorMap state() const;
-  /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has exactly
-  /// their names, shapes and dtypes; it lists all that are missing, unexpected or different.
+  /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
+  /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different.
   void load_state(const TensorMap& state, Where where = {});
   /// Writes the state as a safetensors file (see write_safetensors), with texts beside it.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
@@ -89,8 +89,8 @@ class Module {
   /// The outermost module of a model. `rng` must outlive it. All modules inside have its dtype and device.
   explicit Module(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu,
                   std::string kind = "");
-  /// A module inside `parent`, which must outlive it. Throws ValueError when the parent has something of that name
-  /// already, or when the name is empty or has a dot.
+  /// A module inside `parent`, which must outlive it. Throws ValueError when the parent has something of that
+  /// name already, or when the name is empty or has a dot.
   Module(Module& parent, std::string name, std::string kind = "");
 
   /// Registers a parameter, makes it track gradients, and returns it.
@@ -116,8 +116,8 @@ class Module {
   Generator* generator_;
   DType dtype_;
   Device device_;
-  std::string name_;   // in the parent
-  std::string path_;   // in the model
+  std::string name_;  // in the parent
+  std::string path_;  // in the model
   std::string kind_;
   std::string label_;  // Call keeps a pointer into it
   bool training_ = true;

@@ -10,8 +10,8 @@ struct LayerNormConfig {
   bool bias = true;    ///< of the two, whether it has the bias
 };
 
-/// Layer normalisation over the last dimension (Ba et al. 2016), with parameters `weight` and `bias` [width], which
-/// start as ones and zeros.
+/// Layer normalisation over the last dimension (Ba et al. 2016), with parameters `weight` and `bias` [width],
+/// which start as ones and zeros.
 class LayerNorm : public Module {
  public:
   LayerNorm(Module& parent, std::string name, int64_t width, LayerNormConfig config = {});
@@ -25,8 +25,8 @@ class LayerNorm : public Module {
   Tensor weight_, bias_;
 };
 
-/// Root-mean-square normalisation over the last dimension (Zhang & Sennrich 2019), with a parameter `weight` [width],
-/// which starts as ones.
+/// Root-mean-square normalisation over the last dimension (Zhang & Sennrich 2019), with a parameter `weight`
+/// [width], which starts as ones.
 class RMSNorm : public Module {
  public:
   RMSNorm(Module& parent, std::string name, int64_t width, double eps = 1e-6);

@@ -33,8 +33,9 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
     group.weight_decay = group.weight_decay.value_or(weight_decay);
     for (const Tensor& parameter : group.parameters) {
       if (!parameter.is_contiguous()) {
-        throw ValueError(fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy",
-                                     to_string(parameter.shape())));
+        throw ValueError(
+            fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy",
+                        to_string(parameter.shape())));
       }
       const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
         return parameter.numel() > 0 && slot.parameter.view().data == parameter.view().data;
@@ -46,7 +47,8 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
       slots_.push_back({.parameter = parameter, .moments = {}});
     }
   }
-  if (slots_.empty()) throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
+  if (slots_.empty())
+    throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
 }
 
 void Optimizer::step() {
@@ -78,7 +80,9 @@ void Optimizer::set_lr(double lr) {
 
 namespace {
 
-std::string moment_name(size_t parameter, size_t moment) { return fmt::format("{}.moment{}", parameter, moment + 1); }
+std::string moment_name(size_t parameter, size_t moment) {
+  return fmt::format("{}.moment{}", parameter, moment + 1);
+}
 
 }  // namespace
 
@@ -106,8 +110,10 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
     const auto found = state.find(name);
     if (found == state.end() || found->second.shape() != shape || found->second.dtype() != dtype) {
-      throw ValueError(fmt::format("the state does not fit the optimizer: '{}' should be {} {}; build it over the "
-                                   "model and with the settings of the saved one", name, to_string(shape), name_of(dtype)));
+      throw ValueError(
+          fmt::format("the state does not fit the optimizer: '{}' should be {} {}; build it over the "
+                      "model and with the settings of the saved one",
+                      name, to_string(shape), name_of(dtype)));
     }
     ++used;
     return found->second;
@@ -126,8 +132,10 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
     }
   }
   if (used != state.size()) {
-    throw ValueError(fmt::format("the state does not fit the optimizer: it has {} tensors, {} of them expected; was it "
-                                 "saved by another kind of optimizer?", state.size(), used));
+    throw ValueError(
+        fmt::format("the state does not fit the optimizer: it has {} tensors, {} of them expected; was it "
+                    "saved by another kind of optimizer?",
+                    state.size(), used));
   }
   slots_ = std::move(slots);
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -142,7 +150,8 @@ SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
     : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
 
 SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0), config_(config) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0),
+      config_(config) {
   if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
     throw ValueError(fmt::format("SGD: Nesterov's rule needs momentum and no dampening; they are {} and {}",
                                  config.momentum, config.dampening));
@@ -167,15 +176,19 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config)
     : Adam(std::move(groups), config, /*decoupled=*/false) {}
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2), config_(config), decoupled_(decoupled) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2),
+      config_(config),
+      decoupled_(decoupled) {
   const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
   if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
-    throw ValueError(fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
+    throw ValueError(
+        fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
   }
 }
 
 void Adam::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
-  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(), slot.moments[1].view(),
+  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(),
+                                 slot.moments[1].view(),
                                  {.lr = lr,
                                   .beta1 = config_.beta1,
                                   .beta2 = config_.beta2,
@@ -188,7 +201,10 @@ void Adam::update(Slot& slot, const Tensor& grad, double lr, double weight_decay
 namespace {
 
 AdamConfig as_adam(const AdamWConfig& config) {
-  return {.lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .eps = config.eps,
+  return {.lr = config.lr,
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .eps = config.eps,
           .weight_decay = config.weight_decay};
 }
 

@@ -35,7 +35,8 @@ class Optimizer {
   void set_lr(double lr, size_t group) { groups_.at(group).lr = lr; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
-  /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups' settings.
+  /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups'
+  /// settings.
   TensorMap state() const;
   /// Puts it back. Throws ValueError, and changes nothing, when it is not the state of such an optimizer over
   /// parameters of these shapes.
@@ -49,8 +50,8 @@ class Optimizer {
     int64_t steps = 0;
   };
 
-  /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to train, or when
-  /// a parameter comes twice.
+  /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
+  /// train, or when a parameter comes twice.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
   /// Changes one parameter; `slot.steps` counts from 1, and the gradient is contiguous.
@@ -70,7 +71,8 @@ struct SgdConfig {
   bool nesterov = false;
 };
 
-/// Stochastic gradient descent with momentum: v ← μ·v + (1 − τ)·g, p ← p − lr·v (or g + μ·v, Nesterov), as in PyTorch.
+/// Stochastic gradient descent with momentum: v ← μ·v + (1 − τ)·g, p ← p − lr·v (or g + μ·v, Nesterov), as in
+/// PyTorch.
 class SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
@@ -119,8 +121,8 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
 };
 
-/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before. When that is
-/// infinite or NaN the gradients stay as they are: look at the result before `step`.
+/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before. When
+/// that is infinite or NaN the gradients stay as they are: look at the result before `step`.
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 /// Limits each number of the gradients to [−limit, limit].
 void clip_grad_value_(const std::vector<Tensor>& parameters, double limit);

@@ -11,8 +11,9 @@ namespace {
 
 PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.patch < 1 || config.side < 1 || config.side % config.patch != 0) {
-    throw ValueError(fmt::format("PatchClassifier: patches of side {} do not tile an image of side {}; choose a divisor",
-                                 config.patch, config.side));
+    throw ValueError(
+        fmt::format("PatchClassifier: patches of side {} do not tile an image of side {}; choose a divisor",
+                    config.patch, config.side));
   }
   config.block.attention.causal = false;
   config.block.attention.rotary = config.positions == Positions::rotary;
@@ -26,7 +27,8 @@ int64_t tokens_of(const PatchClassifierConfig& config) {
 
 }  // namespace
 
-PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype, Device device)
+PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype,
+                                 Device device)
     : Module(rng, dtype, device, "PatchClassifier"),
       config_(completed(config)),
       patch_(*this, "patch", config.patch * config.patch, config.block.attention.width),

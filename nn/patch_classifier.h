@@ -10,12 +10,13 @@ struct PatchClassifierConfig {
   int64_t patch = 4;  ///< side of a patch; divides `side`
   int64_t classes = 10;
   int64_t layers = 1;
-  BlockConfig block = {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
+  BlockConfig block =
+      {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
   Positions positions = Positions::learned;
 };
 
-/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens. Parts: `patch`,
-/// `pos`, `blocks.<i>`, `norm`, `head`.
+/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens. Parts:
+/// `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
 class PatchClassifier : public Module {
  public:
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,

@@ -15,11 +15,12 @@ namespace linnet::nn {
 
 namespace {
 
-/// p/10000^(2i/width) for positions p (rows) and i < width/2 (columns). In float64: an angle of 10^5 would keep
-/// two decimals in float32.
+/// p/10000^(2i/width) for positions p (rows) and i < width/2 (columns). In float64: an angle of 10^5 would
+/// keep two decimals in float32.
 Tensor angles(int64_t count, int64_t start, int64_t width) {
   const Tensor positions = arange(start, start + count, 1, DType::float64).unsqueeze(1);
-  const Tensor exponents = arange(0, width, 2, DType::float64) * (-std::log(10000.0) / static_cast<double>(width));
+  const Tensor exponents =
+      arange(0, width, 2, DType::float64) * (-std::log(10000.0) / static_cast<double>(width));
   return positions * exp(exponents);
 }
 
@@ -35,7 +36,8 @@ std::string kind_name(Positions kind, int64_t length) {
 
 }  // namespace
 
-PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width)
+PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length,
+                                     int64_t width)
     : Module(parent, std::move(name), kind_name(kind, length)), kind_(kind), length_(length) {
   if (kind != Positions::learned) return;
   if (length < 1) throw ValueError(fmt::format("{}: the length must be at least 1", label()));
@@ -49,9 +51,11 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
   switch (kind_) {
     case Positions::learned:
       if (start + tokens > length_) {
-        throw ValueError(fmt::format(
-            "{} tokens, but learned positions end at {}; shorten the text, build the model for a longer context, or "
-            "use sinusoidal or rotary positions", start + tokens, length_));
+        throw ValueError(
+            fmt::format("{} tokens, but learned positions end at {}; shorten the text, build the model for a "
+                        "longer context, or "
+                        "use sinusoidal or rotary positions",
+                        start + tokens, length_));
       }
       return x + weight_.narrow(0, start, tokens);
     case Positions::sinusoidal:
@@ -62,7 +66,8 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
   return x;
 }
 
-Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType dtype, Device device, Where where) {
+Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType dtype, Device device,
+                            Where where) {
   const Call call("sinusoidal_positions", where);
   if (width % 2 != 0) throw ValueError(fmt::format("the width is {}; it must be even", width));
   const Tensor angle = angles(count, start, width);
@@ -75,7 +80,8 @@ Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const int64_t width = x.size(-1), half = width / 2;
   if (width % 2 != 0) throw ShapeError(fmt::format("x{}: the last dim must be even", to_string(x.shape())));
   const Tensor angle = angles(x.size(-2), start, width);
-  const Tensor cosine = cos(angle).to(x.dtype()).to(x.device()), sine = sin(angle).to(x.dtype()).to(x.device());
+  const Tensor cosine = cos(angle).to(x.dtype()).to(x.device()),
+               sine = sin(angle).to(x.dtype()).to(x.device());
   const Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   return concat({a * cosine - b * sine, b * cosine + a * sine}, -1);
 }

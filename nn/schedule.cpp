@@ -21,8 +21,10 @@ double straight(double from, double to, double fraction) { return from + (to - f
 
 Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to, double fraction)) {
   if (decay.warmup < 0 || decay.steps <= decay.warmup) {
-    throw ValueError(fmt::format("schedule: {} steps with {} of warm-up; steps must be more than warmup, and warmup 0 "
-                                 "or more", decay.steps, decay.warmup));
+    throw ValueError(
+        fmt::format("schedule: {} steps with {} of warm-up; steps must be more than warmup, and warmup 0 "
+                    "or more",
+                    decay.steps, decay.warmup));
   }
   return [decay, shape](int64_t step) {
     if (step < decay.warmup) {
@@ -44,7 +46,8 @@ Schedule warmup_cosine(const Decay& decay) { return warmup_then(decay, cosine); 
 Schedule warmup_linear(const Decay& decay) { return warmup_then(decay, straight); }
 
 Schedule inverse_sqrt(const InverseSqrt& config) {
-  if (config.warmup < 1) throw ValueError(fmt::format("schedule: warmup is {}; it must be at least 1", config.warmup));
+  if (config.warmup < 1)
+    throw ValueError(fmt::format("schedule: warmup is {}; it must be at least 1", config.warmup));
   return [config](int64_t step) {
     const double s = static_cast<double>(step + 1), warmup = static_cast<double>(config.warmup);
     return config.lr * std::min(s / warmup, std::sqrt(warmup / s));
@@ -52,14 +55,16 @@ Schedule inverse_sqrt(const InverseSqrt& config) {
 }
 
 Schedule one_cycle(const OneCycle& config) {
-  if (config.steps < 1) throw ValueError(fmt::format("schedule: {} steps; at least 1 is needed", config.steps));
+  if (config.steps < 1)
+    throw ValueError(fmt::format("schedule: {} steps; at least 1 is needed", config.steps));
   if (!(config.pct_start >= 0 && config.pct_start <= 1)) {
     throw ValueError(fmt::format("schedule: pct_start is {}; it must be in [0, 1]", config.pct_start));
   }
   return [config](int64_t step) {
     const double last = static_cast<double>(config.steps) - 1;
     const double position = std::min(static_cast<double>(step), last);
-    const double top = config.pct_start * static_cast<double>(config.steps) - 1;  // the step of the highest rate
+    const double top =
+        config.pct_start * static_cast<double>(config.steps) - 1;  // the step of the highest rate
     const double first_lr = config.max_lr / config.div_factor;
     if (position <= top) return cosine(first_lr, config.max_lr, top > 0 ? position / top : 1);
     const double fraction = last > top ? (position - top) / (last - top) : 1;

@@ -5,7 +5,8 @@
 
 namespace linnet::nn {
 
-/// A learning rate for every step, counted from 0: a pure function, so that a resumed run needs no state of it.
+/// A learning rate for every step, counted from 0: a pure function, so that a resumed run needs no state of
+/// it.
 ///
 ///     const auto rate = schedule::warmup_cosine({.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000});
 ///     optimizer.set_lr(rate(step));
@@ -16,10 +17,10 @@ namespace schedule {
 Schedule constant(double lr);
 
 struct Decay {
-  double lr = 1e-3;     ///< reached after the warm-up
-  double min_lr = 0;    ///< reached at `steps`, and kept
-  int64_t warmup = 0;   ///< steps of linear rise, lr·(step + 1)/(warmup + 1)
-  int64_t steps = 0;    ///< of the whole run, more than `warmup`
+  double lr = 1e-3;    ///< reached after the warm-up
+  double min_lr = 0;   ///< reached at `steps`, and kept
+  int64_t warmup = 0;  ///< steps of linear rise, lr·(step + 1)/(warmup + 1)
+  int64_t steps = 0;   ///< of the whole run, more than `warmup`
 };
 
 /// A linear rise, then half a cosine wave down to min_lr: nanoGPT's schedule.
@@ -37,13 +38,14 @@ Schedule inverse_sqrt(const InverseSqrt& config);
 
 struct OneCycle {
   double max_lr = 1e-3;
-  int64_t steps = 0;             ///< of the whole run
-  double pct_start = 0.3;        ///< the share of steps that rise
-  double div_factor = 25;        ///< starts at max_lr/div_factor
-  double final_div_factor = 1e4; ///< ends at max_lr/(div_factor·final_div_factor)
+  int64_t steps = 0;              ///< of the whole run
+  double pct_start = 0.3;         ///< the share of steps that rise
+  double div_factor = 25;         ///< starts at max_lr/div_factor
+  double final_div_factor = 1e4;  ///< ends at max_lr/(div_factor·final_div_factor)
 };
 
-/// Half a cosine wave up, then one down (Smith & Topin 2018): PyTorch's OneCycleLR, steps past the end staying there.
+/// Half a cosine wave up, then one down (Smith & Topin 2018): PyTorch's OneCycleLR, steps past the end
+/// staying there.
 Schedule one_cycle(const OneCycle& config);
 
 }  // namespace schedule

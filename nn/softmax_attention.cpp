@@ -24,10 +24,17 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
 Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
   auto [q, k, v] = split_qkv(qkv_(x), config().heads);
   if (config().rotary) q = rotate(q), k = rotate(k);
-  return out_(merge_heads(softmax_attention(q, k, v, {.causal = config().causal, .keep = keep, .dropout = training() ? config().dropout : 0, .generator = &generator()})));
+  const Tensor o = softmax_attention(q, k, v,
+                                     {.causal = config().causal,
+                                      .keep = keep,
+                                      .dropout = training() ? config().dropout : 0,
+                                      .generator = &generator()});
+  return out_(merge_heads(o));
 }
 
-std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }
+std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const {
+  return std::make_unique<KeysAndValues>();
+}
 
 Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = as<KeysAndValues>(state);

@@ -5,8 +5,8 @@
 
 namespace linnet::nn {
 
-/// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys and values,
-/// and `out`. Its step form keeps keys and values.
+/// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys
+/// and values, and `out`. Its step form keeps keys and values.
 class SoftmaxAttention : public Attention {
  public:
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);

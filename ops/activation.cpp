@@ -9,8 +9,8 @@
 #include <linnet/ops/detail/elementwise.h>
 #include <linnet/ops/math.h>
 
-/// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable in turn.
-/// Below, `g` is the cotangent of the activation and `h` that of its backward op.
+/// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable
+/// in turn. Below, `g` is the cotangent of the activation and `h` that of its backward op.
 
 namespace linnet {
 namespace {
@@ -48,34 +48,36 @@ Tensor normal_pdf(const Tensor& x) {
 /// g·(Φ(x) + x·φ(x))
 Tensor gelu_backward(const Tensor& g, const Tensor& x) {
   Op op("gelu_backward", Where{}, {g, x});
-  return op.record(detail::binary(Binary::gelu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
-    return Grads{gelu_backward(h, x()), h * g() * normal_pdf(x()) * (2 - square(x()))};
-  });
+  return op.record(detail::binary(Binary::gelu_backward, g, x),
+                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
+                     return Grads{gelu_backward(h, x()), h * g() * normal_pdf(x()) * (2 - square(x()))};
+                   });
 }
 
 /// g·(½·(1 + t) + ½·x·(1 − t²)·u'), where u = √(2/π)·(x + 0.044715·x³) and t = tanh(u)
 Tensor gelu_tanh_backward(const Tensor& g, const Tensor& x) {
   Op op("gelu_tanh_backward", Where{}, {g, x});
-  return op.record(
-      detail::binary(Binary::gelu_tanh_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
-        constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-        constexpr double kCubic = 0.044715;
-        const Tensor t = tanh((x() + kCubic * x() * square(x())) * kScale);
-        const Tensor du = kScale * (1 + 3 * kCubic * square(x()));
-        const Tensor ddu = 6 * kScale * kCubic * x();
-        const Tensor dt = 1 - square(t);  // by u
-        const Tensor second = dt * (du + 0.5 * x() * ddu - x() * t * square(du));
-        return Grads{gelu_tanh_backward(h, x()), h * g() * second};
-      });
+  return op.record(detail::binary(Binary::gelu_tanh_backward, g, x),
+                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
+                     constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+                     constexpr double kCubic = 0.044715;
+                     const Tensor t = tanh((x() + kCubic * x() * square(x())) * kScale);
+                     const Tensor du = kScale * (1 + 3 * kCubic * square(x()));
+                     const Tensor ddu = 6 * kScale * kCubic * x();
+                     const Tensor dt = 1 - square(t);  // by u
+                     const Tensor second = dt * (du + 0.5 * x() * ddu - x() * t * square(du));
+                     return Grads{gelu_tanh_backward(h, x()), h * g() * second};
+                   });
 }
 
 /// g·s·(1 + x·(1 − s)), where s = sigmoid(x)
 Tensor silu_backward(const Tensor& g, const Tensor& x) {
   Op op("silu_backward", Where{}, {g, x});
-  return op.record(detail::binary(Binary::silu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
-    const Tensor s = sigmoid(x());
-    return Grads{silu_backward(h, x()), h * g() * s * (1 - s) * (2 + x() * (1 - 2 * s))};
-  });
+  return op.record(detail::binary(Binary::silu_backward, g, x),
+                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
+                     const Tensor s = sigmoid(x());
+                     return Grads{silu_backward(h, x()), h * g() * s * (1 - s) * (2 + x() * (1 - 2 * s))};
+                   });
 }
 
 /// g·sigmoid(x)
@@ -100,7 +102,8 @@ Tensor sigmoid(const Tensor& x, Where where) {
   Op op("sigmoid", where, {x});
   op.floating_dtype();
   Tensor out = detail::unary(Unary::sigmoid, x);
-  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{sigmoid_backward(g, y())}; });
+  return op.record(out,
+                   [y = op.save_output(out)](const Tensor& g) { return Grads{sigmoid_backward(g, y())}; });
 }
 
 Tensor relu(const Tensor& x, Where where) {
@@ -108,7 +111,8 @@ Tensor relu(const Tensor& x, Where where) {
   op.floating_dtype();
   Tensor out = detail::unary(Unary::relu, x);
   // y > 0 where x > 0, and y is what the next op keeps anyway.
-  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
+  return op.record(
+      out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
 }
 
 Tensor gelu(const Tensor& x, Gelu kind, Where where) {

@@ -21,7 +21,8 @@ Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf, Where where = {});
 /// x·sigmoid(x) (swish)
 Tensor silu(const Tensor& x, Where where = {});
 
-/// log(1 + exp(β·x))/β, computed so that it cannot overflow: no threshold is needed. Throws ValueError unless β > 0.
+/// log(1 + exp(β·x))/β, computed so that it cannot overflow: no threshold is needed. Throws ValueError unless
+/// β > 0.
 Tensor softplus(const Tensor& x, double beta = 1, Where where = {});
 
 }  // namespace linnet

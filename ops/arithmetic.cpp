@@ -11,7 +11,9 @@ namespace {
 using detail::number_beside;
 
 /// Keeps `tensor` when input `i` wants a gradient, for which it is needed.
-Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
+Saved save_for(const Op& op, size_t i, const Tensor& tensor) {
+  return op.needs_grad(i) ? op.save(tensor) : Saved{};
+}
 
 /// 1 where a > b, ½ where they are equal, 0 elsewhere.
 Tensor share_of_larger(const Tensor& a, const Tensor& b) {

@@ -2,8 +2,9 @@
 
 #include <linnet/core/tensor.h>
 
-/// Arithmetic, element by element. Operands broadcast by NumPy's rule and have one dtype, floating or integer; a number
-/// takes the tensor's dtype, and DTypeError is thrown when that cannot hold it (0.5 beside an int64 tensor).
+/// Arithmetic, element by element. Operands broadcast by NumPy's rule and have one dtype, floating or
+/// integer; a number takes the tensor's dtype, and DTypeError is thrown when that cannot hold it (0.5 beside
+/// an int64 tensor).
 
 namespace linnet {
 
@@ -30,7 +31,8 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
 Tensor pow(const Tensor& a, Scalar b, Where where = {});
 Tensor pow(Scalar a, const Tensor& b, Where where = {});
 
-/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal. Takes bool too.
+/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal. Takes
+/// bool too.
 Tensor maximum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 
@@ -38,13 +40,14 @@ Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor minimum(const Tensor& a, Scalar b, Where where = {});
 
-/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an operator takes
-/// it with the conversion of its operand.
+/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an
+/// operator takes it with the conversion of its operand.
 struct Operand {
   const Tensor& tensor;
   Where where;
 
-  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+  Operand(const Tensor& tensor_,
+          Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}
 };
 

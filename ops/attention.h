@@ -14,19 +14,19 @@ struct SoftmaxAttentionOptions {
   std::optional<double> scale = {};
   /// Bool [B, M]: false where a key is padding. Undefined: none is.
   Tensor keep = {};
-  /// Of the weights after normalisation, in [0, 1]; the weights that stay are scaled by 1/(1 − dropout). No mask is
-  /// stored: backward draws it again.
+  /// Of the weights after normalisation, in [0, 1]; the weights that stay are scaled by 1/(1 − dropout). No
+  /// mask is stored: backward draws it again.
   double dropout = 0;
   /// Takes one draw when there is dropout.
   Generator* generator = nullptr;
 };
 
-/// o_i = sum_j softmax_j(scale · q_i·k_j) v_j (Vaswani et al. 2017, eq. 1). q [B, H, N, D], k and v [B, H, M, D], of
-/// one floating dtype; the result [B, H, N, D] lies in memory as [B, N, H, D], so that joining the heads is free.
-/// Strided inputs are used in place where their last dim has unit stride.
+/// o_i = sum_j softmax_j(scale · q_i·k_j) v_j (Vaswani et al. 2017, eq. 1). q [B, H, N, D], k and v [B, H, M,
+/// D], of one floating dtype; the result [B, H, N, D] lies in memory as [B, N, H, D], so that joining the
+/// heads is free. Strided inputs are used in place where their last dim has unit stride.
 ///
-/// A query that sees no key gives 0 and no gradient; what a padded key holds changes no bit, nor does, when causal,
-/// what comes later. Memory beside the result is linear in the tokens. Fused: differentiable once.
+/// A query that sees no key gives 0 and no gradient; what a padded key holds changes no bit, nor does, when
+/// causal, what comes later. Memory beside the result is linear in the tokens. Fused: differentiable once.
 /// Throws ShapeError, DTypeError, DeviceError, and ValueError for a scale or dropout out of range.
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const SoftmaxAttentionOptions& options = {}, Where where = {});

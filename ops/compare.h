@@ -2,8 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool and have no gradient:
-/// compare `x.detach()` where x requires one.
+/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool and have no
+/// gradient: compare `x.detach()` where x requires one.
 
 namespace linnet {
 
@@ -28,7 +28,8 @@ Tensor logical_not(const Tensor& x, Where where = {});
 Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
 Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
 
-/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype and may have gradients.
+/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype and may have
+/// gradients.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = {});
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {});

@@ -50,7 +50,8 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
   const Call call("arange", where);
   if (step.real == 0) throw ValueError("step is 0");
   if ((stop.real - start.real) / step.real < 0) {
-    throw ValueError(fmt::format("step {} leads away from stop: start is {}, stop {}", step.real, start.real, stop.real));
+    throw ValueError(
+        fmt::format("step {} leads away from stop: start is {}, stop {}", step.real, start.real, stop.real));
   }
   const bool integers = start.is_integer && stop.is_integer && step.is_integer;
   const DType result = dtype.value_or(integers ? DType::int64 : DType::float32);
@@ -67,7 +68,9 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
   return out.to(result);
 }
 
-Tensor arange(Scalar stop, std::optional<DType> dtype, Where where) { return arange(0, stop, 1, dtype, where); }
+Tensor arange(Scalar stop, std::optional<DType> dtype, Where where) {
+  return arange(0, stop, 1, dtype, where);
+}
 
 Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where where) {
   const Call call("linspace", where);
@@ -77,7 +80,8 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where whe
   // From both ends, so that both are exact.
   const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0;
   for (int64_t i = 0; i < steps; ++i) {
-    values[i] = 2 * i < steps ? start + static_cast<double>(i) * step : stop - static_cast<double>(steps - 1 - i) * step;
+    values[i] = 2 * i < steps ? start + static_cast<double>(i) * step
+                              : stop - static_cast<double>(steps - 1 - i) * step;
   }
   return out.to(dtype);
 }

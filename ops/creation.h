@@ -28,8 +28,8 @@ Tensor full_like(const Tensor& x, Scalar value, Where where = {});
 /// A tensor of rank 0.
 Tensor scalar(Scalar value, DType dtype = DType::float32, Where where = {});
 
-/// start, start + step, … below stop (above it when step < 0). int64 when all three are integers, else float32, unless
-/// a dtype is given. Throws ValueError when step is 0 or leads away from stop.
+/// start, start + step, … below stop (above it when step < 0). int64 when all three are integers, else
+/// float32, unless a dtype is given. Throws ValueError when step is 0 or leads away from stop.
 Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> dtype = {}, Where where = {});
 /// 0, 1, … below stop.
 Tensor arange(Scalar stop, std::optional<DType> dtype = {}, Where where = {});
@@ -40,8 +40,8 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype = DType::f
 /// [n, m] with ones on the diagonal; m = −1 stands for n.
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Where where = {});
 
-/// `tensor({1.5, 2.5})`, `tensor({1, 2, 3, 4}, {2, 2})`: the numbers in row-major order. One size of `shape` may be −1,
-/// to be derived. Throws ShapeError when the numbers do not fill the shape.
+/// `tensor({1.5, 2.5})`, `tensor({1, 2, 3, 4}, {2, 2})`: the numbers in row-major order. One size of `shape`
+/// may be −1, to be derived. Throws ShapeError when the numbers do not fill the shape.
 Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, DType dtype = DType::float32,
               Where where = {});
 /// `tensor({3, 1, 2}, DType::int64)`
@@ -65,8 +65,8 @@ Tensor from_span(std::span<const T> values, const Shape& shape = {-1}, Where whe
   return out.reshape(shape);
 }
 
-/// Wraps row-major numbers without a copy. They must stay valid while any tensor shares them: `keep_alive` is held
-/// until then, and may be null when they outlive all tensors anyway.
+/// Wraps row-major numbers without a copy. They must stay valid while any tensor shares them: `keep_alive` is
+/// held until then, and may be null when they outlive all tensors anyway.
 template <class T>
 Tensor from_memory(T* data, const Shape& shape, std::shared_ptr<void> keep_alive) {
   return Tensor::borrow(data, shape, dtype_of<T>, std::move(keep_alive));

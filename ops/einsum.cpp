@@ -8,8 +8,8 @@
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/reduction.h>
 
-/// einsum as one batched matmul: labels of both tensors are batch dims when they are in the result, and inner dims
-/// when they are not.
+/// einsum as one batched matmul: labels of both tensors are batch dims when they are in the result, and inner
+/// dims when they are not.
 
 namespace linnet {
 namespace {
@@ -24,13 +24,14 @@ bool contains(const std::string& labels, char label) { return labels.find(label)
 void check_term(const std::string& term, std::string_view equation) {
   for (size_t i = 0; i < term.size(); ++i) {
     if (std::isalpha(static_cast<unsigned char>(term[i])) == 0) {
-      throw ValueError(fmt::format("\"{}\" has '{}' where a label should be; labels are letters, as in "
-                                   "\"bij,bjk->bik\"",
-                                   equation, term[i]));
+      throw ValueError(
+          fmt::format("\"{}\" has '{}' where a label should be; labels are letters, as in "
+                      "\"bij,bjk->bik\"",
+                      equation, term[i]));
     }
     if (term.find(term[i], i + 1) != std::string::npos) {
-      throw ValueError(fmt::format("\"{}\" has label '{}' twice in one term; diagonals are not supported", equation,
-                                   term[i]));
+      throw ValueError(fmt::format("\"{}\" has label '{}' twice in one term; diagonals are not supported",
+                                   equation, term[i]));
     }
   }
 }
@@ -65,7 +66,8 @@ Equation parse(std::string_view text) {
   check_term(equation.out, text);
   for (const char label : equation.out) {
     if (!contains(equation.a, label) && !contains(equation.b, label)) {
-      throw ValueError(fmt::format("\"{}\" has label '{}' after the arrow, but in neither tensor", text, label));
+      throw ValueError(
+          fmt::format("\"{}\" has label '{}' after the arrow, but in neither tensor", text, label));
     }
   }
   return equation;
@@ -105,8 +107,10 @@ Labelled without_own_labels(const Tensor& x, const std::string& labels, const st
   Shape dims;
   std::string kept;
   for (size_t d = 0; d < labels.size(); ++d) {
-    if (contains(other, labels[d]) || contains(out, labels[d])) kept += labels[d];
-    else dims.push_back(static_cast<int64_t>(d));
+    if (contains(other, labels[d]) || contains(out, labels[d]))
+      kept += labels[d];
+    else
+      dims.push_back(static_cast<int64_t>(d));
   }
   return {dims.rank() == 0 ? x : sum(x, dims), kept};
 }
@@ -137,8 +141,9 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b, Where
 
   const int64_t batch_size = left.sizes(batch).numel(), inner_size = left.sizes(inner).numel();
   const int64_t row_count = left.sizes(rows).numel(), column_count = right.sizes(columns).numel();
-  const Tensor product = matmul(left.permuted(batch + rows + inner).reshape({batch_size, row_count, inner_size}),
-                                right.permuted(batch + inner + columns).reshape({batch_size, inner_size, column_count}));
+  const Tensor product =
+      matmul(left.permuted(batch + rows + inner).reshape({batch_size, row_count, inner_size}),
+             right.permuted(batch + inner + columns).reshape({batch_size, inner_size, column_count}));
   Shape shape = left.sizes(batch + rows);
   for (const int64_t size : right.sizes(columns)) shape.push_back(size);
   return Labelled{product.reshape(shape), batch + rows + columns}.permuted(terms.out);

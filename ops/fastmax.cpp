@@ -8,8 +8,8 @@
 #include <linnet/core/error.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/normalisation.h>
 #include <linnet/ops/detail/quadratic_attention.h>
+#include <linnet/ops/normalisation.h>
 
 namespace linnet {
 namespace {
@@ -65,10 +65,11 @@ double scale_of(const FastmaxOptions& options, const Polynomial& f, double width
 void check_positive(const Polynomial& f, double bound) {
   const double minimum = f.minimum(bound);
   if (minimum > 0) return;
-  throw ValueError(fmt::format(
-      "f(s) = {} + {}·s + {}·s² can be as small as {} for scores |s| ≤ {}, but weights must be positive; use order 2, "
-      "standard normalisation with FastmaxScale::unit, or other coefficients",
-      f.a0, f.a1, f.a2, minimum, bound));
+  throw ValueError(
+      fmt::format("f(s) = {} + {}·s + {}·s² can be as small as {} for scores |s| ≤ {}, but weights must be "
+                  "positive; use order 2, "
+                  "standard normalisation with FastmaxScale::unit, or other coefficients",
+                  f.a0, f.a1, f.a2, minimum, bound));
 }
 
 /// Without what padded keys hold, which normalisation would otherwise bring into their gradients.
@@ -78,7 +79,8 @@ Tensor without_padding(const Tensor& k, const Tensor& keep) {
 
 }  // namespace
 
-Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options, Where where) {
+Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options,
+               Where where) {
   Call call("fastmax", where);
   detail::check_heads(q, "q");
   detail::check_heads(k, "k");

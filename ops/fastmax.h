@@ -8,13 +8,14 @@
 
 /// Fastmax attention (Gerami et al. 2024, "FAST: Factorizable Attention for Speeding up Transformers").
 ///
-/// Where the paper leaves a gap: its eq. 15 claims 0 ≤ s ≤ 1, but eqs. 5–6 give s in [−D, D], where f of order 1 takes
-/// negative values and the sum that divides may vanish. So scores have a scale, and weights that could be negative
-/// are refused. The ½ of eq. 8, missing from eqs. 20–35, belongs there too.
+/// Where the paper leaves a gap: its eq. 15 claims 0 ≤ s ≤ 1, but eqs. 5–6 give s in [−D, D], where f of
+/// order 1 takes negative values and the sum that divides may vanish. So scores have a scale, and weights
+/// that could be negative are refused. The ½ of eq. 8, missing from eqs. 20–35, belongs there too.
 
 namespace linnet {
 
-/// What q·k is multiplied with. `automatic` is `paper` where the weights have a quadratic term, `unit` otherwise.
+/// What q·k is multiplied with. `automatic` is `paper` where the weights have a quadratic term, `unit`
+/// otherwise.
 enum class FastmaxScale {
   automatic,
   paper,  ///< 1
@@ -40,10 +41,10 @@ struct FastmaxOptions {
   Tensor keep = {};
 };
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as for
-/// softmax_attention. The attention is fused: differentiable once.
-/// Throws ShapeError, DTypeError, DeviceError, and ValueError when f can be 0 or less over the scores that the
-/// normalisation allows, naming the smallest value.
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as
+/// for softmax_attention. The attention is fused: differentiable once. Throws ShapeError, DTypeError,
+/// DeviceError, and ValueError when f can be 0 or less over the scores that the normalisation allows, naming
+/// the smallest value.
 Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options = {},
                Where where = {});
 

@@ -68,8 +68,8 @@ void check_fits(const Tensor& index, const Tensor& other, const char* name, int 
   }
   for (int d = 0; d < index.rank(); ++d) {
     if (d == free_dim || index.shape()[d] <= other.shape()[d]) continue;
-    throw ShapeError(fmt::format("index{} is larger than {}{} in dim {} ({} > {})", to_string(index.shape()), name,
-                                 to_string(other.shape()), d, index.shape()[d], other.shape()[d]));
+    throw ShapeError(fmt::format("index{} is larger than {}{} in dim {} ({} > {})", to_string(index.shape()),
+                                 name, to_string(other.shape()), d, index.shape()[d], other.shape()[d]));
   }
 }
 
@@ -88,7 +88,8 @@ Tensor off_diagonal(const Tensor& x, int64_t diagonal, bool below) {
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where) {
   Call call("embedding", where);
   if (weight.rank() != 2) {
-    throw ShapeError(fmt::format("weight{} has rank {}; [V, D] is needed", to_string(weight.shape()), weight.rank()));
+    throw ShapeError(
+        fmt::format("weight{} has rank {}; [V, D] is needed", to_string(weight.shape()), weight.rank()));
   }
   Shape shape = ids.shape();
   shape.push_back(weight.size(1));

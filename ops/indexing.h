@@ -2,8 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Reading and writing at indices. Indices are int64 or int32 and lie in [0, size): anything else throws IndexError,
-/// naming the index and its position. None of them has a gradient.
+/// Reading and writing at indices. Indices are int64 or int32 and lie in [0, size): anything else throws
+/// IndexError, naming the index and its position. None of them has a gradient.
 
 namespace linnet {
 
@@ -13,12 +13,12 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, Where where = {});
 /// The slices of x along `dim` at `index` (rank 1), in its order.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where where = {});
 
-/// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and likewise for others. `index` has x's rank, and is no larger
-/// than x in the other dims; the result has its shape.
+/// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and likewise for others. `index` has x's rank, and is no
+/// larger than x in the other dims; the result has its shape.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {});
 
-/// A copy of x with out[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and likewise for others, in a fixed order.
-/// `index` and `src` have x's rank; `index` is no larger than `src`, nor than x in the other dims.
+/// A copy of x with out[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and likewise for others, in a fixed
+/// order. `index` and `src` have x's rank; `index` is no larger than `src`, nor than x in the other dims.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
 /// [..., classes]: 1 at the class, 0 elsewhere.

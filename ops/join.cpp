@@ -67,8 +67,8 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
 Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
   Op op("pad", where, {x});
   if (widths.rank() % 2 != 0 || widths.rank() > 2 * x.rank()) {
-    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims", widths.rank(),
-                                 to_string(x.shape()), x.rank()));
+    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims",
+                                 widths.rank(), to_string(x.shape()), x.rank()));
   }
   Shape shape = x.shape();
   Shape before = Shape::filled(x.rank(), 0);

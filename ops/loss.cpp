@@ -47,8 +47,9 @@ int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore_ind
   for (const int64_t target : host.data<int64_t>()) {
     if (target != ignore_index) {
       if (target < 0 || target >= classes) {
-        throw IndexError(fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})", target,
-                                     row, classes, ignore_index));
+        throw IndexError(
+            fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})", target,
+                        row, classes, ignore_index));
       }
       ++count;
     }
@@ -81,8 +82,8 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
   const Tensor lse = Tensor::empty({targets.numel()}, logits.dtype(), logits.device());
   const Tensor logits_rows = as_rows(logits, targets.numel());
-  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
-                                 options.label_smoothing);
+  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(),
+                                 options.ignore_index, options.label_smoothing);
   return op.record(loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse),
                           options](const Tensor& g) {
     return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};
@@ -91,7 +92,8 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, Where where) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                     Where where) {
   const Call call("cross_entropy", where);
   if (!is_floating(logits.dtype())) {
     throw DTypeError(fmt::format("logits must be floating, not {}; convert with to(DType::float32)",

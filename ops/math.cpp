@@ -75,7 +75,8 @@ Tensor reciprocal(const Tensor& x, Where where) {
   Op op("reciprocal", where, {x});
   op.floating_dtype();
   Tensor out = detail::unary(Unary::reciprocal, x);
-  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{neg(mul(g, square(y())))}; });
+  return op.record(out,
+                   [y = op.save_output(out)](const Tensor& g) { return Grads{neg(mul(g, square(y())))}; });
 }
 
 Tensor erf(const Tensor& x, Where where) {

@@ -26,8 +26,9 @@ Tensor square(const Tensor& x, Where where = {});
 Tensor reciprocal(const Tensor& x, Where where = {});
 /// The error function, 2/√π · ∫₀ˣ exp(−t²) dt.
 Tensor erf(const Tensor& x, Where where = {});
-/// x with values below `min` raised to it and values above `max` lowered to it; NaN stays. Floating or integer. The
-/// gradient is 1 from min to max, both included, and 0 outside. Throws ValueError when min > max or both are absent.
+/// x with values below `min` raised to it and values above `max` lowered to it; NaN stays. Floating or
+/// integer. The gradient is 1 from min to max, both included, and 0 outside. Throws ValueError when min > max
+/// or both are absent.
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {});
 
 }  // namespace linnet

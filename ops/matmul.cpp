@@ -1,5 +1,7 @@
 #include <linnet/ops/matmul.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
@@ -28,19 +30,24 @@ Tensor as_batch(const Tensor& x, const Shape& leading) {
   return x.detach().expand(expanded).reshape({leading.numel(), m, n});
 }
 
-void check_inner_dims(const Tensor& a, const Tensor& b) {
+void check_shapes(const Tensor& a, const Tensor& b) {
+  const auto product = [&] { return fmt::format("a{} · b{}", to_string(a.shape()), to_string(b.shape())); };
   if (a.rank() == 0 || b.rank() == 0) {
-    throw ShapeError(fmt::format("a{} · b{}: rank 0 has no inner dimension; use a * b", to_string(a.shape()),
-                                 to_string(b.shape())));
+    throw ShapeError(fmt::format("{}: rank 0 has no inner dimension; use a * b", product()));
   }
   const int64_t in_a = a.size(-1), in_b = b.size(b.rank() == 1 ? -1 : -2);
-  if (in_a == in_b) return;
-  const bool transposed_a_fits = a.rank() > 1 && a.size(-2) == in_b;
-  const char* hint = transposed_a_fits && b.size(-1) != in_a ? "; did you mean transpose(a)?"
-                     : b.rank() > 1                          ? "; did you mean transpose(b)?"
-                                                             : "";
-  throw ShapeError(fmt::format("inner dimensions differ: a{} · b{} ({} ≠ {}){}", to_string(a.shape()),
-                               to_string(b.shape()), in_a, in_b, hint));
+  if (in_a != in_b) {
+    const bool transposed_a_fits = a.rank() > 1 && a.size(-2) == in_b;
+    const char* hint = transposed_a_fits && b.size(-1) != in_a ? "; did you mean transpose(a)?"
+                       : b.rank() > 1                          ? "; did you mean transpose(b)?"
+                                                               : "";
+    throw ShapeError(fmt::format("inner dimensions differ: {} ({} ≠ {}){}", product(), in_a, in_b, hint));
+  }
+  for (int d = 3; d <= std::min(a.rank(), b.rank()); ++d) {
+    if (a.size(-d) == b.size(-d) || a.size(-d) == 1 || b.size(-d) == 1) continue;
+    throw ShapeError(fmt::format("leading dimensions do not broadcast: {} ({} ≠ {}); they must be equal or 1",
+                                 product(), a.size(-d), b.size(-d)));
+  }
 }
 
 /// matmul of operands that have at least two dims.
@@ -72,8 +79,8 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
   out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr, false);
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
-  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
-                         fold = b.rank() == 2](const Tensor& g) {
+  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a,
+                         needs_b, fold = b.rank() == 2](const Tensor& g) {
     // da = g·bᵀ and db = aᵀ·g; for one b beside many a, the sum over them is part of the product.
     Tensor da, db;
     if (needs_a) da = matmul(g, transpose(b()));
@@ -86,7 +93,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
   const Call call("matmul", where);
-  check_inner_dims(a, b);
+  check_shapes(a, b);
   if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return matmul(a, b.unsqueeze(1)).squeeze(-1);
   return matrix_product(a, b, where);
@@ -101,8 +108,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const int64_t out_features = weight.size(0), in_features = weight.size(1);
   if (x.rank() == 0 || x.size(-1) != in_features) {
     const bool transposed_fits = x.rank() > 0 && x.size(-1) == out_features;
-    throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}", to_string(x.shape()),
-                                 to_string(weight.shape()), in_features,
+    throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}",
+                                 to_string(x.shape()), to_string(weight.shape()), in_features,
                                  transposed_fits ? "; did you mean transpose(weight)?" : ""));
   }
   if (bias.defined() && bias.shape() != Shape{out_features}) {
@@ -119,11 +126,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const Tensor transposed =
       weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
   const View bias_view = bias.defined() ? bias.view() : View{};
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr, false);
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr,
+                   false);
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
-  return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,
-                       needs_weight, needs_bias](const Tensor& g) {
+  return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(),
+                       needs_x, needs_weight, needs_bias](const Tensor& g) {
     Tensor dx, dweight, dbias;
     if (needs_x) dx = matmul(g, weight());
     if (needs_weight) dweight = matmul(transpose(as_rows(g)), as_rows(x()));

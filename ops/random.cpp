@@ -12,7 +12,8 @@ namespace {
 
 void check_floating(DType dtype) {
   if (is_floating(dtype)) return;
-  throw DTypeError(fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
+  throw DTypeError(
+      fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
 }
 
 /// Linear in x, so that it is its own backward.
@@ -22,7 +23,8 @@ Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dense = x.detach().contiguous();
   out.backend().dropout(out.view(), dense.view(), rate, key);
-  return op.record(out, [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
+  return op.record(out,
+                   [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
 }
 
 }  // namespace
@@ -43,8 +45,8 @@ Tensor randn(const Shape& shape, Generator& generator, DType dtype, Device devic
   return out;
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype, Device device,
-               Where where) {
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype,
+               Device device, Where where) {
   const Call call("randint", where);
   if (high <= low) throw ValueError(fmt::format("high must be above low; low is {}, high {}", low, high));
   // Unsigned, because the difference of two int64 may not fit one.
@@ -53,7 +55,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
     throw ValueError(fmt::format("high - low must be at most 2^32; low is {}, high {}", low, high));
   }
   if (!is_integer(dtype)) {
-    throw DTypeError(fmt::format("dtype must be int32 or int64, not {}; convert with to(DType)", name_of(dtype)));
+    throw DTypeError(
+        fmt::format("dtype must be int32 or int64, not {}; convert with to(DType)", name_of(dtype)));
   }
   Tensor out = Tensor::empty(shape, dtype, device);
   out.backend().random_integers(out.view(), low, static_cast<int64_t>(range), generator.next());
@@ -69,7 +72,8 @@ Tensor randperm(int64_t n, Generator& generator, Where where) {
   // Fisher & Yates' shuffle: word i chooses what comes to place i among what has none yet.
   const RandomKey key = generator.next();
   for (int64_t i = n - 1; i > 0; --i) {
-    const uint64_t chosen = (uint64_t{random_word(key, static_cast<uint64_t>(i))} * static_cast<uint64_t>(i + 1)) >> 32;
+    const uint64_t chosen =
+        (uint64_t{random_word(key, static_cast<uint64_t>(i))} * static_cast<uint64_t>(i + 1)) >> 32;
     std::swap(order[i], order[chosen]);
   }
   return out;

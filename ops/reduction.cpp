@@ -29,7 +29,8 @@ Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
   for (const int64_t listed : dims) {
     const int dim = normalise_dim(listed, x.rank());
     if (reduced[dim]) {
-      throw ShapeError(fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
+      throw ShapeError(
+          fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
     }
     reduced[dim] = 1;
   }
@@ -67,14 +68,16 @@ Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims
   });
 }
 
-Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim, Where where) {
+Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim,
+                   Where where) {
   Op op(name, where, {x});
   if (x.dtype() == DType::boolean) throw DTypeError("x is bool; convert it with to(DType::int32)");
   const bool is_scalar = x.rank() == 0;  // treated as [1]
   const Tensor rows = is_scalar ? x.detach().reshape({1}) : x;
   const int axis = normalise_dim(dim, rows.rank());
   if (rows.shape()[axis] == 0) {
-    throw ShapeError(fmt::format("dim {} of x{} holds no elements to choose from", axis, to_string(x.shape())));
+    throw ShapeError(
+        fmt::format("dim {} of x{} holds no elements to choose from", axis, to_string(x.shape())));
   }
   Shape kept = rows.shape();
   kept[axis] = 1;
@@ -160,8 +163,8 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim, Where where) 
   const Plan plan = plan_reduction(x, dims, keepdim);
   const Tensor detached = x.detach();
   // log(sum exp(x)) = m + log(sum exp(x − m)), with m the maximum, or 0 where that is not finite.
-  const Tensor largest = plan.count == 0 ? Tensor::empty(plan.kept, x.dtype(), x.device()).fill_(0)
-                                         : max(detached, dims, true);
+  const Tensor largest =
+      plan.count == 0 ? Tensor::empty(plan.kept, x.dtype(), x.device()).fill_(0) : max(detached, dims, true);
   const Tensor shift = masked_fill(largest, eq(abs(largest), kInfinity), 0);
   Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(plan.result);
   return op.record(out, [x = op.save(x), y = op.save_output(out), kept = plan.kept](const Tensor& g) {

@@ -2,9 +2,9 @@
 
 #include <linnet/core/tensor.h>
 
-/// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means all of
-/// them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or that is listed
-/// twice is a ShapeError.
+/// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means
+/// all of them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or
+/// that is listed twice is a ShapeError.
 
 namespace linnet {
 
@@ -14,18 +14,19 @@ Tensor sum(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 /// Means of a floating tensor; NaN over no elements.
 Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for the mean
-/// square. NaN or infinite when n ≤ correction.
-Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
+/// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
+/// the mean square. NaN or infinite when n ≤ correction.
+Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false,
+           Where where = {});
 
-/// The largest elements; NaN where there is one. The gradient is shared evenly among equals. Throws ShapeError over a
-/// dim of size 0.
+/// The largest elements; NaN where there is one. The gradient is shared evenly among equals. Throws
+/// ShapeError over a dim of size 0.
 Tensor max(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 /// The smallest elements, likewise.
 Tensor min(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is one.
-/// Throws ShapeError when `dim` has size 0.
+/// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is
+/// one. Throws ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
 /// The same of the smallest element.
 Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});

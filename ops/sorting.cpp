@@ -45,10 +45,10 @@ void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
     if (positive < needed) {
       Shape row = detail::position_of(i, p.shape());
       row.erase(row.rank() - 1);
-      throw ValueError(fmt::format("row {} of probabilities{} has {} positive entries; {} are needed for {} samples "
-                                   "{} replacement",
-                                   to_string(row), to_string(p.shape()), positive, needed, samples,
-                                   replacement ? "with" : "without"));
+      throw ValueError(fmt::format(
+          "row {} of probabilities{} has {} positive entries; {} are needed for {} samples "
+          "{} replacement",
+          to_string(row), to_string(p.shape()), positive, needed, samples, replacement ? "with" : "without"));
     }
     positive = 0;
   }
@@ -89,8 +89,8 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
   check_probabilities(p, samples, replacement);
 
   // A race: class c takes the time E_c / p_c, with E_c exponential. The first to arrive is c with probability
-  // p_c / sum p, the first ones are samples without replacement, and p_c = 0 never arrives. With replacement, each
-  // sample has a race of its own. (Logarithms, so that nothing underflows.)
+  // p_c / sum p, the first ones are samples without replacement, and p_c = 0 never arrives. With replacement,
+  // each sample has a race of its own. (Logarithms, so that nothing underflows.)
   if (replacement) {
     Shape shape = p.shape();
     shape.insert(p.rank() - 1, samples);

@@ -13,13 +13,15 @@ struct Sorted {
 /// The elements in order along `dim`, equal ones in the order they had; NaN counts as the largest. Any dtype.
 Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = {});
 
-/// The k largest (or smallest) elements along `dim`, best first. Throws ValueError unless 0 ≤ k ≤ the size of `dim`.
+/// The k largest (or smallest) elements along `dim`, best first. Throws ValueError unless 0 ≤ k ≤ the size of
+/// `dim`.
 Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, Where where = {});
 
-/// `samples` classes drawn for each row of `probabilities` [..., C]: int64 [..., samples]. Rows need not sum to 1.
-/// With replacement it takes samples · C random numbers a row, else C. Throws ValueError for a row with a negative or
-/// non-finite entry, with no positive one, or with fewer positive ones than samples to be drawn without replacement.
-Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement = false,
-                   Where where = {});
+/// `samples` classes drawn for each row of `probabilities` [..., C]: int64 [..., samples]. Rows need not sum
+/// to 1. With replacement it takes samples · C random numbers a row, else C. Throws ValueError for a row with
+/// a negative or non-finite entry, with no positive one, or with fewer positive ones than samples to be drawn
+/// without replacement.
+Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator,
+                   bool replacement = false, Where where = {});
 
 }  // namespace linnet

@@ -1,5 +1,7 @@
 #include "support/checkpoint.h"
 
+#include <charconv>
+
 #include <fmt/format.h>
 
 namespace linnet::examples {
@@ -41,10 +43,13 @@ int64_t Checkpoint::load() const {
   const Safetensors content = read_safetensors(path_);
   const auto number = [&](const std::string& name) -> uint64_t {
     const auto entry = content.metadata.find(name);
-    if (entry == content.metadata.end()) {
-      throw IoError(fmt::format("{} is no checkpoint of a training run: it has no \"{}\"", path_.string(), name));
+    const std::string text = entry == content.metadata.end() ? "" : entry->second;
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+      throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"", path_.string(), name));
     }
-    return std::stoull(entry->second);
+    return value;
   };
   model_.load_state(take(content.tensors, "model."));
   optimizer_.load_state(take(content.tensors, "optimizer."));

@@ -1,5 +1,6 @@
 #include "support/program.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string_view>
@@ -45,7 +46,8 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", build_info());
   app.add_option("--seed", s.seed, "decides every random number of the run");
-  app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it");
+  app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
@@ -80,22 +82,30 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
   if (s.schedule == "cosine") {
     app.add_option("--min-lr", s.min_lr, "last learning rate");
-    app.add_option("--warmup", s.warmup, "steps of linear rise");
+    app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given");
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data");
 }
 
-Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
-  constexpr std::string_view flag = "--preset";
+void settle_training_flags(const CLI::App& app, Settings& s) {
+  if (app.count("--steps") == 0) return;
+  s.epochs = 0;
+  if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = std::min(s.warmup, s.steps / 10);
+}
+
+std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback) {
+  std::string value = fallback;
   for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == flag && i + 1 < argc) return preset(task, argv[i + 1]);
-    if (argument.starts_with(flag) && argument.size() > flag.size() && argument[flag.size()] == '=') {
-      return preset(task, std::string(argument.substr(flag.size() + 1)));
-    }
+    const std::string argument = argv[i];
+    if (argument == flag && i + 1 < argc) value = argv[i + 1];
+    if (argument.starts_with(flag + "=")) value = argument.substr(flag.size() + 1);
   }
-  return preset(task, fallback);
+  return value;
+}
+
+Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
+  return preset(task, flag_value(argc, argv, "--preset", fallback));
 }
 
 void apply_machine_settings(const Settings& settings) {

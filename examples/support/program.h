@@ -36,6 +36,13 @@ void add_model_flags(CLI::App& app, Settings& settings);
 /// How it is trained, and where results go.
 void add_training_flags(CLI::App& app, Settings& settings);
 
+/// After parsing: what one flag means for settings that no flag named. --steps replaces a preset's epochs, and a
+/// shorter run has a shorter warm-up.
+void settle_training_flags(const CLI::App& app, Settings& settings);
+
+/// The value of a flag that decides which flags there are and what they start from, before any are parsed.
+std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback);
+
 /// Starts from the preset that the command line names, if it names one, so that other flags change single
 /// settings of it. Call before the flags are parsed.
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);

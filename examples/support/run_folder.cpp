@@ -1,5 +1,6 @@
 #include "support/run_folder.h"
 
+#include <cmath>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -38,18 +39,51 @@ nlohmann::json to_json(const Metrics& m) {
   return json;
 }
 
+Metrics metrics_from_json(const nlohmann::json& json) {
+  // What is not finite is null in JSON.
+  const auto number = [&](const char* name) {
+    return json.at(name).is_null() ? std::nan("") : json.at(name).get<double>();
+  };
+  Metrics m{.step = json.at("step").get<int64_t>(),
+            .train_loss = number("train_loss"),
+            .val_loss = number("val_loss"),
+            .lr = number("lr"),
+            .ms_per_step = number("ms_per_step"),
+            .tokens_per_second = number("tokens_per_second"),
+            .peak_bytes = json.at("peak_bytes").get<int64_t>()};
+  if (json.contains("accuracy")) m.accuracy = number("accuracy");
+  return m;
+}
+
+bool holds_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "config.json", ignored);
+}
+
 }  // namespace
 
+void check_holds_no_run(const Settings& settings) {
+  if (!holds_run(settings.out)) return;
+  throw IoError(fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it: {}",
+                            settings.out.string(), resume_command(settings)));
+}
+
+std::string resume_command(const Settings& settings) {
+  return fmt::format("train_{} --resume --out {}", settings.task, settings.out.string());
+}
+
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name) : path_(settings.out) {
-  const bool has_run = fs::exists(path_ / "config.json");
   if (settings.resume) {
-    if (!has_run) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
+    if (!holds_run(path_)) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
+    std::string before;
+    read_config(path_, &before);
+    if (before != data_name) {
+      throw IoError(fmt::format("--resume: the run in {} learns from {}, but there is {}; name its folder with --data",
+                                path_.string(), before, data_name));
+    }
     return;
   }
-  if (has_run) {
-    throw IoError(fmt::format("--out {} holds a run already; choose another folder, go on with --resume, or remove it",
-                              path_.string()));
-  }
+  check_holds_no_run(settings);
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw IoError(fmt::format("--out: cannot make {}: {}", path_.string(), error.message()));
@@ -64,14 +98,23 @@ void RunFolder::log(const Metrics& metrics) {
   if (!file) throw IoError(fmt::format("cannot write {}; is the disk full?", (path_ / "metrics.jsonl").string()));
 }
 
-void RunFolder::rewind(int64_t step) {
-  std::istringstream lines(read_text(path_ / "metrics.jsonl"));
+std::vector<Metrics> RunFolder::rewind(int64_t step) {
+  const fs::path path = path_ / "metrics.jsonl";
+  std::istringstream lines(read_text(path));
   std::string kept;
+  std::vector<Metrics> metrics;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (!json.is_discarded() && json.at("step").get<int64_t>() <= step) kept += line + "\n";
+    try {
+      const Metrics m = metrics_from_json(nlohmann::json::parse(line));
+      if (m.step > step) continue;
+      metrics.push_back(m);
+      kept += line + "\n";
+    } catch (const nlohmann::json::exception&) {
+      // The line that was being written when the run was cut off.
+    }
   }
-  replace_text(path_ / "metrics.jsonl", kept);
+  replace_text(path, kept);
+  return metrics;
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const { replace_text(path_ / name, text); }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <linnet/linnet.h>
 
@@ -29,18 +30,24 @@ struct Metrics {
 class RunFolder {
  public:
   /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be written, when it holds a run
-  /// already, or when there is none to resume.
-  explicit RunFolder(const Settings& settings, const std::string& data_name);
+  /// already, or when there is none to resume, or one on other data.
+  RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }
   void log(const Metrics& metrics);
-  /// Forgets metrics of steps after `step`: a resumed run makes them again.
-  void rewind(int64_t step);
+  /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
+  std::vector<Metrics> rewind(int64_t step);
   void write_text(const std::string& name, const std::string& text) const;
 
  private:
   std::filesystem::path path_;
 };
+
+/// Throws IoError when settings.out holds a run already.
+void check_holds_no_run(const Settings& settings);
+
+/// The command that goes on with a run that stopped.
+std::string resume_command(const Settings& settings);
 
 /// The settings and the data set's name that a run folder's config.json holds.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

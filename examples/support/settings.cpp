@@ -114,8 +114,8 @@ void validate(const Settings& s) {
   at_least("context", s.context, 1);
   at_least("batch", s.batch, 1);
   at_least("accumulate", s.accumulate, 1);
-  at_least("steps", s.steps, 0);
   at_least("epochs", s.epochs, 0);
+  at_least("steps", s.steps, s.epochs > 0 ? 0 : 1);
   at_least("warmup", s.warmup, 0);
   at_least("eval-every", s.eval_every, 1);
   at_least("eval-batches", s.eval_batches, 0);
@@ -124,19 +124,22 @@ void validate(const Settings& s) {
   within("dropout", s.dropout, 0, 0.99);
   within("attention-dropout", s.attention_dropout, 0, 0.99);
   within("lr", s.lr, 0, 1e3);
-  within("min-lr", s.min_lr, 0, s.lr);
+  within("min-lr", s.min_lr, 0, 1e3);
+  require(s.min_lr <= s.lr, fmt::format("--min-lr {} is above --lr {}; lower it too", s.min_lr, s.lr));
   within("weight-decay", s.weight_decay, 0, 1e3);
   within("clip", s.clip, 0, 1e9);
   require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.patch == 1 || s.patch == 2 || s.patch == 4 || s.patch == 7,
           fmt::format("--patch {}: must be 1, 2, 4 or 7, which divide an image of 28 pixels", s.patch));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
-          fmt::format("--warmup {} leaves nothing of --steps {}", s.warmup, s.steps));
+          fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   const bool fastmax = s.attention.starts_with("fastmax");
   require(!s.fastmax_scale || fastmax,
           fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
   require(s.attention_dropout == 0 || s.attention == "softmax",
           fmt::format("--attention-dropout does not apply to --attention {}", s.attention));
+  require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",
+          fmt::format("--positions rotary does not apply to --attention {}", s.attention));
 }
 
 nlohmann::json to_json(const Settings& settings) {

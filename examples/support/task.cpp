@@ -7,6 +7,20 @@
 #include "support/program.h"
 
 namespace linnet::examples {
+namespace {
+
+std::variant<FastmaxScale, double> parse_scale(const std::string& text) {
+  if (text == "paper") return FastmaxScale::paper;
+  if (text == "sqrt") return FastmaxScale::sqrt;
+  if (text == "unit") return FastmaxScale::unit;
+  double number = 0;
+  if (!CLI::detail::lexical_cast(text, number) || !(number > 0)) {
+    throw UsageError(fmt::format("--fastmax-scale {}: must be paper, sqrt, unit or a positive number", text));
+  }
+  return number;
+}
+
+}  // namespace
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
   return settings.task == "mnist" ? make_image_task(settings) : make_text_task(settings);
@@ -31,16 +45,13 @@ std::optional<std::filesystem::path> find_data(const Settings& settings, const s
   return std::nullopt;
 }
 
-nn::AttentionConfig attention_config(const Settings& s) {
-  nn::AttentionConfig config{.mechanism = s.attention, .width = s.width, .heads = s.heads};
-  config.bias = s.bias;
-  config.causal = s.task == "shakespeare";
-  config.dropout = s.attention_dropout;
+nn::BlockConfig block_config(const Settings& s) {
+  nn::BlockConfig config{.attention = {.mechanism = s.attention, .width = s.width, .heads = s.heads, .bias = s.bias},
+                         .hidden = s.feed_forward * s.width,
+                         .dropout = s.dropout};
+  config.attention.dropout = s.attention_dropout;
   if (s.attention.starts_with("fastmax")) {
-    const std::string scale = s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit");
-    if (!parse_fastmax_scale(scale, config)) {
-      throw UsageError(fmt::format("--fastmax-scale {}: must be paper, sqrt, unit or a number", scale));
-    }
+    config.attention.fastmax_scale = parse_scale(s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit"));
   }
   return config;
 }

@@ -15,7 +15,7 @@ namespace linnet::examples {
 class Task {
  public:
   struct Evaluation {
-    double loss;
+    double loss = 0;
     std::optional<double> accuracy = {};
   };
 

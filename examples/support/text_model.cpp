@@ -52,14 +52,14 @@ std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, con
   nn::DecoderState state = model.start();
   Tensor logits;
   const auto feed = [&](int64_t id) { logits = model.step(state, tensor<int64_t>({id})); };
-  // Learned positions end with the context: then the second half of it is read again at their beginning.
+  // Learned positions end with the context: then the second half of it is read again from their beginning.
   const auto restart = [&] {
     state = model.start();
     const size_t kept = ids.size() - static_cast<size_t>(std::max<int64_t>(context / 2, 1));
     for (size_t i = kept; i < ids.size(); ++i) feed(ids[i]);
   };
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (!bounded || std::ssize(ids) - static_cast<int64_t>(i) < context) feed(ids[i]);
+    if (!bounded || std::ssize(ids) - static_cast<int64_t>(i) <= context) feed(ids[i]);
   }
   for (int64_t i = 0; i < options.tokens; ++i) {
     ids.push_back(draw(logits, options, rng));

@@ -17,9 +17,9 @@ struct SampleOptions {
   int64_t top_k = 0;  ///< 0: all characters
 };
 
-/// Text that goes on from the prompt, which it begins with, one character at a time through the model's step form.
-/// Throws ValueError for a prompt with characters that the vocabulary lacks, or longer with the tokens than the
-/// model's positions reach.
+/// Text that goes on from the prompt, which it begins with, one character at a time through the model's step form. A
+/// model with learned positions forgets the older half of the text each time that they end. Throws ValueError for a
+/// prompt that is empty or has characters that the vocabulary lacks.
 std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,
                      Generator& rng);
 

@@ -73,7 +73,10 @@ class TextTask : public Task {
 
   std::string sample(int64_t tokens) override {
     Generator rng(settings_.seed);
-    return generate(model_, source_.text.vocabulary(), {.prompt = "\n", .tokens = tokens}, rng);
+    const nn::Vocabulary& vocabulary = source_.text.vocabulary();
+    const bool has_lines = vocabulary.characters().find('\n') != std::string::npos;
+    const std::string prompt = has_lines ? "\n" : vocabulary.characters().substr(0, 1);
+    return generate(model_, vocabulary, {.prompt = prompt, .tokens = tokens}, rng);
   }
 
  private:

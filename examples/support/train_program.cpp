@@ -1,6 +1,9 @@
 #include "support/train_program.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "support/format.h"
 #include "support/program.h"
@@ -31,6 +34,19 @@ void train_and_report(const Settings& settings) {
              format_bytes(result.peak_bytes));
 }
 
+/// A resumed run keeps its settings: a flag that says otherwise is refused.
+void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& stored) {
+  const nlohmann::json now = to_json(asked), before = to_json(stored);
+  for (const CLI::Option* option : app.get_options()) {
+    std::string field = option->get_single_name();
+    std::replace(field.begin(), field.end(), '-', '_');
+    if (option->count() == 0 || !now.contains(field) || now[field] == before.value(field, nlohmann::json())) continue;
+    throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
+                                 option->get_single_name(), now[field].dump(), asked.out.string(),
+                                 before.value(field, nlohmann::json("no such setting")).dump()));
+  }
+}
+
 }  // namespace
 
 int train_program(int argc, char** argv, const std::string& task, const std::string& default_preset,
@@ -45,10 +61,11 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
     app.add_flag("--resume", settings.resume, "go on with the run in --out, with the settings it has");
     app.parse(argc, argv);
-    if (app.count("--steps") > 0) settings.epochs = 0;
+    settle_training_flags(app, settings);
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) {
       Settings stored = read_config(settings.out);
+      refuse_changes(app, settings, stored);
       stored.resume = true;
       stored.out = settings.out;
       stored.data = settings.data;

@@ -72,13 +72,16 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   nn::AdamW optimizer = make_optimizer(parameters, s);
   const Checkpoint checkpoint(folder.path(), task.model(), optimizer, task.metadata());
 
+  TrainingResult result;
   int64_t step = 0;
   if (s.resume) {
     step = checkpoint.load();
-    folder.rewind(step);
+    result.history = folder.rewind(step);
+    if (!result.history.empty()) {
+      result.final = {.loss = result.history.back().val_loss, .accuracy = result.history.back().accuracy};
+    }
   }
 
-  TrainingResult result;
   for (const Tensor& parameter : parameters) result.parameters += parameter.numel();
   reset_peak_memory();
   const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
@@ -100,7 +103,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   };
 
   Progress progress(stdout, steps, s.attention);
-  if (step == 0) evaluate();
+  if (result.history.empty()) evaluate();
   while (step < steps) {
     optimizer.set_lr(rate(step));
     const Clock::time_point begin = Clock::now();
@@ -113,8 +116,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
     if (s.checkpoint_every > 0 && step % s.checkpoint_every == 0) checkpoint.save(step);
     if (interrupted()) {
       checkpoint.save(step);
-      throw Interrupted(fmt::format("stopped at step {} of {}; go on with --resume --out {}", step, steps,
-                                    folder.path().string()));
+      throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", step, steps, resume_command(s)));
     }
     std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
                                       {"val", fmt::format("{:.3f}", result.final.loss)}};

@@ -20,7 +20,7 @@ class Dataset {
 
   virtual int64_t size() const = 0;
   /// The examples `indices`, stacked along dim 0. `key` serves random augmentation, so that a batch depends on it and
-  /// the indices alone. Called from a loader's own thread.
+  /// the indices alone. Called from a loader's own thread. Throws IndexError for an example that does not exist.
   virtual Batch collate(std::span<const int64_t> indices, RandomKey key) const = 0;
 };
 

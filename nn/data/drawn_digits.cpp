@@ -4,6 +4,9 @@
 #include <numbers>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
 #include <linnet/core/philox.h>
 #include <linnet/nn/data/mnist.h>
 
@@ -59,11 +62,13 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   const double width = uniform(6.0, 9.0);
   const double height = uniform(8.0, 10.0);
   const double thickness = uniform(0.9, 1.8);
+  const double bend = uniform(-0.14, 0.14);  // no two hands draw the same curves
+  const double phase = uniform(0, 2 * std::numbers::pi);
   const Point centre{14 + uniform(-2, 2), 14 + uniform(-2, 2)};
 
   const auto placed = [&](Point p) -> Point {
-    const double x = (p.x + shear * p.y) * width;
-    const double y = p.y * height;
+    const double x = (p.x + shear * p.y + bend * std::sin(3 * p.y + phase)) * width;
+    const double y = (p.y + bend * std::sin(3 * p.x + phase)) * height;
     return {centre.x + x * std::cos(angle) - y * std::sin(angle), centre.y + x * std::sin(angle) + y * std::cos(angle)};
   };
   for (int64_t i = 0; i < Digits::kPixels; ++i) {
@@ -82,6 +87,7 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
 }  // namespace
 
 Digits drawn_digits(int64_t count, uint64_t seed) {
+  if (count < 0) throw ValueError(fmt::format("drawn_digits: the count must be at least 0, not {}", count));
   std::vector<uint8_t> pixels(static_cast<size_t>(count * Digits::kPixels));
   std::vector<uint8_t> labels(static_cast<size_t>(count));
   for (size_t i = 0; i < labels.size(); ++i) {

@@ -1,5 +1,9 @@
 #include <linnet/nn/data/idx.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -12,48 +16,61 @@ namespace linnet::nn {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
+constexpr int64_t kPiece = 1 << 20;
 
 /// zlib's reader takes plain files as they are and unpacks gzip ones.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) throw IoError(fmt::format("cannot open {}", path.string()));
+    if (!file_) throw IoError(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
   }
 
   void read(std::span<uint8_t> out, const char* what) {
-    for (size_t done = 0; done < out.size();) {
-      const auto wanted = static_cast<unsigned>(std::min<size_t>(out.size() - done, 1u << 20));
-      const int got = gzread(file_.get(), out.data() + done, wanted);
-      check_stream(got);
-      if (got == 0) {
-        throw IoError(fmt::format("{} is truncated: {} of {} bytes of its {} are there; fetch it again",
-                                  path_.string(), done, out.size(), what));
-      }
-      done += static_cast<size_t>(got);
+    const int got = read_some(out);
+    if (got < std::ssize(out)) fail_truncated(got, std::ssize(out), what);
+  }
+
+  /// Grows with what comes, so that a header that lies costs no memory.
+  std::vector<uint8_t> read(int64_t count, const char* what) {
+    std::vector<uint8_t> bytes;
+    while (std::ssize(bytes) < count) {
+      const int64_t done = std::ssize(bytes);
+      const int64_t wanted = std::min(count - done, kPiece);
+      bytes.resize(static_cast<size_t>(done + wanted));
+      const int got = read_some(std::span(bytes).subspan(static_cast<size_t>(done)));
+      if (got < wanted) fail_truncated(done + got, count, what);
     }
+    return bytes;
   }
 
   /// Also verifies the checksum at the end of a gzip stream.
   void expect_end() {
-    uint8_t more = 0;
-    const int got = gzread(file_.get(), &more, 1);
-    check_stream(got);
-    if (got > 0) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
+    std::array<uint8_t, 1> more;
+    if (read_some(more) > 0) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
   }
 
  private:
-  void check_stream(int got) {
+  /// Fewer bytes than `out` takes are there only at the end of the file.
+  int read_some(std::span<uint8_t> out) {
+    const int got = gzread(file_.get(), out.data(), static_cast<unsigned>(out.size()));
     int code = Z_OK;
     const char* text = gzerror(file_.get(), &code);
-    if (got >= 0 && (code == Z_OK || code == Z_STREAM_END)) return;
-    throw IoError(fmt::format("{} is corrupt: {}; fetch it again", path_.string(), text));
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+      throw IoError(fmt::format("{} cannot be read: {}; fetch it again", path_.string(), text));
+    }
+    return got;
+  }
+
+  [[noreturn]] void fail_truncated(int64_t done, int64_t count, const char* what) const {
+    throw IoError(fmt::format("{} is truncated: {} of {} bytes of its {} are there; fetch it again", path_.string(),
+                              done, count, what));
   }
 
   std::filesystem::path path_;
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 
-uint32_t big_endian(const uint8_t* b) {
+uint32_t big_endian(const std::array<uint8_t, 4>& b) {
   return uint32_t{b[0]} << 24 | uint32_t{b[1]} << 16 | uint32_t{b[2]} << 8 | uint32_t{b[3]};
 }
 
@@ -62,7 +79,7 @@ uint32_t big_endian(const uint8_t* b) {
 IdxArray read_idx(const std::filesystem::path& path) {
   constexpr uint8_t kUnsignedByte = 0x08;
   Reader reader(path);
-  uint8_t magic[4];
+  std::array<uint8_t, 4> magic;
   reader.read(magic, "magic number");
   if (magic[0] != 0 || magic[1] != 0 || magic[3] == 0) {
     throw IoError(fmt::format("{} is not an IDX file: it starts with {:02x} {:02x} {:02x} {:02x}", path.string(),
@@ -75,7 +92,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
   IdxArray array;
   int64_t bytes = 1;
   for (int d = 0; d < magic[3]; ++d) {
-    uint8_t size[4];
+    std::array<uint8_t, 4> size;
     reader.read(size, "header");
     array.shape.push_back(big_endian(size));
     bytes *= big_endian(size);
@@ -84,8 +101,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
                                 to_string(array.shape)));
     }
   }
-  array.bytes.resize(static_cast<size_t>(bytes));
-  reader.read(array.bytes, "elements");
+  array.bytes = reader.read(bytes, "elements");
   reader.expect_end();
   return array;
 }

@@ -11,15 +11,12 @@
 namespace linnet::nn {
 namespace {
 
-/// A permutation of 0 … size − 1 that depends on the key alone (Fisher–Yates).
-std::vector<int64_t> shuffled(int64_t size, RandomKey key) {
-  std::vector<int64_t> order(static_cast<size_t>(size));
-  std::iota(order.begin(), order.end(), int64_t{0});
+/// Fisher–Yates, depending on the key alone.
+void shuffle(std::vector<int64_t>& order, RandomKey key) {
   for (size_t i = order.size(); i > 1; --i) {
     const uint64_t word = random_word(key, i);
     std::swap(order[i - 1], order[(word * i) >> 32]);
   }
-  return order;
 }
 
 /// Streams of the loader's seed: two an epoch, one for the order and one for augmentation.
@@ -50,7 +47,12 @@ int64_t Loader::batches_per_epoch() const {
   return (data_.size() + rounding) / options_.batch;
 }
 
-void Loader::seek(Position position) {
+void Loader::seek(Position position, Where where) {
+  const Call call("Loader::seek", where);
+  if (position.epoch < 0 || position.batch < 0 || position.batch > batches_per_epoch()) {
+    throw ValueError(fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch,
+                                 batches_per_epoch()));
+  }
   stop_worker();
   order_.clear();
   position_ = position;
@@ -64,11 +66,9 @@ Batch Loader::make(int64_t batch) const {
 }
 
 void Loader::start_epoch() {
-  order_ = shuffled(options_.shuffle ? data_.size() : 0, order_key(options_.seed, position_.epoch));
-  if (!options_.shuffle) {
-    order_.resize(static_cast<size_t>(data_.size()));
-    std::iota(order_.begin(), order_.end(), int64_t{0});
-  }
+  order_.resize(static_cast<size_t>(data_.size()));
+  std::iota(order_.begin(), order_.end(), int64_t{0});
+  if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch > 0) worker_ = std::thread([this, first = position_.batch] { work(first); });
 }
 
@@ -82,7 +82,7 @@ std::optional<Batch> Loader::next() {
   if (options_.prefetch > 0) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty() || error_; });
-    if (error_) std::rethrow_exception(error_);
+    if (ready_.empty()) std::rethrow_exception(error_);  // what came before the error comes first
     batch = std::move(ready_.front());
     ready_.pop_front();
     changed_.notify_all();

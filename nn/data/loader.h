@@ -1,9 +1,10 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,8 +23,8 @@ struct LoaderOptions {
   int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
 };
 
-/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs over one epoch;
-/// the next one runs over the next:
+/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs to the end of the
+/// epoch, from its begin or from where a `break` left it; the next one runs over the next epoch:
 ///
 ///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
 ///     for (int epoch = 0; epoch < 10; ++epoch)
@@ -32,7 +33,7 @@ struct LoaderOptions {
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws ValueError for an empty data set or a batch below 1.
+  /// Throws ValueError for an empty data set, a batch below 1, or a `drop_last` that leaves none.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   ~Loader();
   Loader(const Loader&) = delete;
@@ -46,8 +47,8 @@ class Loader {
     int64_t batch = 0;  ///< batches of it that were taken
   };
   Position position() const { return position_; }
-  /// Makes the next pass start there.
-  void seek(Position position);
+  /// Goes on from there. Throws ValueError for a batch past the end of the epoch.
+  void seek(Position position, Where where = {});
 
   class Iterator {
    public:
@@ -68,7 +69,8 @@ class Loader {
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
 
-  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next.
+  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data set
+  /// throws comes out here, at the batch it belongs to.
   std::optional<Batch> next();
 
  private:

@@ -13,20 +13,39 @@ namespace {
 constexpr float kMean = 0.1307f;
 constexpr float kStd = 0.3081f;
 
-IdxArray read_part(const std::filesystem::path& folder, const std::string& name) {
+/// What keeps these from being examples; empty when nothing does.
+std::string problem_with(const std::vector<uint8_t>& pixels, const std::vector<uint8_t>& labels) {
+  if (pixels.size() != labels.size() * Digits::kPixels) {
+    return fmt::format("{} pixels are not {} for each of {} labels", pixels.size(), Digits::kPixels, labels.size());
+  }
+  const auto wrong = std::find_if(labels.begin(), labels.end(), [](uint8_t l) { return l >= Digits::kClasses; });
+  if (wrong == labels.end()) return "";
+  return fmt::format("label {} of example {} is above 9", *wrong, wrong - labels.begin());
+}
+
+std::filesystem::path find_part(const std::filesystem::path& folder, const std::string& name) {
   for (const char* ending : {"", ".gz"}) {
     const std::filesystem::path path = folder / (name + ending);
-    if (std::filesystem::exists(path)) return read_idx(path);
+    if (std::filesystem::exists(path)) return path;
   }
   throw IoError(fmt::format("neither {0} nor {0}.gz is in {1}; examples/fetch_data.sh gets them", name,
                             folder.string()));
 }
 
-Digits read_digits(const std::filesystem::path& folder, const std::string& part) {
-  IdxArray images = read_part(folder, part + "-images-idx3-ubyte");
-  IdxArray labels = read_part(folder, part + "-labels-idx1-ubyte");
+Digits read_digits(const std::filesystem::path& folder, const std::string& part, Where where) {
+  const Call call("Mnist", where);
+  const std::filesystem::path images_path = find_part(folder, part + "-images-idx3-ubyte");
+  const std::filesystem::path labels_path = find_part(folder, part + "-labels-idx1-ubyte");
+  IdxArray images = read_idx(images_path);
+  IdxArray labels = read_idx(labels_path);
   if (images.shape.rank() != 3 || images.shape[1] != Digits::kSide || images.shape[2] != Digits::kSide) {
-    throw IoError(fmt::format("the {} images have shape {}, not [N, 28, 28]", part, to_string(images.shape)));
+    throw IoError(fmt::format("{} has shape {}, not [N, 28, 28]", images_path.string(), to_string(images.shape)));
+  }
+  if (labels.shape.rank() != 1) {
+    throw IoError(fmt::format("{} has shape {}, not [N]", labels_path.string(), to_string(labels.shape)));
+  }
+  if (const std::string problem = problem_with(images.bytes, labels.bytes); !problem.empty()) {
+    throw IoError(fmt::format("{} and {}: {}", images_path.string(), labels_path.filename().string(), problem));
   }
   return {std::move(images.bytes), std::move(labels.bytes)};
 }
@@ -35,18 +54,7 @@ Digits read_digits(const std::filesystem::path& folder, const std::string& part)
 
 Digits::Digits(std::vector<uint8_t> pixels, std::vector<uint8_t> labels)
     : pixels_(std::move(pixels)), labels_(std::move(labels)) {
-  if (pixels_.size() != labels_.size() * kPixels) {
-    throw ValueError(fmt::format("{} images but {} labels", pixels_.size() / kPixels, labels_.size()));
-  }
-  for (size_t i = 0; i < labels_.size(); ++i) {
-    if (labels_[i] >= kClasses) throw ValueError(fmt::format("label {} of example {} is above 9", labels_[i], i));
-  }
-}
-
-void Digits::truncate(int64_t count) {
-  if (count >= size()) return;
-  labels_.resize(static_cast<size_t>(count));
-  pixels_.resize(static_cast<size_t>(count * kPixels));
+  if (const std::string problem = problem_with(pixels_, labels_); !problem.empty()) throw ValueError(problem);
 }
 
 Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
@@ -61,6 +69,7 @@ Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
   };
   for (int64_t b = 0; b < count; ++b) {
     const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
+    if (index >= labels_.size()) throw IndexError(fmt::format("example {} of {}", indices[static_cast<size_t>(b)], size()));
     label[b] = labels_[index];
     const uint8_t* image = pixels_.data() + index * kPixels;
     const int64_t down = offset(2 * b);
@@ -79,13 +88,6 @@ Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
 }
 
 Mnist::Mnist(const std::filesystem::path& folder, Where where)
-    : train([&] {
-        const Call call("Mnist", where);
-        return read_digits(folder, "train");
-      }()),
-      test([&] {
-        const Call call("Mnist", where);
-        return read_digits(folder, "t10k");
-      }()) {}
+    : train(read_digits(folder, "train", where)), test(read_digits(folder, "t10k", where)) {}
 
 }  // namespace linnet::nn

@@ -16,7 +16,7 @@ class Digits : public Dataset {
   static constexpr int64_t kPixels = kSide * kSide;
   static constexpr int64_t kClasses = 10;
 
-  /// `pixels` holds kPixels bytes an image. Throws ValueError when the counts differ or a label is above 9.
+  /// `pixels` holds kPixels bytes an image, row by row. Throws ValueError when the counts differ or a label is above 9.
   Digits(std::vector<uint8_t> pixels, std::vector<uint8_t> labels);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -24,8 +24,6 @@ class Digits : public Dataset {
 
   /// Moves every image by a random whole number of pixels, at most `pixels` each way, filling in black. 0 for none.
   void set_shift(int64_t pixels) { shift_ = pixels; }
-  /// Only the first `count` examples.
-  void truncate(int64_t count);
 
  private:
   std::vector<uint8_t> pixels_;
@@ -35,15 +33,17 @@ class Digits : public Dataset {
 
 /// MNIST (LeCun et al. 1998): 60,000 images to train and 10,000 to test.
 struct Mnist {
-  /// Reads the four IDX files of `folder`, plain or `.gz`. Throws IoError naming the file that is missing or damaged.
+  /// Reads the four IDX files of `folder`, plain or `.gz`. Throws IoError naming the file that is missing, damaged or
+  /// not what MNIST holds.
   explicit Mnist(const std::filesystem::path& folder, Where where = {});
 
   Digits train;
   Digits test;
 };
 
-/// A stand-in for MNIST where there is none: digits drawn as strokes, turned, scaled, moved and blurred at random.
-/// Image `i` depends on the seed and `i` alone.
+/// A stand-in for MNIST where there is none: digits drawn as strokes, turned, slanted, bent, scaled and moved at random,
+/// with pens of random width. Image `i` is of digit `i` modulo 10, and depends on the seed and `i` alone. Throws
+/// ValueError for a count below 0.
 Digits drawn_digits(int64_t count, uint64_t seed);
 
 }  // namespace linnet::nn

@@ -68,7 +68,10 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
 
 std::string Vocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
-  for (const int64_t id : ids) text += characters_.at(static_cast<size_t>(id));
+  for (const int64_t id : ids) {
+    if (id < 0 || id >= size()) throw IndexError(fmt::format("id {} is not among the {} characters", id, size()));
+    text += characters_[static_cast<size_t>(id)];
+  }
   return text;
 }
 
@@ -79,7 +82,8 @@ CharText::CharText(std::string_view text)
 
 CharText CharText::read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(fmt::format("cannot read {}", path.string()));
+  file.peek();  // a folder opens, and fails only here
+  if (!file.is_open() || file.bad()) throw IoError(fmt::format("cannot read {}", path.string()));
   std::ostringstream text;
   text << file.rdbuf();
   if (text.view().empty()) throw IoError(fmt::format("{} is empty", path.string()));
@@ -91,6 +95,7 @@ CharText CharText::of_this_project() { return CharText({project_text, project_te
 Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t context, RandomKey key, Where where) {
   const Call call("random_windows", where);
   check_length(ids, context);
+  if (batch < 1) throw ValueError(fmt::format("batch must be at least 1, not {}", batch));
   const auto range = static_cast<uint64_t>(std::ssize(ids) - context);
   std::vector<int64_t> starts(static_cast<size_t>(batch));
   for (size_t i = 0; i < starts.size(); ++i) {
@@ -108,7 +113,10 @@ int64_t Windows::size() const { return (std::ssize(ids_) - 1) / context_; }
 
 Batch Windows::collate(std::span<const int64_t> indices, RandomKey) const {
   std::vector<int64_t> starts;
-  for (const int64_t index : indices) starts.push_back(index * context_);
+  for (const int64_t index : indices) {
+    if (index < 0 || index >= size()) throw IndexError(fmt::format("window {} of {}", index, size()));
+    starts.push_back(index * context_);
+  }
   return windows_at(ids_, starts, context_);
 }
 

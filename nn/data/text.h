@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ class Vocabulary {
   const std::string& characters() const { return characters_; }
   /// Throws ValueError naming the first character that is not in the vocabulary.
   std::vector<int64_t> encode(std::string_view text) const;
+  /// Throws IndexError for an id that is no character's.
   std::string decode(std::span<const int64_t> ids) const;
 
  private:
@@ -31,7 +33,7 @@ class CharText {
  public:
   /// Throws ValueError for an empty text.
   explicit CharText(std::string_view text);
-  /// Throws IoError when the file cannot be read.
+  /// Throws IoError when the file cannot be read or is empty.
   static CharText read(const std::filesystem::path& path);
   /// The sources of this library, packed into it: a stand-in where no other text is at hand.
   static CharText of_this_project();
@@ -47,12 +49,14 @@ class CharText {
 };
 
 /// `batch` random windows of `ids`: inputs and targets int64 [batch, context], the targets one character ahead. The
-/// windows depend on the key alone. Throws ValueError when `ids` is not longer than the context.
+/// windows depend on the key alone. Throws ValueError when `ids` is not longer than the context, or for a batch below 1.
 Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t context, RandomKey key, Where where = {});
 
 /// All consecutive windows of `ids` that do not overlap, as one data set; what is left over at the end is dropped.
+/// `ids` must outlive it.
 class Windows : public Dataset {
  public:
+  /// Throws ValueError when `ids` is not longer than the context.
   Windows(std::span<const int64_t> ids, int64_t context, Where where = {});
   int64_t size() const override;
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;

@@ -5,7 +5,8 @@
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/vector_math.h>
 
-/// Additive pooling (Wu et al. 2021, eqs. 3–6) in one stable pass over the tokens. With m the largest score so far,
+/// Additive pooling (Wu et al. 2021, eqs. 3–6) in one stable pass over the tokens. With m the largest score
+/// so far,
 ///   m' = max(m, s_i),  z ← e^(m − m') z + e^(s_i − m'),  a ← e^(m − m') a + e^(s_i − m') x_i,  out = a / z.
 /// Causal pooling gives a result after each token, the other after the last: that is all they differ in.
 
@@ -68,9 +69,11 @@ void pool_head(const Head& head, const View& out, const View& maximum, const Vie
 /// In reverse, with L_i standing for the pair (m, z) after token i and G for the cotangent of out:
 ///   f = e^(L_i − L_{i+1}) ≤ 1,  r ← f r + G_i,  t ← f t + G_i·out_i,
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t).
+/// Before the first token that counts, where L is −∞, r and t are not used any more.
 template <class T>
-void pool_head_backward(const Head& head, const View& dscores, const View& dx, const View& dout, const View& out,
-                        const View& maximum, const View& total, const View& scores, const View& x, bool causal) {
+void pool_head_backward(const Head& head, const View& dscores, const View& dx, const View& dout,
+                        const View& out, const View& maximum, const View& total, const View& scores,
+                        const View& x, bool causal) {
   const int64_t tokens = x.shape[2], width = x.shape[3];
   Scratch<T> memory(width);
   T* r = memory.data();
@@ -83,7 +86,7 @@ void pool_head_backward(const Head& head, const View& dscores, const View& dx, c
     T* dx_row = head.at<T>(dx, i);
     T* ds = head.at<T>(dscores, i);
     if (causal || i == tokens - 1) {
-      const T fade = i == tokens - 1 || z == 0 ? T{0} : vec::exp(m - m_next) * z / z_next;
+      const T fade = i == tokens - 1 ? T{0} : vec::exp(m - m_next) * z / z_next;
       const T* g = head.at<T>(dout, result);
       const T* y = head.at<T>(out, result);
       T product = 0;
@@ -125,12 +128,13 @@ void for_each_head(const View& x, const View* keep, Pool&& pool) {
 
 void additive_pool(View out, View maximum, View total, View scores, View x, const View* keep, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
-    for_each_head(x, keep, [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
+    for_each_head(x, keep,
+                  [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
   });
 }
 
-void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores, View x,
-                            const View* keep, bool causal) {
+void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
+                            View x, const View* keep, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
     for_each_head(x, keep, [&](const Head& head) {
       pool_head_backward<T>(head, dscores, dx, dout, out, maximum, total, scores, x, causal);

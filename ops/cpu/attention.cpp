@@ -7,8 +7,9 @@
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/vector_math.h>
 
-/// Quadratic attention, block by block of query rows: softmax (Vaswani et al. 2017, eq. 1) and the polynomial weights
-/// of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Memory beside the results is linear in the keys.
+/// Quadratic attention, block by block of query rows: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
+/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Memory beside the results is linear in
+/// the keys.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -34,11 +35,12 @@ inline int64_t stride_for(int64_t stride, int64_t width) { return std::max({stri
 
 template <class T>
 Rows<T> head_of(const View& x, int64_t b, int64_t h) {
-  return {static_cast<T*>(x.data) + b * x.strides[0] + h * x.strides[1], stride_for(x.strides[2], x.shape[3])};
+  return {static_cast<T*>(x.data) + b * x.strides[0] + h * x.strides[1],
+          stride_for(x.strides[2], x.shape[3])};
 }
 
-/// The keys of one head that are no padding: in place when all are, otherwise copied together, so that nothing of
-/// a padded key is ever read, not even a NaN to be multiplied by 0.
+/// The keys of one head that are no padding: in place when all are, otherwise copied together, so that
+/// nothing of a padded key is ever read, not even a NaN to be multiplied by 0.
 template <class T>
 class Keys {
  public:
@@ -85,8 +87,8 @@ class Keys {
   Scratch<T> gathered_;
 };
 
-/// Where the gradients of a head's keys (or values) are summed: in place, or where there is padding in rows of the
-/// others alone, which `finish` spreads out.
+/// Where the gradients of a head's keys (or values) are summed: in place, or where there is padding in rows
+/// of the others alone, which `finish` spreads out.
 template <class T>
 class KeyGradients {
  public:
@@ -140,9 +142,10 @@ struct Block {
 
 /// out = alpha · a · bᵀ: [rows, width] · [columns, width]ᵀ
 template <class T>
-void product_transposed(int64_t rows, int64_t columns, int64_t width, T alpha, Rows<const T> a, Rows<const T> b,
-                        Rows<T> out) {
-  gemm<T>(false, true, rows, columns, width, alpha, a.data, a.stride, b.data, b.stride, 0, out.data, out.stride);
+void product_transposed(int64_t rows, int64_t columns, int64_t width, T alpha, Rows<const T> a,
+                        Rows<const T> b, Rows<T> out) {
+  gemm<T>(false, true, rows, columns, width, alpha, a.data, a.stride, b.data, b.stride, 0, out.data,
+          out.stride);
 }
 
 /// out += aᵀ · b: [rows, columns]ᵀ · [rows, width]
@@ -152,15 +155,15 @@ void add_transposed_product(int64_t rows, int64_t columns, int64_t width, Rows<c
   gemm<T>(true, false, columns, width, rows, 1, a.data, a.stride, b.data, b.stride, 1, out.data, out.stride);
 }
 
-/// out = weights · x, each row over the keys that it sees: what a row does not see is not read for it, so that not
-/// even an infinity comes back from the future. BLAS takes the keys that all rows of a strip see.
+/// out = weights · x, each row over the keys that it sees: what a row does not see is not read for it, so
+/// that not even an infinity comes back from the future. BLAS takes the keys that all rows of a strip see.
 template <class T>
 void visible_product(const Block& block, int64_t width, Rows<const T> weights, Rows<const T> x, Rows<T> out) {
   const int64_t strip = block.seen_by_all() == block.seen_by_any() ? block.rows : kStrip;
   for (int64_t first = 0; first < block.rows; first += strip) {
     const int64_t rows = std::min(strip, block.rows - first), common = block.visible[first];
-    gemm<T>(false, false, rows, width, common, 1, weights[first], weights.stride, x.data, x.stride, 0, out[first],
-            out.stride);
+    gemm<T>(false, false, rows, width, common, 1, weights[first], weights.stride, x.data, x.stride, 0,
+            out[first], out.stride);
     for (int64_t r = first; r < first + rows; ++r) {
       T* y = out[r];
       for (int64_t j = common; j < block.visible[r]; ++j) {
@@ -303,7 +306,8 @@ class Head {
     }
   }
 
-  /// Writes the gradients of the whole head, block by block of queries, so that dk and dv are sums in a fixed order.
+  /// Writes the gradients of the whole head, block by block of queries, so that dk and dv are sums in a fixed
+  /// order.
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
                 const View& normaliser) {
     KeyGradients<T> to_k(keys_, rows<T>(dk), width_), to_v(keys_, rows<T>(dv), width_);
@@ -394,7 +398,8 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
   const Inputs in{q, k, v, keep, options};
   dispatch_floating(q.dtype, [&]<class T>(T) {
     parallel_for(in.heads(), in.grain(in.queries()), [&](int64_t begin, int64_t end) {
-      for (int64_t head = begin; head < end; ++head) Head<T>(in, head).backward(dq, dk, dv, d_o, o, normaliser);
+      for (int64_t head = begin; head < end; ++head)
+        Head<T>(in, head).backward(dq, dk, dv, d_o, o, normaliser);
     });
   });
 }

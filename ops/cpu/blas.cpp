@@ -11,8 +11,9 @@
 namespace linnet::cpu {
 namespace {
 
-/// While one lives, OpenBLAS is serial on this thread: its OpenMP build asks for the calling thread's OpenMP thread
-/// count, and stays on that thread when it is 1. What the user has set there is put back; all of it takes about 4 ns.
+/// While one lives, OpenBLAS is serial on this thread: its OpenMP build asks for the calling thread's OpenMP
+/// thread count, and stays on that thread when it is 1. What the user has set there is put back; all of it
+/// takes about 4 ns.
 class SerialOpenMp {
  public:
   SerialOpenMp() : before_(omp_get_max_threads()) {
@@ -30,7 +31,8 @@ class SerialOpenMp {
 
 blasint to_blasint(int64_t size) {
   constexpr blasint kMax = std::numeric_limits<blasint>::max();
-  if (size > kMax) throw ShapeError(fmt::format("a matrix product with a size of {}: BLAS takes up to {}", size, kMax));
+  if (size > kMax)
+    throw ShapeError(fmt::format("a matrix product with a size of {}: BLAS takes up to {}", size, kMax));
   return static_cast<blasint>(size);
 }
 
@@ -56,9 +58,11 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, d
 
 std::string describe_blas() {
   constexpr const char* kThreading[] = {"serial", "pthreads", "OpenMP"};
-  const std::string config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_AFFINITY USE_OPENMP Haswell MAX_THREADS=64"
+  const std::string config =
+      openblas_get_config();  // "OpenBLAS 0.3.21 NO_AFFINITY USE_OPENMP Haswell MAX_THREADS=64"
   const std::string version = config.substr(0, config.find(' ', config.find(' ') + 1));
-  return fmt::format("{} ({} kernels, {})", version, openblas_get_corename(), kThreading[openblas_get_parallel()]);
+  return fmt::format("{} ({} kernels, {})", version, openblas_get_corename(),
+                     kThreading[openblas_get_parallel()]);
 }
 
 }  // namespace linnet::cpu

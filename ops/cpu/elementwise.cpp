@@ -4,8 +4,8 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/vector_math.h>
 
-/// Copies, functions of one and two elements, comparisons and choices. The loops are those of kernel.h; here is what
-/// they compute.
+/// Copies, functions of one and two elements, comparisons and choices. The loops are those of kernel.h; here
+/// is what they compute.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -135,13 +135,17 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
     case Binary::div: return map<T, T, T>(out, a, b, [](T p, T q) { return p / q; });
     case Binary::pow: return map<T, T, T>(out, a, b, [](T p, T q) { return std::pow(p, q); });
     case Binary::tanh_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * (T(1) - y * y); });
-    case Binary::sigmoid_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
+    case Binary::sigmoid_backward:
+      return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
     case Binary::relu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x > 0 ? g : T(0); });
-    case Binary::gelu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_derivative(x); });
+    case Binary::gelu_backward:
+      return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_derivative(x); });
     case Binary::gelu_tanh_backward:
       return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_tanh_derivative(x); });
-    case Binary::silu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
-    case Binary::softplus_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
+    case Binary::silu_backward:
+      return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
+    case Binary::softplus_backward:
+      return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
     default: return binary_number<T>(op, out, a, b);
   }
 }
@@ -210,17 +214,17 @@ void fill(View out, Scalar value) {
   });
 }
 
-/// Both operands are read, whichever is chosen, so that the choice is no branch.
+/// Both operands are read, whichever is chosen, and the condition is a byte: gcc makes no branch of that.
 template <class T>
-T choose(bool condition, T a, T b) {
-  return condition ? a : b;
+T choose(uint8_t condition, T a, T b) {
+  return condition != 0 ? a : b;
 }
 
 void where(View out, View condition, View a, View b) {
   dispatch_any(out.dtype, [&]<class T>(T) {
     for_each_row<4>({out, condition, a, b}, [&](int64_t n, const auto& at, const auto& step) {
       T* y = data<T>(out) + at[0];
-      const bool* c = data<bool>(condition) + at[1];
+      const uint8_t* c = data<uint8_t>(condition) + at[1];
       const T* p = data<T>(a) + at[2];
       const T* q = data<T>(b) + at[3];
       const int64_t sy = step[0], sc = step[1], sp = step[2], sq = step[3];

@@ -2,20 +2,22 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
 
-/// Batched matrix products: the output is cut into tiles, by its size alone, and each tile is one serial BLAS call on
-/// whichever thread is free.
+/// Batched matrix products: the output is cut into tiles, by its size alone, and each tile is one serial BLAS
+/// call on whichever thread is free.
 ///
-/// Sizes measured with OpenBLAS 0.3.21 (SkylakeX kernels, 4 cores at 245 GFLOP/s each). Tiles as wide as the output
-/// are best, because BLAS packs both operands anew for each: 768×128·128×512 runs at 760 GFLOP/s in tiles of 96×512
-/// and at 600 in tiles of 256×256, 6272×96·96×96 at 780 in tiles of 192×96. Weight gradients have a small output and a
-/// long sum: 96×6272·6272×96 runs at 750 GFLOP/s with the sum cut at 768, and at 230 uncut.
+/// Sizes measured with OpenBLAS 0.3.21 (SkylakeX kernels, 4 cores at 245 GFLOP/s each). Tiles as wide as the
+/// output are best, because BLAS packs both operands anew for each: 768×128·128×512 runs at 760 GFLOP/s in
+/// tiles of 96×512 and at 600 in tiles of 256×256, 6272×96·96×96 at 765 in tiles of 192×96. Weight gradients
+/// have a small output and a long sum: 96×6272·6272×96 runs at 750 GFLOP/s with the sum cut at 768, and at
+/// 230 uncut.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 constexpr int64_t kMinRows = 48, kMaxRows = 192;
 constexpr int64_t kMinColumns = 64, kMaxColumns = 512;
-/// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their results.
+/// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
+/// results.
 constexpr int64_t kMinDepth = 768, kMaxParts = 16;
 /// Enough tasks that a slow core does not hold up four, none of less than about 2 µs (in multiplications).
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
@@ -28,7 +30,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Cut {
   int64_t total, size, count;
 
-  /// About `pieces` equal ones, of at least `min` and at most `max`, in multiples of 16, which suit BLAS's kernels.
+  /// About `pieces` equal ones, of at least `min` and at most `max`, in multiples of 16, which suit BLAS's
+  /// kernels.
   Cut(int64_t total_, int64_t pieces, int64_t min, int64_t max) : total(total_) {
     pieces = larger(pieces, ceil_div(total, max));
     size = larger(min, ceil_div(ceil_div(total, pieces), 16) * 16);
@@ -56,15 +59,17 @@ Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
   return {rows, columns, depth};
 }
 
-/// An operand [batch, rows, columns] as BLAS takes it: in place when one of the last two dims has unit stride,
-/// otherwise as a copy of its own.
+/// An operand [batch, rows, columns] as BLAS takes it: in place when one of the last two dims has unit
+/// stride, otherwise as a copy of its own.
 template <class T>
 class Operand {
  public:
   explicit Operand(const View& x)
       : data_(linnet::cpu::LINNET_ISA::data<T>(x)),
         batch_stride_(x.shape[0] == 1 ? 0 : x.strides[0]),
-        copy_(is_row_major(x) || is_column_major(x) ? 0 : (batch_stride_ == 0 ? 1 : x.shape[0]) * matrix_size(x)) {
+        copy_(is_row_major(x) || is_column_major(x)
+                  ? 0
+                  : (batch_stride_ == 0 ? 1 : x.shape[0]) * matrix_size(x)) {
     const int64_t rows = x.shape[1], columns = x.shape[2];
     if (is_row_major(x)) {
       leading_ = rows == 1 ? columns : x.strides[1];
@@ -150,7 +155,8 @@ void product(const View& out, const View& a_view, const View& b_view, const View
       const int64_t part = item % parts;
       const int64_t tile_index = item / parts % plan.tiles();
       const int64_t i = item / parts / plan.tiles();
-      const int64_t row_piece = tile_index / plan.columns.count, column_piece = tile_index % plan.columns.count;
+      const int64_t row_piece = tile_index / plan.columns.count,
+                    column_piece = tile_index % plan.columns.count;
       const int64_t row = plan.rows.begin(row_piece), rows = plan.rows.length(row_piece);
       const int64_t column = plan.columns.begin(column_piece), columns = plan.columns.length(column_piece);
       const int64_t from = plan.depth.begin(part);

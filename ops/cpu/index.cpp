@@ -1,7 +1,7 @@
 #include <linnet/ops/cpu/walk.h>
 
-/// Reading and adding at indices. The `index_*` kernels are the others with an index that is the same along all dims
-/// but one: a view with strides of 0.
+/// Reading and adding at indices. The `index_*` kernels are the others with an index that is the same along
+/// all dims but one: a view with strides of 0.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -44,7 +44,8 @@ void gather(View out, View x, View index, int dim) {
   });
 }
 
-/// Adds along `dim` in order, one task for a block of neighbours in the last dim: no two tasks meet in one element.
+/// Adds along `dim` in order, one task for a block of neighbours in the last dim: no two tasks meet in one
+/// element.
 template <class T>
 void scatter_add_typed(const View& out, const View& index, const View& src, int dim) {
   constexpr int64_t kColumns = 64;
@@ -59,29 +60,31 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
 
   const Walk<3> walk = walk_without<3>({src, out, index}, dim, last);
   const int64_t cost = n * (width < kColumns ? width : kColumns);
-  parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const auto at = walk.at(task / blocks);
-      const int64_t first = task % blocks * kColumns;
-      const int64_t count = width - first < kColumns ? width - first : kColumns;
-      const T* from = data<T>(src) + at[0] + first * src_column;
-      T* to = data<T>(out) + at[1] + first * out_column;
-      const int64_t* chosen = data<int64_t>(index) + at[2] + first * index_column;
-      for (int64_t i = 0; i < n; ++i, from += src.strides[dim], chosen += index.strides[dim]) {
-        T* row = to + *chosen * out.strides[dim];
-        if (index_column == 0 && out_column == 1 && src_column == 1) {
+  parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const auto at = walk.at(task / blocks);
+                   const int64_t first = task % blocks * kColumns;
+                   const int64_t count = width - first < kColumns ? width - first : kColumns;
+                   const T* from = data<T>(src) + at[0] + first * src_column;
+                   T* to = data<T>(out) + at[1] + first * out_column;
+                   const int64_t* chosen = data<int64_t>(index) + at[2] + first * index_column;
+                   for (int64_t i = 0; i < n; ++i, from += src.strides[dim], chosen += index.strides[dim]) {
+                     T* row = to + *chosen * out.strides[dim];
+                     if (index_column == 0 && out_column == 1 && src_column == 1) {
 #pragma omp simd
-          for (int64_t c = 0; c < count; ++c) row[c] += from[c];
-        } else if (index_column == 0) {
-          for (int64_t c = 0; c < count; ++c) row[c * out_column] += from[c * src_column];
-        } else {
-          for (int64_t c = 0; c < count; ++c) {
-            to[c * out_column + chosen[c * index_column] * out.strides[dim]] += from[c * src_column];
-          }
-        }
-      }
-    }
-  });
+                       for (int64_t c = 0; c < count; ++c) row[c] += from[c];
+                     } else if (index_column == 0) {
+                       for (int64_t c = 0; c < count; ++c) row[c * out_column] += from[c * src_column];
+                     } else {
+                       for (int64_t c = 0; c < count; ++c) {
+                         to[c * out_column + chosen[c * index_column] * out.strides[dim]] +=
+                             from[c * src_column];
+                       }
+                     }
+                   }
+                 }
+               });
 }
 
 void scatter_add(View out, View index, View src, int dim) {

@@ -8,8 +8,8 @@
 
 /// What CPU kernels share: from a run-time dtype to a C++ type, and loops over strided views.
 ///
-/// A kernel file is compiled once per instruction set, with LINNET_ISA as the name of the namespace that keeps the
-/// copies apart. So kernels live in `linnet::cpu::LINNET_ISA`, and helpers that they share do too.
+/// A kernel file is compiled once per instruction set, with LINNET_ISA as the name of the namespace that
+/// keeps the copies apart. So kernels live in `linnet::cpu::LINNET_ISA`, and helpers that they share do too.
 
 namespace linnet::cpu {
 
@@ -20,11 +20,12 @@ namespace linnet::cpu {
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Elements that one task should handle when each costs about as much as an addition. Less work than this is not
-/// worth another thread.
+/// Elements that one task should handle when each costs about as much as an addition. Less work than this is
+/// not worth another thread.
 constexpr int64_t kGrain = 32768;
 
-/// Calls `f` with a zero of the C++ type that `dtype` names: `dispatch_floating(x.dtype, [&]<class T>(T) { … })`.
+/// Calls `f` with a zero of the C++ type that `dtype` names: `dispatch_floating(x.dtype, [&]<class T>(T) { …
+/// })`.
 template <class F>
 void dispatch_floating(DType dtype, F&& f) {
   switch (dtype) {
@@ -62,8 +63,8 @@ inline int64_t numel(const View& view) {
   return count;
 }
 
-/// How to walk N views of one shape together: dims of size 1 dropped, dims that every view steps through evenly
-/// made one. Dim 0 is the innermost.
+/// How to walk N views of one shape together: dims of size 1 dropped, dims that every view steps through
+/// evenly made one. Dim 0 is the innermost.
 template <int N>
 struct Nest {
   // More than 62 dims of size 2 or more would have over 2^62 elements.
@@ -98,9 +99,9 @@ struct Nest {
   }
 };
 
-/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share: element
-/// i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the stretches depend on the
-/// shape and the strides alone.
+/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share:
+/// element i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the
+/// stretches depend on the shape and the strides alone.
 template <int N, class Row>
 void for_each_row(const std::array<View, N>& views, Row&& row) {
   if (numel(views[0]) == 0) return;

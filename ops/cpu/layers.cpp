@@ -4,7 +4,8 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
 
-/// Normalisation of rows. Each pass reads a row from memory once; the loops after the first find it in the cache.
+/// Normalisation of rows. Each pass reads a row from memory once; the loops after the first find it in the
+/// cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -40,8 +41,8 @@ class Affine {
 };
 
 template <class T>
-void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, const View& x_view, const View* weight,
-                     const View* bias, double eps) {
+void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, const View& x_view,
+                     const View* weight, const View* bias, double eps) {
   const int64_t rows = x_view.shape[0], width = x_view.shape[1];
   const Affine<T> factors(weight, 1, width), offsets(bias, 0, width);
   parallel_for(rows, rows_per_piece(rows, width), [&](int64_t begin, int64_t end) {
@@ -71,7 +72,8 @@ void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, con
     for (int64_t r = begin; r < end; ++r) {
       const T* x = data<T>(x_view) + r * width;
       T* y = data<T>(y_view) + r * width;
-      const double square = block_sum<T>(width, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
+      const double square =
+          block_sum<T>(width, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
       const T scale = static_cast<T>(1 / std::sqrt(square + eps));
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) y[c] = x[c] * scale * w[c];
@@ -80,7 +82,8 @@ void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, con
   });
 }
 
-/// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm) and g = dy·weight, means taken over the row:
+/// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm) and g = dy·weight, means taken over
+/// the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
 ///   dweight = sum over rows of dy·x̂,   dbias = sum over rows of dy
 template <class T, bool kCentred>
@@ -140,8 +143,8 @@ void layer_norm(View y, View mean, View rstd, View x, const View* weight, const 
   dispatch_floating(x.dtype, [&]<class T>(T) { layer_norm_rows<T>(y, mean, rstd, x, weight, bias, eps); });
 }
 
-void layer_norm_backward(View dx, const View* dweight, const View* dbias, View dy, View x, View mean, View rstd,
-                         const View* weight) {
+void layer_norm_backward(View dx, const View* dweight, const View* dbias, View dy, View x, View mean,
+                         View rstd, const View* weight) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
     norm_backward_rows<T, true>(dx, dweight, dbias, dy, x, &mean, rstd, weight);
   });

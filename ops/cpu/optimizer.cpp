@@ -36,7 +36,8 @@ void adamw_step(const View& param, const View& grad, const View& first_moment, c
   });
 }
 
-/// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate outside).
+/// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate
+/// outside).
 template <class T>
 void sgd_step(const View& param, const View& grad, const View* momentum, const SgdOptions& options) {
   const T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay);
@@ -66,7 +67,8 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
 }
 
 void adamw(View param, View grad, View first_moment, View second_moment, AdamWOptions options) {
-  dispatch_floating(param.dtype, [&]<class T>(T) { adamw_step<T>(param, grad, first_moment, second_moment, options); });
+  dispatch_floating(param.dtype,
+                    [&]<class T>(T) { adamw_step<T>(param, grad, first_moment, second_moment, options); });
 }
 
 void sgd(View param, View grad, const View* momentum, SgdOptions options) {

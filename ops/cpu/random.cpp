@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t kStretch = 256;       // words made at once; they stay in the first-level cache
 constexpr int64_t kGrainWords = 16384;  // per task: a word costs more than an addition
 
-/// Calls `use(i, n, words)` for stretches of n elements that begin at element i and own `per_element` words each.
+/// Calls `use(i, n, words)` for stretches of n elements that begin at element i and own `per_element` words
+/// each.
 template <int64_t per_element, class Use>
 void for_each_stretch(int64_t count, RandomKey key, Use use) {
   parallel_for(count, kGrainWords / per_element, [&](int64_t begin, int64_t end) {
@@ -69,12 +70,13 @@ void normal(View out, RandomKey key) {
 
 template <class T>
 void random_integers_of(const View& out, int64_t low, int64_t range, RandomKey key) {
-  for_each_stretch<1>(numel(out), key, [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
-    for (int64_t i = 0; i < n; ++i) {
-      const uint64_t offset = (uint64_t{words[i]} * static_cast<uint64_t>(range)) >> 32;
-      y[first + i] = static_cast<T>(low + static_cast<int64_t>(offset));
-    }
-  });
+  for_each_stretch<1>(numel(out), key,
+                      [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
+                        for (int64_t i = 0; i < n; ++i) {
+                          const uint64_t offset = (uint64_t{words[i]} * static_cast<uint64_t>(range)) >> 32;
+                          y[first + i] = static_cast<T>(low + static_cast<int64_t>(offset));
+                        }
+                      });
 }
 
 void random_integers(View out, int64_t low, int64_t range, RandomKey key) {

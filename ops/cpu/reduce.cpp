@@ -119,8 +119,8 @@ typename F::Acc fold_row(typename F::Acc acc, const X* x, int64_t n, int64_t ste
   return acc;
 }
 
-/// Reduces x with F. A task is a part of what some results are made of: a result from much input is made of several
-/// parts, which are then joined in order; many results from little input each share a task.
+/// Reduces x with F. A task is a part of what some results are made of: a result from much input is made of
+/// several parts, which are then joined in order; many results from little input each share a task.
 template <class F, class Y, class X>
 class Reduction {
   using Acc = typename F::Acc;
@@ -152,7 +152,8 @@ class Reduction {
     const Scratch<Acc> partial(groups * parts_ * width_);
     parallel_tasks(groups * parts_, [&](int64_t task) {
       const int64_t begin = task % parts_ * part_;
-      fold(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_, partial.data() + task * width_);
+      fold(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_,
+           partial.data() + task * width_);
     });
     for (int64_t group = 0; group < groups; ++group) {
       Acc* acc = partial.data() + group * parts_ * width_;

@@ -6,8 +6,8 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Uninitialised working memory of a kernel, from the tensors' allocator, so that it is reused and counted. None is
-/// taken for a count of 0.
+/// Uninitialised working memory of a kernel, from the tensors' allocator, so that it is reused and counted.
+/// None is taken for a count of 0.
 template <class T>
 class Scratch {
  public:

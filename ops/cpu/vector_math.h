@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <limits>
 
-/// Elementary functions that a compiler can vectorise. For float they are straight lines of arithmetic, off by about 2
-/// units in the last place at most (measured in tests/ops/elementwise_test.cpp), and right for ±0, denormals, ±∞ and
-/// NaN. For double they are those of the standard library. The polynomials are near-minimax fits made for this file.
+/// Elementary functions that a compiler can vectorise. For float they are straight lines of arithmetic, off
+/// by about 2 units in the last place at most (tests/ops/cpu/vector_math_test.cpp), and right for ±0,
+/// denormals, ±∞ and NaN. For double they are those of the standard library. The polynomials are near-minimax
+/// fits made for this file.
 
 namespace linnet::cpu::LINNET_ISA::vec {
 
@@ -76,7 +77,7 @@ inline float tanh(float x) {
   p = p * z - 0.333333284f;
   const float near_zero = x + x * (z * p);
   const float far = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
-  return a < 0.625f ? near_zero : std::copysign(far, x);
+  return std::copysign(a < 0.625f ? near_zero : far, x);
 }
 
 /// x + x·P(x²) near 0, and 1 − exp(P(|x|)) elsewhere.
@@ -100,7 +101,7 @@ inline float erf(float x) {
   q = q * t - 2.63896775f;
   q = q * t - 1.84960556f;
   const float far = 1.0f - exp(q);
-  return a < 0.9f ? near_zero : std::copysign(far, x);
+  return std::copysign(a < 0.9f ? near_zero : far, x);
 }
 
 /// log(1 + x) for x ≥ 0: the logarithm of the rounded sum, and what rounding took away.

@@ -47,8 +47,9 @@ Walk<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) 
   return walk;
 }
 
-/// Calls `line(at)` for every line of the views along `dim`, on several threads: at[v] is the offset of its first
-/// element in view v. The views agree in all sizes but that of `dim`; a line costs about `cost` additions.
+/// Calls `line(at)` for every line of the views along `dim`, on several threads: at[v] is the offset of its
+/// first element in view v. The views agree in all sizes but that of `dim`; a line costs about `cost`
+/// additions.
 template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
   const Walk<N> walk = walk_without<N>(views, dim);

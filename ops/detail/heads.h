@@ -2,7 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a head).
+/// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a
+/// head).
 
 namespace linnet::detail {
 
@@ -15,12 +16,12 @@ void check_same_shape(const Tensor& x, const char* name, const Tensor& other, co
 /// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] and on its device.
 void check_keep(const Tensor& keep, const Tensor& x, const char* name);
 
-/// x without history and as kernels take it, with unit stride in its last dim and rows that do not overlap; a copy
-/// only when it is not so.
+/// x without history and as kernels take it, with unit stride in its last dim and rows that do not overlap; a
+/// copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);
 
-/// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its heads to
-/// [B, N, H·D] copies nothing.
+/// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its
+/// heads to [B, N, H·D] copies nothing.
 Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 
 }  // namespace linnet::detail

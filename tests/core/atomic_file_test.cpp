@@ -58,12 +58,14 @@ TEST_CASE("AtomicFile: the name shows the old file until commit, and still does 
   {
     const SmallFiles full;
     AtomicFile file(folder / "a");
-    CHECK_THROWS_WITH_AS(file.write("too long", 8), doctest::Contains("File too large; free some space"), IoError);
+    CHECK_THROWS_WITH_AS(file.write("too long", 8), doctest::Contains("File too large; free some space"),
+                         IoError);
   }
   CHECK(content() == "one");
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()) == 1);
-  CHECK_THROWS_WITH_AS(AtomicFile(folder / "no" / "a"), doctest::Contains("No such file or directory; check that"),
-                       IoError);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()) ==
+        1);
+  CHECK_THROWS_WITH_AS(AtomicFile(folder / "no" / "a"),
+                       doctest::Contains("No such file or directory; check that"), IoError);
   CHECK_THROWS_AS(AtomicFile(folder.string()), IoError);
   std::filesystem::remove_all(folder);
 }

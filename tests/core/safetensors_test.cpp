@@ -105,7 +105,8 @@ TEST_CASE("safetensors: the header is padded, and every tensor aligned to its el
 TEST_CASE("safetensors: a strided tensor is written row by row") {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {.tensors = {{"t", tensor({1, 2, 3, 4, 5, 6}, {2, 3}).transpose(0, 1)}}});
-  CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() == std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() ==
+        std::vector<float>{1, 4, 2, 5, 3, 6});
 }
 
 TEST_CASE("safetensors: any truncation is refused") {
@@ -131,8 +132,8 @@ TEST_CASE("safetensors: a header that lies is refused") {
     CHECK(error.find((folder / "bad").string()) != std::string::npos);
   };
   const auto entry = [](const char* name, const char* dtype, const char* shape, const char* offsets) {
-    return std::string("\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
-           offsets + "}";
+    return std::string("\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape +
+           R"(,"data_offsets":)" + offsets + "}";
   };
 
   refused("[1]", 0, "not a JSON object");
@@ -151,9 +152,11 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{" + entry("a", "F32", "[18446744073709551615]", "[0,8]") + "}", 8, "size or offset");
   // 2^62 · 4 bytes wraps to 0
   refused("{" + entry("a", "F32", "[4611686018427387904]", "[0,0]") + "}", 0, "lies in 0 bytes");
-  refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12, "overlaps");
+  refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12,
+          "overlaps");
   refused("{" + entry("a", "F32", "[2]", "[4,12]") + "}", 12, "belong to no tensor");
-  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8, "belong to no");
+  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8,
+          "belong to no");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "}", 8, "but 8 follow");
   refused("{" + entry("a", "BF16", "[2]", "[0,4]") + "}", 4, "is BF16, which linnet does not read");
   refused("{" + entry("a", "F16", "[2]", "[0,4]") + "}", 4, "is F16, which linnet does not read");
@@ -173,8 +176,8 @@ TEST_CASE("safetensors: a file that is not there, and one that cannot be written
   CHECK(error_of(folder / "none").find("check that the file exists") != std::string::npos);
   CHECK(error_of(folder / ".").find("check that the file exists") != std::string::npos);
   CHECK_THROWS_AS(write_safetensors(folder / "no/such/a", example()), IoError);
-  CHECK_THROWS_WITH_AS(write_safetensors("/dev/null", example()), doctest::Contains("'/dev/null': it is not a file"),
-                       IoError);
+  CHECK_THROWS_WITH_AS(write_safetensors("/dev/null", example()),
+                       doctest::Contains("'/dev/null': it is not a file"), IoError);
   CHECK_THROWS_AS(write_safetensors(folder / "a", {.tensors = {{"__metadata__", zeros({1})}}}), ValueError);
   CHECK_THROWS_AS(write_safetensors(folder / "a", {.tensors = {{"\xff", zeros({1})}}}), ValueError);
   CHECK(folder.files() == 0);

@@ -16,11 +16,14 @@ using Inputs = std::vector<Tensor>;
 using Reduction = std::function<Tensor(const Tensor& x, const Shape& dims, bool keepdim)>;
 
 /// What every reduction is asked. `of_nothing`: it has a value over no elements.
-void add_reduction(Registry& registry, const std::string& op, const Reduction& f, bool of_nothing) {
+void add_reduction(Registry& registry, const std::string& op, const Reduction& f, bool of_nothing,
+                   const std::string& option = "") {
   Generator generator(11);
   const auto add = [&](const std::string& variant, const Shape& shape, const Shape& dims, bool keepdim) {
-    registry.differentiable.push_back({op, variant, {randn(shape, generator, DType::float64)},
-                                       [=](const Inputs& in) { return f(in[0], dims, keepdim); }});
+    registry.differentiable.push_back(
+        {op, option + variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) {
+           return f(in[0], dims, keepdim);
+         }});
   };
   add("all", {2, 3, 4}, {}, false);
   add("all keepdim", {2, 3}, {}, true);
@@ -39,8 +42,10 @@ void add_along_dim(Registry& registry, const std::string& op,
                    const std::function<Tensor(const Tensor& x, int64_t dim)>& f) {
   Generator generator(12);
   const auto add = [&](const std::string& variant, const Shape& shape, int64_t dim) {
-    registry.differentiable.push_back({op, variant, {randn(shape, generator, DType::float64)},
-                                       [=](const Inputs& in) { return f(in[0], dim); }});
+    registry.differentiable.push_back(
+        {op, variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) {
+           return f(in[0], dim);
+         }});
   };
   add("last dim", {3, 4}, -1);
   add("first dim", {3, 4}, 0);
@@ -56,21 +61,26 @@ void add_along_dim(Registry& registry, const std::string& op,
 void add_reduction_cases(Registry& registry) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  add_reduction(registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
-  add_reduction(registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
+  add_reduction(
+      registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
+  add_reduction(
+      registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
   for (const double correction : {0.0, 0.5}) {
     add_reduction(
-        registry, "var",
-        [=](auto& x, auto& dims, bool keepdim) { return var(x, dims, correction, keepdim); }, false);
+        registry, "var", [=](auto& x, auto& dims, bool keepdim) { return var(x, dims, correction, keepdim); },
+        false, "correction " + std::to_string(correction) + ", ");
   }
-  add_reduction(registry, "max", [](auto& x, auto& dims, bool keepdim) { return max(x, dims, keepdim); }, false);
-  add_reduction(registry, "min", [](auto& x, auto& dims, bool keepdim) { return min(x, dims, keepdim); }, false);
   add_reduction(
-      registry, "logsumexp", [](auto& x, auto& dims, bool keepdim) { return logsumexp(x, dims, keepdim); }, true);
+      registry, "max", [](auto& x, auto& dims, bool keepdim) { return max(x, dims, keepdim); }, false);
+  add_reduction(
+      registry, "min", [](auto& x, auto& dims, bool keepdim) { return min(x, dims, keepdim); }, false);
+  add_reduction(
+      registry, "logsumexp", [](auto& x, auto& dims, bool keepdim) { return logsumexp(x, dims, keepdim); },
+      false);
   for (const double p : {1.0, 2.0, 3.0, 2.5, kInfinity}) {
     add_reduction(
         registry, "norm", [=](auto& x, auto& dims, bool keepdim) { return norm(x, p, dims, keepdim); },
-        !std::isinf(p));
+        !std::isinf(p), "p " + std::to_string(p) + ", ");
   }
 
   add_along_dim(registry, "cumsum", [](auto& x, int64_t dim) { return cumsum(x, dim); });

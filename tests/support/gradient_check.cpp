@@ -28,11 +28,17 @@ std::vector<Values> values_of(const std::vector<Tensor>& tensors) {
   return values;
 }
 
-/// The cotangents of every result, and how large the weighted results are altogether.
+double largest(const Values& values) {
+  double result = 0;
+  for (const double value : values) result = std::max(result, std::abs(value));
+  return result;
+}
+
+/// The cotangents of every result, and the error that differences of the weighted results may have.
 struct Weights {
   std::vector<Tensor> cotangents;
   std::vector<Values> values;
-  double size = 0;
+  double allowed = 0;
 };
 
 Weights weights_for(const std::vector<Tensor>& results, uint64_t seed) {
@@ -41,12 +47,17 @@ Weights weights_for(const std::vector<Tensor>& results, uint64_t seed) {
   weights.values = values_of(weights.cotangents);
   const std::vector<Values> numbers = values_of(results);
   for (size_t r = 0; r < numbers.size(); ++r) {
-    for (size_t i = 0; i < numbers[r].size(); ++i) weights.size += std::abs(numbers[r][i] * weights.values[r][i]);
+    for (size_t i = 0; i < numbers[r].size(); ++i) {
+      const double truncation = kStep * kStep;
+      const double rounding = kRoundings * kEpsilon / kStep * std::abs(numbers[r][i]);
+      weights.allowed += std::abs(weights.values[r][i]) * (truncation + rounding);
+    }
   }
   return weights;
 }
 
-double weighted_difference(const Weights& weights, const std::vector<Values>& plus, const std::vector<Values>& minus) {
+double weighted_difference(const Weights& weights, const std::vector<Values>& plus,
+                           const std::vector<Values>& minus) {
   double sum = 0;
   for (size_t r = 0; r < plus.size(); ++r) {
     for (size_t i = 0; i < plus[r].size(); ++i) sum += weights.values[r][i] * (plus[r][i] - minus[r][i]);
@@ -55,7 +66,8 @@ double weighted_difference(const Weights& weights, const std::vector<Values>& pl
 }
 
 /// d(c · f)/d inputs[k] by central differences.
-Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k, const Weights& weights) {
+Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k,
+                        const Weights& weights) {
   Values gradient;
   inputs[k] = inputs[k].clone();
   for (int64_t i = 0; i < inputs[k].numel(); ++i) {
@@ -134,32 +146,32 @@ class Check {
     const std::vector<Tensor> results = f_(views);
     const std::vector<Values> values = values_of(results);
     for (size_t r = 0; r < values.size(); ++r) {
-      compare(fmt::format("result {} of {} inputs", r, name_of(layouts[0])), values[r], results_[r], 1e-12);
+      compare(fmt::format("result {} ({})", r, name_of(layouts[0])), values[r], results_[r],
+              1e-12 * (1 + largest(results_[r])));
     }
     const std::vector<Tensor> gradients = recorded_gradients(results, leaves, weights_.cotangents);
     for (size_t k = 0; k < leaves.size(); ++k) {
       const std::string what = fmt::format("gradient of input {} ({})", k, name_of(layouts[k]));
-      if (gradients[k].shape() != leaves[k].shape()) return fail(what + " has shape " + to_string(gradients[k].shape()));
+      if (gradients[k].shape() != leaves[k].shape())
+        return fail(what + " has shape " + to_string(gradients[k].shape()));
       compare(what, unpack(gradients[k], layouts[k]).to_vector<double>(), numeric_[k],
-              kRoundings * kEpsilon / kStep * weights_.size);
+              kRelative * largest(numeric_[k]) + weights_.allowed);
       if (const Tensor unused = gaps(gradients[k], layouts[k]); unused.defined()) {
         compare(what + ", unused slots", unused.to_vector<double>(), Values(numeric_[k].size()), 0);
       }
     }
   }
 
-  void compare(const std::string& what, const Values& actual, const Values& expected, double absolute) {
+  void compare(const std::string& what, const Values& actual, const Values& expected, double allowed) {
     if (actual.size() != expected.size()) {
       return fail(fmt::format("{}: {} elements instead of {}", what, actual.size(), expected.size()));
     }
-    double largest = 0;
-    for (const double value : expected) largest = std::max(largest, std::abs(value));
-    const double allowed = absolute + kRelative * largest;
     for (size_t i = 0; i < actual.size(); ++i) {
       const double difference = std::abs(actual[i] - expected[i]);
       if (difference > 0) result_.worst = std::max(result_.worst, difference / allowed);
       if (!(difference <= allowed)) {  // NaN fails too
-        fail(fmt::format("{}, element {}: {} instead of {} (allowed: {})", what, i, actual[i], expected[i], allowed));
+        fail(fmt::format("{}, element {}: {} instead of {} (allowed: {})", what, i, actual[i], expected[i],
+                         allowed));
       }
     }
   }
@@ -189,7 +201,8 @@ MultiFunction gradient_of(const Function& f) {
   };
 }
 
-CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options) {
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs,
+                            const CheckOptions& options) {
   const MultiFunction first = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x)}; };
   CheckResult result = Check(first, inputs, options.seed).run();
   if (!result || !options.twice) return result;

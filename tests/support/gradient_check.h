@@ -27,18 +27,20 @@ struct CheckResult {
   explicit operator bool() const { return failure.empty(); }
 };
 
-/// Compares d(c · f)/d input, for random cotangents c, with (f(x + h) − f(x − h))/2h for every element of every input,
-/// with the inputs in every layout (see layout.h).
+/// Compares d(c · f)/d input, for random cotangents c, with (f(x + h) − f(x − h))/2h for every element of
+/// every input, with the inputs in every layout (see layout.h).
 ///
-/// h = 6e-6·max(1, |x|), about the cube root of the machine epsilon ε, where the truncation error h²·f'''/6 and the
-/// rounding error ε·f/h are alike. Allowed, per input: 1e-7 of the largest derivative (a thousand times the truncation
-/// error of a function with f''' near f'), and 64·ε/h of the sum of |c · f| (64 roundings of the results).
+/// h = 6e-6·max(1, |x|), about the cube root of the machine epsilon ε, where the truncation error h²·f'''/6
+/// and the rounding error ε·f/h are alike. Allowed, per input, is the sum of
+///   - 1e-7 of the largest derivative, and h²·Σ|c|: truncation, for f''' up to 6 or to 10⁴ times f', and
+///   - 64·ε/h·Σ|c·f|: 64 roundings in every result.
 ///
 /// `f` must be deterministic, and smooth within h of the inputs, which are float64.
-CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {});
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs,
+                            const CheckOptions& options = {});
 
-/// The gradient of f as a function of its inputs and, in the last place, its cotangent; zeros for an input that f does
-/// not depend on.
+/// The gradient of f as a function of its inputs and, in the last place, its cotangent; zeros for an input
+/// that f does not depend on.
 MultiFunction gradient_of(const Function& f);
 
 }  // namespace linnet::test

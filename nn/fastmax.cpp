@@ -1,0 +1,106 @@
+#include <linnet/nn/fastmax.h>
+
+#include <cmath>
+
+#include <linnet/nn/heads.h>
+#include <linnet/nn/positions.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/indexing.h>
+#include <linnet/ops/join.h>
+#include <linnet/ops/matmul.h>
+#include <linnet/ops/normalisation.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1].
+struct FeatureSums : AttentionState {
+  Tensor sums;
+};
+
+double scale_of(const std::variant<FastmaxScale, double>& scale, int order, int64_t head_dim) {
+  if (const double* number = std::get_if<double>(&scale)) return *number;
+  const auto width = static_cast<double>(head_dim);
+  switch (std::get<FastmaxScale>(scale)) {
+    case FastmaxScale::automatic: return order == 2 ? 1 : 0.999 / width;
+    case FastmaxScale::paper: return 1;
+    case FastmaxScale::sqrt: return 1 / std::sqrt(width);
+    case FastmaxScale::unit: return 0.999 / width;
+  }
+  return 1;
+}
+
+}  // namespace
+
+FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      order_(config.mechanism == "fastmax1" ? 1 : 2),
+      scale_(scale_of(config.fastmax_scale, order_, head_dim())),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.dropout != 0) refuse("attention dropout");
+  if (config.rotary && order_ == 1) refuse("rotary positions");
+  const Tensor none = zeros({1, config.heads, 0, head_dim()}, dtype(), device());
+  fastmax(none, none, none, options());  // refuses a scale that does not do, before any training
+
+  // f(s) = Σ s^l/l! as a product of features (eqs. 8 and 9): 1 and x, then x_a·x_b with 2·½ where a < b.
+  std::vector<int64_t> first, second;
+  std::vector<double> coefficients(static_cast<size_t>(1 + head_dim()), 1.0);
+  for (int64_t a = 0; a < head_dim() && order_ == 2; ++a) {
+    for (int64_t b = a; b < head_dim(); ++b) {
+      first.push_back(a);
+      second.push_back(b);
+      coefficients.push_back(a == b ? 0.5 : 1.0);
+    }
+  }
+  first_ = tensor(first).to(device());
+  second_ = tensor(second).to(device());
+  coefficients_ = tensor(coefficients).to(dtype()).to(device());
+}
+
+FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
+  return {.order = order_, .scale = scale_, .causal = config().causal, .keep = keep};
+}
+
+/// q̂ or k̂ (eqs. 5 and 6), rotated when positions are rotary: a rotation keeps the lengths, so the scores stay
+/// in their range.
+Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
+  const Tensor x_hat = layer_norm(x, {}, {}, 1e-5);
+  return config().rotary ? rotate(x_hat, start) : x_hat;
+}
+
+/// φ(x) = [1; x; x_a·x_b (a ≤ b)], [..., D] → [..., M]; order 1 ends after x.
+Tensor FastmaxAttention::features(const Tensor& x) const {
+  const Tensor one = ones_like(x.narrow(-1, 0, 1));
+  if (order_ == 1) return concat({one, x}, -1);
+  return concat({one, x, index_select(x, -1, first_) * index_select(x, -1, second_)}, -1);
+}
+
+Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+  const auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  FastmaxOptions o = options(keep);
+  if (!config().rotary) return out_(merge_heads(fastmax(q, k, v, o)));
+  o.normalisation = FastmaxNormalisation::none;  // done before the rotation
+  return out_(merge_heads(fastmax(standardised(q, 0), standardised(k, 0), v, o)));
+}
+
+std::unique_ptr<AttentionState> FastmaxAttention::start_state() const {
+  return std::make_unique<FeatureSums>();
+}
+
+Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
+  auto& past = as<FeatureSums>(state);
+  const auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  const Tensor keys = features(standardised(k, state.tokens()));
+  const Tensor values = concat({v, ones_like(v.narrow(-1, 0, 1))}, -1);
+  const Tensor sums = matmul(transpose(keys), values);
+  past.sums = past.sums.defined() ? past.sums + sums : sums;
+  // [F, g] = Sᵀ φ(scale·q̂), o = F/g (eqs. 10 to 12)
+  const Tensor queries = features(standardised(q, state.tokens()) * scale_) * coefficients_;
+  const Tensor result = matmul(queries, past.sums);
+  return out_(merge_heads(result.narrow(-1, 0, head_dim()) / result.narrow(-1, head_dim(), 1)));
+}
+
+}  // namespace linnet::nn

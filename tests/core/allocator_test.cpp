@@ -1,0 +1,115 @@
+#include <linnet/core/allocator.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <linnet/core/error.h>
+#include <linnet/core/tape.h>
+#include <linnet/core/tensor.h>
+#include <linnet/ops/arithmetic.h>
+
+#include "tests/support/values.h"
+
+namespace linnet::test {
+namespace {
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+Tensor mebibytes(int64_t count) { return Tensor::empty({count * kMebibyte / 8}, DType::float64); }
+
+}  // namespace
+
+TEST_CASE("allocator: live, peak and cached bytes") {
+  release_cached_memory();
+  reset_peak_memory();
+  const MemoryStats start = memory_stats();
+  CHECK(start.cached == 0);
+  CHECK(start.peak == start.live);
+  {
+    const Tensor a = mebibytes(2);
+    CHECK(memory_stats().live == start.live + 2 * kMebibyte);
+    const Tensor view = a.narrow(0, 0, 5);
+    CHECK(memory_stats().live == start.live + 2 * kMebibyte);
+    const Tensor b = mebibytes(1);
+    CHECK(memory_stats().peak == start.live + 3 * kMebibyte);
+  }
+  const MemoryStats end = memory_stats();
+  CHECK(end.live == start.live);
+  CHECK(end.peak == start.live + 3 * kMebibyte);
+  CHECK(end.cached == 3 * kMebibyte);
+  reset_peak_memory();
+  CHECK(memory_stats().peak == start.live);
+  release_cached_memory();
+  CHECK(memory_stats().cached == 0);
+}
+
+TEST_CASE("allocator: a freed block serves the next tensor of about its size") {
+  release_cached_memory();
+  const void* block = mebibytes(1).view().data;
+  const Tensor again = Tensor::empty({kMebibyte - 1000}, DType::boolean);
+  CHECK(again.view().data == block);
+  CHECK(memory_stats().cached == 0);
+  const Tensor other = mebibytes(1);
+  CHECK(other.view().data != block);
+}
+
+TEST_CASE("allocator: blocks are aligned, waste at most an eighth, and exist for empty tensors") {
+  for (const int64_t bytes : {0, 1, 63, 64, 65, 1000, 4097, 100'000, 1'000'003}) {
+    CAPTURE(bytes);
+    const int64_t before = memory_stats().live;
+    const Tensor x = Tensor::empty({bytes}, DType::boolean);
+    const int64_t taken = memory_stats().live - before;
+    CHECK(reinterpret_cast<uintptr_t>(x.view().data) % 64 == 0);
+    CHECK(taken >= bytes);
+    CHECK(taken <= bytes + bytes / 8 + 64);
+  }
+}
+
+TEST_CASE("allocator: a request that cannot be met says what was asked and what is live") {
+  const MemoryStats before = memory_stats();
+  for (const Shape& shape : {Shape{int64_t{1} << 57}, Shape{int64_t{1} << 60}}) {
+    try {
+      Tensor::empty(shape, DType::float64);
+      FAIL("nothing was thrown for ", to_string(shape));
+    } catch (const MemoryError& error) {
+      CHECK(std::string(error.what()).find("bytes") != std::string::npos);
+    }
+  }
+  CHECK_THROWS_AS(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), MemoryError);
+  CHECK_THROWS_AS(Tensor::empty({int64_t{1} << 62, 4}), MemoryError);
+  CHECK(memory_stats().live == before.live);
+}
+
+TEST_CASE("allocator: memory and nodes stay flat over repeated steps") {
+  Tensor weight = uniform({64, 64}, 1).set_requires_grad();
+  const auto step = [&] {
+    Tensor y = weight;
+    for (int i = 0; i < 5; ++i) y = mul(y, weight);
+    backward(y, {.grad = uniform({64, 64}, 2)});
+    weight.set_grad({});
+  };
+  step();
+  const MemoryStats warm = memory_stats();
+  const int64_t nodes = live_tape_nodes();
+  for (int i = 0; i < 20; ++i) step();
+  CHECK(memory_stats().live == warm.live);
+  CHECK(memory_stats().cached == warm.cached);
+  CHECK(live_tape_nodes() == nodes);
+}
+
+TEST_CASE("allocator: threads share it") {
+  const int64_t before = memory_stats().live;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 500; ++i) Tensor::empty({(i * 37 + t) % 5000}).fill_(t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(memory_stats().live == before);
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,143 @@
+#include <linnet/core/parallel.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <linnet/core/error.h>
+
+namespace linnet::test {
+namespace {
+
+/// Sets the number of threads and puts it back.
+class WithThreads {
+ public:
+  explicit WithThreads(int count) : before_(num_threads()) { set_num_threads(count); }
+  ~WithThreads() { set_num_threads(before_); }
+  WithThreads(const WithThreads&) = delete;
+  WithThreads& operator=(const WithThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+double harmonic_sum(int64_t count, int64_t grain) {
+  std::vector<double> pieces(static_cast<size_t>((count + grain - 1) / grain));
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    double sum = 0;
+    for (int64_t i = begin; i < end; ++i) sum += 1.0 / static_cast<double>(i + 1);
+    pieces[static_cast<size_t>(begin / grain)] = sum;
+  });
+  double total = 0;
+  for (const double piece : pieces) total += piece;
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("parallel: every task runs once, for any number of threads") {
+  for (const int threads : {1, 2, 4, 7}) {
+    const WithThreads with(threads);
+    for (const int64_t count : {0, 1, 2, 3, 100, 10'000}) {
+      CAPTURE(threads);
+      CAPTURE(count);
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(count));
+      parallel_tasks(count, [&](int64_t task) { ++runs[static_cast<size_t>(task)]; });
+      bool once = true;
+      for (const auto& number : runs) once = once && number == 1;
+      CHECK(once);
+    }
+  }
+}
+
+TEST_CASE("parallel: pieces cover the range, whatever the grain") {
+  for (const int64_t grain : {1, 3, 10, 100}) {
+    std::vector<std::atomic<int>> runs(10);
+    parallel_for(10, grain, [&](int64_t begin, int64_t end) {
+      CHECK(end - begin <= grain);
+      for (int64_t i = begin; i < end; ++i) ++runs[static_cast<size_t>(i)];
+    });
+    for (const auto& number : runs) CHECK(number == 1);
+  }
+}
+
+TEST_CASE("parallel: a sum per piece has the same bits at 1, 2 and 4 threads") {
+  std::vector<double> sums;
+  for (const int threads : {1, 2, 4, 4, 2}) {
+    const WithThreads with(threads);
+    sums.push_back(harmonic_sum(1'000'003, 1000));
+  }
+  for (const double sum : sums) CHECK(sum == sums[0]);
+  CHECK(std::abs(sums[0] - (std::log(1'000'003.0) + 0.5772156649015329)) < 1e-6);
+}
+
+TEST_CASE("parallel: several threads do take part") {
+  const WithThreads with(4);
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  parallel_tasks(4, [&](int64_t) {
+    const int now = ++inside;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    --inside;
+  });
+  CHECK(most >= 2);
+}
+
+TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the pool goes on") {
+  const WithThreads with(4);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::atomic<int> runs{0};
+    const auto loop = [&] {
+      parallel_tasks(100'000, [&](int64_t task) {
+        ++runs;
+        if (task == 5) throw ValueError("task 5");
+      });
+    };
+    CHECK_THROWS_WITH_AS(loop(), "task 5", ValueError);
+    CHECK(runs < 100'000);
+    std::atomic<int> after{0};
+    parallel_tasks(64, [&](int64_t) { ++after; });
+    CHECK(after == 64);
+  }
+  CHECK_THROWS_AS(parallel_tasks(8, [](int64_t) { throw std::runtime_error("all"); }), std::runtime_error);
+}
+
+TEST_CASE("parallel: loops nest") {
+  const WithThreads with(4);
+  std::atomic<int> runs{0};
+  parallel_tasks(8, [&](int64_t) {
+    parallel_for(100, 7, [&](int64_t begin, int64_t end) { runs += int(end - begin); });
+  });
+  CHECK(runs == 800);
+}
+
+TEST_CASE("parallel: two user threads at once") {
+  const WithThreads with(4);
+  std::vector<double> sums(2);
+  std::vector<std::thread> users;
+  for (size_t user = 0; user < 2; ++user) {
+    users.emplace_back([&sums, user] {
+      for (int i = 0; i < 200; ++i) sums[user] = harmonic_sum(20'000, 100);
+    });
+  }
+  for (std::thread& user : users) user.join();
+  CHECK(sums[0] == sums[1]);
+  CHECK(sums[0] == harmonic_sum(20'000, 100));
+}
+
+TEST_CASE("parallel: the number of threads") {
+  const WithThreads with(3);
+  CHECK(num_threads() == 3);
+  CHECK_THROWS_AS(set_num_threads(0), ValueError);
+  CHECK_THROWS_AS(set_num_threads(-2), ValueError);
+  CHECK(num_threads() == 3);
+  CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,315 @@
+#include <linnet/core/tape.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/reduction.h>
+
+#include "tests/support/values.h"
+
+/// What is recorded, and what backward and grad make of it.
+
+namespace linnet::test {
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor leaf(std::initializer_list<double> values) {
+  return tensor(values, DType::float64).set_requires_grad();
+}
+
+Values values_of(const Tensor& x) { return x.to_vector<double>(); }
+
+}  // namespace
+
+TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
+  const Tensor x = leaf({1, 2});
+  const Tensor plain = tensor({1, 2}, DType::float64);
+  CHECK(x.is_leaf());
+  CHECK(plain.is_leaf());
+  const Tensor y = mul(x, plain);
+  CHECK(y.requires_grad());
+  CHECK_FALSE(y.is_leaf());
+  CHECK_FALSE(mul(plain, plain).requires_grad());
+  CHECK_FALSE(y.detach().requires_grad());
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(grad_enabled());
+    { const NoGrad nested; }
+    CHECK_FALSE(grad_enabled());
+    CHECK_FALSE(mul(x, x).requires_grad());
+  }
+  CHECK(grad_enabled());
+  CHECK_THROWS_AS(Tensor(y).set_requires_grad(false), AutogradError);
+  CHECK_THROWS_AS(tensor({1, 2}, DType::int64).set_requires_grad(), DTypeError);
+  CHECK_FALSE(leaf({1}).set_requires_grad(false).requires_grad());
+}
+
+TEST_CASE("tape: backward accumulates until the gradient is dropped") {
+  Tensor x = leaf({3, 4});
+  CHECK_FALSE(x.grad().defined());
+  backward(sum(square(x)));
+  CHECK(values_of(x.grad()) == Values{6, 8});
+  backward(sum(square(x)));
+  CHECK(values_of(x.grad()) == Values{12, 16});
+  x.set_grad({});
+  CHECK_FALSE(x.grad().defined());
+  backward(sum(x));
+  CHECK(values_of(x.grad()) == Values{1, 1});
+  CHECK_THROWS_AS(x.set_grad(tensor({1}, DType::float64)), ShapeError);
+}
+
+TEST_CASE("tape: the loss needs one element, or its gradient") {
+  Tensor x = leaf({3, 4});
+  const Tensor y = square(x);
+  CHECK_THROWS_AS(backward(y), ShapeError);
+  CHECK_THROWS_AS(backward(y, {.grad = tensor({1}, DType::float64)}), ShapeError);
+  CHECK_THROWS_AS(backward(y, {.grad = tensor({1, 1})}), ShapeError);
+  backward(y, {.grad = tensor({10, 100}, DType::float64)});
+  CHECK(values_of(x.grad()) == Values{60, 800});
+  CHECK_THROWS_AS(backward(tensor({1})), AutogradError);
+}
+
+TEST_CASE("tape: a second backward says how to have one") {
+  Tensor x = leaf({3});
+  const Tensor y = square(x);
+  backward(y, {.retain = true});
+  backward(y);
+  CHECK(values_of(x.grad()) == Values{12});
+  CHECK_THROWS_AS(backward(y), AutogradError);
+}
+
+TEST_CASE("tape: what was saved is freed as soon as backward has used it") {
+  Tensor x = uniform({1000}, 1).set_requires_grad();
+  const Tensor y = sum(exp(mul(x, 2)));
+  const int64_t before = memory_stats().live;
+  backward(y, {.retain = true});
+  const int64_t retained = memory_stats().live;
+  CHECK(retained > before);  // the gradient
+  x.set_grad({});
+  backward(y);
+  CHECK(memory_stats().live < retained - 8000);
+}
+
+TEST_CASE("tape: gradients are summed over broadcast dimensions") {
+  Tensor row = uniform({3}, 1).set_requires_grad();
+  Tensor column = uniform({2, 1}, 2).set_requires_grad();
+  backward(sum(add(row, column)));
+  CHECK(values_of(row.grad()) == Values{2, 2, 2});
+  CHECK(column.grad().shape() == Shape{2, 1});
+  CHECK(values_of(column.grad()) == Values{3, 3});
+}
+
+TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
+  const auto gradient = [] {
+    Tensor x = uniform({100}, 3).set_requires_grad();
+    const Tensor a = exp(x);
+    const Tensor b = sin(a);
+    const Tensor c = cos(a);
+    backward(sum(add(add(mul(b, c), mul(a, 1e-3)), mul(x, b))));
+    return values_of(x.grad());
+  };
+  const Values first = gradient();
+  for (int i = 0; i < 5; ++i) CHECK(gradient() == first);
+
+  Tensor x = leaf({2});
+  const Tensor y = square(x);
+  int calls = 0;
+  Tensor(y).register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  backward(add(mul(y, 3), mul(y, y)));
+  CHECK(calls == 1);
+  CHECK(values_of(x.grad()) == Values{(3 + 2 * 4) * 2 * 2});
+}
+
+TEST_CASE("tape: one tensor used twice in one op") {
+  Tensor x = leaf({3});
+  backward(mul(x, x));
+  CHECK(values_of(x.grad()) == Values{6});
+}
+
+TEST_CASE("tape: gradients that reach two leaves are not aliased") {
+  Tensor a = leaf({1, 2});
+  Tensor b = leaf({3, 4});
+  const Tensor cotangent = tensor({5, 6}, DType::float64);
+  backward(add(a, b), {.grad = cotangent});
+  REQUIRE(values_of(b.grad()) == Values{5, 6});
+  const NoGrad no_grad;
+  a.grad().fill_(0);
+  CHECK(values_of(b.grad()) == Values{5, 6});
+  CHECK(values_of(cotangent) == Values{5, 6});
+}
+
+TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
+  Tensor a = leaf({1, 2});
+  Tensor cotangent = tensor({5, 6}, DType::float64);
+  backward(a, {.grad = cotangent});
+  cotangent.fill_(0);
+  CHECK(values_of(a.grad()) == Values{5, 6});
+}
+
+TEST_CASE("tape: a gradient in the user's hands is not edited by a later backward") {
+  Tensor x = leaf({1, 2});
+  backward(sum(x));
+  const Tensor kept = x.grad();
+  backward(sum(x));
+  CHECK(values_of(kept) == Values{1, 1});
+  CHECK(values_of(x.grad()) == Values{2, 2});
+}
+
+TEST_CASE("tape: hooks see the complete gradient and may replace it") {
+  Tensor x = leaf({1, 2});
+  Tensor y = mul(x, 3);
+  std::vector<Values> seen;
+  y.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  y.register_hook([](const Tensor& g) { return mul(g, 10); });
+  x.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  backward(add(sum(y), sum(y)));
+  CHECK(seen == std::vector<Values>{{2, 2}, {60, 60}});
+  CHECK(values_of(x.grad()) == Values{60, 60});
+  CHECK_THROWS_AS(tensor({1}).register_hook([](const Tensor& g) { return g; }), AutogradError);
+}
+
+TEST_CASE("tape: retain_grad keeps the gradient of a tensor inside") {
+  Tensor x = leaf({1, 2});
+  Tensor y = mul(x, 3);
+  const Tensor z = square(y);
+  y.retain_grad();
+  backward(sum(z));
+  CHECK(values_of(y.grad()) == Values{6, 12});
+  CHECK_FALSE(z.grad().defined());
+}
+
+TEST_CASE("tape: an in-place edit of a saved tensor is caught, whatever it went through") {
+  using Edit = void (*)(Tensor&);
+  const std::vector<Edit> edits = {
+      [](Tensor& t) { t.fill_(0); },
+      [](Tensor& t) { t.mutable_data<double>()[0] = 0; },
+      [](Tensor& t) {
+        t.reshape({2, 1}).select(0, 1).fill_(0);
+      },
+      [](Tensor& t) { t.detach().copy_(tensor({7}, DType::float64)); },
+  };
+  for (const Edit edit : edits) {
+    Tensor x = leaf({1, 2});
+    Tensor factor = tensor({3, 4}, DType::float64);
+    const Tensor y = sum(mul(x, factor));
+    const Tensor z = sum(exp(x));  // saves its own output
+    edit(factor);
+    CHECK_THROWS_AS(backward(y), AutogradError);
+    CHECK_NOTHROW(backward(z));
+  }
+  Tensor x = leaf({1, 2});
+  Tensor y = exp(x);
+  const Tensor z = sum(y);
+  y.detach().fill_(0);
+  CHECK_THROWS_AS(backward(z), AutogradError);
+}
+
+TEST_CASE("tape: an edit of what was not saved is harmless") {
+  Tensor x = leaf({1, 2});
+  Tensor term = tensor({3, 4}, DType::float64);
+  const Tensor y = sum(add(x, term));
+  term.fill_(0);
+  CHECK_NOTHROW(backward(y));
+}
+
+TEST_CASE("grad: derivatives without touching grad()") {
+  const Tensor x = leaf({2});
+  const Tensor y = leaf({5});
+  const Tensor product = mul(x, y);
+  const std::vector<Tensor> both = grad({mul(product, x)}, {x, product, y}, {.retain = true});
+  CHECK(values_of(both[0]) == Values{2 * 2 * 5});
+  CHECK(values_of(both[1]) == Values{2});
+  CHECK(values_of(both[2]) == Values{4});
+  CHECK_FALSE(x.grad().defined());
+  const std::vector<Tensor> of_two = grad({square(x), mul(y, 3)}, {x, y});
+  CHECK(values_of(of_two[0]) == Values{4});
+  CHECK(values_of(of_two[1]) == Values{3});
+  const Tensor wide = mul(x, tensor({1, 2}, DType::float64));
+  CHECK(values_of(grad({wide}, {x}, {.grad_outputs = {tensor({1, 10}, DType::float64)}})[0]) == Values{21});
+}
+
+TEST_CASE("grad: an input that no output depends on") {
+  const Tensor x = leaf({2});
+  const Tensor unused = leaf({5});
+  CHECK_THROWS_AS(grad({square(x)}, {x, unused}), AutogradError);
+  const std::vector<Tensor> gradients = grad({square(x)}, {x, unused}, {.allow_unused = true});
+  CHECK(values_of(gradients[0]) == Values{4});
+  CHECK_FALSE(gradients[1].defined());
+  CHECK_THROWS_AS(grad({square(x)}, {tensor({1})}), AutogradError);
+  CHECK_THROWS_AS(grad({square(x)}, {x}, {.grad_outputs = {Tensor(), Tensor()}}), ValueError);
+}
+
+TEST_CASE("grad: create_graph gives derivatives of derivatives") {
+  const Tensor x = leaf({2, 3});
+  Tensor derivative = mul(square(x), square(x));  // x⁴
+  for (const Values& expected : {Values{32, 108}, Values{48, 108}, Values{48, 72}, Values{24, 24}}) {
+    derivative = grad({sum(derivative)}, {x}, {.create_graph = true})[0];
+    CHECK(values_of(derivative) == expected);
+  }
+  CHECK_FALSE(grad({sum(square(x))}, {x})[0].requires_grad());
+}
+
+TEST_CASE("backward: create_graph leaves a gradient that can be differentiated") {
+  Tensor x = leaf({2, 3});
+  backward(sum(mul(square(x), x)), {.create_graph = true});
+  Tensor first = x.grad();
+  x.set_grad({});  // else the gradient and its leaf keep each other alive
+  backward(sum(first));
+  CHECK(values_of(x.grad()) == Values{12, 18});
+}
+
+TEST_CASE("op: one that ends in neither record nor non_differentiable is caught") {
+  const Tensor x = leaf({1});
+  const auto forgetful = [&] {
+    Op op("forgetful", Where{}, {x});
+    return Tensor(x.detach());
+  };
+  CHECK_THROWS_AS(forgetful(), AutogradError);
+  const auto throws_already = [&] {
+    Op op("failing", Where{}, {x});
+    throw ValueError("first");
+  };
+  CHECK_THROWS_WITH_AS(throws_already(), doctest::Contains("first"), ValueError);
+}
+
+TEST_CASE("op: a backward whose gradient does not fit is caught") {
+  const auto returning = [](const Tensor& gradient) {
+    Tensor x = leaf({1, 2});
+    Op op("misfit", Where{}, {x});
+    backward(op.record(Tensor::empty({}, DType::float64).fill_(0),
+                       [&](const Tensor&) { return Grads{gradient}; }));
+  };
+  CHECK_THROWS_AS(returning(tensor({1, 2, 3}, DType::float64)), ShapeError);
+  CHECK_THROWS_AS(returning(tensor({1, 2})), DTypeError);
+  CHECK_NOTHROW(returning(uniform({4, 2}, 1)));
+}
+
+TEST_CASE("tape: two models in two threads do not meet") {
+  const auto train = [](uint64_t seed, Values& result) {
+    Tensor weight = uniform({50}, seed).set_requires_grad();
+    for (int step = 0; step < 200; ++step) {
+      const Tensor loss = mean(square(sub(mul(weight, weight), 0.5)));
+      backward(loss);
+      const NoGrad no_grad;
+      weight.copy_(sub(weight, mul(weight.grad(), 0.1)));
+      weight.set_grad({});
+    }
+    result = values_of(weight);
+  };
+  Values alone_1, alone_2, together_1, together_2;
+  train(1, alone_1);
+  train(2, alone_2);
+  std::thread other([&] { train(1, together_1); });
+  train(2, together_2);
+  other.join();
+  CHECK(alone_1 == together_1);
+  CHECK(alone_2 == together_2);
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,56 @@
+#include <linnet/core/tensor.h>
+
+#include "tests/support/op_case.h"
+#include "tests/support/values.h"
+
+namespace linnet::test {
+
+void add_view_cases(Registry& registry) {
+  uint64_t seed = 70;
+  const auto add = [&](const std::string& op, const std::string& variant, const Shape& shape,
+                       std::function<Tensor(const Tensor&)> f) {
+    registry.differentiable.push_back(
+        {"Tensor::" + op, variant, {uniform(shape, ++seed)}, [f](const std::vector<Tensor>& in) {
+           return f(in[0]);
+         }});
+  };
+
+  add("reshape", "merge and split", {2, 3, 4}, [](auto& x) { return x.reshape({4, -1}); });
+  add("reshape", "rank 0 to rank 3", {}, [](auto& x) { return x.reshape({1, 1, 1}); });
+  add("reshape", "empty", {0, 3}, [](auto& x) { return x.reshape({3, 0, 2}); });
+  add("reshape", "rank 8", {2, 1, 2, 1, 2, 1, 2, 1}, [](auto& x) { return x.reshape({4, 4}); });
+  add("flatten", "middle", {2, 3, 2, 2}, [](auto& x) { return x.flatten(1, 2); });
+  add("flatten", "rank 0", {}, [](auto& x) { return x.flatten(); });
+  add("transpose", "outer dims", {2, 3, 4}, [](auto& x) { return x.transpose(0, -1); });
+  add("transpose", "empty", {0, 3}, [](auto& x) { return x.transpose(0, 1); });
+  add("permute", "cycle", {2, 3, 4}, [](auto& x) { return x.permute({2, 0, 1}); });
+  add("permute", "rank 8", {1, 2, 1, 2, 1, 2, 1, 2}, [](auto& x) {
+    return x.permute({7, 5, 3, 1, 0, 2, 4, 6});
+  });
+  add("narrow", "middle", {5, 3}, [](auto& x) { return x.narrow(0, 1, 3); });
+  add("narrow", "nothing", {5, 3}, [](auto& x) { return x.narrow(1, 3, 0); });
+  add("slice", "every second", {7, 2}, [](auto& x) { return x.slice(0, 1, 7, 2); });
+  add("slice", "from the end", {2, 7}, [](auto& x) { return x.slice(-1, -5, -1, 3); });
+  add("slice", "nothing", {4}, [](auto& x) { return x.slice(0, 3, 1); });
+  add("select", "last of the first dim", {3, 2}, [](auto& x) { return x.select(0, -1); });
+  add("select", "to rank 0", {3}, [](auto& x) { return x.select(0, 1); });
+  add("squeeze", "middle", {2, 1, 3}, [](auto& x) { return x.squeeze(1); });
+  add("unsqueeze", "end", {2, 3}, [](auto& x) { return x.unsqueeze(-1); });
+  add("unsqueeze", "rank 0", {}, [](auto& x) { return x.unsqueeze(0); });
+  add("expand", "new and old dims", {3, 1}, [](auto& x) { return x.expand({2, -1, 4}); });
+  add("expand", "rank 0", {}, [](auto& x) { return x.expand({2, 2}); });
+  add("expand", "to nothing", {1, 3}, [](auto& x) { return x.expand({0, 3}); });
+  add("split", "last part", {5, 2}, [](auto& x) { return x.split(2).back(); });
+  add("split", "columns", {2, 4}, [](auto& x) { return x.split(2, 1).front(); });
+  add("contiguous", "of a transpose", {2, 3}, [](auto& x) { return x.transpose(0, 1).contiguous(); });
+  add("clone", "rank 3", {2, 1, 3}, [](auto& x) { return x.clone(); });
+  add("to", "the same dtype", {2, 3}, [](auto& x) { return x.to(DType::float64).to(Device::cpu); });
+
+  registry.non_differentiable.push_back(
+      {"Tensor::to", {uniform({3}, ++seed)}, [](auto& in) { return in[0].to(DType::int64); }});
+  registry.exempt.emplace_back("Tensor::detach", "it cuts the history off");
+  registry.exempt.emplace_back("Tensor::grad", "it reads what backward left");
+  registry.exempt.emplace_back("Tensor::as_strided", "it is for ops, which record what they make with it");
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,178 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <linnet/linnet.h>
+
+using namespace linnet;
+
+namespace {
+
+/// A model that is nothing but an attention, in float64.
+struct Model : nn::Module {
+  Model(Generator& rng, const nn::AttentionConfig& config)
+      : Module(rng, DType::float64), attention(nn::make_attention(*this, "attention", config)) {}
+  std::unique_ptr<nn::Attention> attention;
+};
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  REQUIRE(x.size() == y.size());
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+std::vector<std::string> names_of(const nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module.named_parameters()) names.push_back(name);
+  return names;
+}
+
+int64_t count_parameters(const nn::Module& module) {
+  int64_t count = 0;
+  for (const Tensor& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+std::vector<nn::AttentionConfig> causal_configs() {
+  std::vector<nn::AttentionConfig> configs;
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true});
+  }
+  configs.push_back({.mechanism = "softmax", .width = 12, .heads = 3, .causal = true, .rotary = true});
+  configs.push_back({.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .rotary = true});
+  configs.push_back(
+      {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_scale = FastmaxScale::sqrt});
+  configs.push_back({.mechanism = "fastmax1", .width = 12, .heads = 3, .causal = true, .fastmax_scale = 0.1});
+  configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 3, .causal = true, .share_query_value = false});
+  configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 1, .causal = true, .bias = false});
+  return configs;
+}
+
+}  // namespace
+
+TEST_CASE("attention: the step form gives what the sequence form gives") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    CAPTURE(config.rotary);
+    Generator rng(7);
+    const Model model(rng, config);
+    const Tensor x = randn({2, 9, 12}, rng, DType::float64) * 3;
+    const Tensor sequence = (*model.attention)(x);
+    const auto state = model.attention->start();
+    for (int64_t t = 0; t < 9; ++t) {
+      CAPTURE(t);
+      const Tensor step = model.attention->step(*state, x.select(1, t));
+      CHECK(step.shape() == Shape{2, 12});
+      CHECK(largest_difference(step, sequence.select(1, t)) < 1e-12);
+    }
+    CHECK(state->tokens() == 9);
+  }
+}
+
+TEST_CASE("attention: causal outputs do not see what comes later, to the bit") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    Generator rng(8);
+    const Model model(rng, config);
+    const Tensor x = randn({1, 6, 12}, rng, DType::float64);
+    const Tensor changed = concat({x.narrow(1, 0, 4), randn({1, 2, 12}, rng, DType::float64)}, 1);
+    const Tensor before = (*model.attention)(x), after = (*model.attention)(changed);
+    CHECK(largest_difference(before.narrow(1, 0, 4), after.narrow(1, 0, 4)) == 0);
+    CHECK(largest_difference(before.select(1, 5), after.select(1, 5)) > 1e-3);
+  }
+}
+
+TEST_CASE("attention: without causality, tokens are a set, and padding is not seen") {
+  for (nn::AttentionConfig config : causal_configs()) {
+    if (config.rotary) continue;
+    CAPTURE(config.mechanism);
+    config.causal = false;
+    Generator rng(9);
+    const Model model(rng, config);
+    const nn::Attention& attention = *model.attention;
+    const Tensor x = randn({2, 5, 12}, rng, DType::float64);
+    const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
+    CHECK(largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order)) < 1e-12);
+
+    const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
+    const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);
+    const Tensor keep = concat({ones({2, 5}, DType::boolean), zeros({2, 3}, DType::boolean)}, 1);
+    const Tensor with_padding = attention(padded, keep).narrow(1, 0, 5);
+    CHECK(largest_difference(with_padding, attention(x)) < 1e-12);
+    CHECK(largest_difference(with_padding, attention(other, keep).narrow(1, 0, 5)) == 0);
+    CHECK(largest_difference(attention(padded).narrow(1, 0, 5), attention(x)) > 1e-3);
+  }
+}
+
+TEST_CASE("attention: every parameter and the input get gradients") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    Generator rng(10);
+    const Model model(rng, config);
+    Tensor x = randn({2, 5, 12}, rng, DType::float64).set_requires_grad();
+    backward(sum(square((*model.attention)(x))));
+    CHECK(norm(x.grad()).item<double>() > 0);
+    for (const auto& [name, parameter] : model.named_parameters()) {
+      CAPTURE(name);
+      REQUIRE(parameter.grad().defined());
+      CHECK(norm(parameter.grad()).item<double>() > 0);
+    }
+  }
+}
+
+TEST_CASE("attention: names and numbers of parameters") {
+  Generator rng(11);
+  const Model softmax(rng, {.mechanism = "softmax", .width = 12, .heads = 3});
+  CHECK(names_of(softmax) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
+                                                      "attention.out.weight", "attention.out.bias"});
+  const Model fastmax(rng, {.mechanism = "fastmax1", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(fastmax) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
+  const Model shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
+                                                     "attention.key.weight", "attention.out.weight"});
+  CHECK(count_parameters(shared) == 3 * 12 * 12 + 2 * 12);  // 3C² + 2C
+  const Model apart(rng, {.mechanism = "fastformer", .width = 12, .bias = false, .share_query_value = false});
+  CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
+}
+
+TEST_CASE("attention: softmax dropout in training only") {
+  Generator rng(12);
+  Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .dropout = 0.5});
+  const Tensor x = randn({1, 6, 8}, rng, DType::float64);
+  CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
+  model.eval();
+  CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) == 0);
+}
+
+TEST_CASE("attention: what cannot be is refused") {
+  Generator rng(13);
+  const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
+    CHECK_THROWS_WITH_AS(Model(rng, config), doctest::Contains(because), ValueError);
+  };
+  refused({.mechanism = "linear", .width = 8},
+          "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
+  refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
+  refused({.mechanism = "fastformer", .width = 8, .dropout = 0.1}, "fastformer has no attention dropout");
+  refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
+  refused({.mechanism = "fastmax1", .width = 8, .fastmax_scale = FastmaxScale::paper}, "weights must be positive");
+
+  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const nn::Attention& attention = *model.attention;
+  const auto f64 = DType::float64;
+  CHECK_THROWS_WITH_AS(attention(zeros({2, 8}, f64)),
+                       doctest::Contains("attention (softmax attention, width 8, heads 2): x should be"), ShapeError);
+  CHECK_THROWS_WITH_AS(attention(zeros({2, 3, 8}, f64), zeros({2, 3}, f64)),
+                       doctest::Contains("keep should be bool [2, 3]"), ShapeError);
+  const auto state = attention.start();
+  attention.step(*state, zeros({2, 8}, f64));
+  CHECK_THROWS_WITH_AS(attention.step(*state, zeros({3, 8}, f64)), doctest::Contains("start() a new state"),
+                       ShapeError);
+  const Model other(rng, {.mechanism = "fastmax2", .width = 8, .causal = true});
+  CHECK_THROWS_WITH_AS(other.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
+                       ValueError);
+  const Model full(rng, {.mechanism = "softmax", .width = 8});
+  CHECK_THROWS_WITH_AS(full.attention->start(), doctest::Contains("only causal attention has a step form"),
+                       ValueError);
+}

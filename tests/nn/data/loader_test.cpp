@@ -1,0 +1,230 @@
+#include <linnet/nn/data/loader.h>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include <linnet/core/error.h>
+#include <linnet/core/parallel.h>
+
+using namespace linnet;
+
+namespace {
+
+/// Examples that are their own numbers; the targets show the key.
+class Numbers : public nn::Dataset {
+ public:
+  explicit Numbers(int64_t size, int64_t fails_at = -1) : size_(size), fails_at_(fails_at) {}
+
+  int64_t size() const override { return size_; }
+
+  nn::Batch collate(std::span<const int64_t> indices, RandomKey key) const override {
+    ++collated;
+    if (std::ranges::count(indices, fails_at_) > 0) throw ValueError("example that fails");
+    Tensor inputs = Tensor::empty({std::ssize(indices)}, DType::int64);
+    std::ranges::copy(indices, inputs.mutable_data<int64_t>().begin());
+    Tensor targets = Tensor::empty({2}, DType::int64);
+    targets.mutable_data<int64_t>()[0] = static_cast<int64_t>(key.seed);
+    targets.mutable_data<int64_t>()[1] = static_cast<int64_t>(key.stream);
+    return {inputs, targets};
+  }
+
+  mutable std::atomic<int64_t> collated = 0;
+
+ private:
+  int64_t size_;
+  int64_t fails_at_;
+};
+
+using Numbering = std::vector<int64_t>;
+
+Numbering numbers_of(const Tensor& t) { return {t.data<int64_t>().begin(), t.data<int64_t>().end()}; }
+
+/// Every batch of one pass: its examples, then its key.
+std::vector<Numbering> pass(nn::Loader& loader) {
+  std::vector<Numbering> batches;
+  for (const auto& [inputs, targets] : loader) {
+    batches.push_back(numbers_of(inputs));
+    batches.push_back(numbers_of(targets));
+  }
+  return batches;
+}
+
+std::vector<Numbering> passes(nn::Loader& loader, int count) {
+  std::vector<Numbering> all;
+  for (int i = 0; i < count; ++i) {
+    for (Numbering& batch : pass(loader)) all.push_back(std::move(batch));
+  }
+  return all;
+}
+
+/// The examples of one pass, one after the other.
+Numbering order(nn::Loader& loader) {
+  Numbering all;
+  for (const nn::Batch& batch : loader) {
+    const Numbering part = numbers_of(batch.inputs);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+Numbering sorted(Numbering numbers) {
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+Numbering counting(int64_t count) {
+  Numbering all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("Loader: every example once an epoch, in an order of its own each epoch") {
+  const Numbers data(103);
+  nn::Loader loader(data, {.batch = 10, .seed = 7});
+  CHECK(loader.batches_per_epoch() == 11);
+  std::set<Numbering> orders;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    const Numbering seen = order(loader);
+    CHECK(sorted(seen) == counting(103));
+    orders.insert(seen);
+  }
+  CHECK(orders.size() == 4);
+  CHECK(orders.count(counting(103)) == 0);
+
+  nn::Loader other(data, {.batch = 10, .seed = 8});
+  CHECK(orders.count(order(other)) == 0);
+}
+
+TEST_CASE("Loader: shuffles fairly") {
+  const Numbers data(4);
+  nn::Loader loader(data, {.batch = 4, .seed = 1, .prefetch = 0});
+  std::map<Numbering, int> counts;
+  for (int epoch = 0; epoch < 2400; ++epoch) ++counts[order(loader)];
+  CHECK(counts.size() == 24);
+  // Each of 24 orders comes about 100 times; five standard deviations are 49.
+  for (const auto& [seen, count] : counts) CHECK(std::abs(count - 100) < 49);
+}
+
+TEST_CASE("Loader: without shuffling the order is the data's own") {
+  const Numbers data(25);
+  nn::Loader loader(data, {.batch = 4, .shuffle = false});
+  CHECK(order(loader) == counting(25));
+  CHECK(order(loader) == counting(25));
+}
+
+TEST_CASE("Loader: batches and their keys do not depend on prefetching or on threads") {
+  const Numbers data(103);
+  const auto all = [&](int64_t prefetch) {
+    nn::Loader loader(data, {.batch = 10, .seed = 3, .prefetch = prefetch});
+    return passes(loader, 3);
+  };
+  const std::vector<Numbering> expected = all(0);
+  CHECK(expected.size() == 3 * 2 * 11);
+  const int threads = num_threads();
+  for (const int count : {1, 2, 4}) {
+    set_num_threads(count);
+    for (const int64_t prefetch : {0, 1, 2, 50}) CHECK(all(prefetch) == expected);
+  }
+  set_num_threads(threads);
+  CHECK(std::set<Numbering>(expected.begin(), expected.end()).size() == expected.size());  // no key comes twice
+}
+
+TEST_CASE("Loader: drop_last leaves the smaller batch out") {
+  const Numbers data(25);
+  nn::Loader all(data, {.batch = 10, .seed = 5});
+  nn::Loader whole(data, {.batch = 10, .seed = 5, .drop_last = true});
+  CHECK(all.batches_per_epoch() == 3);
+  CHECK(whole.batches_per_epoch() == 2);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<Numbering> expected = pass(all);
+    CHECK(expected[4].size() == 5);
+    expected.resize(4);
+    CHECK(pass(whole) == expected);
+  }
+}
+
+TEST_CASE("Loader: seek goes on exactly where another loader stood") {
+  const Numbers data(53);
+  for (const int64_t prefetch : {0, 2}) {
+    const nn::LoaderOptions options{.batch = 5, .seed = 9, .prefetch = prefetch};
+    for (const int64_t taken : {0, 1, 7, 11, 12, 25}) {
+      CAPTURE(taken);
+      nn::Loader first(data, options);
+      for (int64_t i = 0; i < taken; ++i) first.next();
+      nn::Loader second(data, options);
+      second.next();
+      second.seek(first.position());
+      CHECK(second.position().epoch == first.position().epoch);
+      CHECK(second.position().batch == first.position().batch);
+      CHECK(passes(second, 2) == passes(first, 2));
+    }
+    nn::Loader loader(data, options);
+    loader.seek({3, 11});  // the end of an epoch
+    CHECK_FALSE(loader.next().has_value());
+    CHECK(loader.position().epoch == 4);
+    CHECK_THROWS_WITH_AS(loader.seek({0, 12}), doctest::Contains("there is no batch 12 of epoch 0: an epoch has 11"),
+                         ValueError);
+    CHECK_THROWS_AS(loader.seek({-1, 0}), ValueError);
+    CHECK_THROWS_AS(loader.seek({0, -1}), ValueError);
+    CHECK(loader.position().epoch == 4);
+  }
+}
+
+TEST_CASE("Loader: breaking off leaves the rest of the epoch for the next loop") {
+  const Numbers data(40);
+  nn::Loader loader(data, {.batch = 4, .seed = 2});
+  Numbering seen;
+  for (const nn::Batch& batch : loader) {
+    const Numbering part = numbers_of(batch.inputs);
+    seen.insert(seen.end(), part.begin(), part.end());
+    if (loader.position().batch == 3) break;
+  }
+  const Numbering rest = order(loader);
+  CHECK(seen.size() == 12);
+  seen.insert(seen.end(), rest.begin(), rest.end());
+  CHECK(sorted(seen) == counting(40));
+}
+
+TEST_CASE("Loader: ends cleanly in the middle of an epoch, and prepares no more than it was told to") {
+  const Numbers data(1000);
+  {
+    nn::Loader loader(data, {.batch = 1, .prefetch = 3});
+    for (int i = 0; i < 5; ++i) loader.next();
+  }
+  CHECK(data.collated >= 5);
+  CHECK(data.collated <= 5 + 3 + 1);
+  for (int i = 0; i < 50; ++i) nn::Loader(data, {.batch = 1, .prefetch = 2}).next();
+  nn::Loader never_used(data, {});
+}
+
+TEST_CASE("Loader: what the data set throws reaches the caller at the batch it belongs to") {
+  const Numbers data(20, 11);
+  for (const int64_t prefetch : {0, 1, 100}) {
+    CAPTURE(prefetch);
+    nn::Loader loader(data, {.batch = 2, .shuffle = false, .prefetch = prefetch});
+    for (int64_t i = 0; i < 5; ++i) CHECK(numbers_of(loader.next()->inputs) == Numbering{2 * i, 2 * i + 1});
+    CHECK_THROWS_WITH_AS(loader.next(), "example that fails", ValueError);
+    CHECK_THROWS_AS(loader.next(), ValueError);
+    CHECK(loader.position().batch == 5);
+    loader.seek({0, 6});
+    CHECK(numbers_of(loader.next()->inputs) == Numbering{12, 13});
+  }
+}
+
+TEST_CASE("Loader: options that cannot work are refused") {
+  const Numbers none(0), few(3);
+  CHECK_THROWS_WITH_AS(nn::Loader(none, {.batch = 2}), doctest::Contains("Loader: the data set is empty"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 0}), doctest::Contains("batch must be at least 1, not 0"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(few, {.prefetch = -1}), doctest::Contains("prefetch must be at least 0, not -1"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 4, .drop_last = true}),
+                       doctest::Contains("drop_last leaves no batch: 3 examples, batch 4"), ValueError);
+  CHECK(nn::Loader(few, {.batch = 4}).batches_per_epoch() == 1);
+}

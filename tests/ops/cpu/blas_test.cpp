@@ -1,0 +1,35 @@
+#include <filesystem>
+#include <iterator>
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include <linnet/core/parallel.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/matmul.h>
+
+namespace linnet {
+
+TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings alone") {
+  const auto threads_of_process = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
+  };
+  const int before = num_threads(), openmp_before = omp_get_max_threads();
+  const Tensor a = ones({512, 512});
+  set_num_threads(3);
+  matmul(a, a);  // starts our own threads
+  const auto threads = threads_of_process();
+  omp_set_num_threads(7);
+  matmul(a, a);
+  CHECK(omp_get_max_threads() == 7);
+  CHECK(threads_of_process() == threads);
+  set_num_threads(1);  // outside a parallel loop of ours, too
+  matmul(a, a);
+  CHECK(omp_get_max_threads() == 7);
+  CHECK(threads_of_process() <= threads);
+  omp_set_num_threads(openmp_before);
+  set_num_threads(before);
+}
+
+}  // namespace linnet

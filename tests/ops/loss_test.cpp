@@ -1,0 +1,126 @@
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/parallel.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/loss.h>
+#include <linnet/ops/random.h>
+
+namespace linnet {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Tensor labels(std::vector<int64_t> values) { return tensor(values); }
+
+}  // namespace
+
+TEST_CASE("cross_entropy is −log of the target's probability") {
+  const Tensor logits = tensor({1, 2, 3, 0, 0, 0}, {2, 3}, DType::float64);
+  const double first = std::log(std::exp(-1.0) + 1 + std::exp(1.0)), second = std::log(3.0);
+  const std::vector<double> rows =
+      cross_entropy(logits, labels({1, 2}), {.reduction = Reduction::none}).to_vector<double>();
+  CHECK(rows[0] == doctest::Approx(first).epsilon(1e-14));
+  CHECK(rows[1] == doctest::Approx(second).epsilon(1e-14));
+  CHECK(cross_entropy(logits, labels({1, 2})).item<double>() ==
+        doctest::Approx((first + second) / 2).epsilon(1e-14));
+  CHECK(cross_entropy(logits, tensor(std::vector<int32_t>{1, 2}), {.reduction = Reduction::sum})
+            .item<double>() == doctest::Approx(first + second).epsilon(1e-14));
+  CHECK(cross_entropy(logits, labels({1, 2}), {.label_smoothing = 1}).item<double>() ==
+        doctest::Approx((first + second) / 2).epsilon(1e-14));  // each row's target is also its mean
+}
+
+TEST_CASE("cross_entropy is stable, and takes classes that are ruled out") {
+  CHECK(cross_entropy(tensor({1000, 0}), scalar(0, DType::int64)).item<float>() == 0);
+  CHECK(cross_entropy(tensor({1000, 0}), scalar(1, DType::int64)).item<float>() == 1000);
+  Tensor logits = tensor({0, 0, -kInfinity}).set_requires_grad();
+  const Tensor loss = cross_entropy(logits, scalar(0, DType::int64));
+  CHECK(loss.item<float>() == doctest::Approx(std::log(2.0)));
+  CHECK(grad({loss}, {logits})[0].to_vector<float>() == std::vector<float>{-0.5f, 0.5f, 0});
+}
+
+TEST_CASE("cross_entropy leaves ignored rows out of loss, mean and gradient") {
+  Tensor logits = tensor({0, 0, 5, 9}, {2, 2}).set_requires_grad();
+  const Tensor loss = cross_entropy(logits, labels({0, -100}));
+  CHECK(loss.item<float>() == doctest::Approx(std::log(2.0)));
+  CHECK(grad({loss}, {logits})[0].to_vector<float>() == std::vector<float>{-0.5f, 0.5f, 0, 0});
+  CHECK(std::isnan(cross_entropy(logits, labels({-100, -100})).item<float>()));
+  CHECK(std::isnan(cross_entropy(zeros({0, 3}), zeros({0}, DType::int64)).item<float>()));
+}
+
+TEST_CASE("cross_entropy has the same bits for any number of threads") {
+  Generator generator(9);
+  const int before = num_threads();
+  const Tensor logits = randn({3000, 65}, generator).set_requires_grad();
+  const Tensor targets = randint(0, 65, {3000}, generator);
+  const auto run = [&] {
+    const Tensor loss = cross_entropy(logits, targets, {.label_smoothing = 0.1});
+    std::vector<float> all = grad({loss}, {logits})[0].to_vector<float>();
+    all.push_back(loss.item<float>());
+    return all;
+  };
+  set_num_threads(1);
+  const std::vector<float> alone = run();
+  for (const int threads : {2, 3, 4}) {
+    set_num_threads(threads);
+    CHECK(run() == alone);
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("cross_entropy says what does not fit") {
+  const Tensor logits = zeros({2, 3});
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels({0, 3})),
+                       doctest::Contains("cross_entropy: target 3 of row 1 is not a class: there are 3"),
+                       IndexError);
+  CHECK_THROWS_AS(cross_entropy(logits, labels({-1, 0})), IndexError);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels({0})),
+                       doctest::Contains("logits[2, 3] ask for targets[2]"), ShapeError);
+  CHECK_THROWS_AS(cross_entropy(scalar(1), scalar(0, DType::int64)), ShapeError);
+  CHECK_THROWS_AS(cross_entropy(logits, zeros({2})), DTypeError);
+  CHECK_THROWS_AS(cross_entropy(zeros({2, 3}, DType::int64), labels({0, 0})), DTypeError);
+  CHECK_THROWS_AS(cross_entropy(logits, labels({0, 0}), {.label_smoothing = 1.5}), ValueError);
+}
+
+TEST_CASE("cross_entropy refuses a second derivative") {
+  const Tensor logits = zeros({2, 3}).set_requires_grad();
+  CHECK_THROWS_WITH_AS(grad({cross_entropy(logits, labels({0, 1}))}, {logits}, {.create_graph = true}),
+                       doctest::Contains("it is fused"), AutogradError);
+}
+
+TEST_CASE("mse_loss is the mean square of the differences") {
+  const Tensor a = tensor({1, 2, 3}), b = tensor({1, 0, 6});
+  CHECK(mse_loss(a, b).item<float>() == doctest::Approx(13.0 / 3));
+  CHECK(mse_loss(a, b, Reduction::sum).item<float>() == 13);
+  CHECK(mse_loss(a, b, Reduction::none).to_vector<float>() == std::vector<float>{0, 4, 9});
+  CHECK_THROWS_WITH_AS(mse_loss(a, zeros({3, 1})),
+                       doctest::Contains("input[3] and target[3, 1] must have one shape"), ShapeError);
+}
+
+TEST_CASE("binary_cross_entropy_with_logits is stable and weighs positives") {
+  const Tensor logits = tensor({0, 100, -100}), targets = tensor({1, 0, 1});
+  const std::vector<float> losses =
+      binary_cross_entropy_with_logits(logits, targets, {}, Reduction::none).to_vector<float>();
+  CHECK(losses[0] == doctest::Approx(std::log(2.0)));
+  CHECK(losses[1] == 100);
+  CHECK(losses[2] == 100);
+  CHECK(binary_cross_entropy_with_logits(logits, targets, scalar(3), Reduction::sum).item<float>() ==
+        doctest::Approx(3 * std::log(2.0) + 100 + 300));
+  CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, zeros({2})), ShapeError);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, targets, zeros({2, 3})),
+                       doctest::Contains("pos_weight[2, 3] does not broadcast"), ShapeError);
+}
+
+TEST_CASE("accuracy is the share of rows that are right") {
+  const Tensor logits = tensor({1, 2, 3, 1, 0, 0}, {3, 2});
+  CHECK(accuracy(logits, labels({1, 0, 0})) == 1);
+  CHECK(accuracy(logits, labels({1, 1, 1})) == doctest::Approx(1.0 / 3));
+  CHECK(std::isnan(accuracy(zeros({0, 2}), zeros({0}, DType::int64))));
+  CHECK_THROWS_AS(accuracy(logits, labels({0})), ShapeError);
+}
+
+}  // namespace linnet
