@@ -73,7 +73,7 @@ struct Scalar {
   template <class T>
   constexpr T as() const {
     if constexpr (std::is_same_v<T, bool>) return real != 0;
-    else if (std::is_integral_v<T> && is_integer) return static_cast<T>(integer);
+    else if constexpr (std::is_integral_v<T>) return static_cast<T>(is_integer ? integer : static_cast<int64_t>(real));
     else return static_cast<T>(real);
   }
 };

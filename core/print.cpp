@@ -77,8 +77,7 @@ std::chars_format format_for(const std::vector<T>& values) {
     largest = std::max(largest, magnitude);
     smallest = std::min(smallest, magnitude);
   }
-  const bool scientific =
-      largest >= kLarge<T> || smallest < T(1e-4) || (largest > 0 && largest / smallest > T(1e3));
+  const bool scientific = largest >= kLarge<T> || smallest < T(1e-4) || (largest > 0 && largest / smallest > T(1e3));
   return scientific ? std::chars_format::scientific : std::chars_format::fixed;
 }
 
@@ -94,9 +93,7 @@ std::vector<std::string> words_of(const std::vector<T>& values) requires std::is
   const std::chars_format format = format_for(values);
   std::vector<Digits> all(values.size());
   Digits widest;
-  const auto widen = [](std::string& to, const std::string& from) {
-    to.resize(std::max(to.size(), from.size()));
-  };
+  const auto widen = [](std::string& to, const std::string& from) { to.resize(std::max(to.size(), from.size())); };
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) continue;
     all[i] = short_digits(format, values[i]);
@@ -115,8 +112,8 @@ std::vector<std::string> words_of(const std::vector<T>& values) requires std::is
       fraction = digits_in(format, values[i], static_cast<int>(widest.fraction.size())).fraction;
       exponent.insert(2, widest.exponent.size() - exponent.size(), '0');  // behind `e+`
     }
-    words.push_back(fmt::format("{:>{}}.{:<{}}{}", whole, widest.whole.size(), fraction,
-                                widest.fraction.size(), exponent));
+    words.push_back(
+        fmt::format("{:>{}}.{:<{}}{}", whole, widest.whole.size(), fraction, widest.fraction.size(), exponent));
   }
   return words;
 }
@@ -192,9 +189,7 @@ class Layout {
     const std::string indent = indentation();
     const std::string gap(static_cast<size_t>(shape_.rank() - dim_ - 1), '\n');
     std::string text;
-    const auto append = [&](const std::string& nested) {
-      text += (text.empty() ? "" : gap) + indent + nested;
-    };
+    const auto append = [&](const std::string& nested) { text += (text.empty() ? "" : gap) + indent + nested; };
     for_each_entry(
         shape_[dim_], summarised_,
         [&](int64_t) {

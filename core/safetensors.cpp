@@ -56,8 +56,8 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
     std::error_code ignored;
     if (!file_ || !std::filesystem::is_regular_file(path_, ignored)) {
-      throw IoError(fmt::format("cannot read '{}'; check that the file exists and that you may read it",
-                                path.string()));
+      throw IoError(
+          fmt::format("cannot read '{}'; check that the file exists and that you may read it", path.string()));
     }
     size_ = static_cast<int64_t>(std::filesystem::file_size(path_));
   }
@@ -73,9 +73,8 @@ class Reader {
         entries.push_back(entry(name, value));
     }
     // Every byte of the data belongs to one tensor. This also catches a name that the header has twice.
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-    });
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     int64_t position = 0;
     for (const Entry& e : entries) {
       if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", e.name));
@@ -91,9 +90,8 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw IoError(
-        fmt::format("'{}' is damaged, truncated or not a safetensors file: {}; make or copy it again",
-                    path_.string(), what));
+    throw IoError(fmt::format("'{}' is damaged, truncated or not a safetensors file: {}; make or copy it again",
+                              path_.string(), what));
   }
 
   void read_bytes(void* target, int64_t bytes) {
@@ -106,8 +104,7 @@ class Reader {
     uint64_t length = 0;
     read_bytes(&length, kPrefix);
     if (length > static_cast<uint64_t>(std::min(kMaxHeader, size_ - kPrefix))) {
-      fail(fmt::format("a header of {} bytes, in a file of {} (at most {} are allowed)", length, size_,
-                       kMaxHeader));
+      fail(fmt::format("a header of {} bytes, in a file of {} (at most {} are allowed)", length, size_, kMaxHeader));
     }
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
     std::string text(length, '\0');
@@ -139,8 +136,8 @@ class Reader {
     }
     const DType dtype = dtype_from(name, value["dtype"].get<std::string>());
     if (byte_count(sizes, dtype) != offsets[1] - offsets[0]) {
-      fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, name_of(dtype),
-                       value["shape"].dump(), offsets[1] - offsets[0]));
+      fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, name_of(dtype), value["shape"].dump(),
+                       offsets[1] - offsets[0]));
     }
     return {name, dtype, Shape(sizes.begin(), sizes.end()), offsets[0], offsets[1]};
   }
@@ -161,9 +158,9 @@ class Reader {
     for (const DTypeName& known : kDTypes) {
       if (known.name == name) return known.dtype;
     }
-    throw IoError(fmt::format(
-        "'{}': tensor '{}' is {}, which linnet does not read; save it as F32, F64, I32, I64 or BOOL",
-        path_.string(), tensor, name));
+    throw IoError(
+        fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32, F64, I32, I64 or BOOL",
+                    path_.string(), tensor, name));
   }
 
   /// The bytes of a tensor, or nothing when they do not fit into 64 bits.
@@ -198,8 +195,7 @@ std::string_view format_name(const std::string& tensor, DType dtype) {
   for (const DTypeName& known : kDTypes) {
     if (known.dtype == dtype) return known.name;
   }
-  throw DTypeError(
-      fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
+  throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
 Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
   const Call call(label(), where);
   if (x.rank() != 3 || x.size(2) != config_.width) {
-    throw ShapeError(
-        fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
+    throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
   }
   if (keep.defined() && (keep.dtype() != DType::boolean || keep.shape() != Shape{x.size(0), x.size(1)})) {
     throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
@@ -71,8 +70,7 @@ Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) c
 
 std::unique_ptr<AttentionState> Attention::start() const {
   if (!config_.causal) {
-    throw ValueError(
-        fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
+    throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
   }
   return start_state();
 }
@@ -83,8 +81,8 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
     throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
   }
   if (state.tokens_ > 0 && state.batch_ != x.size(0)) {
-    throw ShapeError(fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0),
-                                 state.batch_));
+    throw ShapeError(
+        fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
   }
   const Tensor y = forward_step(state, x.unsqueeze(1)).squeeze(1);
   state.batch_ = x.size(0);
@@ -96,8 +94,6 @@ void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
 }
 
-void Attention::refuse_state() const {
-  throw ValueError("the state belongs to another attention; start() one here");
-}
+void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }
 
 }  // namespace linnet::nn

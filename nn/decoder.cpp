@@ -68,13 +68,11 @@ DecoderState DecoderLM::start() const {
 Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) const {
   if (ids.rank() != 1 || static_cast<int64_t>(state.layers.size()) != blocks_.size()) {
     const Call call(label(), where);
-    throw ShapeError(
-        fmt::format("a step takes ids [batch] and a state of start(), not {} and one of {} layers",
-                    to_string(ids.shape()), state.layers.size()));
+    throw ShapeError(fmt::format("a step takes ids [batch] and a state of start(), not {} and one of {} layers",
+                                 to_string(ids.shape()), state.layers.size()));
   }
   Tensor x = embed(ids.unsqueeze(1), state.tokens, where).squeeze(1);
-  for (int64_t i = 0; i < blocks_.size(); ++i)
-    x = blocks_[i].step(*state.layers[static_cast<size_t>(i)], x, where);
+  for (int64_t i = 0; i < blocks_.size(); ++i) x = blocks_[i].step(*state.layers[static_cast<size_t>(i)], x, where);
   ++state.tokens;
   return head(x, where);
 }

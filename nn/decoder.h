@@ -28,8 +28,7 @@ struct DecoderState {
 /// 0.02/√(2·layers)), and biases as 0. Parts: `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
-  DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32,
-            Device device = Device::cpu);
+  DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
   /// Token ids [B, N] → logits of each next token [B, N, V].
   Tensor operator()(const Tensor& ids, Where where = {}) const;

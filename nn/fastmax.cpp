@@ -86,9 +86,7 @@ Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
   return out_(merge_heads(fastmax(standardised(q, 0), standardised(k, 0), v, o)));
 }
 
-std::unique_ptr<AttentionState> FastmaxAttention::start_state() const {
-  return std::make_unique<FeatureSums>();
-}
+std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }
 
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = as<FeatureSums>(state);

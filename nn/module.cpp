@@ -22,8 +22,7 @@ std::string label_of(const std::string& path, const std::string& kind) {
 
 /// Whether two handles are one tensor: tied weights.
 bool same_elements(const Tensor& a, const Tensor& b) {
-  return a.numel() > 0 && a.view().data == b.view().data && a.shape() == b.shape() &&
-         a.strides() == b.strides();
+  return a.numel() > 0 && a.view().data == b.view().data && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
 std::string describe(const Tensor& tensor) {
@@ -68,9 +67,8 @@ void Module::check_name(const std::string& name) const {
     throw ValueError(
         fmt::format("'{}' cannot name a part of '{}': names are not empty and have no dots", name, label_));
   }
-  const bool taken =
-      std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.name == name; }) ||
-      std::any_of(children_.begin(), children_.end(), [&](Module* m) { return m->name_ == name; });
+  const bool taken = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.name == name; }) ||
+                     std::any_of(children_.begin(), children_.end(), [&](Module* m) { return m->name_ == name; });
   if (taken) throw ValueError(fmt::format("'{}' has a '{}' already; choose another name", label_, name));
 }
 
@@ -95,9 +93,8 @@ std::vector<NamedTensor> Module::named_tensors(bool parameters) const {
   std::vector<NamedTensor> result;
   visit_slots("", [&](const std::string& name, const Slot& slot) {
     if (slot.is_parameter != parameters) return;
-    const bool seen = std::any_of(result.begin(), result.end(), [&](const NamedTensor& other) {
-      return same_elements(other.tensor, slot.tensor);
-    });
+    const bool seen = std::any_of(result.begin(), result.end(),
+                                  [&](const NamedTensor& other) { return same_elements(other.tensor, slot.tensor); });
     if (!seen) result.push_back({name, slot.tensor});
   });
   return result;
@@ -141,17 +138,17 @@ void Module::load_state(const TensorMap& state, Where where) {
     if (found == state.end()) {
       problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
     } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
-      problems.push_back(fmt::format("different: {} is {} here and {} there", name, describe(tensor),
-                                     describe(found->second)));
+      problems.push_back(
+          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
     }
   }
   for (const auto& [name, tensor] : state) {
     if (!mine.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
   }
   if (!problems.empty()) {
-    throw ValueError(fmt::format(
-        "the state does not fit the model; build the model with the settings of the saved one\n  {}\n",
-        fmt::join(problems, "\n  ")));
+    throw ValueError(
+        fmt::format("the state does not fit the model; build the model with the settings of the saved one\n  {}\n",
+                    fmt::join(problems, "\n  ")));
   }
   const NoGrad guard;
   for (auto& [name, tensor] : mine) tensor.copy_(state.at(name).to(device_));

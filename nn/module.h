@@ -87,8 +87,7 @@ class Module {
 
  protected:
   /// The outermost module of a model. `rng` must outlive it. All modules inside have its dtype and device.
-  explicit Module(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu,
-                  std::string kind = "");
+  explicit Module(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu, std::string kind = "");
   /// A module inside `parent`, which must outlive it. Throws ValueError when the parent has something of that
   /// name already, or when the name is empty or has a dot.
   Module(Module& parent, std::string name, std::string kind = "");

@@ -47,8 +47,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
       slots_.push_back({.parameter = parameter, .moments = {}});
     }
   }
-  if (slots_.empty())
-    throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
+  if (slots_.empty()) throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
 }
 
 void Optimizer::step() {
@@ -80,9 +79,7 @@ void Optimizer::set_lr(double lr) {
 
 namespace {
 
-std::string moment_name(size_t parameter, size_t moment) {
-  return fmt::format("{}.moment{}", parameter, moment + 1);
-}
+std::string moment_name(size_t parameter, size_t moment) { return fmt::format("{}.moment{}", parameter, moment + 1); }
 
 }  // namespace
 
@@ -150,8 +147,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
     : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
 
 SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0),
-      config_(config) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0), config_(config) {
   if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
     throw ValueError(fmt::format("SGD: Nesterov's rule needs momentum and no dampening; they are {} and {}",
                                  config.momentum, config.dampening));
@@ -176,9 +172,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config)
     : Adam(std::move(groups), config, /*decoupled=*/false) {}
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2),
-      config_(config),
-      decoupled_(decoupled) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2), config_(config), decoupled_(decoupled) {
   const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
   if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
     throw ValueError(
@@ -187,8 +181,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
 }
 
 void Adam::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
-  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(),
-                                 slot.moments[1].view(),
+  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(), slot.moments[1].view(),
                                  {.lr = lr,
                                   .beta1 = config_.beta1,
                                   .beta2 = config_.beta2,

@@ -27,8 +27,7 @@ int64_t tokens_of(const PatchClassifierConfig& config) {
 
 }  // namespace
 
-PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype,
-                                 Device device)
+PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype, Device device)
     : Module(rng, dtype, device, "PatchClassifier"),
       config_(completed(config)),
       patch_(*this, "patch", config.patch * config.patch, config.block.attention.width),

@@ -10,8 +10,7 @@ struct PatchClassifierConfig {
   int64_t patch = 4;  ///< side of a patch; divides `side`
   int64_t classes = 10;
   int64_t layers = 1;
-  BlockConfig block =
-      {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
+  BlockConfig block = {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
   Positions positions = Positions::learned;
 };
 

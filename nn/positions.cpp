@@ -19,8 +19,7 @@ namespace {
 /// keep two decimals in float32.
 Tensor angles(int64_t count, int64_t start, int64_t width) {
   const Tensor positions = arange(start, start + count, 1, DType::float64).unsqueeze(1);
-  const Tensor exponents =
-      arange(0, width, 2, DType::float64) * (-std::log(10000.0) / static_cast<double>(width));
+  const Tensor exponents = arange(0, width, 2, DType::float64) * (-std::log(10000.0) / static_cast<double>(width));
   return positions * exp(exponents);
 }
 
@@ -36,8 +35,7 @@ std::string kind_name(Positions kind, int64_t length) {
 
 }  // namespace
 
-PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length,
-                                     int64_t width)
+PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width)
     : Module(parent, std::move(name), kind_name(kind, length)), kind_(kind), length_(length) {
   if (kind != Positions::learned) return;
   if (length < 1) throw ValueError(fmt::format("{}: the length must be at least 1", label()));
@@ -58,16 +56,14 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
                         start + tokens, length_));
       }
       return x + weight_.narrow(0, start, tokens);
-    case Positions::sinusoidal:
-      return x + sinusoidal_positions(tokens, x.size(-1), start, x.dtype(), x.device());
+    case Positions::sinusoidal: return x + sinusoidal_positions(tokens, x.size(-1), start, x.dtype(), x.device());
     case Positions::rotary:
     case Positions::none: return x;
   }
   return x;
 }
 
-Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType dtype, Device device,
-                            Where where) {
+Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType dtype, Device device, Where where) {
   const Call call("sinusoidal_positions", where);
   if (width % 2 != 0) throw ValueError(fmt::format("the width is {}; it must be even", width));
   const Tensor angle = angles(count, start, width);
@@ -80,8 +76,7 @@ Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const int64_t width = x.size(-1), half = width / 2;
   if (width % 2 != 0) throw ShapeError(fmt::format("x{}: the last dim must be even", to_string(x.shape())));
   const Tensor angle = angles(x.size(-2), start, width);
-  const Tensor cosine = cos(angle).to(x.dtype()).to(x.device()),
-               sine = sin(angle).to(x.dtype()).to(x.device());
+  const Tensor cosine = cos(angle).to(x.dtype()).to(x.device()), sine = sin(angle).to(x.dtype()).to(x.device());
   const Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   return concat({a * cosine - b * sine, b * cosine + a * sine}, -1);
 }

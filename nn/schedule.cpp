@@ -55,16 +55,14 @@ Schedule inverse_sqrt(const InverseSqrt& config) {
 }
 
 Schedule one_cycle(const OneCycle& config) {
-  if (config.steps < 1)
-    throw ValueError(fmt::format("schedule: {} steps; at least 1 is needed", config.steps));
+  if (config.steps < 1) throw ValueError(fmt::format("schedule: {} steps; at least 1 is needed", config.steps));
   if (!(config.pct_start >= 0 && config.pct_start <= 1)) {
     throw ValueError(fmt::format("schedule: pct_start is {}; it must be in [0, 1]", config.pct_start));
   }
   return [config](int64_t step) {
     const double last = static_cast<double>(config.steps) - 1;
     const double position = std::min(static_cast<double>(step), last);
-    const double top =
-        config.pct_start * static_cast<double>(config.steps) - 1;  // the step of the highest rate
+    const double top = config.pct_start * static_cast<double>(config.steps) - 1;  // the step of the highest rate
     const double first_lr = config.max_lr / config.div_factor;
     if (position <= top) return cosine(first_lr, config.max_lr, top > 0 ? position / top : 1);
     const double fraction = last > top ? (position - top) / (last - top) : 1;

@@ -32,9 +32,7 @@ Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
   return out_(merge_heads(o));
 }
 
-std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const {
-  return std::make_unique<KeysAndValues>();
-}
+std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }
 
 Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = as<KeysAndValues>(state);

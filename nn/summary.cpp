@@ -13,8 +13,7 @@ using Row = std::vector<std::string>;
 /// 1234567 as `1,234,567`.
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
-    digits.insert(static_cast<size_t>(i), ",");
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
   return digits;
 }
 
@@ -49,8 +48,8 @@ void Module::add_summary_rows(std::vector<Row>& rows, const std::string& path) c
     if (slot.is_parameter) count += slot.tensor.numel();
   }
   if (!tensors.empty() || !kind_.empty()) {
-    rows.push_back({path, kind_, fmt::format("{}", fmt::join(tensors, ", ")),
-                    tensors.empty() ? "" : with_commas(count)});
+    rows.push_back(
+        {path, kind_, fmt::format("{}", fmt::join(tensors, ", ")), tensors.empty() ? "" : with_commas(count)});
   }
   for (const Module* child : children_) {
     child->add_summary_rows(rows, path.empty() ? child->name_ : path + "." + child->name_);

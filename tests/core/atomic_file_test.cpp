@@ -4,13 +4,14 @@
 #include <sys/resource.h>
 
 #include <csignal>
-#include <fstream>
 #include <iterator>
-#include <string>
 
 #include <linnet/core/error.h>
 
+#include "tests/support/files.h"
+
 using namespace linnet;
+using namespace linnet::test;
 
 namespace {
 
@@ -35,13 +36,8 @@ class SmallFiles {
 }  // namespace
 
 TEST_CASE("AtomicFile: the name shows the old file until commit, and still does without one") {
-  const auto folder = std::filesystem::temp_directory_path() / "linnet-atomic-file-test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  const auto content = [&] {
-    std::ifstream file(folder / "a");
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
+  const TemporaryFolder folder;
+  const auto content = [&] { return read_bytes(folder / "a"); };
   {
     AtomicFile file(folder / "a");
     file.write("one", 3);
@@ -58,14 +54,12 @@ TEST_CASE("AtomicFile: the name shows the old file until commit, and still does 
   {
     const SmallFiles full;
     AtomicFile file(folder / "a");
-    CHECK_THROWS_WITH_AS(file.write("too long", 8), doctest::Contains("File too large; free some space"),
-                         IoError);
+    CHECK_THROWS_WITH_AS(file.write("too long", 8), doctest::Contains("File too large; free some space"), IoError);
   }
   CHECK(content() == "one");
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()) ==
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator()) ==
         1);
-  CHECK_THROWS_WITH_AS(AtomicFile(folder / "no" / "a"),
-                       doctest::Contains("No such file or directory; check that"), IoError);
-  CHECK_THROWS_AS(AtomicFile(folder.string()), IoError);
-  std::filesystem::remove_all(folder);
+  CHECK_THROWS_WITH_AS(AtomicFile(folder / "no/a"), doctest::Contains("No such file or directory; check that"),
+                       IoError);
+  CHECK_THROWS_AS(AtomicFile(folder.path()), IoError);
 }

@@ -111,9 +111,8 @@ TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the 
 TEST_CASE("parallel: loops nest") {
   const WithThreads with(4);
   std::atomic<int> runs{0};
-  parallel_tasks(8, [&](int64_t) {
-    parallel_for(100, 7, [&](int64_t begin, int64_t end) { runs += int(end - begin); });
-  });
+  parallel_tasks(
+      8, [&](int64_t) { parallel_for(100, 7, [&](int64_t begin, int64_t end) { runs += int(end - begin); }); });
   CHECK(runs == 800);
 }
 

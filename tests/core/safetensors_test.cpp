@@ -1,45 +1,23 @@
 #include <linnet/core/safetensors.h>
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <limits>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/creation.h>
 
+#include "tests/support/files.h"
+
 using namespace linnet;
+using namespace linnet::test;
 
 namespace {
 
-/// A folder of its own, gone with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "linnet-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-  int64_t files() const {
-    return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string slurp(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void spit(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
+int64_t count_files(const TemporaryFolder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator());
 }
 
 /// A file with this header and `data` zero bytes.
@@ -76,7 +54,7 @@ TEST_CASE("safetensors: what is written is read back") {
   const TemporaryFolder folder;
   const Safetensors written = example();
   write_safetensors(folder / "a.safetensors", written);
-  CHECK(folder.files() == 1);  // no temporary file is left
+  CHECK(count_files(folder) == 1);  // no temporary file is left
 
   const Safetensors read = read_safetensors(folder / "a.safetensors");
   CHECK(read.metadata == written.metadata);
@@ -94,7 +72,7 @@ TEST_CASE("safetensors: what is written is read back") {
 TEST_CASE("safetensors: the header is padded, and every tensor aligned to its elements") {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", example());
-  const std::string bytes = slurp(folder / "a");
+  const std::string bytes = read_bytes(folder / "a");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   CHECK(length % 8 == 0);
@@ -105,35 +83,34 @@ TEST_CASE("safetensors: the header is padded, and every tensor aligned to its el
 TEST_CASE("safetensors: a strided tensor is written row by row") {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {.tensors = {{"t", tensor({1, 2, 3, 4, 5, 6}, {2, 3}).transpose(0, 1)}}});
-  CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() ==
-        std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() == std::vector<float>{1, 4, 2, 5, 3, 6});
 }
 
 TEST_CASE("safetensors: any truncation is refused") {
   const TemporaryFolder folder;
   write_safetensors(folder / "whole", example());
-  const std::string bytes = slurp(folder / "whole");
+  const std::string bytes = read_bytes(folder / "whole");
   for (size_t length = 0; length < bytes.size(); ++length) {
     CAPTURE(length);
-    spit(folder / "part", bytes.substr(0, length));
+    write_bytes(folder / "part", bytes.substr(0, length));
     CHECK_THROWS_AS(read_safetensors(folder / "part"), IoError);
   }
-  spit(folder / "part", bytes + "x");
+  write_bytes(folder / "part", bytes + "x");
   CHECK_THROWS_AS(read_safetensors(folder / "part"), IoError);
 }
 
 TEST_CASE("safetensors: a header that lies is refused") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& header, size_t data, const char* because) {
-    spit(folder / "bad", with_header(header, data));
+    write_bytes(folder / "bad", with_header(header, data));
     const std::string error = error_of(folder / "bad");
     CAPTURE(error);
     CHECK(error.find(because) != std::string::npos);
     CHECK(error.find((folder / "bad").string()) != std::string::npos);
   };
   const auto entry = [](const char* name, const char* dtype, const char* shape, const char* offsets) {
-    return std::string("\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape +
-           R"(,"data_offsets":)" + offsets + "}";
+    return std::string("\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+           offsets + "}";
   };
 
   refused("[1]", 0, "not a JSON object");
@@ -152,22 +129,20 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{" + entry("a", "F32", "[18446744073709551615]", "[0,8]") + "}", 8, "size or offset");
   // 2^62 · 4 bytes wraps to 0
   refused("{" + entry("a", "F32", "[4611686018427387904]", "[0,0]") + "}", 0, "lies in 0 bytes");
-  refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12,
-          "overlaps");
+  refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12, "overlaps");
   refused("{" + entry("a", "F32", "[2]", "[4,12]") + "}", 12, "belong to no tensor");
-  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8,
-          "belong to no");
+  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8, "belong to no");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "}", 8, "but 8 follow");
   refused("{" + entry("a", "BF16", "[2]", "[0,4]") + "}", 4, "is BF16, which linnet does not read");
   refused("{" + entry("a", "F16", "[2]", "[0,4]") + "}", 4, "is F16, which linnet does not read");
 
   std::string huge(16, '\xff');
-  spit(folder / "bad", huge);
+  write_bytes(folder / "bad", huge);
   CHECK(error_of(folder / "bad").find("header of 18446744073709551615 bytes") != std::string::npos);
 
   std::string flags = with_header("{" + entry("a", "BOOL", "[2]", "[0,2]") + "}", 2);
   flags.back() = 7;
-  spit(folder / "bad", flags);
+  write_bytes(folder / "bad", flags);
   CHECK(error_of(folder / "bad").find("other than 0 and 1") != std::string::npos);
 }
 
@@ -176,19 +151,19 @@ TEST_CASE("safetensors: a file that is not there, and one that cannot be written
   CHECK(error_of(folder / "none").find("check that the file exists") != std::string::npos);
   CHECK(error_of(folder / ".").find("check that the file exists") != std::string::npos);
   CHECK_THROWS_AS(write_safetensors(folder / "no/such/a", example()), IoError);
-  CHECK_THROWS_WITH_AS(write_safetensors("/dev/null", example()),
-                       doctest::Contains("'/dev/null': it is not a file"), IoError);
+  CHECK_THROWS_WITH_AS(write_safetensors("/dev/null", example()), doctest::Contains("'/dev/null': it is not a file"),
+                       IoError);
   CHECK_THROWS_AS(write_safetensors(folder / "a", {.tensors = {{"__metadata__", zeros({1})}}}), ValueError);
   CHECK_THROWS_AS(write_safetensors(folder / "a", {.tensors = {{"\xff", zeros({1})}}}), ValueError);
-  CHECK(folder.files() == 0);
+  CHECK(count_files(folder) == 0);
 }
 
 TEST_CASE("safetensors: a failed write leaves the old file and nothing else") {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", example());
-  const std::string before = slurp(folder / "a");
+  const std::string before = read_bytes(folder / "a");
   const Tensor undefined;
   CHECK_THROWS(write_safetensors(folder / "a", {.tensors = {{"x", zeros({4})}, {"y", undefined}}}));
-  CHECK(slurp(folder / "a") == before);
-  CHECK(folder.files() == 1);
+  CHECK(read_bytes(folder / "a") == before);
+  CHECK(count_files(folder) == 1);
 }

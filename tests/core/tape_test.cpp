@@ -19,9 +19,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-Tensor leaf(std::initializer_list<double> values) {
-  return tensor(values, DType::float64).set_requires_grad();
-}
+Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
 
 Values values_of(const Tensor& x) { return x.to_vector<double>(); }
 
@@ -282,8 +280,7 @@ TEST_CASE("op: a backward whose gradient does not fit is caught") {
   const auto returning = [](const Tensor& gradient) {
     Tensor x = leaf({1, 2});
     Op op("misfit", Where{}, {x});
-    backward(op.record(Tensor::empty({}, DType::float64).fill_(0),
-                       [&](const Tensor&) { return Grads{gradient}; }));
+    backward(op.record(Tensor::empty({}, DType::float64).fill_(0), [&](const Tensor&) { return Grads{gradient}; }));
   };
   CHECK_THROWS_AS(returning(tensor({1, 2, 3}, DType::float64)), ShapeError);
   CHECK_THROWS_AS(returning(tensor({1, 2})), DTypeError);

@@ -24,9 +24,7 @@ void add_view_cases(Registry& registry) {
   add("transpose", "outer dims", {2, 3, 4}, [](auto& x) { return x.transpose(0, -1); });
   add("transpose", "empty", {0, 3}, [](auto& x) { return x.transpose(0, 1); });
   add("permute", "cycle", {2, 3, 4}, [](auto& x) { return x.permute({2, 0, 1}); });
-  add("permute", "rank 8", {1, 2, 1, 2, 1, 2, 1, 2}, [](auto& x) {
-    return x.permute({7, 5, 3, 1, 0, 2, 4, 6});
-  });
+  add("permute", "rank 8", {1, 2, 1, 2, 1, 2, 1, 2}, [](auto& x) { return x.permute({7, 5, 3, 1, 0, 2, 4, 6}); });
   add("narrow", "middle", {5, 3}, [](auto& x) { return x.narrow(0, 1, 3); });
   add("narrow", "nothing", {5, 3}, [](auto& x) { return x.narrow(1, 3, 0); });
   add("slice", "every second", {7, 2}, [](auto& x) { return x.slice(0, 1, 7, 2); });

@@ -72,10 +72,8 @@ TEST_CASE("views: rank 8") {
   check_view(x, x.permute({7, 6, 5, 4, 3, 2, 1, 0}), {2, 2, 1, 2, 1, 3, 1, 2},
              [](auto& i) { return Index(i.rbegin(), i.rend()); });
   check_view(x, x.select(2, 1), {2, 1, 1, 2, 1, 2, 2}, [](auto& i) { return with(i, 2, 1); });
-  CHECK(x.permute({7, 6, 5, 4, 3, 2, 1, 0})
-            .contiguous()
-            .permute({7, 6, 5, 4, 3, 2, 1, 0})
-            .to_vector<double>() == x.to_vector<double>());
+  CHECK(x.permute({7, 6, 5, 4, 3, 2, 1, 0}).contiguous().permute({7, 6, 5, 4, 3, 2, 1, 0}).to_vector<double>() ==
+        x.to_vector<double>());
 }
 
 TEST_CASE("views: narrow, slice and select") {

@@ -66,8 +66,7 @@ double weighted_difference(const Weights& weights, const std::vector<Values>& pl
 }
 
 /// d(c · f)/d inputs[k] by central differences.
-Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k,
-                        const Weights& weights) {
+Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k, const Weights& weights) {
   Values gradient;
   inputs[k] = inputs[k].clone();
   for (int64_t i = 0; i < inputs[k].numel(); ++i) {
@@ -170,8 +169,7 @@ class Check {
       const double difference = std::abs(actual[i] - expected[i]);
       if (difference > 0) result_.worst = std::max(result_.worst, difference / allowed);
       if (!(difference <= allowed)) {  // NaN fails too
-        fail(fmt::format("{}, element {}: {} instead of {} (allowed: {})", what, i, actual[i], expected[i],
-                         allowed));
+        fail(fmt::format("{}, element {}: {} instead of {} (allowed: {})", what, i, actual[i], expected[i], allowed));
       }
     }
   }
@@ -201,8 +199,7 @@ MultiFunction gradient_of(const Function& f) {
   };
 }
 
-CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs,
-                            const CheckOptions& options) {
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options) {
   const MultiFunction first = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x)}; };
   CheckResult result = Check(first, inputs, options.seed).run();
   if (!result || !options.twice) return result;

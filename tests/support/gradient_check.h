@@ -36,8 +36,7 @@ struct CheckResult {
 ///   - 64·ε/h·Σ|c·f|: 64 roundings in every result.
 ///
 /// `f` must be deterministic, and smooth within h of the inputs, which are float64.
-CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs,
-                            const CheckOptions& options = {});
+CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {});
 
 /// The gradient of f as a function of its inputs and, in the last place, its cotangent; zeros for an input
 /// that f does not depend on.

@@ -24,8 +24,7 @@ Tensor square_with(const Tensor& x, std::function<Tensor(const Tensor& g, const 
   return op.record(y, [backward, x = op.save(x)](const Tensor& g) { return Grads{backward(g, x())}; });
 }
 
-CheckResult check_square(std::function<Tensor(const Tensor& g, const Tensor& x)> backward,
-                         bool twice = false) {
+CheckResult check_square(std::function<Tensor(const Tensor& g, const Tensor& x)> backward, bool twice = false) {
   return check_gradients([&](const Inputs& in) { return square_with(in[0], backward); }, {uniform({3, 4}, 1)},
                          {.twice = twice});
 }
@@ -37,9 +36,7 @@ Tensor minus_with_sign(const Tensor& a, const Tensor& b, double sign) {
   return op.record(y, [sign](const Tensor& g) { return Grads{g, mul(g, sign)}; });
 }
 
-bool mentions(const CheckResult& result, const char* part) {
-  return result.failure.find(part) != std::string::npos;
-}
+bool mentions(const CheckResult& result, const char* part) { return result.failure.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -62,9 +59,8 @@ TEST_CASE("gradient check: a relative error of 1e-5 is found") {
 }
 
 TEST_CASE("gradient check: a wrong sign in one input is found") {
-  const CheckResult result =
-      check_gradients([](const Inputs& in) { return minus_with_sign(in[0], in[1], 1); },
-                      {uniform({2, 3}, 2), uniform({2, 3}, 3)});
+  const CheckResult result = check_gradients([](const Inputs& in) { return minus_with_sign(in[0], in[1], 1); },
+                                             {uniform({2, 3}, 2), uniform({2, 3}, 3)});
   CHECK_FALSE(result);
   CHECK(mentions(result, "gradient of input 1"));
 }
@@ -90,8 +86,7 @@ TEST_CASE("gradient check: a kernel that ignores strides is found") {
     const Tensor& x = in[0];
     Op op("ignores_strides", Where{}, {x});
     Tensor y = Tensor::empty(x.shape(), x.dtype());
-    y.backend().unary(Unary::square, y.view(),
-                      x.as_strided(x.shape(), contiguous_strides(x.shape()), 0).view());
+    y.backend().unary(Unary::square, y.view(), x.as_strided(x.shape(), contiguous_strides(x.shape()), 0).view());
     return op.record(y, [x = op.save(x)](const Tensor& g) { return Grads{mul(mul(g, x()), 2)}; });
   };
   const CheckResult result = check_gradients(ignores_strides, {uniform({3, 4}, 4)});
@@ -105,8 +100,8 @@ TEST_CASE("gradient check: an element that is not finite is found") {
 
 TEST_CASE("gradient check: empty inputs and rank 0 are checked without complaint") {
   for (const Shape& shape : {Shape{0, 3}, Shape{}, Shape{1, 1}}) {
-    const CheckResult result = check_gradients([](const Inputs& in) { return sum(exp(in[0])); },
-                                               {uniform(shape, 6)}, {.twice = true});
+    const CheckResult result =
+        check_gradients([](const Inputs& in) { return sum(exp(in[0])); }, {uniform(shape, 6)}, {.twice = true});
     CHECK_MESSAGE(result, to_string(shape), ": ", result.failure);
   }
 }

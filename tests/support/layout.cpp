@@ -43,8 +43,6 @@ Tensor unpack(const Tensor& leaf, Layout layout) {
   return {};
 }
 
-Tensor gaps(const Tensor& leaf, Layout layout) {
-  return layout == Layout::gapped ? leaf.select(-1, 1) : Tensor();
-}
+Tensor gaps(const Tensor& leaf, Layout layout) { return layout == Layout::gapped ? leaf.select(-1, 1) : Tensor(); }
 
 }  // namespace linnet::test

@@ -12,8 +12,8 @@ namespace linnet::test {
 /// differences in float64 with random cotangents, with each input contiguous and strided; second derivatives
 /// when `twice`.
 struct OpCase {
-  std::string op;       ///< the public function, as declared in ops/*.h
-  std::string variant;  ///< what is special: "broadcast", "empty", "size 1", "dims {0, 2} keepdim", …
+  std::string op;              ///< the public function, as declared in ops/*.h
+  std::string variant;         ///< what is special: "broadcast", "empty", "size 1", "dims {0, 2} keepdim", …
   std::vector<Tensor> inputs;  ///< float64; every one is differentiated
   std::function<Tensor(const std::vector<Tensor>&)> f;
   bool twice = true;  ///< false for fused ops, which must then refuse a second derivative

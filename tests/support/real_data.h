@@ -12,8 +12,7 @@ namespace linnet::test {
 /// returns.
 inline std::optional<std::filesystem::path> real_data(const std::string& name) {
   if (const char* folder = std::getenv("LINNET_DATA")) {
-    if (const std::filesystem::path path = std::filesystem::path(folder) / name;
-        std::filesystem::exists(path)) {
+    if (const std::filesystem::path path = std::filesystem::path(folder) / name; std::filesystem::exists(path)) {
       return path;
     }
   }

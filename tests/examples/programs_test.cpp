@@ -1,0 +1,236 @@
+/// What the programs write, and that it depends on the seed alone.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <sstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include <linnet/core/safetensors.h>
+
+#include "tests/examples/picture.h"
+#include "tests/examples/tiny_run.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::ChildProgram;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+
+namespace {
+
+const Arguments kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+
+/// A data set in data/ beside the project would be found: then there is no stand-in to test, and a line says so.
+bool stand_in_hidden(const std::string& data_set) {
+  if (!std::filesystem::exists(std::filesystem::path(LINNET_SOURCE_DIR) / "data" / data_set)) return false;
+  std::printf("SKIPPED: data/%s takes the stand-in's place\n", data_set.c_str());
+  return true;
+}
+
+void check_done(const Ended& ended) {
+  CHECK(ended.code == 0);
+  CHECK(ended.err == "");
+}
+
+std::vector<nlohmann::json> metrics_of(const std::filesystem::path& folder) {
+  std::istringstream lines(read_bytes(folder / "metrics.jsonl"));
+  std::vector<nlohmann::json> metrics;
+  for (std::string line; std::getline(lines, line);) metrics.push_back(nlohmann::json::parse(line));
+  return metrics;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Interrupts a run in its middle, goes on with it, and expects what an uninterrupted one wrote.
+void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags) {
+  check_done(run_program(program, flags + Arguments{"--out", shop / "whole"}));
+  {
+    ChildProgram run(program, flags + Arguments{"--out", shop / "parts"});
+    const auto metrics = shop / "parts/metrics.jsonl";
+    while (run.running() && (!std::filesystem::exists(metrics) || std::ranges::count(read_bytes(metrics), '\n') < 3)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    run.interrupt();
+    const Ended ended = run.wait();
+    CHECK(ended.code == 130);
+    CHECK(contains(ended.err, "go on with: " + program + " --resume --out " + (shop / "parts").string() + "\n"));
+    CHECK(std::filesystem::exists(shop / "parts/checkpoint.safetensors"));
+    CHECK_FALSE(std::filesystem::exists(shop / "parts/model.safetensors"));
+  }
+  check_done(run_program(program, {"--resume", "--out", shop / "parts", "--data", shop / "data"}));
+  CHECK(read_bytes(shop / "parts/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
+  CHECK(read_bytes(shop / "parts/checkpoint.safetensors") == read_bytes(shop / "whole/checkpoint.safetensors"));
+
+  const auto whole = metrics_of(shop / "whole"), parts = metrics_of(shop / "parts");
+  REQUIRE(whole.size() == parts.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    CHECK(whole[i]["step"] == parts[i]["step"]);
+    CHECK(whole[i]["val_loss"] == parts[i]["val_loss"]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing else") {
+  const Workshop shop;
+  const Ended ended = run_program("train_shakespeare", shop.tiny("run") + Arguments{"--attention", "fastmax2"});
+  check_done(ended);
+  CHECK(contains(ended.out, "fastmax2 on Tiny Shakespeare: 1 layers, 2 heads, width 16, 20 steps"));
+  CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
+                                                           "metrics.jsonl", "model.safetensors", "samples.txt"});
+
+  const auto config = nlohmann::json::parse(read_bytes(shop / "run/config.json"));
+  CHECK(config["settings"]["attention"] == "fastmax2");
+  CHECK(config["settings"]["steps"] == 20);
+  CHECK(config["settings"]["seed"] == 1337);
+  CHECK(config["data"] == "Tiny Shakespeare");
+  CHECK(contains(config["build"], "OpenBLAS"));
+
+  const auto metrics = metrics_of(shop / "run");
+  REQUIRE(metrics.size() == 3);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    CHECK(metrics[i]["step"] == 10 * i);
+    for (const char* name : {"val_loss", "lr", "ms_per_step", "tokens_per_second", "peak_bytes"}) {
+      CHECK(metrics[i].at(name).is_number());
+    }
+    CHECK(metrics[i].contains("train_loss"));
+    CHECK_FALSE(metrics[i].contains("accuracy"));
+  }
+  CHECK(metrics[2]["val_loss"] < metrics[0]["val_loss"]);
+  CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
+  CHECK(metrics[2]["peak_bytes"] > 0);
+
+  const Safetensors model = read_safetensors(shop / "run/model.safetensors");
+  CHECK(model.tensors.at("tok.weight").shape()[1] == 16);
+  CHECK(model.metadata.contains("vocabulary"));
+  CHECK(Picture(shop / "run/loss.png").width() > 1000);
+  CHECK(read_bytes(shop / "run/samples.txt").size() == 502);  // a new line, 500 characters, a new line
+}
+
+TEST_CASE("train_mnist: the same for images, without a text") {
+  const Workshop shop;
+  if (stand_in_hidden("mnist")) return;
+  const Ended ended = run_program("train_mnist", {"--out", shop / "run", "--steps", "4", "--layers", "1", "--width",
+                                                  "16", "--heads", "2", "--patch", "7", "--batch", "32",
+                                                  "--eval-every", "2", "--eval-batches", "2"});
+  check_done(ended);
+  CHECK(contains(ended.out, "training on drawn digits instead"));
+  CHECK(contains(ended.out, "accuracy"));
+  CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
+                                                           "metrics.jsonl", "model.safetensors"});
+  CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "drawn digits (stand-in)");
+  const auto metrics = metrics_of(shop / "run");
+  REQUIRE(metrics.size() == 3);
+  for (const auto& line : metrics) {
+    CHECK(line["accuracy"] >= 0);
+    CHECK(line["accuracy"] <= 1);
+  }
+}
+
+TEST_CASE("without data the stand-in is used, and said so") {
+  const Workshop shop;
+  if (stand_in_hidden("tinyshakespeare")) return;
+  Arguments flags = shop.tiny("run");
+  flags.erase(flags.begin(), flags.begin() + 2);  // --data
+  const Ended ended = run_program("train_shakespeare", flags);
+  check_done(ended);
+  CHECK(contains(ended.out, "training on the sources of linnet instead"));
+  CHECK(contains(ended.out, "softmax on linnet's own sources (stand-in)"));
+  CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "linnet's own sources (stand-in)");
+}
+
+TEST_CASE("a run that was interrupted and resumed is the uninterrupted one, to the bit") {
+  for (const std::string& attention : kMechanisms) {
+    CAPTURE(attention);
+    const Workshop shop;
+    check_resume("train_shakespeare", shop,
+                 {"--data", shop / "data", "--attention", attention, "--steps", "800", "--layers", "1", "--width", "16",
+                  "--heads", "2", "--context", "16", "--batch", "4", "--accumulate", "2", "--dropout", "0.1",
+                  "--eval-every", "50", "--eval-batches", "2"});
+  }
+}
+
+TEST_CASE("the number of threads changes no bit, for any mechanism") {
+  for (const std::string& attention : kMechanisms) {
+    CAPTURE(attention);
+    const Workshop shop;
+    for (const std::string threads : {"1", "2", "4"}) {
+      check_done(run_program("train_shakespeare",
+                             {"--data", shop / "data", "--out", shop / threads, "--threads", threads, "--attention",
+                              attention, "--steps", "8", "--layers", "1", "--width", "64", "--heads", "2", "--context",
+                              "64", "--batch", "12", "--dropout", "0.1", "--eval-every", "4", "--eval-batches", "2"}));
+    }
+    const std::string expected = read_bytes(shop / "1/model.safetensors");
+    CHECK(read_bytes(shop / "2/model.safetensors") == expected);
+    CHECK(read_bytes(shop / "4/model.safetensors") == expected);
+  }
+}
+
+TEST_CASE("sample goes on from a prompt; without temperature it is the same for every seed") {
+  const Workshop shop;
+  for (const std::string& attention : kMechanisms) {
+    CAPTURE(attention);
+    check_done(run_program("train_shakespeare", shop.tiny(attention) + Arguments{"--attention", attention}));
+    const auto sample = [&](const Arguments& flags) {
+      const Ended ended = run_program(
+          "sample", Arguments{shop / attention, "--prompt", "to be", "--tokens", "40"} + flags);
+      check_done(ended);
+      CHECK(ended.out.starts_with("to be"));
+      CHECK(ended.out.size() == 5 + 40 + 1);
+      return ended.out;
+    };
+    CHECK(sample({"--seed", "1"}) == sample({"--seed", "1"}));
+    CHECK(sample({"--seed", "1"}) != sample({"--seed", "2"}));
+    CHECK(sample({"--temperature", "0", "--seed", "1"}) == sample({"--temperature", "0", "--seed", "2"}));
+    CHECK(sample({"--top-k", "1"}) == sample({"--temperature", "0"}));
+  }
+}
+
+TEST_CASE("sample takes prompts longer than the context, and contexts of one character") {
+  const Workshop shop;
+  check_done(run_program("train_shakespeare", shop.tiny("run") + Arguments{"--context", "1"}));
+  const std::string prompt = "to be, or not to be: that is the question.";
+  for (const std::string& p : {prompt, prompt.substr(0, 1)}) {
+    const Ended ended = run_program("sample", {shop / "run", "--prompt", p, "--tokens", "20"});
+    check_done(ended);
+    CHECK(ended.out.size() == p.size() + 21);
+  }
+}
+
+TEST_CASE("compare prints one table, and a folder for each mechanism") {
+  const Workshop shop;
+  const Ended ended = run_program("compare", shop.tiny("all"));
+  check_done(ended);
+  for (const std::string& attention : kMechanisms) {
+    CHECK(contains(ended.out, "\n" + attention));
+    CHECK(std::filesystem::exists(shop / ("all/" + attention) / "model.safetensors"));
+  }
+  for (const char* column : {"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"}) {
+    CHECK(contains(ended.out, column));
+  }
+  CHECK(contains(ended.out, "Tiny Shakespeare, preset nanogpt-cpu, 20 steps, seed 1337"));
+  CHECK(Picture(shop / "all/compare.png").width() > 1000);
+}
+
+TEST_CASE("every program has --help and --version") {
+  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare"}) {
+    const Ended help = run_program(program, {"--help"});
+    check_done(help);
+    for (const char* flag : {"--version", "--seed", "--threads", "--device"}) CHECK(contains(help.out, flag));
+    const Ended version = run_program(program, {"--version"});
+    check_done(version);
+    CHECK(contains(version.out, "linnet"));
+  }
+  CHECK(contains(run_program("train_shakespeare", {"--help"}).out, "1337"));  // the defaults
+}

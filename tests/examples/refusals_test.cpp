@@ -1,0 +1,248 @@
+/// Command lines, files and folders that the programs must refuse: what they say, and with which exit code.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <linnet/core/safetensors.h>
+
+#include "tests/examples/tiny_run.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+using linnet::test::write_bytes;
+
+namespace {
+
+void check_says(const Ended& ended, int code, const std::string& part) {
+  CAPTURE(ended.out);
+  CAPTURE(ended.err);
+  CHECK(ended.code == code);
+  CHECK(ended.err.find(part) != std::string::npos);
+}
+
+/// Exit code 1 comes with one line on stderr.
+void check_fails(const Ended& ended, const std::string& part) {
+  check_says(ended, 1, part);
+  CHECK(std::ranges::count(ended.err, '\n') == 1);
+}
+
+}  // namespace
+
+TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written") {
+  const Workshop shop;
+  const auto refused = [&](const Arguments& flags, const std::string& part) {
+    CAPTURE(part);
+    check_says(run_program("train_shakespeare", shop.tiny("run") + flags), 2, part);
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  refused({"--lerning-rate", "1"}, "--lerning-rate");
+  refused({"--attention", "hardmax"}, "--attention");
+  refused({"--steps", "many"}, "--steps");
+  refused({"--steps", "0"}, "--steps 0: must be at least 1");
+  refused({"--layers", "0"}, "--layers 0: must be at least 1");
+  refused({"--heads", "3"}, "--width 16 is not a multiple of --heads 3");
+  refused({"--context", "-1"}, "--context -1");
+  refused({"--batch", "0"}, "--batch 0");
+  refused({"--accumulate", "0"}, "--accumulate 0");
+  refused({"--eval-every", "0"}, "--eval-every 0");
+  refused({"--dropout", "1"}, "--dropout 1: must lie from 0 to 0.99");
+  refused({"--dropout", "nan"}, "--dropout nan");
+  refused({"--lr", "-0.1"}, "--lr -0.1");
+  refused({"--lr", "1e-5"}, "--min-lr 0.0001 is above --lr 1e-05; lower it too");
+  refused({"--weight-decay", "-1"}, "--weight-decay -1");
+  refused({"--clip", "-1"}, "--clip -1");
+  refused({"--warmup", "20"}, "--warmup 20 leaves nothing of --steps 20");
+  refused({"--threads", "-1"}, "--threads");
+  refused({"--seed", "x"}, "--seed");
+  refused({"--device", "tpu"}, "--device");
+  refused({"--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are nanogpt-cpu and nanogpt-gpu");
+  refused({"--preset=mnist-small"}, "--preset mnist-small");
+  refused({"stray"}, "stray");
+}
+
+TEST_CASE("a flag that does not apply is refused, not ignored") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& part) {
+    CAPTURE(part);
+    check_says(run_program(program, Arguments{"--out", shop / "run"} + flags), 2, part);
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  refused("train_shakespeare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale does not apply to --attention softmax");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--attention-dropout", "0.1"},
+          "--attention-dropout does not apply to --attention fastmax2");
+  refused("train_shakespeare", {"--attention", "fastformer", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention fastformer");
+  refused("train_shakespeare", {"--patch", "4"}, "--patch");
+  refused("train_shakespeare", {"--epochs", "1"}, "--epochs");
+  refused("train_mnist", {"--context", "4"}, "--context");
+  refused("train_mnist", {"--warmup", "4"}, "--warmup");
+  refused("train_mnist", {"--patch", "3"}, "--patch");
+  refused("train_mnist", {"--steps", "4", "--epochs", "1"}, "--epochs");
+  refused("compare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale");
+  refused("compare", {"--attention", "softmax,softmax"}, "--attention names softmax twice");
+  refused("compare", {"--attention", "softmax,hardmax"}, "--attention");
+  refused("compare", {"--task=poetry"}, "--task poetry: must be shakespeare or mnist");
+  refused("compare", {"--task=mnist", "--min-lr", "0"}, "--min-lr");
+}
+
+TEST_CASE("sample refuses flags out of range") {
+  const auto refused = [](const Arguments& flags, const std::string& part) {
+    CAPTURE(part);
+    check_says(run_program("sample", flags), 2, part);
+  };
+  refused({}, "model");
+  refused({"folder", "--tokens", "-1"}, "--tokens");
+  refused({"folder", "--temperature", "-1"}, "--temperature");
+  refused({"folder", "--temperature", "nan"}, "--temperature");
+  refused({"folder", "--top-k", "-1"}, "--top-k");
+  refused({"folder", "--top-k", "5", "--temperature", "0"}, "--top-k does not apply to --temperature 0");
+}
+
+TEST_CASE("a device that was not built: exit 1, before any work") {
+  const Workshop shop;
+  check_fails(run_program("train_shakespeare", shop.tiny("run") + Arguments{"--device", "cuda"}), "CUDA");
+  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  check_fails(run_program("sample", {shop / "run", "--device", "cuda"}), "CUDA");
+}
+
+TEST_CASE("data that cannot be trained on: exit 1, naming it") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& part) {
+    CAPTURE(part);
+    check_fails(run_program("train_shakespeare", shop.tiny("run")), part);
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  shop.set_text("");
+  refused("input.txt is empty");
+  shop.set_text("To be, or not to be");
+  refused("a text of 2 characters is too short for context 16: it must have at least 17");
+  check_fails(run_program("train_shakespeare", {"--data", shop / "nowhere", "--out", shop / "run"}),
+              "nowhere: it has no tinyshakespeare/input.txt; examples/fetch_data.sh gets it");
+  std::filesystem::create_directories(shop / "data/mnist");
+  check_fails(run_program("train_mnist", {"--data", shop / "data", "--out", shop / "run"}),
+              "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in");
+  write_bytes(shop / "data/mnist/train-images-idx3-ubyte", "no images");
+  write_bytes(shop / "data/mnist/train-labels-idx1-ubyte", "no labels");
+  check_fails(run_program("train_mnist", {"--data", shop / "data", "--out", shop / "run"}),
+              "train-images-idx3-ubyte is not an IDX file: it starts with 6e 6f 20 69");
+}
+
+TEST_CASE("a text without a new line trains and samples too") {
+  const Workshop shop;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "ACGT"[i * i % 7 % 4];
+  shop.set_text(text);
+  const Ended ended = run_program("train_shakespeare", shop.tiny("run"));
+  CHECK(ended.code == 0);
+  CHECK(ended.err == "");
+  CHECK(std::filesystem::exists(shop / "run/samples.txt"));
+}
+
+TEST_CASE("an output folder that cannot be written: exit 1") {
+  const Workshop shop;
+  write_bytes(shop / "file", "");
+  check_fails(run_program("train_shakespeare", shop.tiny("file/run")), "--out: cannot make ");
+  Arguments flags = shop.tiny("run");
+  flags[3] = "/proc/linnet";
+  check_fails(run_program("train_shakespeare", flags), "/proc/linnet");
+}
+
+TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone") {
+  const Workshop shop;
+  CHECK(run_program("train_shakespeare", shop.tiny("all/fastmax2")).code == 0);
+  const std::string config = read_bytes(shop / "all/fastmax2/config.json");
+  const std::string metrics = read_bytes(shop / "all/fastmax2/metrics.jsonl");
+  const std::string part = "holds a run already; choose another folder, remove it, or go on with it: "
+                           "train_shakespeare --resume --out " + (shop / "all/fastmax2").string();
+  check_fails(run_program("train_shakespeare", shop.tiny("all/fastmax2") + Arguments{"--seed", "2"}), part);
+  check_fails(run_program("compare", shop.tiny("all")), part);
+  CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // seen before the first mechanism trained
+  CHECK(read_bytes(shop / "all/fastmax2/config.json") == config);
+  CHECK(read_bytes(shop / "all/fastmax2/metrics.jsonl") == metrics);
+}
+
+TEST_CASE("a loss that is not finite: exit 1, saying what to do") {
+  const Workshop shop;
+  const Ended ended = run_program("train_shakespeare", shop.tiny("run") + Arguments{"--lr", "1000", "--steps", "200"});
+  check_fails(ended, "lower --lr");
+  CHECK_FALSE(std::filesystem::exists(shop / "run/model.safetensors"));
+}
+
+TEST_CASE("--resume refuses what is not the run it had") {
+  const Workshop shop;
+  check_fails(run_program("train_shakespeare", {"--resume", "--out", shop / "none"}), "none/config.json");
+  CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
+  const std::string model = read_bytes(shop / "run/model.safetensors");
+
+  // The command that started it, with --resume; it had come to its end.
+  CHECK(run_program("train_shakespeare", shop.tiny("run") + Arguments{"--resume"}).code == 0);
+  CHECK(read_bytes(shop / "run/model.safetensors") == model);
+
+  check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run", "--lr", "0.5"}), 2, "--lr 0.5");
+  check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run", "--steps", "30"}), 2, "--steps 30");
+  check_fails(run_program("train_shakespeare", {"--resume", "--out", shop / "run"}),
+              "learns from Tiny Shakespeare, but there is linnet's own sources (stand-in)");
+
+  const std::string checkpoint = read_bytes(shop / "run/checkpoint.safetensors");
+  const Arguments resume{"--resume", "--out", shop / "run", "--data", shop / "data"};
+  write_bytes(shop / "run/checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() / 2));
+  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
+  write_bytes(shop / "run/checkpoint.safetensors", model);
+  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors is no checkpoint of a training run");
+  std::filesystem::remove(shop / "run/checkpoint.safetensors");
+  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
+}
+
+TEST_CASE("sample: a folder that is missing, damaged or of another task, and a prompt with unseen characters") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& part, const Arguments& flags = {}) {
+    CAPTURE(part);
+    check_fails(run_program("sample", Arguments{shop / "run", "--tokens", "5"} + flags), part);
+  };
+  refused("run/config.json; is it the --out folder of a training run?");
+  CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
+  refused("the character 'X' is not among the", {"--prompt", "to beX"});
+  refused("the prompt is empty", {"--prompt", ""});
+
+  const std::string config = read_bytes(shop / "run/config.json");
+  for (const size_t length : {size_t{0}, size_t{1}, config.size() / 2, config.size() - 3}) {
+    write_bytes(shop / "run/config.json", config.substr(0, length));
+    refused("config.json is damaged");
+  }
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = config;
+    text.replace(text.find(from), from.size(), to);
+    write_bytes(shop / "run/config.json", text);
+  };
+  replaced("\"width\": 16", "\"width\": \"wide\"");
+  refused("config.json is damaged");
+  replaced("\"width\": 16", "\"width\": -16");
+  refused("width");
+  replaced("\"width\": 16", "\"width\": 32");
+  refused("model.safetensors");
+  replaced("\"task\": \"shakespeare\"", "\"task\": \"mnist\"");
+  refused("holds a model for mnist, which writes no text");
+  write_bytes(shop / "run/config.json", config);
+
+  const auto weights = shop / "run/model.safetensors";
+  const std::string model = read_bytes(weights);
+  for (const size_t length : {size_t{0}, size_t{7}, size_t{100}, model.size() / 2, model.size() - 1}) {
+    write_bytes(weights, model.substr(0, length));
+    refused("model.safetensors");
+  }
+  Safetensors without = [&] {
+    write_bytes(weights, model);
+    return read_safetensors(weights);
+  }();
+  without.metadata.clear();
+  write_safetensors(weights, without);
+  refused("holds no vocabulary");
+  std::filesystem::remove(weights);
+  refused("model.safetensors");
+}

@@ -1,0 +1,122 @@
+#include "support/settings.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.h"
+#include "support/task.h"
+
+namespace linnet::examples {
+namespace {
+
+/// What validate says of a preset after `change`; empty when it takes it.
+template <class Change>
+std::string refusal(const Settings& from, Change&& change) {
+  Settings settings = from;
+  change(settings);
+  try {
+    validate(settings);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("presets: the published settings, each valid as it is") {
+  const Settings cpu = preset("shakespeare", "nanogpt-cpu");
+  CHECK(cpu.layers == 4);
+  CHECK(cpu.width == 128);
+  CHECK(cpu.context == 64);
+  CHECK(cpu.batch == 12);
+  CHECK(cpu.steps == 2000);
+  CHECK(cpu.beta2 == 0.99);
+  const Settings gpu = preset("shakespeare", "nanogpt-gpu");
+  CHECK(gpu.layers == 6);
+  CHECK(gpu.width == 384);
+  CHECK(gpu.dropout == 0.2);
+  const Settings mnist = preset("mnist", "mnist-small");
+  CHECK(mnist.width == 96);
+  CHECK(mnist.feed_forward == 2);
+  CHECK(mnist.epochs == 10);
+  for (const Settings& settings : {cpu, gpu, mnist}) {
+    for (const char* attention : {"softmax", "fastmax1", "fastmax2", "fastformer"}) {
+      CHECK(refusal(settings, [&](Settings& s) { s.attention = attention; }) == "");
+    }
+  }
+  CHECK_THROWS_WITH_AS(preset("mnist", "nanogpt-cpu"), doctest::Contains("the presets for mnist are mnist-small"),
+                       UsageError);
+}
+
+TEST_CASE("config.json gives back all settings that it holds") {
+  Settings settings = preset("mnist", "mnist-small");
+  settings.attention = "fastmax2";
+  settings.fastmax_scale = "0.25";
+  settings.lr = 0.1 + 0.2;
+  settings.seed = 18446744073709551615U;
+  settings.device = "cuda";
+  const nlohmann::json json = to_json(settings);
+  const Settings again = settings_from_json(nlohmann::json::parse(json.dump()));
+  CHECK(to_json(again) == json);
+  CHECK(again.lr == settings.lr);
+  CHECK(again.seed == settings.seed);
+  CHECK(again.fastmax_scale == settings.fastmax_scale);
+  CHECK_FALSE(settings_from_json(to_json(preset("mnist", "mnist-small"))).fastmax_scale.has_value());
+
+  for (const auto& [name, value] : json.items()) {
+    if (name == "fastmax_scale") continue;
+    CAPTURE(name);
+    nlohmann::json missing = json, wrong = json;
+    missing.erase(name);
+    wrong[name] = nlohmann::json::array();
+    CHECK_THROWS_AS(settings_from_json(missing), nlohmann::json::exception);
+    CHECK_THROWS_AS(settings_from_json(wrong), nlohmann::json::exception);
+  }
+}
+
+TEST_CASE("validate: the ends of every range") {
+  const Settings text = preset("shakespeare", "nanogpt-cpu");
+  const Settings images = preset("mnist", "mnist-small");
+  CHECK(refusal(text, [](Settings& s) { s.steps = 101; }) == "");
+  CHECK(refusal(text, [](Settings& s) { s.steps = 100; }) ==
+        "--warmup 100 leaves nothing of --steps 100; make it shorter");
+  CHECK(refusal(images, [](Settings& s) { s.epochs = 0; }) == "--steps 0: must be at least 1");
+  CHECK(refusal(text, [](Settings& s) { s.dropout = 0.99; }) == "");
+  CHECK(refusal(text, [](Settings& s) { s.dropout = 0.991; }) == "--dropout 0.991: must lie from 0 to 0.99");
+  CHECK(refusal(text, [](Settings& s) { s.dropout = -0.1; }) == "--dropout -0.1: must lie from 0 to 0.99");
+  CHECK(refusal(text, [](Settings& s) { s.lr = s.min_lr; }) == "");
+  CHECK(refusal(text, [](Settings& s) { s.lr = 0.5 * s.min_lr; }) ==
+        "--min-lr 0.0001 is above --lr 5e-05; lower it too");
+  CHECK(refusal(text, [](Settings& s) { s.width = 130; }) == "--width 130 is not a multiple of --heads 4");
+  CHECK(refusal(images, [](Settings& s) { s.patch = 14; }).starts_with("--patch 14: must be 1, 2, 4 or 7"));
+  CHECK(refusal(text, [](Settings& s) { s.fastmax_scale = "sqrt"; }) ==
+        "--fastmax-scale does not apply to --attention softmax");
+  CHECK(refusal(text, [](Settings& s) { s.positions = "rotary"; }) == "");
+  CHECK(refusal(text, [](Settings& s) {
+          s.positions = "rotary";
+          s.attention = "fastmax1";
+        }) == "--positions rotary does not apply to --attention fastmax1");
+}
+
+TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order where nothing is said") {
+  const auto scale = [](const char* attention, std::optional<std::string> text) {
+    Settings settings = preset("shakespeare", "nanogpt-cpu");
+    settings.attention = attention;
+    settings.fastmax_scale = std::move(text);
+    return block_config(settings).attention.fastmax_scale;
+  };
+  using Scale = std::variant<FastmaxScale, double>;
+  CHECK((scale("fastmax2", std::nullopt) == Scale(FastmaxScale::sqrt)));
+  CHECK((scale("fastmax1", std::nullopt) == Scale(FastmaxScale::unit)));
+  CHECK((scale("fastmax2", "paper") == Scale(FastmaxScale::paper)));
+  CHECK((scale("fastmax2", "0.125") == Scale(0.125)));
+  for (const char* wrong : {"", "root", "0", "-1", "nan", "1x"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH_AS(scale("fastmax2", wrong), doctest::Contains("must be paper, sqrt, unit or a positive number"),
+                         UsageError);
+  }
+}
+
+}  // namespace linnet::examples
