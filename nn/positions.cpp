@@ -40,7 +40,7 @@ PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions
   if (kind != Positions::learned) return;
   if (length < 1) throw ValueError(fmt::format("{}: the length must be at least 1", label()));
   weight_ = parameter("weight", Tensor::empty({length, width}, dtype(), device()));
-  init::normal_(weight_, generator(), 0, 0.02);
+  init::normal_(weight_, generator(), 0, 1);
 }
 
 Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -8,6 +7,8 @@
 
 #include <linnet/ops/creation.h>
 #include <linnet/ops/random.h>
+
+#include "tests/support/near.h"
 
 /// What the tests of the attention ops share: explicit N×N formulas in float64, and ways to compare.
 
@@ -68,21 +69,6 @@ inline std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> scores(
     }
     return scale * sum;
   };
-}
-
-/// ‖a − b‖ / ‖b‖, or ‖a‖ when b is 0.
-inline double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(norm > 0 ? difference / norm : difference);
-}
-
-inline double relative_error(const Tensor& a, const std::vector<double>& b) {
-  return relative_error(a.to_vector<double>(), b);
 }
 
 /// The same shape and the same bits.

@@ -1,12 +1,31 @@
 #pragma once
 
+#include <cmath>
+#include <vector>
+
 #include <doctest/doctest.h>
+#include <linnet/core/tensor.h>
 
 namespace linnet::test {
 
 /// Equal up to a relative error. (`doctest::Approx` alone allows an absolute one too: near 0 it takes anything.)
 inline doctest::Approx near(double value, double relative = 1e-12) {
   return doctest::Approx(value).epsilon(relative).scale(0);
+}
+
+/// ‖a − b‖ / ‖b‖, or ‖a‖ when b is 0.
+inline double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(norm > 0 ? difference / norm : difference);
+}
+
+inline double relative_error(const Tensor& a, const std::vector<double>& b) {
+  return relative_error(a.to_vector<double>(), b);
 }
 
 }  // namespace linnet::test

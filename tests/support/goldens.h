@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <linnet/core/safetensors.h>
+#include <linnet/core/tensor.h>
+#include <nlohmann/json.hpp>
+
+/// References made by PyTorch: tests/goldens/README.md says what the files hold.
+
+namespace linnet::test {
+
+/// One case of a golden file.
+struct Golden {
+  std::string name;
+  nlohmann::json parameters;
+  TensorMap tensors;  ///< by their names in the case
+
+  std::string op() const { return parameters.at("op"); }
+  /// Undefined when the case has no such tensor.
+  Tensor get(const std::string& tensor) const;
+  /// The tensors whose gradients the case holds, in the given dtype.
+  TensorMap inputs(DType dtype) const;
+};
+
+/// Every case of tests/goldens/<file>.safetensors. Throws when a tensor belongs to no case.
+std::vector<Golden> read_goldens(const std::string& file);
+
+/// How far from PyTorch's float64 the norm of a result may be, relatively: in float64 1e-9; in float32 n·2⁻²⁴, a
+/// rounding for each of the n terms in the longest chain of sums, but no less than the 8 roundings that
+/// evaluating a function of one number takes.
+double error_bound(const Golden& golden, DType dtype);
+
+/// Checks that a result has the shape of the case's tensor `name`, and its values to within `bound`.
+void check_near(const Golden& golden, const std::string& name, const Tensor& actual, double bound);
+
+/// Checks `output`, and its gradients with respect to all of the case's inputs, given as leaves by their names.
+void check_with_gradients(const Golden& golden, const Tensor& output, const TensorMap& leaves, double bound);
+
+/// Computes a case in the given dtype and compares.
+using Comparison = std::function<void(const Golden& golden, DType dtype)>;
+
+/// For ops that are a function: `f` makes the output from the case's inputs.
+Comparison function_comparison(std::function<Tensor(const Golden& golden, const TensorMap& in)> f);
+
+/// Compares every case of the file, each in the way that its op has in `by_op`. Fails for an op that is missing
+/// there, and for one that no case has.
+void compare_goldens(const std::string& file, DType dtype, const std::map<std::string, Comparison>& by_op);
+
+}  // namespace linnet::test
