@@ -36,9 +36,10 @@ class Cache {
       data = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
     }
     if (data == nullptr) {
-      throw MemoryError(fmt::format("out of memory: asked for {} bytes with {} bytes live in tensors; use a smaller "
-                                    "batch or context, or free tensors first",
-                                    bytes, stats_.live));
+      throw MemoryError(
+          fmt::format("out of memory: asked for {} bytes with {} bytes live in tensors; use a smaller "
+                      "batch or context, or free tensors first",
+                      bytes, stats_.live));
     }
     stats_.live += size;
     if (stats_.live > stats_.peak) stats_.peak = stats_.live;

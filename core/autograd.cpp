@@ -14,8 +14,9 @@ bool Tensor::is_leaf() const { return node() == nullptr || node()->is_leaf; }
 Tensor& Tensor::set_requires_grad(bool requires_grad, Where where) {
   const Call call("set_requires_grad", where);
   if (!is_leaf()) {
-    throw AutogradError("only a leaf can be told to require grad or not; this tensor was made by a recorded op: use "
-                        "detach() for a tensor without history, or retain_grad() to keep its gradient");
+    throw AutogradError(
+        "only a leaf can be told to require grad or not; this tensor was made by a recorded op: use "
+        "detach() for a tensor without history, or retain_grad() to keep its gradient");
   }
   if (!requires_grad) {
     set_node(nullptr);

@@ -2,8 +2,6 @@
 
 namespace linnet {
 
-const Backend& backend(Device device) {
-  return device == Device::cpu ? cpu_backend() : cuda_backend();
-}
+const Backend& backend(Device device) { return device == Device::cpu ? cpu_backend() : cuda_backend(); }
 
 }  // namespace linnet

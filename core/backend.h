@@ -28,6 +28,8 @@ struct MemoryStats {
   int64_t cached;  ///< kept for reuse, beside `live`
 };
 
+// clang-format off
+
 /// y = f(x), one element each.
 enum class Unary : uint8_t {
   neg, abs, sign, reciprocal, square, exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu,
@@ -39,6 +41,8 @@ enum class Binary : uint8_t {
   add, sub, mul, div, pow, maximum, minimum, tanh_backward, sigmoid_backward, relu_backward, gelu_backward,
   gelu_tanh_backward, silu_backward, softplus_backward
 };
+
+// clang-format on
 
 enum class Compare : uint8_t { eq, ne, lt, le, gt, ge };
 enum class Reduce : uint8_t { sum, max, min, any, all };
@@ -52,10 +56,10 @@ struct AttentionKind {
 
 struct AttentionOptions {
   AttentionKind kind;
-  double scale;         ///< s = scale · q·k
-  bool causal;          ///< query i sees keys up to i + (keys − queries)
-  double dropout;       ///< of the weights after normalisation; 0 for none
-  RandomKey key;        ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
+  double scale;    ///< s = scale · q·k
+  bool causal;     ///< query i sees keys up to i + (keys − queries)
+  double dropout;  ///< of the weights after normalisation; 0 for none
+  RandomKey key;   ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
 };
 
 struct AdamWOptions {

@@ -43,10 +43,14 @@ constexpr const char* name_of(DType dtype) {
 /// The dtype of a C++ type: `dtype_of<float>` is DType::float32.
 template <class T>
 constexpr DType dtype_of = [] {
-  if constexpr (std::is_same_v<T, float>) return DType::float32;
-  else if constexpr (std::is_same_v<T, double>) return DType::float64;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::int32;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::int64;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::float64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::int32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::int64;
   else {
     static_assert(std::is_same_v<T, bool>, "tensors hold float, double, int32_t, int64_t or bool");
     return DType::boolean;
@@ -72,9 +76,12 @@ struct Scalar {
 
   template <class T>
   constexpr T as() const {
-    if constexpr (std::is_same_v<T, bool>) return real != 0;
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(is_integer ? integer : static_cast<int64_t>(real));
-    else return static_cast<T>(real);
+    if constexpr (std::is_same_v<T, bool>)
+      return real != 0;
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(is_integer ? integer : static_cast<int64_t>(real));
+    else
+      return static_cast<T>(real);
   }
 };
 

@@ -92,8 +92,9 @@ class Walk {
  private:
   void propagate(Node& node, const Tensor& gradient) {
     if (!node.backward) {
-      throw AutogradError("the tape was already walked, and what it saved is gone; pass {.retain = true} to the first "
-                          "backward to walk it again");
+      throw AutogradError(
+          "the tape was already walked, and what it saved is gone; pass {.retain = true} to the first "
+          "backward to walk it again");
     }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;
@@ -110,8 +111,9 @@ class Walk {
                                    name_of(input.dtype)));
     }
     if (broadcast_shapes(input.shape, gradient.shape()) != gradient.shape()) {
-      throw ShapeError(fmt::format("the gradient of input {} has shape {}, which the input's {} does not broadcast to",
-                                   i, to_string(gradient.shape()), to_string(input.shape)));
+      throw ShapeError(
+          fmt::format("the gradient of input {} has shape {}, which the input's {} does not broadcast to", i,
+                      to_string(gradient.shape()), to_string(input.shape)));
     }
     if (AnomalyMode::enabled() && gradient.backend().has_nan(gradient.view())) {
       throw ValueError(fmt::format("produced a NaN (AnomalyMode), in the gradient of input {}", i));
@@ -137,9 +139,10 @@ class RecordIf {
 
 Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
   if (!output.requires_grad()) {
-    throw AutogradError(fmt::format("{} does not require grad: no op on the way to it was recorded with an input that "
-                                    "requires one",
-                                    what));
+    throw AutogradError(
+        fmt::format("{} does not require grad: no op on the way to it was recorded with an input that "
+                    "requires one",
+                    what));
   }
   if (given.defined()) {
     if (given.shape() != output.shape() || given.dtype() != output.dtype()) {
@@ -192,7 +195,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
       throw ValueError(fmt::format("{} outputs but {} grad_outputs", outputs.size(), options.grad_outputs.size()));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
-      seeds.push_back(seed(outputs[i], options.grad_outputs.empty() ? Tensor() : options.grad_outputs[i], "an output"));
+      seeds.push_back(
+          seed(outputs[i], options.grad_outputs.empty() ? Tensor() : options.grad_outputs[i], "an output"));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].requires_grad()) throw AutogradError(fmt::format("input {} does not require grad", i));
@@ -216,9 +220,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   const Call call("grad", where);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!results[i].defined() && !options.allow_unused) {
-      throw AutogradError(fmt::format("no output depends on input {}; pass {{.allow_unused = true}} to get an undefined "
-                                      "tensor for it",
-                                      i));
+      throw AutogradError(
+          fmt::format("no output depends on input {}; pass {{.allow_unused = true}} to get an undefined "
+                      "tensor for it",
+                      i));
     }
   }
   return results;

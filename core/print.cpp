@@ -89,7 +89,9 @@ std::string non_finite(T value) {
 /// Numbers with their points below each other: fixed ones with spaces around, scientific ones with equally
 /// many digits.
 template <class T>
-std::vector<std::string> words_of(const std::vector<T>& values) requires std::is_floating_point_v<T> {
+std::vector<std::string> words_of(const std::vector<T>& values)
+  requires std::is_floating_point_v<T>
+{
   const std::chars_format format = format_for(values);
   std::vector<Digits> all(values.size());
   Digits widest;
@@ -119,7 +121,9 @@ std::vector<std::string> words_of(const std::vector<T>& values) requires std::is
 }
 
 template <class T>
-std::vector<std::string> words_of(const std::vector<T>& values) requires std::is_integral_v<T> {
+std::vector<std::string> words_of(const std::vector<T>& values)
+  requires std::is_integral_v<T>
+{
   std::vector<std::string> words;
   for (const T value : values) {
     if constexpr (std::is_same_v<T, bool>)
@@ -177,8 +181,7 @@ class Layout {
       }
       line += word + ' ';
     };
-    for_each_entry(
-        shape_[dim_], summarised_, [&](int64_t) { append(words_[next_++]); }, [&] { append("..."); });
+    for_each_entry(shape_[dim_], summarised_, [&](int64_t) { append(words_[next_++]); }, [&] { append("..."); });
     line.pop_back();
     return bracketed(text + line);
   }

@@ -50,9 +50,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int64_t in_a = d <= a.rank() ? a[a.rank() - d] : 1;
     const int64_t in_b = d <= b.rank() ? b[b.rank() - d] : 1;
     if (in_a != in_b && in_a != 1 && in_b != 1) {
-      throw ShapeError(fmt::format("shapes {} and {} do not broadcast: dimension -{} is {} and {}; sizes must be "
-                                   "equal or 1, counted from the last",
-                                   to_string(a), to_string(b), d, in_a, in_b));
+      throw ShapeError(
+          fmt::format("shapes {} and {} do not broadcast: dimension -{} is {} and {}; sizes must be "
+                      "equal or 1, counted from the last",
+                      to_string(a), to_string(b), d, in_a, in_b));
     }
     result[rank - d] = in_a == 1 ? in_b : in_a;
   }
@@ -61,9 +62,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 int normalise_dim(int64_t dim, int rank) {
   if (dim < -rank || dim >= rank) {
-    throw ShapeError(rank == 0 ? fmt::format("dim {} does not exist: the tensor has rank 0", dim)
-                               : fmt::format("dim {} does not exist: the tensor has rank {}, so dims run from {} to {}",
-                                             dim, rank, -rank, rank - 1));
+    throw ShapeError(rank == 0
+                         ? fmt::format("dim {} does not exist: the tensor has rank 0", dim)
+                         : fmt::format("dim {} does not exist: the tensor has rank {}, so dims run from {} to {}",
+                                       dim, rank, -rank, rank - 1));
   }
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }

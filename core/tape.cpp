@@ -103,9 +103,8 @@ Saved Op::save_output(const Tensor& output) {
 }
 
 bool Op::tracked() const {
-  return recording && std::any_of(inputs_.begin(), inputs_.end(), [](const Tensor& input) {
-           return input.defined() && input.requires_grad();
-         });
+  return recording && std::any_of(inputs_.begin(), inputs_.end(),
+                                  [](const Tensor& input) { return input.defined() && input.requires_grad(); });
 }
 
 Tensor Op::record(Tensor output, Backward backward) {
@@ -138,9 +137,10 @@ Tensor Op::non_differentiable(Tensor output, const char* reason) {
 void Op::non_differentiable(const char* reason) {
   finished_ = true;
   if (!tracked()) return;
-  throw AutogradError(fmt::format("{} has no gradient: {}. An input requires grad; pass input.detach(), or call it "
-                                  "under NoGrad",
-                                  name(), reason));
+  throw AutogradError(
+      fmt::format("{} has no gradient: {}. An input requires grad; pass input.detach(), or call it "
+                  "under NoGrad",
+                  name(), reason));
 }
 
 }  // namespace linnet

@@ -46,12 +46,14 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where
     throw DTypeError("bfloat16 is storage for the GPU; on the CPU use float32");
   }
   auto storage = std::make_shared<Storage>(bytes_of(shape, dtype), device);
-  return Tensor(std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
+  return Tensor(
+      std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
 }
 
 Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
   auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
-  return Tensor(std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
+  return Tensor(
+      std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
 }
 
 Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
@@ -147,8 +149,8 @@ template <class T>
 T Tensor::item(Where where) const {
   const Call call("item", where);
   if (numel() != 1) {
-    throw ShapeError(fmt::format("only a tensor with one element has an item; this one has shape {}",
-                                 to_string(shape())));
+    throw ShapeError(
+        fmt::format("only a tensor with one element has an item; this one has shape {}", to_string(shape())));
   }
   return to_vector<T>().front();
 }
@@ -177,8 +179,9 @@ template bool Tensor::item(Where) const;
 void Tensor::check_editable(const char* name, Where where) const {
   const Call call(name, where);
   if (requires_grad() && grad_enabled()) {
-    throw AutogradError("an in-place edit of a tensor that requires grad would not be seen by backward; edit it under "
-                        "NoGrad, or edit detach() or clone() of it");
+    throw AutogradError(
+        "an in-place edit of a tensor that requires grad would not be seen by backward; edit it under "
+        "NoGrad, or edit detach() or clone() of it");
   }
 }
 

@@ -63,8 +63,8 @@ class Tensor {
   /// Copied to another device (this tensor when it is there already). Differentiable.
   Tensor to(Device device, Where where = {}) const;
 
-  /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor that
-  /// the tape tracks, unless under NoGrad.
+  /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor
+  /// that the tape tracks, unless under NoGrad.
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element. An in-place edit, like `copy_`.
   Tensor& fill_(Scalar value, Where where = {});

@@ -63,12 +63,12 @@ Shape complete_shape(Shape shape, const Shape& from) {
   }
   if (unknown >= 0 && known > 0 && from.numel() % known == 0) shape[unknown] = from.numel() / known;
   if (unknown >= 0 && known == 0 && from.numel() == 0) {
-    throw ShapeError(fmt::format("the -1 in shape {} is ambiguous for an empty tensor; name every size",
-                                 to_string(shape)));
+    throw ShapeError(
+        fmt::format("the -1 in shape {} is ambiguous for an empty tensor; name every size", to_string(shape)));
   }
   if (shape.numel() != from.numel() || (unknown >= 0 && shape[unknown] < 0)) {
-    throw ShapeError(fmt::format("shape {} does not hold the {} elements of {}", to_string(shape),
-                                 from.numel(), to_string(from)));
+    throw ShapeError(
+        fmt::format("shape {} does not hold the {} elements of {}", to_string(shape), from.numel(), to_string(from)));
   }
   return shape;
 }
@@ -94,10 +94,9 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
   strides[dim] *= step;
-  return op.record(x.as_strided(shape, strides, offset),
-                   [from = x.shape(), dim, start, step](const Tensor& g) {
-                     return Grads{place_slice(g, from, dim, start, step)};
-                   });
+  return op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
+    return Grads{place_slice(g, from, dim, start, step)};
+  });
 }
 
 Tensor dense_copy(const Tensor& x, DType dtype) {
@@ -142,22 +141,20 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1, Where where) const {
 Tensor Tensor::permute(const Shape& dims, Where where) const {
   Op op("permute", where, {*this});
   if (dims.rank() != rank()) {
-    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims),
-                                 dims.rank(), to_string(shape())));
+    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims), dims.rank(),
+                                 to_string(shape())));
   }
   Shape sizes = shape();
   Strides strides = this->strides();
   Shape inverse = Shape::filled(rank(), -1);
   for (int d = 0; d < rank(); ++d) {
     const int from = normalise_dim(dims[d], rank());
-    if (inverse[from] != -1)
-      throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
+    if (inverse[from] != -1) throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
     inverse[from] = d;
     sizes[d] = shape()[from];
     strides[d] = this->strides()[from];
   }
-  return op.record(as_strided(sizes, strides, 0),
-                   [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
+  return op.record(as_strided(sizes, strides, 0), [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
 }
 
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) const {
@@ -166,8 +163,8 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
   const int64_t size = shape()[d];
   const int64_t first = start < 0 ? start + size : start;
   if (first < 0 || length < 0 || first + length > size) {
-    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start,
-                                 length, dim, to_string(shape()), size));
+    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start, length,
+                                 dim, to_string(shape()), size));
   }
   return take_slice(op, *this, d, first, length, 1);
 }
@@ -190,8 +187,8 @@ Tensor Tensor::select(int64_t dim, int64_t index, Where where) const {
   const int d = normalise_dim(dim, rank());
   const int64_t size = shape()[d];
   if (index < -size || index >= size) {
-    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index,
-                                 dim, to_string(shape()), size));
+    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
+                                 to_string(shape()), size));
   }
   return narrow(d, index < 0 ? index + size : index, 1).squeeze(d);
 }

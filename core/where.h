@@ -8,8 +8,7 @@ struct Where {
   const char* file;
   int line;
 
-  constexpr Where(const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE())
-      : file(file_), line(line_) {}
+  constexpr Where(const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE()) : file(file_), line(line_) {}
 };
 
 }  // namespace linnet

@@ -18,19 +18,17 @@ namespace {
 /// g·(1 − y²), where y = tanh(x)
 Tensor tanh_backward(const Tensor& g, const Tensor& y) {
   Op op("tanh_backward", Where{}, {g, y});
-  return op.record(detail::binary(Binary::tanh_backward, g, y),
-                   [g = op.save(g), y = op.save(y)](const Tensor& h) {
-                     return Grads{tanh_backward(h, y()), mul(mul(mul(h, g()), y()), -2)};
-                   });
+  return op.record(detail::binary(Binary::tanh_backward, g, y), [g = op.save(g), y = op.save(y)](const Tensor& h) {
+    return Grads{tanh_backward(h, y()), mul(mul(mul(h, g()), y()), -2)};
+  });
 }
 
 /// g·y·(1 − y), where y = sigmoid(x)
 Tensor sigmoid_backward(const Tensor& g, const Tensor& y) {
   Op op("sigmoid_backward", Where{}, {g, y});
-  return op.record(detail::binary(Binary::sigmoid_backward, g, y),
-                   [g = op.save(g), y = op.save(y)](const Tensor& h) {
-                     return Grads{sigmoid_backward(h, y()), mul(mul(h, g()), 1 - 2 * y())};
-                   });
+  return op.record(detail::binary(Binary::sigmoid_backward, g, y), [g = op.save(g), y = op.save(y)](const Tensor& h) {
+    return Grads{sigmoid_backward(h, y()), mul(mul(h, g()), 1 - 2 * y())};
+  });
 }
 
 /// g where x > 0
@@ -48,10 +46,9 @@ Tensor normal_pdf(const Tensor& x) {
 /// g·(Φ(x) + x·φ(x))
 Tensor gelu_backward(const Tensor& g, const Tensor& x) {
   Op op("gelu_backward", Where{}, {g, x});
-  return op.record(detail::binary(Binary::gelu_backward, g, x),
-                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
-                     return Grads{gelu_backward(h, x()), h * g() * normal_pdf(x()) * (2 - square(x()))};
-                   });
+  return op.record(detail::binary(Binary::gelu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
+    return Grads{gelu_backward(h, x()), h * g() * normal_pdf(x()) * (2 - square(x()))};
+  });
 }
 
 /// g·(½·(1 + t) + ½·x·(1 − t²)·u'), where u = √(2/π)·(x + 0.044715·x³) and t = tanh(u)
@@ -73,11 +70,10 @@ Tensor gelu_tanh_backward(const Tensor& g, const Tensor& x) {
 /// g·s·(1 + x·(1 − s)), where s = sigmoid(x)
 Tensor silu_backward(const Tensor& g, const Tensor& x) {
   Op op("silu_backward", Where{}, {g, x});
-  return op.record(detail::binary(Binary::silu_backward, g, x),
-                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
-                     const Tensor s = sigmoid(x());
-                     return Grads{silu_backward(h, x()), h * g() * s * (1 - s) * (2 + x() * (1 - 2 * s))};
-                   });
+  return op.record(detail::binary(Binary::silu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
+    const Tensor s = sigmoid(x());
+    return Grads{silu_backward(h, x()), h * g() * s * (1 - s) * (2 + x() * (1 - 2 * s))};
+  });
 }
 
 /// g·sigmoid(x)
@@ -102,8 +98,7 @@ Tensor sigmoid(const Tensor& x, Where where) {
   Op op("sigmoid", where, {x});
   op.floating_dtype();
   Tensor out = detail::unary(Unary::sigmoid, x);
-  return op.record(out,
-                   [y = op.save_output(out)](const Tensor& g) { return Grads{sigmoid_backward(g, y())}; });
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{sigmoid_backward(g, y())}; });
 }
 
 Tensor relu(const Tensor& x, Where where) {
@@ -111,8 +106,7 @@ Tensor relu(const Tensor& x, Where where) {
   op.floating_dtype();
   Tensor out = detail::unary(Unary::relu, x);
   // y > 0 where x > 0, and y is what the next op keeps anyway.
-  return op.record(
-      out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
 }
 
 Tensor gelu(const Tensor& x, Gelu kind, Where where) {

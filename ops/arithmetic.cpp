@@ -11,9 +11,7 @@ namespace {
 using detail::number_beside;
 
 /// Keeps `tensor` when input `i` wants a gradient, for which it is needed.
-Saved save_for(const Op& op, size_t i, const Tensor& tensor) {
-  return op.needs_grad(i) ? op.save(tensor) : Saved{};
-}
+Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
 
 /// 1 where a > b, ½ where they are equal, 0 elsewhere.
 Tensor share_of_larger(const Tensor& a, const Tensor& b) {
@@ -31,9 +29,8 @@ Tensor add(const Tensor& a, const Tensor& b, Where where) {
 Tensor sub(const Tensor& a, const Tensor& b, Where where) {
   Op op("sub", where, {a, b});
   op.common_dtype();
-  return op.record(detail::binary(Binary::sub, a, b), [needs_b = op.needs_grad(1)](const Tensor& g) {
-    return Grads{g, needs_b ? neg(g) : Tensor{}};
-  });
+  return op.record(detail::binary(Binary::sub, a, b),
+                   [needs_b = op.needs_grad(1)](const Tensor& g) { return Grads{g, needs_b ? neg(g) : Tensor{}}; });
 }
 
 Tensor mul(const Tensor& a, const Tensor& b, Where where) {

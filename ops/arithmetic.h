@@ -46,8 +46,7 @@ struct Operand {
   const Tensor& tensor;
   Where where;
 
-  Operand(const Tensor& tensor_,
-          Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}
 };
 

@@ -10,8 +10,8 @@
 
 namespace linnet {
 
-Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                         const SoftmaxAttentionOptions& options, Where where) {
+Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SoftmaxAttentionOptions& options,
+                         Where where) {
   Call call("softmax_attention", where);
   detail::check_heads(q, "q");
   const auto width = static_cast<double>(q.shape()[3]);

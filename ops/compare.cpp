@@ -28,8 +28,7 @@ Tensor compare(const char* name, Compare kind, const Tensor& a, Scalar b, Where 
 
 void check_bool(const Tensor& x, const char* what) {
   if (x.dtype() == DType::boolean) return;
-  throw DTypeError(
-      fmt::format("{} is {}, not bool; take ne(x, 0) for what is not zero", what, name_of(x.dtype())));
+  throw DTypeError(fmt::format("{} is {}, not bool; take ne(x, 0) for what is not zero", what, name_of(x.dtype())));
 }
 
 }  // namespace
@@ -73,19 +72,19 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
   Op op("where", where, {condition, a, b});
   check_bool(condition, "condition");
   if (a.dtype() != b.dtype()) {
-    throw DTypeError(fmt::format("dtypes differ: a is {}, b is {}; convert one with to(DType)",
-                                 name_of(a.dtype()), name_of(b.dtype())));
+    throw DTypeError(fmt::format("dtypes differ: a is {}, b is {}; convert one with to(DType)", name_of(a.dtype()),
+                                 name_of(b.dtype())));
   }
   const Shape shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
   Tensor out = Tensor::empty(shape, a.dtype(), a.device());
   out.backend().where(out.view(), expanded(condition, shape).view(), expanded(a, shape).view(),
                       expanded(b, shape).view());
-  return op.record(out, [condition = op.save(condition), needs_a = op.needs_grad(1),
-                         needs_b = op.needs_grad(2)](const Tensor& g) {
-    return Grads{{},
-                 needs_a ? linnet::where(condition(), g, 0) : Tensor{},
-                 needs_b ? linnet::where(condition(), 0, g) : Tensor{}};
-  });
+  return op.record(
+      out, [condition = op.save(condition), needs_a = op.needs_grad(1), needs_b = op.needs_grad(2)](const Tensor& g) {
+        return Grads{{},
+                     needs_a ? linnet::where(condition(), g, 0) : Tensor{},
+                     needs_b ? linnet::where(condition(), 0, g) : Tensor{}};
+      });
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where) {

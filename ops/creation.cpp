@@ -68,9 +68,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
   return out.to(result);
 }
 
-Tensor arange(Scalar stop, std::optional<DType> dtype, Where where) {
-  return arange(0, stop, 1, dtype, where);
-}
+Tensor arange(Scalar stop, std::optional<DType> dtype, Where where) { return arange(0, stop, 1, dtype, where); }
 
 Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where where) {
   const Call call("linspace", where);
@@ -80,8 +78,8 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where whe
   // From both ends, so that both are exact.
   const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0;
   for (int64_t i = 0; i < steps; ++i) {
-    values[i] = 2 * i < steps ? start + static_cast<double>(i) * step
-                              : stop - static_cast<double>(steps - 1 - i) * step;
+    values[i] =
+        2 * i < steps ? start + static_cast<double>(i) * step : stop - static_cast<double>(steps - 1 - i) * step;
   }
   return out.to(dtype);
 }

@@ -30,8 +30,8 @@ void check_term(const std::string& term, std::string_view equation) {
                       equation, term[i]));
     }
     if (term.find(term[i], i + 1) != std::string::npos) {
-      throw ValueError(fmt::format("\"{}\" has label '{}' twice in one term; diagonals are not supported",
-                                   equation, term[i]));
+      throw ValueError(
+          fmt::format("\"{}\" has label '{}' twice in one term; diagonals are not supported", equation, term[i]));
     }
   }
 }
@@ -66,8 +66,7 @@ Equation parse(std::string_view text) {
   check_term(equation.out, text);
   for (const char label : equation.out) {
     if (!contains(equation.a, label) && !contains(equation.b, label)) {
-      throw ValueError(
-          fmt::format("\"{}\" has label '{}' after the arrow, but in neither tensor", text, label));
+      throw ValueError(fmt::format("\"{}\" has label '{}' after the arrow, but in neither tensor", text, label));
     }
   }
   return equation;
@@ -75,8 +74,8 @@ Equation parse(std::string_view text) {
 
 void check_rank(const char* name, const Tensor& x, const std::string& labels) {
   if (x.rank() != static_cast<int>(labels.size())) {
-    throw ShapeError(fmt::format("\"{}\" names {} dims, but {} has shape {}", labels, labels.size(), name,
-                                 to_string(x.shape())));
+    throw ShapeError(
+        fmt::format("\"{}\" names {} dims, but {} has shape {}", labels, labels.size(), name, to_string(x.shape())));
   }
 }
 

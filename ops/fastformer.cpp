@@ -21,8 +21,8 @@ struct PoolState {
   Tensor maximum, total;
 };
 
-Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state,
-                             const Tensor& scores, const Tensor& x, const Tensor& keep, bool causal) {
+Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
+                             const Tensor& x, const Tensor& keep, bool causal) {
   Op op("additive_pool_backward", Where{}, {grad, scores, x});
   op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
   Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
@@ -30,8 +30,8 @@ Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolSt
   const Tensor g = with_plain_rows(grad);
   const View mask = keep.defined() ? keep.view() : View{};
   x.backend().additive_pool_backward(dscores.view(), dx.view(), g.view(), out.view(), state.maximum.view(),
-                                     state.total.view(), scores.view(), x.view(),
-                                     keep.defined() ? &mask : nullptr, causal);
+                                     state.total.view(), scores.view(), x.view(), keep.defined() ? &mask : nullptr,
+                                     causal);
   return {dscores, dx};
 }
 
@@ -63,8 +63,8 @@ Tensor zero_where_empty(const Tensor& u, const Tensor& keep, bool causal) {
 void check_weight(const Tensor& w, const char* name, const Tensor& q) {
   const Shape wanted{q.shape()[1], q.shape()[3]};
   if (w.shape() == wanted) return;
-  throw ShapeError(fmt::format("{}{} does not fit q{}: it must be [heads, width], {}", name,
-                               to_string(w.shape()), to_string(q.shape()), to_string(wanted)));
+  throw ShapeError(fmt::format("{}{} does not fit q{}: it must be [heads, width], {}", name, to_string(w.shape()),
+                               to_string(q.shape()), to_string(wanted)));
 }
 
 }  // namespace
@@ -75,9 +75,8 @@ Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOp
   detail::check_heads(x, "x");
   const Shape& shape = x.shape();
   if (!(scores.shape() == Shape{shape[0], shape[1], shape[2]})) {
-    throw ShapeError(
-        fmt::format("scores{} do not fit x{}: they must be [batch, heads, tokens], one for each token",
-                    to_string(scores.shape()), to_string(shape)));
+    throw ShapeError(fmt::format("scores{} do not fit x{}: they must be [batch, heads, tokens], one for each token",
+                                 to_string(scores.shape()), to_string(shape)));
   }
   detail::check_keep(options.keep, x, "x");
 
@@ -87,16 +86,16 @@ Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOp
   const PoolState state{Tensor::empty({shape[0], shape[1], results}, dtype, x.device()),
                         Tensor::empty({shape[0], shape[1], results}, dtype, x.device())};
   const View mask = options.keep.defined() ? options.keep.view() : View{};
-  x.backend().additive_pool(out.view(), state.maximum.view(), state.total.view(), scores.view(),
-                            tokens.view(), options.keep.defined() ? &mask : nullptr, options.causal);
+  x.backend().additive_pool(out.view(), state.maximum.view(), state.total.view(), scores.view(), tokens.view(),
+                            options.keep.defined() ? &mask : nullptr, options.causal);
   return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
                          keep = op.save(options.keep), causal = options.causal](const Tensor& g) {
     return additive_pool_backward(g, out(), state, scores(), x(), keep(), causal);
   });
 }
 
-Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
-                          const Tensor& w_k, const AdditiveAttentionOptions& options, Where where) {
+Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k,
+                          const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention", where);
   detail::check_heads(q, "q");
   detail::check_same_shape(k, "k", q, "q");

@@ -37,7 +37,7 @@ struct AdditiveAttentionOptions {
 /// queries are left to the caller. q, k, v [B, H, N, D], w_q and w_k [H, D], of one floating dtype; returns u
 /// [B, H, N, D], 0 where nothing is left to sum. Differentiable once. Throws ShapeError, DTypeError and
 /// DeviceError.
-Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
-                          const Tensor& w_k, const AdditiveAttentionOptions& options = {}, Where where = {});
+Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k,
+                          const AdditiveAttentionOptions& options = {}, Where where = {});
 
 }  // namespace linnet

@@ -79,8 +79,7 @@ Tensor without_padding(const Tensor& k, const Tensor& keep) {
 
 }  // namespace
 
-Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options,
-               Where where) {
+Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options, Where where) {
   Call call("fastmax", where);
   detail::check_heads(q, "q");
   detail::check_heads(k, "k");

@@ -8,14 +8,14 @@ namespace linnet::detail {
 
 void check_heads(const Tensor& x, const char* name) {
   if (x.rank() == 4) return;
-  throw ShapeError(fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name,
-                               to_string(x.shape()), x.rank()));
+  throw ShapeError(
+      fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name, to_string(x.shape()), x.rank()));
 }
 
 void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name) {
   if (x.shape() == other.shape()) return;
-  throw ShapeError(fmt::format("{}{} and {}{} differ; they need one shape", name, to_string(x.shape()),
-                               other_name, to_string(other.shape())));
+  throw ShapeError(fmt::format("{}{} and {}{} differ; they need one shape", name, to_string(x.shape()), other_name,
+                               to_string(other.shape())));
 }
 
 void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
@@ -27,12 +27,12 @@ void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
   }
   const Shape wanted{x.shape()[0], x.shape()[2]};
   if (!(keep.shape() == wanted)) {
-    throw ShapeError(fmt::format("keep{} does not fit {}{}: it must be [batch, tokens], {}",
-                                 to_string(keep.shape()), name, to_string(x.shape()), to_string(wanted)));
+    throw ShapeError(fmt::format("keep{} does not fit {}{}: it must be [batch, tokens], {}", to_string(keep.shape()),
+                                 name, to_string(x.shape()), to_string(wanted)));
   }
   if (keep.device() != x.device()) {
-    throw DeviceError(fmt::format("keep is on {}, {} on {}; move one with to(Device)", name_of(keep.device()),
-                                  name, name_of(x.device())));
+    throw DeviceError(fmt::format("keep is on {}, {} on {}; move one with to(Device)", name_of(keep.device()), name,
+                                  name_of(x.device())));
   }
 }
 

@@ -15,8 +15,7 @@ Shape position_of(int64_t i, const Shape& shape) {
   return position;
 }
 
-Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name,
-                     int dim) {
+Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim) {
   if (!is_integer(index.dtype())) {
     throw DTypeError(fmt::format("{} is {}; indices are int64 or int32", name, name_of(index.dtype())));
   }
@@ -27,8 +26,8 @@ Tensor checked_index(const Tensor& index, const char* name, const Shape& target,
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] >= 0 && values[i] < size) continue;
     throw IndexError(fmt::format("{}{} is {}, outside [0, {}): dim {} of {}{}", name,
-                                 to_string(position_of(static_cast<int64_t>(i), index.shape())), values[i],
-                                 size, dim, target_name, to_string(target)));
+                                 to_string(position_of(static_cast<int64_t>(i), index.shape())), values[i], size, dim,
+                                 target_name, to_string(target)));
   }
   return checked;
 }

@@ -35,9 +35,8 @@ Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size)
   shape[dim] = size;
   Tensor out = zeros(shape, src.dtype(), src.device());
   out.backend().index_add(out.view(), index.view(), src.view(), dim);
-  return op.record(out, [dim, index = op.save(index)](const Tensor& g) {
-    return Grads{select_slices(g, dim, index()), {}};
-  });
+  return op.record(
+      out, [dim, index = op.save(index)](const Tensor& g) { return Grads{select_slices(g, dim, index()), {}}; });
 }
 
 Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
@@ -68,8 +67,8 @@ void check_fits(const Tensor& index, const Tensor& other, const char* name, int 
   }
   for (int d = 0; d < index.rank(); ++d) {
     if (d == free_dim || index.shape()[d] <= other.shape()[d]) continue;
-    throw ShapeError(fmt::format("index{} is larger than {}{} in dim {} ({} > {})", to_string(index.shape()),
-                                 name, to_string(other.shape()), d, index.shape()[d], other.shape()[d]));
+    throw ShapeError(fmt::format("index{} is larger than {}{} in dim {} ({} > {})", to_string(index.shape()), name,
+                                 to_string(other.shape()), d, index.shape()[d], other.shape()[d]));
   }
 }
 
@@ -88,8 +87,7 @@ Tensor off_diagonal(const Tensor& x, int64_t diagonal, bool below) {
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where) {
   Call call("embedding", where);
   if (weight.rank() != 2) {
-    throw ShapeError(
-        fmt::format("weight{} has rank {}; [V, D] is needed", to_string(weight.shape()), weight.rank()));
+    throw ShapeError(fmt::format("weight{} has rank {}; [V, D] is needed", to_string(weight.shape()), weight.rank()));
   }
   Shape shape = ids.shape();
   shape.push_back(weight.size(1));
@@ -118,8 +116,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
   Call call("scatter_add", where);
   const int axis = normalise_dim(dim, x.rank());
   if (x.dtype() != src.dtype()) {
-    throw DTypeError(fmt::format("x is {} and src {}; convert one with to(DType)", name_of(x.dtype()),
-                                 name_of(src.dtype())));
+    throw DTypeError(
+        fmt::format("x is {} and src {}; convert one with to(DType)", name_of(x.dtype()), name_of(src.dtype())));
   }
   check_fits(index, x, "x", axis);
   check_fits(index, src, "src", -1);

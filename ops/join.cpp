@@ -14,8 +14,8 @@ void check_same_shape(const Shape& a, const Shape& b, size_t number_of_b, int fr
   for (int d = 0; same && d < a.rank(); ++d) same = d == free_dim || a[d] == b[d];
   if (same) return;
   const std::string but = free_dim < 0 ? "" : fmt::format(" in another dim than {}", free_dim);
-  throw ShapeError(fmt::format("tensor 0 is {}, tensor {} is {}: they differ{}", to_string(a), number_of_b,
-                               to_string(b), but));
+  throw ShapeError(
+      fmt::format("tensor 0 is {}, tensor {} is {}: they differ{}", to_string(a), number_of_b, to_string(b), but));
 }
 
 void check_any(const std::vector<Tensor>& tensors) {
@@ -67,8 +67,8 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
 Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
   Op op("pad", where, {x});
   if (widths.rank() % 2 != 0 || widths.rank() > 2 * x.rank()) {
-    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims",
-                                 widths.rank(), to_string(x.shape()), x.rank()));
+    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims", widths.rank(),
+                                 to_string(x.shape()), x.rank()));
   }
   Shape shape = x.shape();
   Shape before = Shape::filled(x.rank(), 0);

@@ -47,9 +47,8 @@ int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore_ind
   for (const int64_t target : host.data<int64_t>()) {
     if (target != ignore_index) {
       if (target < 0 || target >= classes) {
-        throw IndexError(
-            fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})", target,
-                        row, classes, ignore_index));
+        throw IndexError(fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})",
+                                     target, row, classes, ignore_index));
       }
       ++count;
     }
@@ -82,22 +81,21 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
   const Tensor lse = Tensor::empty({targets.numel()}, logits.dtype(), logits.device());
   const Tensor logits_rows = as_rows(logits, targets.numel());
-  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(),
-                                 options.ignore_index, options.label_smoothing);
-  return op.record(loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse),
-                          options](const Tensor& g) {
-    return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};
-  });
+  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
+                                 options.label_smoothing);
+  return op.record(
+      loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse), options](const Tensor& g) {
+        return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};
+      });
 }
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
-                     Where where) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, Where where) {
   const Call call("cross_entropy", where);
   if (!is_floating(logits.dtype())) {
-    throw DTypeError(fmt::format("logits must be floating, not {}; convert with to(DType::float32)",
-                                 name_of(logits.dtype())));
+    throw DTypeError(
+        fmt::format("logits must be floating, not {}; convert with to(DType::float32)", name_of(logits.dtype())));
   }
   check_class_targets(logits, targets);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {

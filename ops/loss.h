@@ -23,14 +23,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
                      Where where = {});
 
 /// (input − target)². Throws ShapeError unless both have one shape.
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
-                Where where = {});
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, Where where = {});
 
 /// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] of one shape, and p =
 /// `pos_weight`, 1 when undefined, which must broadcast to that shape. Stable for any logit.
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
-                                        const Tensor& pos_weight = {}, Reduction reduction = Reduction::mean,
-                                        Where where = {});
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight = {},
+                                        Reduction reduction = Reduction::mean, Where where = {});
 
 /// The share of rows of logits [..., C] whose largest entry is at the integer target [...]; NaN without rows.
 double accuracy(const Tensor& logits, const Tensor& targets, Where where = {});

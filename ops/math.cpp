@@ -20,8 +20,7 @@ Tensor exp(const Tensor& x, Where where) {
 Tensor log(const Tensor& x, Where where) {
   Op op("log", where, {x});
   op.floating_dtype();
-  return op.record(detail::unary(Unary::log, x),
-                   [x = op.save(x)](const Tensor& g) { return Grads{div(g, x())}; });
+  return op.record(detail::unary(Unary::log, x), [x = op.save(x)](const Tensor& g) { return Grads{div(g, x())}; });
 }
 
 Tensor sqrt(const Tensor& x, Where where) {
@@ -75,8 +74,7 @@ Tensor reciprocal(const Tensor& x, Where where) {
   Op op("reciprocal", where, {x});
   op.floating_dtype();
   Tensor out = detail::unary(Unary::reciprocal, x);
-  return op.record(out,
-                   [y = op.save_output(out)](const Tensor& g) { return Grads{neg(mul(g, square(y())))}; });
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{neg(mul(g, square(y())))}; });
 }
 
 Tensor erf(const Tensor& x, Where where) {

@@ -79,8 +79,8 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
   out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr, false);
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
-  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a,
-                         needs_b, fold = b.rank() == 2](const Tensor& g) {
+  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
+                         fold = b.rank() == 2](const Tensor& g) {
     // da = g·bᵀ and db = aᵀ·g; for one b beside many a, the sum over them is part of the product.
     Tensor da, db;
     if (needs_a) da = matmul(g, transpose(b()));
@@ -108,8 +108,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const int64_t out_features = weight.size(0), in_features = weight.size(1);
   if (x.rank() == 0 || x.size(-1) != in_features) {
     const bool transposed_fits = x.rank() > 0 && x.size(-1) == out_features;
-    throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}",
-                                 to_string(x.shape()), to_string(weight.shape()), in_features,
+    throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}", to_string(x.shape()),
+                                 to_string(weight.shape()), in_features,
                                  transposed_fits ? "; did you mean transpose(weight)?" : ""));
   }
   if (bias.defined() && bias.shape() != Shape{out_features}) {
@@ -126,12 +126,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const Tensor transposed =
       weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
   const View bias_view = bias.defined() ? bias.view() : View{};
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr,
-                   false);
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr, false);
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
-  return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(),
-                       needs_x, needs_weight, needs_bias](const Tensor& g) {
+  return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,
+                       needs_weight, needs_bias](const Tensor& g) {
     Tensor dx, dweight, dbias;
     if (needs_x) dx = matmul(g, weight());
     if (needs_weight) dweight = matmul(transpose(as_rows(g)), as_rows(x()));

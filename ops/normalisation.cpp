@@ -56,8 +56,8 @@ Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight
   const Tensor dbias = needs_bias ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
   const Tensor dx_rows = as_rows(dx), g_rows = as_rows(g), x_rows = as_rows(x);
   const OptionalRow factors(weight), dfactors(dweight), doffsets(dbias);
-  x.backend().layer_norm_backward(dx_rows.view(), dfactors.get(), doffsets.get(), g_rows.view(),
-                                  x_rows.view(), mean.view(), rstd.view(), factors.get());
+  x.backend().layer_norm_backward(dx_rows.view(), dfactors.get(), doffsets.get(), g_rows.view(), x_rows.view(),
+                                  mean.view(), rstd.view(), factors.get());
   return {dx, dweight, dbias};
 }
 
@@ -85,8 +85,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   const Tensor mean = Tensor::empty({x_rows.size(0)}, dtype, x.device());
   const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
   const OptionalRow factors(weight), offsets(bias);
-  y.backend().layer_norm(y_rows.view(), mean.view(), rstd.view(), x_rows.view(), factors.get(), offsets.get(),
-                         eps);
+  y.backend().layer_norm(y_rows.view(), mean.view(), rstd.view(), x_rows.view(), factors.get(), offsets.get(), eps);
   return op.record(y, [x = op.save(x), weight = op.save(weight), mean = op.save(mean), rstd = op.save(rstd),
                        needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2)](const Tensor& g) {
     return layer_norm_backward(g, x(), weight(), mean(), rstd(), needs_weight, needs_bias);
@@ -102,9 +101,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Where where) 
   const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
   const OptionalRow factors(weight);
   y.backend().rms_norm(y_rows.view(), rstd.view(), x_rows.view(), factors.get(), eps);
-  return op.record(
-      y, [x = op.save(x), weight = op.save(weight), rstd = op.save(rstd), needs_weight = op.needs_grad(1)](
-             const Tensor& g) { return rms_norm_backward(g, x(), weight(), rstd(), needs_weight); });
+  return op.record(y,
+                   [x = op.save(x), weight = op.save(weight), rstd = op.save(rstd), needs_weight = op.needs_grad(1)](
+                       const Tensor& g) { return rms_norm_backward(g, x(), weight(), rstd(), needs_weight); });
 }
 
 }  // namespace linnet

@@ -23,19 +23,18 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
   check_keep(keep, k, "k");
 }
 
-Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Tensor& normaliser,
-                                   const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Tensor& normaliser, const Tensor& q,
+                                   const Tensor& k, const Tensor& v, const Tensor& keep,
                                    const AttentionOptions& options) {
   Op op("attention_backward", Where{}, {grad, q, k, v});
-  op.non_differentiable(
-      "it is fused, for first derivatives only; attention written with matmul has second ones");
+  op.non_differentiable("it is fused, for first derivatives only; attention written with matmul has second ones");
   Tensor dq = empty_heads(q.shape(), q.dtype(), q.device());
   Tensor dk = empty_heads(k.shape(), k.dtype(), k.device());
   Tensor dv = empty_heads(v.shape(), v.dtype(), v.device());
   const Tensor g = with_plain_rows(grad);
   const View mask = keep.defined() ? keep.view() : View{};
-  q.backend().attention_backward(dq.view(), dk.view(), dv.view(), g.view(), o.view(), normaliser.view(),
-                                 q.view(), k.view(), v.view(), keep.defined() ? &mask : nullptr, options);
+  q.backend().attention_backward(dq.view(), dk.view(), dv.view(), g.view(), o.view(), normaliser.view(), q.view(),
+                                 k.view(), v.view(), keep.defined() ? &mask : nullptr, options);
   return {dq, dk, dv};
 }
 

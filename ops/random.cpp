@@ -12,8 +12,7 @@ namespace {
 
 void check_floating(DType dtype) {
   if (is_floating(dtype)) return;
-  throw DTypeError(
-      fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
+  throw DTypeError(fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
 }
 
 /// Linear in x, so that it is its own backward.
@@ -23,8 +22,7 @@ Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dense = x.detach().contiguous();
   out.backend().dropout(out.view(), dense.view(), rate, key);
-  return op.record(out,
-                   [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
+  return op.record(out, [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
 }
 
 }  // namespace
@@ -45,8 +43,8 @@ Tensor randn(const Shape& shape, Generator& generator, DType dtype, Device devic
   return out;
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype,
-               Device device, Where where) {
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype, Device device,
+               Where where) {
   const Call call("randint", where);
   if (high <= low) throw ValueError(fmt::format("high must be above low; low is {}, high {}", low, high));
   // Unsigned, because the difference of two int64 may not fit one.
@@ -55,8 +53,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
     throw ValueError(fmt::format("high - low must be at most 2^32; low is {}, high {}", low, high));
   }
   if (!is_integer(dtype)) {
-    throw DTypeError(
-        fmt::format("dtype must be int32 or int64, not {}; convert with to(DType)", name_of(dtype)));
+    throw DTypeError(fmt::format("dtype must be int32 or int64, not {}; convert with to(DType)", name_of(dtype)));
   }
   Tensor out = Tensor::empty(shape, dtype, device);
   out.backend().random_integers(out.view(), low, static_cast<int64_t>(range), generator.next());

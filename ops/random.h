@@ -9,16 +9,16 @@
 namespace linnet {
 
 /// Uniform in [0, 1). Floating dtypes.
-Tensor rand(const Shape& shape, Generator& generator, DType dtype = DType::float32,
-            Device device = Device::cpu, Where where = {});
+Tensor rand(const Shape& shape, Generator& generator, DType dtype = DType::float32, Device device = Device::cpu,
+            Where where = {});
 
 /// Normal with mean 0 and variance 1. Floating dtypes.
-Tensor randn(const Shape& shape, Generator& generator, DType dtype = DType::float32,
-             Device device = Device::cpu, Where where = {});
+Tensor randn(const Shape& shape, Generator& generator, DType dtype = DType::float32, Device device = Device::cpu,
+             Where where = {});
 
 /// Integers in [low, high), each as likely to within 2^-32. Throws ValueError unless 0 < high − low ≤ 2^32.
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator,
-               DType dtype = DType::int64, Device device = Device::cpu, Where where = {});
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype = DType::int64,
+               Device device = Device::cpu, Where where = {});
 
 /// A permutation of 0 … n − 1, int64 [n].
 Tensor randperm(int64_t n, Generator& generator, Where where = {});

@@ -29,8 +29,7 @@ Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
   for (const int64_t listed : dims) {
     const int dim = normalise_dim(listed, x.rank());
     if (reduced[dim]) {
-      throw ShapeError(
-          fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
+      throw ShapeError(fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
     }
     reduced[dim] = 1;
   }
@@ -68,16 +67,14 @@ Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims
   });
 }
 
-Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim,
-                   Where where) {
+Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim, Where where) {
   Op op(name, where, {x});
   if (x.dtype() == DType::boolean) throw DTypeError("x is bool; convert it with to(DType::int32)");
   const bool is_scalar = x.rank() == 0;  // treated as [1]
   const Tensor rows = is_scalar ? x.detach().reshape({1}) : x;
   const int axis = normalise_dim(dim, rows.rank());
   if (rows.shape()[axis] == 0) {
-    throw ShapeError(
-        fmt::format("dim {} of x{} holds no elements to choose from", axis, to_string(x.shape())));
+    throw ShapeError(fmt::format("dim {} of x{} holds no elements to choose from", axis, to_string(x.shape())));
   }
   Shape kept = rows.shape();
   kept[axis] = 1;
@@ -107,8 +104,8 @@ Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, W
   op.floating_dtype();
   const Plan plan = plan_reduction(x, dims, keepdim);
   const Tensor detached = x.detach();
-  Tensor out = p == 2 ? sqrt(sum(square(detached), dims, keepdim))
-                      : pow(sum(pow(abs(detached), p), dims, keepdim), 1 / p);
+  Tensor out =
+      p == 2 ? sqrt(sum(square(detached), dims, keepdim)) : pow(sum(pow(abs(detached), p), dims, keepdim), 1 / p);
   return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
     const Tensor norms = y().reshape(kept);
     const Tensor at_zero = eq(norms.detach(), 0);
@@ -124,9 +121,8 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op("sum", where, {x});
   const Plan plan = plan_reduction(x, dims, keepdim);
   Tensor out = reduce(Reduce::sum, x, plan, sum_dtype(x));
-  return op.record(out, [kept = plan.kept, shape = x.shape()](const Tensor& g) {
-    return Grads{g.reshape(kept).expand(shape)};
-  });
+  return op.record(
+      out, [kept = plan.kept, shape = x.shape()](const Tensor& g) { return Grads{g.reshape(kept).expand(shape)}; });
 }
 
 Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {

@@ -16,8 +16,7 @@ Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where
 
 /// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
 /// the mean square. NaN or infinite when n ≤ correction.
-Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false,
-           Where where = {});
+Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
 
 /// The largest elements; NaN where there is one. The gradient is shared evenly among equals. Throws
 /// ShapeError over a dim of size 0.

@@ -24,9 +24,8 @@ Tensor log_softmax_rows(const Tensor& x) {
   Tensor y = Tensor::empty(x.shape(), op.floating_dtype(), x.device());
   y.backend().softmax(y.view(), x.view(), true);
   // dy_i/dx_j = δ_ij − exp(y_j)
-  return op.record(y, [y = op.save_output(y)](const Tensor& g) {
-    return Grads{sub(g, mul(exp(y()), sum(g, {-1}, true)))};
-  });
+  return op.record(
+      y, [y = op.save_output(y)](const Tensor& g) { return Grads{sub(g, mul(exp(y()), sum(g, {-1}, true)))}; });
 }
 
 /// Applies a function of rows along the last dim along `dim` instead.

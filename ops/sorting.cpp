@@ -72,8 +72,8 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) 
   Call call("topk", where);
   const int64_t size = x.size(dim);
   if (k < 0 || k > size) {
-    throw ValueError(fmt::format("k is {}; dim {} of x{} has {} elements to choose from", k, dim,
-                                 to_string(x.shape()), size));
+    throw ValueError(
+        fmt::format("k is {}; dim {} of x{} has {} elements to choose from", k, dim, to_string(x.shape()), size));
   }
   const Sorted sorted = sort(x, dim, largest);
   return {sorted.values.narrow(dim, 0, k).contiguous(), sorted.indices.narrow(dim, 0, k).contiguous()};

@@ -21,7 +21,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, W
 /// to 1. With replacement it takes samples · C random numbers a row, else C. Throws ValueError for a row with
 /// a negative or non-finite entry, with no positive one, or with fewer positive ones than samples to be drawn
 /// without replacement.
-Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator,
-                   bool replacement = false, Where where = {});
+Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement = false,
+                   Where where = {});
 
 }  // namespace linnet

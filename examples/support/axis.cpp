@@ -87,8 +87,7 @@ std::vector<Tick> digit_ticks(const Axis& axis) {
   for (Tick& tick : ticks) {
     const double power = std::pow(10.0, std::floor(std::log10(tick.value) + 1e-9));
     const auto digit = std::lround(tick.value / power);
-    if (digit == 1 || digit == 2 || digit == 5)
-      tick.label = label(tick.value, power, needs_power_of_ten(axis.high));
+    if (digit == 1 || digit == 2 || digit == 5) tick.label = label(tick.value, power, needs_power_of_ten(axis.high));
   }
   return ticks;
 }

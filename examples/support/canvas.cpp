@@ -32,8 +32,7 @@ size_t code_point_length(std::string_view text) {
   // Overlong forms, surrogates, and what lies beyond U+10FFFF.
   if (length >= 3) {
     const unsigned head = byte(0) * 256U + byte(1);
-    if (head < 0xE0A0 || (head >= 0xEDA0 && head < 0xEE00) || (head >= 0xF000 && head < 0xF090) ||
-        head >= 0xF490)
+    if (head < 0xE0A0 || (head >= 0xEDA0 && head < 0xEE00) || (head >= 0xF000 && head < 0xF090) || head >= 0xF490)
       return 0;
   }
   return length;
@@ -149,9 +148,8 @@ void Canvas::set_color(Color color, double opacity) const {
 void Canvas::check_status() const {
   const cairo_status_t status = cairo_status(cairo());
   if (status == CAIRO_STATUS_SUCCESS) return;
-  throw std::runtime_error(
-      fmt::format("{}: the picture cannot be drawn: {}; if it has very many parts, draw fewer",
-                  path_.string(), cairo_status_to_string(status)));
+  throw std::runtime_error(fmt::format("{}: the picture cannot be drawn: {}; if it has very many parts, draw fewer",
+                                       path_.string(), cairo_status_to_string(status)));
 }
 
 void Canvas::write_png() const {

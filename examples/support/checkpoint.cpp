@@ -47,7 +47,8 @@ int64_t Checkpoint::load() const {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-      throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"", path_.string(), name));
+      throw IoError(
+          fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"", path_.string(), name));
     }
     return value;
   };

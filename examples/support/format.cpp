@@ -50,9 +50,7 @@ std::string group_thousands(std::string number) {
   return number;
 }
 
-int64_t display_width(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), starts_code_point);
-}
+int64_t display_width(std::string_view text) { return std::count_if(text.begin(), text.end(), starts_code_point); }
 
 std::string shorten(std::string_view text, int64_t columns) {
   constexpr std::string_view kMark = "...";

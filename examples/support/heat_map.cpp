@@ -98,8 +98,7 @@ Panel make_panel(const Canvas& canvas, const HeatMap& map, double side) {
               CellTicks(canvas, map.y_ticks, map.rows, height / rows)};
   panel.y_ticks.style.align = Align::right;
   // Labels of columns that do not fit side by side are turned.
-  panel.x_ticks.style.upwards =
-      !map.x_ticks.empty() && panel.x_ticks.width > std::max(panel.cell_width(), kTickSize);
+  panel.x_ticks.style.upwards = !map.x_ticks.empty() && panel.x_ticks.width > std::max(panel.cell_width(), kTickSize);
   panel.x_ticks.style.align = panel.x_ticks.style.upwards ? Align::right : Align::center;
   return panel;
 }
@@ -130,8 +129,7 @@ Layout lay_out(const Canvas& canvas, const HeatMapGrid& grid, const Axis& scale)
     map_width = std::max(map_width, panel.width);
     map_height = std::max(map_height, panel.height);
     y_tick_room = std::max(y_tick_room, kTickGap + panel.y_ticks.width);
-    x_tick_room =
-        std::max(x_tick_room, kTickGap + (x_ticks.style.upwards ? x_ticks.width : x_ticks.style.size));
+    x_tick_room = std::max(x_tick_room, kTickGap + (x_ticks.style.upwards ? x_ticks.width : x_ticks.style.size));
     if (!map.title.empty()) title_room = kMapTitleRoom;
   }
   layout.step_x = y_tick_room + map_width + kGap;
@@ -239,14 +237,14 @@ void check(const HeatMapGrid& grid, const std::filesystem::path& path) {
   for (const HeatMap& map : grid.maps) {
     const auto expect = [&](const char* what, size_t count, int64_t expected, bool optional) {
       if (static_cast<int64_t>(count) == expected || (optional && count == 0)) return;
-      throw std::runtime_error(
-          fmt::format("{}: the heat map '{}' of {} rows and {} columns has {} {}; give {}{}", path.string(),
-                      map.title, map.rows, map.cols, count, what, expected, optional ? ", or none" : ""));
+      throw std::runtime_error(fmt::format("{}: the heat map '{}' of {} rows and {} columns has {} {}; give {}{}",
+                                           path.string(), map.title, map.rows, map.cols, count, what, expected,
+                                           optional ? ", or none" : ""));
     };
     if (map.rows < 1 || map.cols < 1) {
       throw std::runtime_error(
-          fmt::format("{}: the heat map '{}' has {} rows and {} columns; give at least one of each",
-                      path.string(), map.title, map.rows, map.cols));
+          fmt::format("{}: the heat map '{}' has {} rows and {} columns; give at least one of each", path.string(),
+                      map.title, map.rows, map.cols));
     }
     expect("values", map.values.size(), map.rows * map.cols, false);
     expect("x_ticks", map.x_ticks.size(), map.cols, true);
@@ -269,9 +267,7 @@ Color heat_color(double fraction) {
   const double l = cube(lightness + 0.3963377774 * a + 0.2158037573 * b);
   const double m = cube(lightness - 0.1055613458 * a - 0.0638541728 * b);
   const double s = cube(lightness - 0.0894841775 * a - 1.2914855480 * b);
-  const auto gamma = [](double v) {
-    return v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1 / 2.4) - 0.055;
-  };
+  const auto gamma = [](double v) { return v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1 / 2.4) - 0.055; };
   return {gamma(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
           gamma(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
           gamma(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
@@ -287,8 +283,7 @@ void write_png(const HeatMapGrid& grid, const std::filesystem::path& path) {
   for (size_t i = 0; i < layout.panels.size(); ++i) {
     const int64_t row = static_cast<int64_t>(i) / layout.columns;
     const int64_t column = static_cast<int64_t>(i) % layout.columns;
-    draw_panel(canvas, layout.panels[i], scale,
-               layout.cells.left + static_cast<double>(column) * layout.step_x,
+    draw_panel(canvas, layout.panels[i], scale, layout.cells.left + static_cast<double>(column) * layout.step_x,
                layout.cells.top + static_cast<double>(row) * layout.step_y);
   }
   draw_color_bar(canvas, layout.bar, scale);

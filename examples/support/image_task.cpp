@@ -20,8 +20,9 @@ NamedDigits load_digits(const Settings& settings) {
     nn::Mnist mnist(*folder);
     return {"MNIST", std::move(mnist.train), std::move(mnist.test)};
   }
-  fmt::print("no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on drawn digits "
-             "instead\n");
+  fmt::print(
+      "no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on drawn digits "
+      "instead\n");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 
@@ -31,10 +32,8 @@ class ImageTask : public Task {
       : settings_(s),
         data_(load_digits(s)),
         rng_(s.seed),
-        model_(rng_, {.patch = s.patch,
-                      .classes = nn::Digits::kClasses,
-                      .layers = s.layers,
-                      .block = block_config(s)}),
+        model_(rng_,
+               {.patch = s.patch, .classes = nn::Digits::kClasses, .layers = s.layers, .block = block_config(s)}),
         loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
     data_.train.set_shift(kMaxShift);
   }

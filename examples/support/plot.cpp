@@ -183,8 +183,7 @@ void draw_series(const Canvas& canvas, const Points& points, size_t index) {
     const bool before = i > 0 && points[i - 1];
     const bool after = i + 1 < points.size() && points[i + 1];
     const bool alone = !before && !after;  // no line shows it
-    if (points[i] && (alone || points.size() <= kMarkedPoints))
-      draw_marker(canvas, *points[i], series_color(index));
+    if (points[i] && (alone || points.size() <= kMarkedPoints)) draw_marker(canvas, *points[i], series_color(index));
   }
 }
 
@@ -218,8 +217,7 @@ std::vector<double> spread_labels(const std::vector<double>& wanted, double step
 
 // `ends` holds the last point of each series: the labels stand in the order and near the height of their
 // lines' ends.
-void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry> entries,
-                 const Points& ends) {
+void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry> entries, const Points& ends) {
   if (entries.empty()) return;
   const auto height = [&](const LegendEntry& entry) {
     return ends[entry.index] ? ends[entry.index]->y : plot.bottom;
@@ -267,8 +265,7 @@ void write_png(const LineChart& chart, const std::filesystem::path& path) {
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const Points points = scene.points(chart, chart.series[i]);
     draw_series(canvas, points, i);
-    const auto last =
-        std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return p.has_value(); });
+    const auto last = std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return p.has_value(); });
     ends.push_back(last == points.rend() ? std::nullopt : *last);
   }
   draw_legend(canvas, scene.plot, legend, ends);

@@ -17,8 +17,7 @@ struct ProgressField {
 struct ProgressOptions {
   double plain_interval = 10.0;      ///< seconds between lines where the output is not a terminal
   std::function<double()> now = {};  ///< seconds on a steady clock; empty: std::chrono::steady_clock
-  std::function<int()>
-      columns;  ///< width of the terminal, 0 if it is none; empty: asks the system, at every line
+  std::function<int()> columns;  ///< width of the terminal, 0 if it is none; empty: asks the system, at every line
 };
 
 /// How far a long job has come, in one line:

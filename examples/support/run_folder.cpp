@@ -78,8 +78,9 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name) : p
     std::string before;
     read_config(path_, &before);
     if (before != data_name) {
-      throw IoError(fmt::format("--resume: the run in {} learns from {}, but there is {}; name its folder with --data",
-                                path_.string(), before, data_name));
+      throw IoError(
+          fmt::format("--resume: the run in {} learns from {}, but there is {}; name its folder with --data",
+                      path_.string(), before, data_name));
     }
     return;
   }
@@ -117,7 +118,9 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
   return metrics;
 }
 
-void RunFolder::write_text(const std::string& name, const std::string& text) const { replace_text(path_ / name, text); }
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  replace_text(path_ / name, text);
+}
 
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";

@@ -29,8 +29,8 @@ struct Metrics {
 /// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png.
 class RunFolder {
  public:
-  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be written, when it holds a run
-  /// already, or when there is none to resume, or one on other data.
+  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be written, when it holds a
+  /// run already, or when there is none to resume, or one on other data.
   RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }

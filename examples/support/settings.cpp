@@ -134,8 +134,7 @@ void validate(const Settings& s) {
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   const bool fastmax = s.attention.starts_with("fastmax");
-  require(!s.fastmax_scale || fastmax,
-          fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
+  require(!s.fastmax_scale || fastmax, fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
   require(s.attention_dropout == 0 || s.attention == "softmax",
           fmt::format("--attention-dropout does not apply to --attention {}", s.attention));
   require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",

@@ -14,8 +14,7 @@ struct Settings {
   std::string task;    ///< "shakespeare" or "mnist"
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
-  std::optional<std::string> fastmax_scale =
-      {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::optional<std::string> fastmax_scale = {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
   std::string positions = "learned";
   double attention_dropout = 0;
 

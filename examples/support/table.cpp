@@ -41,8 +41,8 @@ Table::Table(std::vector<std::string> columns) : columns_(std::move(columns)) {}
 void Table::add_row(std::vector<std::string> cells) {
   if (cells.size() != columns_.size()) {
     throw std::runtime_error(
-        fmt::format("table: a row of {} cells in a table of {} columns; give one cell per column",
-                    cells.size(), columns_.size()));
+        fmt::format("table: a row of {} cells in a table of {} columns; give one cell per column", cells.size(),
+                    columns_.size()));
   }
   rows_.push_back(std::move(cells));
 }

@@ -31,7 +31,8 @@ std::optional<std::filesystem::path> find_data(const Settings& settings, const s
   if (!settings.data.empty()) {
     const fs::path path = settings.data / name;
     if (fs::exists(path)) return path;
-    throw IoError(fmt::format("--data {}: it has no {}; examples/fetch_data.sh gets it", settings.data.string(), name));
+    throw IoError(
+        fmt::format("--data {}: it has no {}; examples/fetch_data.sh gets it", settings.data.string(), name));
   }
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
@@ -51,7 +52,8 @@ nn::BlockConfig block_config(const Settings& s) {
                          .dropout = s.dropout};
   config.attention.dropout = s.attention_dropout;
   if (s.attention.starts_with("fastmax")) {
-    config.attention.fastmax_scale = parse_scale(s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit"));
+    config.attention.fastmax_scale =
+        parse_scale(s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit"));
   }
   return config;
 }

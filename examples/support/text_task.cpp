@@ -17,8 +17,9 @@ NamedText load_text(const Settings& settings) {
   if (const auto folder = find_data(settings, "tinyshakespeare/input.txt")) {
     return {"Tiny Shakespeare", nn::CharText::read(*folder)};
   }
-  fmt::print("no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on the "
-             "sources of linnet instead\n");
+  fmt::print(
+      "no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on the "
+      "sources of linnet instead\n");
   return {"linnet's own sources (stand-in)", nn::CharText::of_this_project()};
 }
 

@@ -23,9 +23,9 @@ void train_and_report(const Settings& settings) {
   catch_interrupts();
   const std::unique_ptr<Task> task = make_task(settings);
   RunFolder folder(settings, task->data_name());
-  fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention, task->data_name(),
-             settings.layers, settings.heads, settings.width, total_steps(settings, *task), settings.seed,
-             folder.path().string());
+  fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
+             task->data_name(), settings.layers, settings.heads, settings.width, total_steps(settings, *task),
+             settings.seed, folder.path().string());
   const TrainingResult result = train(*task, settings, folder);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
@@ -57,7 +57,8 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
     add_common_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--checkpoint-every", settings.checkpoint_every, "steps between checkpoints; 0 for one at the end");
+    app.add_option("--checkpoint-every", settings.checkpoint_every,
+                   "steps between checkpoints; 0 for one at the end");
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
     app.add_flag("--resume", settings.resume, "go on with the run in --out, with the settings it has");
     app.parse(argc, argv);

@@ -50,9 +50,10 @@ double train_step(Task& task, nn::Optimizer& optimizer, const std::vector<Tensor
   total /= static_cast<double>(s.accumulate);
   const double norm = s.clip > 0 ? nn::clip_grad_norm_(parameters, s.clip) : 0;
   if (!std::isfinite(total) || !std::isfinite(norm)) {
-    throw ValueError(fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
-                                 "set --clip (what was saved before is untouched)",
-                                 total, norm, step));
+    throw ValueError(
+        fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
+                    "set --clip (what was saved before is untouched)",
+                    total, norm, step));
   }
   optimizer.step();
   optimizer.zero_grad();
@@ -92,9 +93,14 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   const auto evaluate = [&] {
     const Task::Evaluation evaluation = task.evaluate(s.eval_batches);
     const double ms = median(step_times);
-    Metrics metrics{.step = step, .train_loss = loss_count > 0 ? loss_sum / static_cast<double>(loss_count) : NAN,
-                    .val_loss = evaluation.loss, .accuracy = evaluation.accuracy, .lr = rate(step), .ms_per_step = ms,
-                    .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0, .peak_bytes = memory_stats().peak};
+    Metrics metrics{.step = step,
+                    .train_loss = loss_count > 0 ? loss_sum / static_cast<double>(loss_count) : NAN,
+                    .val_loss = evaluation.loss,
+                    .accuracy = evaluation.accuracy,
+                    .lr = rate(step),
+                    .ms_per_step = ms,
+                    .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0,
+                    .peak_bytes = memory_stats().peak};
     loss_sum = 0;
     loss_count = 0;
     folder.log(metrics);

@@ -69,7 +69,8 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   const auto placed = [&](Point p) -> Point {
     const double x = (p.x + shear * p.y + bend * std::sin(3 * p.y + phase)) * width;
     const double y = (p.y + bend * std::sin(3 * p.x + phase)) * height;
-    return {centre.x + x * std::cos(angle) - y * std::sin(angle), centre.y + x * std::sin(angle) + y * std::cos(angle)};
+    return {centre.x + x * std::cos(angle) - y * std::sin(angle),
+            centre.y + x * std::sin(angle) + y * std::cos(angle)};
   };
   for (int64_t i = 0; i < Digits::kPixels; ++i) {
     const Point pixel{static_cast<double>(i % Digits::kSide) + 0.5, static_cast<double>(i / Digits::kSide) + 0.5};

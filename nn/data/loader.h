@@ -23,8 +23,8 @@ struct LoaderOptions {
   int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
 };
 
-/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs to the end of the
-/// epoch, from its begin or from where a `break` left it; the next one runs over the next epoch:
+/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs to the end of
+/// the epoch, from its begin or from where a `break` left it; the next one runs over the next epoch:
 ///
 ///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
 ///     for (int epoch = 0; epoch < 10; ++epoch)
@@ -69,8 +69,8 @@ class Loader {
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
 
-  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data set
-  /// throws comes out here, at the batch it belongs to.
+  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data
+  /// set throws comes out here, at the batch it belongs to.
   std::optional<Batch> next();
 
  private:

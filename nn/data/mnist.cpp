@@ -28,8 +28,8 @@ std::filesystem::path find_part(const std::filesystem::path& folder, const std::
     const std::filesystem::path path = folder / (name + ending);
     if (std::filesystem::exists(path)) return path;
   }
-  throw IoError(fmt::format("neither {0} nor {0}.gz is in {1}; examples/fetch_data.sh gets them", name,
-                            folder.string()));
+  throw IoError(
+      fmt::format("neither {0} nor {0}.gz is in {1}; examples/fetch_data.sh gets them", name, folder.string()));
 }
 
 Digits read_digits(const std::filesystem::path& folder, const std::string& part, Where where) {
@@ -69,7 +69,8 @@ Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
   };
   for (int64_t b = 0; b < count; ++b) {
     const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
-    if (index >= labels_.size()) throw IndexError(fmt::format("example {} of {}", indices[static_cast<size_t>(b)], size()));
+    if (index >= labels_.size())
+      throw IndexError(fmt::format("example {} of {}", indices[static_cast<size_t>(b)], size()));
     label[b] = labels_[index];
     const uint8_t* image = pixels_.data() + index * kPixels;
     const int64_t down = offset(2 * b);

@@ -16,7 +16,8 @@ class Digits : public Dataset {
   static constexpr int64_t kPixels = kSide * kSide;
   static constexpr int64_t kClasses = 10;
 
-  /// `pixels` holds kPixels bytes an image, row by row. Throws ValueError when the counts differ or a label is above 9.
+  /// `pixels` holds kPixels bytes an image, row by row. Throws ValueError when the counts differ or a label is
+  /// above 9.
   Digits(std::vector<uint8_t> pixels, std::vector<uint8_t> labels);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -41,9 +42,9 @@ struct Mnist {
   Digits test;
 };
 
-/// A stand-in for MNIST where there is none: digits drawn as strokes, turned, slanted, bent, scaled and moved at random,
-/// with pens of random width. Image `i` is of digit `i` modulo 10, and depends on the seed and `i` alone. Throws
-/// ValueError for a count below 0.
+/// A stand-in for MNIST where there is none: digits drawn as strokes, turned, slanted, bent, scaled and moved at
+/// random, with pens of random width. Image `i` is of digit `i` modulo 10, and depends on the seed and `i` alone.
+/// Throws ValueError for a count below 0.
 Digits drawn_digits(int64_t count, uint64_t seed);
 
 }  // namespace linnet::nn

@@ -56,10 +56,9 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
     if (table[byte] < 0) {
-      throw ValueError(fmt::format("the character {} is not among the {} that the model has seen",
-                                   byte >= 32 && byte < 127 ? fmt::format("'{}'", character)
-                                                            : fmt::format("with code {}", byte),
-                                   size()));
+      throw ValueError(fmt::format(
+          "the character {} is not among the {} that the model has seen",
+          byte >= 32 && byte < 127 ? fmt::format("'{}'", character) : fmt::format("with code {}", byte), size()));
     }
     ids.push_back(table[byte]);
   }

@@ -71,9 +71,8 @@ void pool_head(const Head& head, const View& out, const View& maximum, const Vie
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t).
 /// Before the first token that counts, where L is −∞, r and t are not used any more.
 template <class T>
-void pool_head_backward(const Head& head, const View& dscores, const View& dx, const View& dout,
-                        const View& out, const View& maximum, const View& total, const View& scores,
-                        const View& x, bool causal) {
+void pool_head_backward(const Head& head, const View& dscores, const View& dx, const View& dout, const View& out,
+                        const View& maximum, const View& total, const View& scores, const View& x, bool causal) {
   const int64_t tokens = x.shape[2], width = x.shape[3];
   Scratch<T> memory(width);
   T* r = memory.data();
@@ -128,13 +127,12 @@ void for_each_head(const View& x, const View* keep, Pool&& pool) {
 
 void additive_pool(View out, View maximum, View total, View scores, View x, const View* keep, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
-    for_each_head(x, keep,
-                  [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
+    for_each_head(x, keep, [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
   });
 }
 
-void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
-                            View x, const View* keep, bool causal) {
+void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores, View x,
+                            const View* keep, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
     for_each_head(x, keep, [&](const Head& head) {
       pool_head_backward<T>(head, dscores, dx, dout, out, maximum, total, scores, x, causal);

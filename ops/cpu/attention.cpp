@@ -35,8 +35,7 @@ inline int64_t stride_for(int64_t stride, int64_t width) { return std::max({stri
 
 template <class T>
 Rows<T> head_of(const View& x, int64_t b, int64_t h) {
-  return {static_cast<T*>(x.data) + b * x.strides[0] + h * x.strides[1],
-          stride_for(x.strides[2], x.shape[3])};
+  return {static_cast<T*>(x.data) + b * x.strides[0] + h * x.strides[1], stride_for(x.strides[2], x.shape[3])};
 }
 
 /// The keys of one head that are no padding: in place when all are, otherwise copied together, so that
@@ -142,10 +141,9 @@ struct Block {
 
 /// out = alpha · a · bᵀ: [rows, width] · [columns, width]ᵀ
 template <class T>
-void product_transposed(int64_t rows, int64_t columns, int64_t width, T alpha, Rows<const T> a,
-                        Rows<const T> b, Rows<T> out) {
-  gemm<T>(false, true, rows, columns, width, alpha, a.data, a.stride, b.data, b.stride, 0, out.data,
-          out.stride);
+void product_transposed(int64_t rows, int64_t columns, int64_t width, T alpha, Rows<const T> a, Rows<const T> b,
+                        Rows<T> out) {
+  gemm<T>(false, true, rows, columns, width, alpha, a.data, a.stride, b.data, b.stride, 0, out.data, out.stride);
 }
 
 /// out += aᵀ · b: [rows, columns]ᵀ · [rows, width]
@@ -162,8 +160,8 @@ void visible_product(const Block& block, int64_t width, Rows<const T> weights, R
   const int64_t strip = block.seen_by_all() == block.seen_by_any() ? block.rows : kStrip;
   for (int64_t first = 0; first < block.rows; first += strip) {
     const int64_t rows = std::min(strip, block.rows - first), common = block.visible[first];
-    gemm<T>(false, false, rows, width, common, 1, weights[first], weights.stride, x.data, x.stride, 0,
-            out[first], out.stride);
+    gemm<T>(false, false, rows, width, common, 1, weights[first], weights.stride, x.data, x.stride, 0, out[first],
+            out.stride);
     for (int64_t r = first; r < first + rows; ++r) {
       T* y = out[r];
       for (int64_t j = common; j < block.visible[r]; ++j) {
@@ -291,8 +289,8 @@ class Head {
     T totals[kBlock];
     for (int64_t r = 0; r < block.rows; ++r) {
       const int64_t n = block.visible[r];
-      const RowSum<T> sum = in_.options.kind.softmax ? weigh_softmax(weights[r], n)
-                                                     : weigh_polynomial(weights[r], n, in_.options.kind);
+      const RowSum<T> sum =
+          in_.options.kind.softmax ? weigh_softmax(weights[r], n) : weigh_polynomial(weights[r], n, in_.options.kind);
       totals[r] = sum.total;
       row_values(normaliser)[first + r] = sum.normaliser;
       if (drops_) multiply(weights[r], dropout_factors(first + r, n), n);
@@ -398,8 +396,7 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
   const Inputs in{q, k, v, keep, options};
   dispatch_floating(q.dtype, [&]<class T>(T) {
     parallel_for(in.heads(), in.grain(in.queries()), [&](int64_t begin, int64_t end) {
-      for (int64_t head = begin; head < end; ++head)
-        Head<T>(in, head).backward(dq, dk, dv, d_o, o, normaliser);
+      for (int64_t head = begin; head < end; ++head) Head<T>(in, head).backward(dq, dk, dv, d_o, o, normaliser);
     });
   });
 }

@@ -61,8 +61,7 @@ std::string describe_blas() {
   const std::string config =
       openblas_get_config();  // "OpenBLAS 0.3.21 NO_AFFINITY USE_OPENMP Haswell MAX_THREADS=64"
   const std::string version = config.substr(0, config.find(' ', config.find(' ') + 1));
-  return fmt::format("{} ({} kernels, {})", version, openblas_get_corename(),
-                     kThreading[openblas_get_parallel()]);
+  return fmt::format("{} ({} kernels, {})", version, openblas_get_corename(), kThreading[openblas_get_parallel()]);
 }
 
 }  // namespace linnet::cpu

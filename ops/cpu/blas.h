@@ -12,8 +12,8 @@ namespace linnet::cpu {
 /// `ldb` and `ldc` are the distances between stored rows. With beta 0, c is not read. Runs on the calling
 /// thread alone. Throws ShapeError for a size above BLAS's 32-bit integers.
 template <class T>
-void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
-          int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
+void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
+          const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
 
 /// The BLAS in use: "OpenBLAS 0.3.21 (Haswell kernels, OpenMP)".
 std::string describe_blas();

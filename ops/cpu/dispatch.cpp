@@ -50,9 +50,8 @@ InstructionSet choose_instruction_set() {
   const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  const InstructionSet choices[] = {{"v4", v4::fill_kernels, has_v4},
-                                    {"v3", v3::fill_kernels, has_v3},
-                                    {"baseline", baseline::fill_kernels, true}};
+  const InstructionSet choices[] = {
+      {"v4", v4::fill_kernels, has_v4}, {"v3", v3::fill_kernels, has_v3}, {"baseline", baseline::fill_kernels, true}};
 #else
   const InstructionSet choices[] = {{"baseline", baseline::fill_kernels, true}};
 #endif
@@ -63,9 +62,8 @@ InstructionSet choose_instruction_set() {
     if (forced == nullptr || std::strcmp(forced, choice.name) == 0) return choice;
     supported += supported.empty() ? choice.name : std::string(", ") + choice.name;
   }
-  throw ValueError(
-      fmt::format("LINNET_ISA={} is not an instruction set of this machine; unset it, or use one of: {}",
-                  forced, supported));
+  throw ValueError(fmt::format("LINNET_ISA={} is not an instruction set of this machine; unset it, or use one of: {}",
+                               forced, supported));
 }
 
 void copy_bytes(void* to, const void* from, int64_t bytes) {

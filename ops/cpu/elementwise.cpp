@@ -80,8 +80,7 @@ void unary_floating(Unary op, const View& out, const View& x) {
     case Unary::sigmoid: return map<T, T>(out, x, [](T v) { return vec::sigmoid(v); });
     case Unary::relu: return map<T, T>(out, x, [](T v) { return v < 0 ? T(0) : v; });
     case Unary::gelu: return map<T, T>(out, x, [](T v) { return v * normal_cdf(v); });
-    case Unary::gelu_tanh:
-      return map<T, T>(out, x, [](T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); });
+    case Unary::gelu_tanh: return map<T, T>(out, x, [](T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); });
     case Unary::silu: return map<T, T>(out, x, [](T v) { return v * vec::sigmoid(v); });
     case Unary::softplus: return map<T, T>(out, x, [](T v) { return softplus(v); });
     case Unary::erf: return map<T, T>(out, x, [](T v) { return vec::erf(v); });
@@ -135,17 +134,13 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
     case Binary::div: return map<T, T, T>(out, a, b, [](T p, T q) { return p / q; });
     case Binary::pow: return map<T, T, T>(out, a, b, [](T p, T q) { return std::pow(p, q); });
     case Binary::tanh_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * (T(1) - y * y); });
-    case Binary::sigmoid_backward:
-      return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
+    case Binary::sigmoid_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
     case Binary::relu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x > 0 ? g : T(0); });
-    case Binary::gelu_backward:
-      return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_derivative(x); });
+    case Binary::gelu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_derivative(x); });
     case Binary::gelu_tanh_backward:
       return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_tanh_derivative(x); });
-    case Binary::silu_backward:
-      return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
-    case Binary::softplus_backward:
-      return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
+    case Binary::silu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
+    case Binary::softplus_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
     default: return binary_number<T>(op, out, a, b);
   }
 }

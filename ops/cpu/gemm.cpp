@@ -67,9 +67,7 @@ class Operand {
   explicit Operand(const View& x)
       : data_(linnet::cpu::LINNET_ISA::data<T>(x)),
         batch_stride_(x.shape[0] == 1 ? 0 : x.strides[0]),
-        copy_(is_row_major(x) || is_column_major(x)
-                  ? 0
-                  : (batch_stride_ == 0 ? 1 : x.shape[0]) * matrix_size(x)) {
+        copy_(is_row_major(x) || is_column_major(x) ? 0 : (batch_stride_ == 0 ? 1 : x.shape[0]) * matrix_size(x)) {
     const int64_t rows = x.shape[1], columns = x.shape[2];
     if (is_row_major(x)) {
       leading_ = rows == 1 ? columns : x.strides[1];
@@ -155,8 +153,7 @@ void product(const View& out, const View& a_view, const View& b_view, const View
       const int64_t part = item % parts;
       const int64_t tile_index = item / parts % plan.tiles();
       const int64_t i = item / parts / plan.tiles();
-      const int64_t row_piece = tile_index / plan.columns.count,
-                    column_piece = tile_index % plan.columns.count;
+      const int64_t row_piece = tile_index / plan.columns.count, column_piece = tile_index % plan.columns.count;
       const int64_t row = plan.rows.begin(row_piece), rows = plan.rows.length(row_piece);
       const int64_t column = plan.columns.begin(column_piece), columns = plan.columns.length(column_piece);
       const int64_t from = plan.depth.begin(part);

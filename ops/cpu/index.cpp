@@ -78,8 +78,7 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
                        for (int64_t c = 0; c < count; ++c) row[c * out_column] += from[c * src_column];
                      } else {
                        for (int64_t c = 0; c < count; ++c) {
-                         to[c * out_column + chosen[c * index_column] * out.strides[dim]] +=
-                             from[c * src_column];
+                         to[c * out_column + chosen[c * index_column] * out.strides[dim]] += from[c * src_column];
                        }
                      }
                    }

@@ -41,8 +41,8 @@ class Affine {
 };
 
 template <class T>
-void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, const View& x_view,
-                     const View* weight, const View* bias, double eps) {
+void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, const View& x_view, const View* weight,
+                     const View* bias, double eps) {
   const int64_t rows = x_view.shape[0], width = x_view.shape[1];
   const Affine<T> factors(weight, 1, width), offsets(bias, 0, width);
   parallel_for(rows, rows_per_piece(rows, width), [&](int64_t begin, int64_t end) {
@@ -72,8 +72,7 @@ void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, con
     for (int64_t r = begin; r < end; ++r) {
       const T* x = data<T>(x_view) + r * width;
       T* y = data<T>(y_view) + r * width;
-      const double square =
-          block_sum<T>(width, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
+      const double square = block_sum<T>(width, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
       const T scale = static_cast<T>(1 / std::sqrt(square + eps));
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) y[c] = x[c] * scale * w[c];
@@ -143,11 +142,10 @@ void layer_norm(View y, View mean, View rstd, View x, const View* weight, const 
   dispatch_floating(x.dtype, [&]<class T>(T) { layer_norm_rows<T>(y, mean, rstd, x, weight, bias, eps); });
 }
 
-void layer_norm_backward(View dx, const View* dweight, const View* dbias, View dy, View x, View mean,
-                         View rstd, const View* weight) {
-  dispatch_floating(x.dtype, [&]<class T>(T) {
-    norm_backward_rows<T, true>(dx, dweight, dbias, dy, x, &mean, rstd, weight);
-  });
+void layer_norm_backward(View dx, const View* dweight, const View* dbias, View dy, View x, View mean, View rstd,
+                         const View* weight) {
+  dispatch_floating(x.dtype,
+                    [&]<class T>(T) { norm_backward_rows<T, true>(dx, dweight, dbias, dy, x, &mean, rstd, weight); });
 }
 
 void rms_norm(View y, View rstd, View x, const View* weight, double eps) {
@@ -155,9 +153,8 @@ void rms_norm(View y, View rstd, View x, const View* weight, double eps) {
 }
 
 void rms_norm_backward(View dx, const View* dweight, View dy, View x, View rstd, const View* weight) {
-  dispatch_floating(x.dtype, [&]<class T>(T) {
-    norm_backward_rows<T, false>(dx, dweight, nullptr, dy, x, nullptr, rstd, weight);
-  });
+  dispatch_floating(
+      x.dtype, [&]<class T>(T) { norm_backward_rows<T, false>(dx, dweight, nullptr, dy, x, nullptr, rstd, weight); });
 }
 
 }  // namespace

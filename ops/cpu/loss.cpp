@@ -45,8 +45,8 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
 }
 
 template <class T>
-void losses_backward(const View& dlogits, const View& dloss, const View& lse, const View& logits,
-                     const View& targets, int64_t ignore_index, double smoothing) {
+void losses_backward(const View& dlogits, const View& dloss, const View& lse, const View& logits, const View& targets,
+                     int64_t ignore_index, double smoothing) {
   const int64_t rows = logits.shape[0], classes = logits.shape[1];
   parallel_for(rows, rows_per_task(classes), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -71,8 +71,8 @@ void cross_entropy(View loss, View lse, View logits, View targets, int64_t ignor
                     [&]<class T>(T) { losses<T>(loss, lse, logits, targets, ignore_index, smoothing); });
 }
 
-void cross_entropy_backward(View dlogits, View dloss, View lse, View logits, View targets,
-                            int64_t ignore_index, double smoothing) {
+void cross_entropy_backward(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
+                            double smoothing) {
   dispatch_floating(logits.dtype, [&]<class T>(T) {
     losses_backward<T>(dlogits, dloss, lse, logits, targets, ignore_index, smoothing);
   });

@@ -70,13 +70,12 @@ void normal(View out, RandomKey key) {
 
 template <class T>
 void random_integers_of(const View& out, int64_t low, int64_t range, RandomKey key) {
-  for_each_stretch<1>(numel(out), key,
-                      [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
-                        for (int64_t i = 0; i < n; ++i) {
-                          const uint64_t offset = (uint64_t{words[i]} * static_cast<uint64_t>(range)) >> 32;
-                          y[first + i] = static_cast<T>(low + static_cast<int64_t>(offset));
-                        }
-                      });
+  for_each_stretch<1>(numel(out), key, [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t offset = (uint64_t{words[i]} * static_cast<uint64_t>(range)) >> 32;
+      y[first + i] = static_cast<T>(low + static_cast<int64_t>(offset));
+    }
+  });
 }
 
 void random_integers(View out, int64_t low, int64_t range, RandomKey key) {

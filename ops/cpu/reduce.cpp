@@ -152,8 +152,7 @@ class Reduction {
     const Scratch<Acc> partial(groups * parts_ * width_);
     parallel_tasks(groups * parts_, [&](int64_t task) {
       const int64_t begin = task % parts_ * part_;
-      fold(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_,
-           partial.data() + task * width_);
+      fold(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_, partial.data() + task * width_);
     });
     for (int64_t group = 0; group < groups; ++group) {
       Acc* acc = partial.data() + group * parts_ * width_;

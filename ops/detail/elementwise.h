@@ -39,9 +39,8 @@ inline void check_number(Scalar value, DType dtype) {
                        : value.real >= -limit && value.real < limit && value.real == std::trunc(value.real)) {
     return;
   }
-  throw DTypeError(
-      fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
-                  value.real, name_of(dtype)));
+  throw DTypeError(fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
+                               value.real, name_of(dtype)));
 }
 
 /// A number as a tensor of rank 0, to stand beside x in an op.

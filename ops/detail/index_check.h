@@ -13,7 +13,6 @@ Shape position_of(int64_t i, const Shape& shape);
 /// `index` as kernels take it: int64 and contiguous, every entry within dim `dim` of `target`. Throws
 /// DTypeError for other than int64 and int32, and IndexError; `name` and `target_name` are what messages call
 /// the two.
-Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name,
-                     int dim);
+Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim);
 
 }  // namespace linnet::detail

@@ -50,7 +50,9 @@ TEST_CASE("anomaly mode: a NaN that only backward produces") {
 TEST_CASE("anomaly mode: ends with its scope, and lets numbers pass") {
   {
     const AnomalyMode outer;
-    { const AnomalyMode inner; }
+    {
+      const AnomalyMode inner;
+    }
     CHECK(AnomalyMode::enabled());
     Tensor x = tensor({2}, DType::float64).set_requires_grad();
     CHECK_NOTHROW(backward(sum(log(x))));

@@ -41,7 +41,9 @@ TEST_CASE("deep graph: through saved inputs and outputs, which own the nodes bel
   const int64_t live = memory_stats().live;
   Tensor x = leaf();
   const auto step = [](const Tensor& t) { return mul(tanh(t), t); };
-  { const Tensor never_walked = chain(x, step); }
+  {
+    const Tensor never_walked = chain(x, step);
+  }
   {
     const Tensor walked = chain(x, step);
     backward(walked);

@@ -32,56 +32,29 @@ Tensor leaf() { return tensor({1, 2}, DType::float64).set_requires_grad(); }
 std::vector<Mistake> mistakes() {
   static const Tensor x = zeros({2, 3});
   return {
-      {"shapes that do not broadcast",
-       [] {
-         add(x, zeros({2, 4}));
-       }},
-      {"operator",
-       [] {
-         x + zeros({5, 1, 4});
-       }},
+      {"shapes that do not broadcast", [] { add(x, zeros({2, 4})); }},
+      {"operator", [] { x + zeros({5, 1, 4}); }},
       {"two dtypes", [] { mul(x, zeros({3}, DType::float64)); }},
       {"integers where floats are needed", [] { exp(zeros({3}, DType::int64)); }},
       {"undefined tensor", [] { Tensor().reshape({1}); }},
-      {"inner dimensions",
-       [] {
-         matmul(zeros({32, 784}), zeros({10, 784}));
-       }},
+      {"inner dimensions", [] { matmul(zeros({32, 784}), zeros({10, 784})); }},
       {"dim out of range", [] { x.transpose(0, 2); }},
       {"dim of a rank-0 tensor", [] { x.select(0, 0).select(0, 0).select(0, 0); }},
-      {"reshape",
-       [] {
-         x.reshape({4, 2});
-       }},
-      {"reshape with two unknown sizes",
-       [] {
-         x.reshape({-1, -1});
-       }},
-      {"permute",
-       [] {
-         x.permute({0, 0});
-       }},
+      {"reshape", [] { x.reshape({4, 2}); }},
+      {"reshape with two unknown sizes", [] { x.reshape({-1, -1}); }},
+      {"permute", [] { x.permute({0, 0}); }},
       {"narrow", [] { x.narrow(1, 2, 2); }},
       {"select", [] { x.select(0, -3); }},
       {"slice", [] { x.slice(0, 0, 2, 0); }},
       {"squeeze", [] { x.squeeze(1); }},
-      {"expand",
-       [] {
-         x.expand({2, 6});
-       }},
+      {"expand", [] { x.expand({2, 6}); }},
       {"split", [] { x.split(0); }},
       {"item of many", [] { x.item<float>(); }},
       {"data of another dtype", [] { x.data<int64_t>(); }},
       {"data of a transpose", [] { x.transpose(0, 1).data<float>(); }},
       {"writing data of another dtype", [] { Tensor(x).mutable_data<double>(); }},
-      {"negative size",
-       [] {
-         zeros({2, -3});
-       }},
-      {"more bytes than there can be",
-       [] {
-         zeros({int64_t{1} << 40, int64_t{1} << 40});
-       }},
+      {"negative size", [] { zeros({2, -3}); }},
+      {"more bytes than there can be", [] { zeros({int64_t{1} << 40, int64_t{1} << 40}); }},
       {"bfloat16 on the CPU", [] { zeros({2}, DType::bfloat16); }},
       {"CUDA that was not built", [] { x.to(Device::cuda); }},
       {"in-place edit of a leaf", [] { leaf().fill_(0); }},

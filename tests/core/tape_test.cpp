@@ -38,7 +38,9 @@ TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
   {
     const NoGrad no_grad;
     CHECK_FALSE(grad_enabled());
-    { const NoGrad nested; }
+    {
+      const NoGrad nested;
+    }
     CHECK_FALSE(grad_enabled());
     CHECK_FALSE(mul(x, x).requires_grad());
   }
@@ -187,9 +189,7 @@ TEST_CASE("tape: an in-place edit of a saved tensor is caught, whatever it went 
   const std::vector<Edit> edits = {
       [](Tensor& t) { t.fill_(0); },
       [](Tensor& t) { t.mutable_data<double>()[0] = 0; },
-      [](Tensor& t) {
-        t.reshape({2, 1}).select(0, 1).fill_(0);
-      },
+      [](Tensor& t) { t.reshape({2, 1}).select(0, 1).fill_(0); },
       [](Tensor& t) { t.detach().copy_(tensor({7}, DType::float64)); },
   };
   for (const Edit edit : edits) {

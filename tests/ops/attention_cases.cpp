@@ -39,13 +39,11 @@ class Cases {
     Inputs inputs = heads(size);
     inputs.push_back(draw({size.h, size.d}));
     inputs.push_back(draw({size.h, size.d}));
-    add("additive_attention", variant, std::move(inputs), [options](const Inputs& in) {
-      return additive_attention(in[0], in[1], in[2], in[3], in[4], options);
-    });
+    add("additive_attention", variant, std::move(inputs),
+        [options](const Inputs& in) { return additive_attention(in[0], in[1], in[2], in[3], in[4], options); });
   }
 
-  void add(const std::string& op, const std::string& variant, Inputs inputs,
-           std::function<Tensor(const Inputs&)> f) {
+  void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f) {
     registry_.differentiable.push_back({op, variant, std::move(inputs), std::move(f), false});
   }
 
@@ -84,13 +82,11 @@ void add_softmax_cases(Cases& cases) {
   cases.softmax("no keys", {2, 1, 3, 0, 2});
   cases.softmax("no batch", {0, 2, 3, 3, 2});
   cases.softmax("no width", {1, 2, 3, 3, 0});
-  cases.add("softmax_attention", "dropout, causal padding", cases.heads({2, 2, 5, 5, 3}),
-            [](const Inputs& in) {
-              Generator generator(3);
-              return softmax_attention(
-                  in[0], in[1], in[2],
-                  {.causal = true, .keep = padding(5), .dropout = 0.4, .generator = &generator});
-            });
+  cases.add("softmax_attention", "dropout, causal padding", cases.heads({2, 2, 5, 5, 3}), [](const Inputs& in) {
+    Generator generator(3);
+    return softmax_attention(in[0], in[1], in[2],
+                             {.causal = true, .keep = padding(5), .dropout = 0.4, .generator = &generator});
+  });
 }
 
 void add_fastmax_cases(Cases& cases) {
@@ -100,10 +96,8 @@ void add_fastmax_cases(Cases& cases) {
   cases.fastmax("sqrt causal padding", {2, 2, 5, 5, 3},
                 {.scale = FastmaxScale::sqrt, .causal = true, .keep = padding(5)});
   cases.fastmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
-  cases.fastmax("not normalised", {1, 2, 4, 4, 3},
-                {.normalisation = FastmaxNormalisation::none, .scale = 0.7});
-  cases.fastmax("coefficients", {1, 2, 4, 4, 3},
-                {.coefficients = {{1.5, -0.4, 0.3}}, .scale = FastmaxScale::sqrt});
+  cases.fastmax("not normalised", {1, 2, 4, 4, 3}, {.normalisation = FastmaxNormalisation::none, .scale = 0.7});
+  cases.fastmax("coefficients", {1, 2, 4, 4, 3}, {.coefficients = {{1.5, -0.4, 0.3}}, .scale = FastmaxScale::sqrt});
   cases.fastmax("more keys than queries, causal", {1, 1, 2, 4, 3}, {.causal = true});
   cases.fastmax("size 1", {1, 1, 1, 1, 1});
   cases.fastmax("no queries", {2, 1, 0, 3, 2});

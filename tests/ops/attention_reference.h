@@ -28,8 +28,8 @@ inline Sees sees(int64_t queries, int64_t keys, bool causal, const Tensor& keep 
 /// o_i = sum_j weight(i, j) x_j / sum_j weight(i, j) over the keys seen, 0 when there are none; [B, H, N, D]
 /// row-major.
 inline std::vector<double> weighted_means(
-    const std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)>& weight, int64_t queries,
-    const Tensor& x, const Sees& sees) {
+    const std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)>& weight, int64_t queries, const Tensor& x,
+    const Sees& sees) {
   const std::vector<double> values = x.to_vector<double>();
   const Shape& size = x.shape();
   const int64_t keys = size[2], width = size[3];
@@ -56,12 +56,10 @@ inline std::vector<double> weighted_means(
 }
 
 /// s_ij = scale · q_i·k_j
-inline std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> scores(const Tensor& q,
-                                                                                const Tensor& k,
+inline std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> scores(const Tensor& q, const Tensor& k,
                                                                                 double scale) {
-  return [heads = q.shape()[1], n = q.shape()[2], m = k.shape()[2], width = q.shape()[3],
-          a = q.to_vector<double>(), c = k.to_vector<double>(),
-          scale](int64_t b, int64_t h, int64_t i, int64_t j) {
+  return [heads = q.shape()[1], n = q.shape()[2], m = k.shape()[2], width = q.shape()[3], a = q.to_vector<double>(),
+          c = k.to_vector<double>(), scale](int64_t b, int64_t h, int64_t i, int64_t j) {
     double sum = 0;
     for (int64_t d = 0; d < width; ++d) {
       sum += a[static_cast<size_t>(((b * heads + h) * n + i) * width + d)] *
@@ -88,8 +86,7 @@ inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::flo
 }
 
 /// Bool [B, N], true but at the given (sequence, token).
-inline Tensor keep_all_but(int64_t batch, int64_t tokens,
-                           const std::vector<std::pair<int64_t, int64_t>>& padding) {
+inline Tensor keep_all_but(int64_t batch, int64_t tokens, const std::vector<std::pair<int64_t, int64_t>>& padding) {
   Tensor keep = ones({batch, tokens}, DType::boolean);
   for (const auto& [b, i] : padding) keep.mutable_data<bool>()[static_cast<size_t>(b * tokens + i)] = false;
   return keep;

@@ -52,8 +52,7 @@ std::vector<Tensor> forward_backward(Qkv in, const SoftmaxAttentionOptions& opti
     x->set_requires_grad();
   }
   const Tensor o = softmax_attention(in.q, in.k, in.v, options);
-  std::vector<Tensor> results =
-      grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
+  std::vector<Tensor> results = grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
   results.push_back(o.detach());
   return results;
 }
@@ -100,8 +99,8 @@ TEST_CASE("softmax_attention leaves out padded keys, and rows with nothing left 
   for (const bool causal : {false, true}) {
     const std::vector<Tensor> results = forward_backward(in, {.causal = causal, .keep = keep});
     const Tensor& o = results[3];
-    CHECK(relative_error(
-              o, softmax_reference(in.q, in.k, in.v, 1 / std::sqrt(3.0), sees(6, 6, causal, keep))) < 1e-14);
+    CHECK(relative_error(o, softmax_reference(in.q, in.k, in.v, 1 / std::sqrt(3.0), sees(6, 6, causal, keep))) <
+          1e-14);
     for (const Tensor& x : results) CHECK(same_bits(x.narrow(0, 1, 1), zeros({1, 2, 6, 3}, DType::float64)));
     if (causal) CHECK(same_bits(o.narrow(0, 0, 1).narrow(2, 0, 1), zeros({1, 2, 1, 3}, DType::float64)));
   }
@@ -128,8 +127,7 @@ TEST_CASE("Padding added to softmax_attention changes nothing else") {
   const Qkv shorter{in.q, in.k.narrow(2, 0, 17), in.v.narrow(2, 0, 17)};
   const Tensor keep = keep_all_but(2, 20, {{0, 17}, {0, 18}, {0, 19}, {1, 17}, {1, 18}, {1, 19}});
   const Tensor padded = softmax_attention(in.q, in.k, in.v, {.keep = keep});
-  CHECK(relative_error(padded, softmax_attention(shorter.q, shorter.k, shorter.v).to_vector<double>()) <
-        1e-14);
+  CHECK(relative_error(padded, softmax_attention(shorter.q, shorter.k, shorter.v).to_vector<double>()) < 1e-14);
 }
 
 TEST_CASE("Causal softmax_attention: the future changes no bit of the past") {
@@ -140,9 +138,8 @@ TEST_CASE("Causal softmax_attention: the future changes no bit of the past") {
       for (const double value : {3.0, kNan, kInfinity}) {
         CAPTURE(t);
         CAPTURE(value);
-        const Tensor o =
-            softmax_attention(with_tokens(in.q, 0, t, 150, value), with_tokens(in.k, 0, t, 150, value),
-                              with_tokens(in.v, 0, t, 150, value), {.causal = true});
+        const Tensor o = softmax_attention(with_tokens(in.q, 0, t, 150, value), with_tokens(in.k, 0, t, 150, value),
+                                           with_tokens(in.v, 0, t, 150, value), {.causal = true});
         CHECK(same_bits(o.narrow(2, 0, t), expected.narrow(2, 0, t)));
       }
     }
@@ -208,8 +205,7 @@ TEST_CASE("Dropout leaves the expectation of softmax_attention as it is") {
     total = total + softmax_attention(in.q, in.k, in.v, {.dropout = 0.3, .generator = &generator});
   }
   const std::vector<double> expected = softmax_attention(in.q, in.k, in.v).to_vector<double>();
-  CHECK(relative_error(total / kDraws, expected) <
-        0.03);  // one draw is off by about 0.7, their mean by 0.7 / √4000
+  CHECK(relative_error(total / kDraws, expected) < 0.03);  // one draw is off by about 0.7, their mean by 0.7 / √4000
 }
 
 TEST_CASE("softmax_attention and its gradients are the same for any number of threads") {
@@ -243,29 +239,26 @@ TEST_CASE("softmax_attention needs memory linear in the tokens") {
 TEST_CASE("softmax_attention says what is wrong") {
   const auto [q, k, v] = normal_qkv(2, 3, 4, 5, 6);
   const Tensor flat = q.reshape({6, 4, 6});
-  CHECK_THROWS_WITH_AS(
-      softmax_attention(flat, k, v, {}, {"a.cpp", 1}),
-      "softmax_attention: q[6, 4, 6] has rank 3; [batch, heads, tokens, width] is needed (a.cpp:1)",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(
-      softmax_attention(q, k.narrow(3, 0, 5), v, {}, {"a.cpp", 1}),
-      "softmax_attention: q[2, 3, 4, 6] and k[2, 3, 5, 5] differ in width (6 ≠ 5); only the tokens "
-      "may differ (a.cpp:1)",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(
-      softmax_attention(q, k, v.narrow(2, 0, 4), {}, {"a.cpp", 1}),
-      "softmax_attention: v[2, 3, 4, 6] and k[2, 3, 5, 6] differ; they need one shape (a.cpp:1)", ShapeError);
+  CHECK_THROWS_WITH_AS(softmax_attention(flat, k, v, {}, {"a.cpp", 1}),
+                       "softmax_attention: q[6, 4, 6] has rank 3; [batch, heads, tokens, width] is needed (a.cpp:1)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(softmax_attention(q, k.narrow(3, 0, 5), v, {}, {"a.cpp", 1}),
+                       "softmax_attention: q[2, 3, 4, 6] and k[2, 3, 5, 5] differ in width (6 ≠ 5); only the tokens "
+                       "may differ (a.cpp:1)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v.narrow(2, 0, 4), {}, {"a.cpp", 1}),
+                       "softmax_attention: v[2, 3, 4, 6] and k[2, 3, 5, 6] differ; they need one shape (a.cpp:1)",
+                       ShapeError);
   CHECK_THROWS_AS(softmax_attention(q, k.to(DType::float32), v), DTypeError);
   CHECK_THROWS_AS(softmax_attention(q.to(DType::int64), k.to(DType::int64), v.to(DType::int64)), DTypeError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.keep = ones({2, 5})}, {"a.cpp", 1}),
                        "softmax_attention: keep is float32; it must be bool, false where a token is padding: "
                        "ne(mask, 0) gives that (a.cpp:1)",
                        DTypeError);
-  CHECK_THROWS_WITH_AS(
-      softmax_attention(q, k, v, {.keep = ones({2, 4}, DType::boolean)}, {"a.cpp", 1}),
-      "softmax_attention: keep[2, 4] does not fit k[2, 3, 5, 6]: it must be [batch, tokens], [2, 5] "
-      "(a.cpp:1)",
-      ShapeError);
+  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.keep = ones({2, 4}, DType::boolean)}, {"a.cpp", 1}),
+                       "softmax_attention: keep[2, 4] does not fit k[2, 3, 5, 6]: it must be [batch, tokens], [2, 5] "
+                       "(a.cpp:1)",
+                       ShapeError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.scale = kInfinity}, {"a.cpp", 1}),
                        "softmax_attention: scale is inf; it must be finite (a.cpp:1)", ValueError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.dropout = 1.5}, {"a.cpp", 1}),

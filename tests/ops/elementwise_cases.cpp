@@ -21,8 +21,8 @@ Tensor away_from_zero(const Shape& shape, uint64_t seed) {
   return x + 0.2 * sign(x);
 }
 
-void add_one(Registry& registry, const std::string& op, const One& f,
-             const std::function<Tensor(const Shape&)>& draw, const std::string& kind = "") {
+void add_one(Registry& registry, const std::string& op, const One& f, const std::function<Tensor(const Shape&)>& draw,
+             const std::string& kind = "") {
   const auto add = [&](const std::string& variant, const Shape& shape) {
     registry.differentiable.push_back(
         {op, kind + variant, {draw(shape)}, [f](const Inputs& in) { return f(in[0]); }});
@@ -53,9 +53,7 @@ void add_two(Registry& registry, const std::string& op, const Two& f,
 
 void add_arithmetic(Registry& registry) {
   const auto any = [](const Shape& shape, uint64_t operand) { return uniform(shape, 10 + operand); };
-  const auto positive = [](const Shape& shape, uint64_t operand) {
-    return uniform(shape, 20 + operand, 0.5, 2);
-  };
+  const auto positive = [](const Shape& shape, uint64_t operand) { return uniform(shape, 20 + operand, 0.5, 2); };
   // Multiples of 0.1 in one operand, halfway between them in the other: never equal.
   const auto apart = [](const Shape& shape, uint64_t operand) {
     Tensor x = uniform(shape, 30 + operand, -10, 10);
@@ -133,18 +131,16 @@ void add_choices(Registry& registry) {
       registry, "where",
       [mask](auto& a, auto& b) { return where(mask(broadcast_shapes(a.shape(), b.shape())), a, b); }, any);
   const auto one = [](const Shape& shape) { return uniform(shape, 63); };
-  add_one(
-      registry, "where", [mask](auto& x) { return where(mask(x.shape()), x, 2); }, one, "number second, ");
+  add_one(registry, "where", [mask](auto& x) { return where(mask(x.shape()), x, 2); }, one, "number second, ");
   add_one(registry, "where", [mask](auto& x) { return where(mask(x.shape()), 2, x); }, one, "number first, ");
   add_one(registry, "masked_fill", [mask](auto& x) { return masked_fill(x, mask(x.shape()), 5); }, one);
   registry.differentiable.push_back(
       {"where", "condition broadcast", {any({4}, 0), any({4}, 1)}, [=](const Inputs& in) {
          return where(mask({3, 1}), in[0], in[1]);
        }});
-  registry.differentiable.push_back(
-      {"masked_fill", "mask broadcast", {one({2, 3, 4})}, [=](const Inputs& in) {
-         return masked_fill(in[0], mask({3, 1}), -1);
-       }});
+  registry.differentiable.push_back({"masked_fill", "mask broadcast", {one({2, 3, 4})}, [=](const Inputs& in) {
+                                       return masked_fill(in[0], mask({3, 1}), -1);
+                                     }});
 }
 
 void add_comparisons(Registry& registry) {

@@ -54,11 +54,10 @@ TEST_CASE("creation: constants") {
   CHECK(ones_like(x).dtype() == DType::int64);
   CHECK(values(full_like(x, 7)) == Doubles(6, 7));
   CHECK(scalar(3).rank() == 0);
-  CHECK_THROWS_WITH_AS(
-      full({2}, 0.5, DType::int64, Device::cpu, {"a.cpp", 7}),
-      "full: the number 0.5 does not fit int64; convert the tensor with to(DType::float32) first "
-      "(a.cpp:7)",
-      DTypeError);
+  CHECK_THROWS_WITH_AS(full({2}, 0.5, DType::int64, Device::cpu, {"a.cpp", 7}),
+                       "full: the number 0.5 does not fit int64; convert the tensor with to(DType::float32) first "
+                       "(a.cpp:7)",
+                       DTypeError);
   CHECK_THROWS_AS(full({2}, 3e9, DType::int32), DTypeError);
   CHECK_THROWS_AS(full({2}, int64_t{3000000000}, DType::int32), DTypeError);
   CHECK_THROWS_AS(zeros({-1}), ShapeError);
@@ -73,8 +72,7 @@ TEST_CASE("creation: arange") {
   CHECK(values(arange(0, 1, 0.25)) == Doubles{0, 0.25, 0.5, 0.75});
   CHECK(arange(2, 2).numel() == 0);
   CHECK(arange(0).numel() == 0);
-  CHECK_THROWS_WITH_AS(arange(0, 3, 0, DType::int64, {"a.cpp", 7}), "arange: step is 0 (a.cpp:7)",
-                       ValueError);
+  CHECK_THROWS_WITH_AS(arange(0, 3, 0, DType::int64, {"a.cpp", 7}), "arange: step is 0 (a.cpp:7)", ValueError);
   CHECK_THROWS_WITH_AS(arange(0, 3, -1, {}, {"a.cpp", 7}),
                        "arange: step -1 leads away from stop: start is 0, stop 3 (a.cpp:7)", ValueError);
 }
@@ -156,13 +154,11 @@ TEST_CASE("arithmetic: every layout of the operands") {
   const Tensor row = uniform({columns}, 2), column = uniform({rows, 1}, 3), one = uniform({}, 4);
   const Tensor turned = uniform({columns, rows}, 5).transpose(0, 1);
   const Tensor skipping = uniform({rows, 2 * columns}, 6).slice(1, 0, 2 * columns, 2);
-  const Doubles f = values(full), r = values(row), c = values(column), t = values(turned),
-                s = values(skipping);
+  const Doubles f = values(full), r = values(row), c = values(column), t = values(turned), s = values(skipping);
   const double o = one.item<double>();
   const Doubles by_row = values(full - row), from_row = values(row - full), by_column = values(full - column),
-                from_column = values(column - full), by_one = values(full - one),
-                by_turned = values(full - turned), by_skipping = values(skipping - turned),
-                outer = values(column - row);
+                from_column = values(column - full), by_one = values(full - one), by_turned = values(full - turned),
+                by_skipping = values(skipping - turned), outer = values(column - row);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
       const size_t at = static_cast<size_t>(i * columns + j), ri = static_cast<size_t>(j),
@@ -188,9 +184,9 @@ TEST_CASE("arithmetic: many dims, none of which can be joined") {
 TEST_CASE("arithmetic: errors name shapes and dtypes, and the user's line") {
   const Tensor a = zeros({2, 3}), b = zeros({4});
   CHECK_THROWS_AS(add(a, b), ShapeError);
-  CHECK_THROWS_WITH_AS(
-      add(a, zeros({3}, DType::float64), {"a.cpp", 7}),
-      "add: dtypes differ: float32[2, 3] and float64[3]; convert one with to(DType) (a.cpp:7)", DTypeError);
+  CHECK_THROWS_WITH_AS(add(a, zeros({3}, DType::float64), {"a.cpp", 7}),
+                       "add: dtypes differ: float32[2, 3] and float64[3]; convert one with to(DType) (a.cpp:7)",
+                       DTypeError);
   std::string message;
   const int line = __LINE__ + 2;
   try {
@@ -220,9 +216,7 @@ TEST_CASE("arithmetic: maximum and minimum carry NaN and share ties") {
 }
 
 TEST_CASE("arithmetic: gradients of pow at its corners") {
-  const auto by_base = [](double b) {
-    return gradient([b](const Tensor& a) { return pow(a, b); }, tensor({0}))[0];
-  };
+  const auto by_base = [](double b) { return gradient([b](const Tensor& a) { return pow(a, b); }, tensor({0}))[0]; };
   CHECK(by_base(0) == 0);
   CHECK(by_base(1) == 1);
   CHECK(by_base(2) == 0);
@@ -276,13 +270,11 @@ TEST_CASE("compare: where and masked_fill") {
         Doubles{-kInfinity, 1, -kInfinity, -kInfinity, 1, -kInfinity});
   CHECK(where(c, arange(3), 0).to_vector<int64_t>() == Ints{0, 0, 2});
   // What is not chosen does not reach the gradient, not even as 0·∞.
-  CHECK(gradient([&](const Tensor& x) { return masked_fill(x, c, 0); }, tensor({1, 2, 3})) ==
-        Doubles{0, 1, 0});
+  CHECK(gradient([&](const Tensor& x) { return masked_fill(x, c, 0); }, tensor({1, 2, 3})) == Doubles{0, 1, 0});
   CHECK_THROWS_AS(where(tensor({1, 0, 1}), ones({3}), ones({3})), DTypeError);
   CHECK_THROWS_AS(where(c, ones({3}), arange(3)), DTypeError);
   CHECK_THROWS_WITH_AS(masked_fill(ones({3}), zeros({2, 3}, DType::boolean), 0, {"a.cpp", 7}),
-                       "masked_fill: mask[2, 3] does not broadcast to x[3]; expand x first (a.cpp:7)",
-                       ShapeError);
+                       "masked_fill: mask[2, 3] does not broadcast to x[3]; expand x first (a.cpp:7)", ShapeError);
 }
 
 // ---- Functions ----
@@ -324,8 +316,7 @@ TEST_CASE("functions: clamp") {
   CHECK(values(clamp(x.narrow(0, 0, 4), 0, 1)) == Doubles{0, 0, 1, 1});
   CHECK(values(clamp(x.narrow(0, 0, 4), {}, 1)) == Doubles{-2, 0, 1, 1});
   CHECK(std::isnan(values(clamp(x, 0, 1))[4]));
-  CHECK(gradient([](const Tensor& t) { return clamp(t, 0, 1); }, tensor({-2, 0, 1, 3})) ==
-        Doubles{0, 1, 1, 0});
+  CHECK(gradient([](const Tensor& t) { return clamp(t, 0, 1); }, tensor({-2, 0, 1, 3})) == Doubles{0, 1, 1, 0});
   CHECK(clamp(arange(5), 1, 3).to_vector<int64_t>() == Ints{1, 1, 2, 3, 3});
   CHECK_THROWS_WITH_AS(clamp(x, 2, 1, {"a.cpp", 7}), "clamp: min 2 is above max 1 (a.cpp:7)", ValueError);
   CHECK_THROWS_AS(clamp(x, {}), ValueError);

@@ -47,8 +47,7 @@ std::vector<double> expand_rows(const Tensor& pooled, const Shape& shape) {
 }
 
 /// Eqs. 3–6 with the weights of each token written out.
-std::vector<double> additive_reference(const std::vector<Tensor>& in, Interaction interaction,
-                                       const Sees& sees) {
+std::vector<double> additive_reference(const std::vector<Tensor>& in, Interaction interaction, const Sees& sees) {
   const Shape shape = in[0].shape();
   const auto width = static_cast<double>(shape[3]);
   const auto meet = [&](const std::vector<double>& global, const Tensor& x) {
@@ -62,8 +61,7 @@ std::vector<double> additive_reference(const std::vector<Tensor>& in, Interactio
   const Tensor p = meet(global_query, in[1]);
   std::vector<double> u = meet(pool_reference(logits(p, in[4]), p, sees), in[2]).to_vector<double>();
   for (size_t at = 0; at < u.size(); ++at) {
-    const int64_t row = static_cast<int64_t>(at) / shape[3], i = row % shape[2],
-                  b = row / shape[2] / shape[1];
+    const int64_t row = static_cast<int64_t>(at) / shape[3], i = row % shape[2], b = row / shape[2] / shape[1];
     bool any_seen = false;
     for (int64_t j = 0; j < shape[2]; ++j) any_seen = any_seen || sees(b, i, j);
     if (!any_seen) u[at] = 0;
@@ -71,8 +69,7 @@ std::vector<double> additive_reference(const std::vector<Tensor>& in, Interactio
   return u;
 }
 
-std::vector<Tensor> additive_inputs(int64_t b, int64_t h, int64_t n, int64_t d,
-                                    DType dtype = DType::float64) {
+std::vector<Tensor> additive_inputs(int64_t b, int64_t h, int64_t n, int64_t d, DType dtype = DType::float64) {
   return {normal({b, h, n, d}, 1, dtype), normal({b, h, n, d}, 2, dtype), normal({b, h, n, d}, 3, dtype),
           normal({h, d}, 4, dtype), normal({h, d}, 5, dtype)};
 }
@@ -97,8 +94,8 @@ std::vector<Tensor> forward_backward(std::vector<Tensor> in, const AdditiveAtten
 
 TEST_CASE("additive_pool is the explicit formula") {
   const Tensor scores = normal({2, 2, 33}, 1), x = normal({2, 2, 33, 5}, 2);
-  CHECK(relative_error(additive_pool(scores, x, {.causal = true}),
-                       pool_reference(scores, x, sees(33, 33, true))) < 1e-14);
+  CHECK(relative_error(additive_pool(scores, x, {.causal = true}), pool_reference(scores, x, sees(33, 33, true))) <
+        1e-14);
   const Tensor all = additive_pool(scores, x);
   CHECK(all.shape() == Shape{2, 2, 1, 5});
   CHECK(relative_error(expand_rows(all, x.shape()), pool_reference(scores, x, sees(33, 33, false))) < 1e-14);
@@ -112,8 +109,8 @@ TEST_CASE("additive_pool keeps its digits at logits of ±80 and beyond") {
       const Tensor scores = mul(normal({1, 2, 200}, 1, dtype), size);
       const Tensor rising = mul(sub(arange(200, dtype), 100), size / 100).expand({1, 2, 200});
       for (const Tensor& s : {scores, rising, neg(rising)}) {
-        CHECK(relative_error(additive_pool(s, x, {.causal = true}),
-                             pool_reference(s, x, sees(200, 200, true))) < bound);
+        CHECK(relative_error(additive_pool(s, x, {.causal = true}), pool_reference(s, x, sees(200, 200, true))) <
+              bound);
         CHECK(relative_error(expand_rows(additive_pool(s, x), x.shape()),
                              pool_reference(s, x, sees(200, 200, false))) < bound);
       }
@@ -168,8 +165,7 @@ TEST_CASE("additive_attention does not care for the order of the tokens, but whe
   const auto swapped = [](const Tensor& x) { return concat({x.narrow(2, 4, 5), x.narrow(2, 0, 4)}, 2); };
   const std::vector<Tensor> turned = {swapped(in[0]), swapped(in[1]), swapped(in[2]), in[3], in[4]};
   CHECK(relative_error(run(turned, {}), swapped(run(in, {})).to_vector<double>()) < 1e-13);
-  CHECK(relative_error(run(turned, {.causal = true}),
-                       swapped(run(in, {.causal = true})).to_vector<double>()) > 0.01);
+  CHECK(relative_error(run(turned, {.causal = true}), swapped(run(in, {.causal = true})).to_vector<double>()) > 0.01);
 }
 
 TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 without gradient") {
@@ -179,8 +175,7 @@ TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 
     for (const Interaction interaction : {Interaction::product, Interaction::add}) {
       const AdditiveAttentionOptions options{interaction, causal, keep};
       const std::vector<Tensor> expected = forward_backward(in, options, normal({2, 2, 6, 3}, 6));
-      CHECK(relative_error(expected[5], additive_reference(in, interaction, sees(6, 6, causal, keep))) <
-            1e-13);
+      CHECK(relative_error(expected[5], additive_reference(in, interaction, sees(6, 6, causal, keep))) < 1e-13);
       for (const size_t i : {0, 1, 2, 5}) {
         CHECK(same_bits(expected[i].narrow(0, 1, 1), zeros({1, 2, 6, 3}, DType::float64)));
       }
@@ -189,8 +184,7 @@ TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 
       for (const double value : {1e30, kNan, kInfinity}) {
         std::vector<Tensor> changed = in;
         for (const size_t i : {0, 1}) {
-          changed[i] =
-              with_tokens(with_tokens(with_tokens(in[i], 0, 0, 1, value), 0, 5, 6, value), 1, 0, 6, value);
+          changed[i] = with_tokens(with_tokens(with_tokens(in[i], 0, 0, 1, value), 0, 5, 6, value), 1, 0, 6, value);
         }
         const std::vector<Tensor> results = forward_backward(changed, options, normal({2, 2, 6, 3}, 6));
         for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
@@ -245,16 +239,13 @@ TEST_CASE("additive_pool and additive_attention say what is wrong") {
       ShapeError);
   CHECK_THROWS_AS(additive_pool(normal({2, 3, 4}, 1), in[0].reshape({2, 3, 20})), ShapeError);
   CHECK_THROWS_AS(additive_pool(normal({2, 3, 4}, 1, DType::float32), in[0]), DTypeError);
-  CHECK_THROWS_AS(additive_pool(normal({2, 3, 4}, 1), in[0], {.keep = ones({2, 5}, DType::boolean)}),
-                  ShapeError);
-  CHECK_THROWS_WITH_AS(
-      additive_attention(in[0], in[1].narrow(2, 0, 3), in[2], in[3], in[4], {}, {"a.cpp", 1}),
-      "additive_attention: k[2, 3, 3, 5] and q[2, 3, 4, 5] differ; they need one shape (a.cpp:1)",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(
-      additive_attention(in[0], in[1], in[2], in[3].reshape({5, 3}), in[4], {}, {"a.cpp", 1}),
-      "additive_attention: w_q[5, 3] does not fit q[2, 3, 4, 5]: it must be [heads, width], [3, 5] "
-      "(a.cpp:1)",
-      ShapeError);
+  CHECK_THROWS_AS(additive_pool(normal({2, 3, 4}, 1), in[0], {.keep = ones({2, 5}, DType::boolean)}), ShapeError);
+  CHECK_THROWS_WITH_AS(additive_attention(in[0], in[1].narrow(2, 0, 3), in[2], in[3], in[4], {}, {"a.cpp", 1}),
+                       "additive_attention: k[2, 3, 3, 5] and q[2, 3, 4, 5] differ; they need one shape (a.cpp:1)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(additive_attention(in[0], in[1], in[2], in[3].reshape({5, 3}), in[4], {}, {"a.cpp", 1}),
+                       "additive_attention: w_q[5, 3] does not fit q[2, 3, 4, 5]: it must be [heads, width], [3, 5] "
+                       "(a.cpp:1)",
+                       ShapeError);
   CHECK_THROWS_AS(additive_attention(in[0], in[1].to(DType::float32), in[2], in[3], in[4]), DTypeError);
 }

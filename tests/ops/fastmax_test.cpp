@@ -51,8 +51,7 @@ std::vector<Tensor> forward_backward(Qkv in, const FastmaxOptions& options) {
     x->set_requires_grad();
   }
   const Tensor o = fastmax(in.q, in.k, in.v, options);
-  std::vector<Tensor> results =
-      grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
+  std::vector<Tensor> results = grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
   results.push_back(o.detach());
   return results;
 }
@@ -68,8 +67,7 @@ TEST_CASE("fastmax is the explicit formula, for every scale") {
     const Sees all = sees(70, 70, causal);
     const auto check = [&](FastmaxOptions options, const std::array<double, 3>& coefficients, double scale) {
       options.causal = causal;
-      CHECK(relative_error(fastmax(q, k, v, options), reference(q_hat, k_hat, v, coefficients, scale, all)) <
-            1e-13);
+      CHECK(relative_error(fastmax(q, k, v, options), reference(q_hat, k_hat, v, coefficients, scale, all)) < 1e-13);
     };
     check({}, second, 1);
     check({.scale = FastmaxScale::paper}, second, 1);
@@ -133,8 +131,7 @@ TEST_CASE("fastmax refuses weights that may not be positive, naming the smallest
       fastmax(q, k, v, options);
       FAIL_CHECK("not refused: " << smallest);
     } catch (const ValueError& error) {
-      CHECK(std::string(error.what()).find(std::string("as small as ") + smallest + " ") !=
-            std::string::npos);
+      CHECK(std::string(error.what()).find(std::string("as small as ") + smallest + " ") != std::string::npos);
     }
   };
   refused({.order = 1, .normalisation = FastmaxNormalisation::none}, "-inf");

@@ -42,14 +42,12 @@ void add_index_cases(Cases& cases) {
             [](auto& in) { return index_select(in[0], 0, ids({2, 0, 2})); });
   cases.add("index_select", "middle dim", {{2, 3, 2}},
             [](auto& in) { return index_select(in[0], 1, ids({1, 1, 0, 2})); });
-  cases.add("index_select", "last dim", {{2, 3}},
-            [](auto& in) { return index_select(in[0], -1, ids({2, 2})); });
+  cases.add("index_select", "last dim", {{2, 3}}, [](auto& in) { return index_select(in[0], -1, ids({2, 2})); });
   cases.add("index_select", "rank 1", {{5}}, [](auto& in) { return index_select(in[0], 0, ids({4, 1, 4})); });
   cases.add("index_select", "no index", {{2, 3}}, [](auto& in) { return index_select(in[0], 1, ids({})); });
   cases.add("index_select", "empty", {{3, 0}}, [](auto& in) { return index_select(in[0], 0, ids({1, 1})); });
 
-  cases.add("gather", "last dim", {{2, 3}},
-            [](auto& in) { return gather(in[0], -1, ids({2, 2, 0, 1}, {2, 2})); });
+  cases.add("gather", "last dim", {{2, 3}}, [](auto& in) { return gather(in[0], -1, ids({2, 2, 0, 1}, {2, 2})); });
   cases.add("gather", "first dim, fewer columns", {{3, 4}},
             [](auto& in) { return gather(in[0], 0, ids({2, 2, 0, 1, 1, 1, 0, 0}, {4, 2})); });
   cases.add("gather", "middle dim", {{2, 3, 2}},
@@ -96,8 +94,7 @@ void add_sorting_cases(Cases& cases) {
   cases.add("sort", "rank 0", {{}}, [](auto& in) { return sort(in[0]).values; });
   cases.add("sort", "empty", {{2, 0}}, [](auto& in) { return sort(in[0]).values; });
   cases.add("topk", "last dim", {{3, 4}}, [](auto& in) { return topk(in[0], 2).values; });
-  cases.add("topk", "smallest, first dim", {{3, 4}},
-            [](auto& in) { return topk(in[0], 2, 0, false).values; });
+  cases.add("topk", "smallest, first dim", {{3, 4}}, [](auto& in) { return topk(in[0], 2, 0, false).values; });
   cases.add("topk", "k = 0", {{3}}, [](auto& in) { return topk(in[0], 0).values; });
 }
 

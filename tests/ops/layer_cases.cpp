@@ -48,8 +48,7 @@ void add_cross_entropy(Registry& registry) {
                        int64_t ignored_row = -1) {
     const Shape rows(logits.begin(), logits.end() - 1);
     Tensor targets = randint(0, logits[logits.rank() - 1], rows, generator);
-    if (ignored_row >= 0)
-      targets.mutable_data<int64_t>()[static_cast<size_t>(ignored_row)] = options.ignore_index;
+    if (ignored_row >= 0) targets.mutable_data<int64_t>()[static_cast<size_t>(ignored_row)] = options.ignore_index;
     registry.differentiable.push_back(
         {"cross_entropy",
          variant,
@@ -72,8 +71,8 @@ void add_cross_entropy(Registry& registry) {
 
 void add_elementwise_losses(Registry& registry) {
   Generator generator(33);
-  for (const auto& [name, reduction] : {std::pair{"mean", Reduction::mean}, std::pair{"sum", Reduction::sum},
-                                        std::pair{"none", Reduction::none}}) {
+  for (const auto& [name, reduction] :
+       {std::pair{"mean", Reduction::mean}, std::pair{"sum", Reduction::sum}, std::pair{"none", Reduction::none}}) {
     registry.differentiable.push_back(
         {"mse_loss",
          name,
@@ -97,9 +96,7 @@ void add_elementwise_losses(Registry& registry) {
         {"binary_cross_entropy_with_logits",
          to_string(shape),
          {randn(shape, generator, DType::float64), rand(shape, generator, DType::float64)},
-         [](const Inputs& in) {
-           return binary_cross_entropy_with_logits(in[0], in[1], {}, Reduction::sum);
-         }});
+         [](const Inputs& in) { return binary_cross_entropy_with_logits(in[0], in[1], {}, Reduction::sum); }});
   }
   registry.differentiable.push_back(
       {"binary_cross_entropy_with_logits",

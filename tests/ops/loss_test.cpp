@@ -26,10 +26,9 @@ TEST_CASE("cross_entropy is −log of the target's probability") {
       cross_entropy(logits, labels({1, 2}), {.reduction = Reduction::none}).to_vector<double>();
   CHECK(rows[0] == doctest::Approx(first).epsilon(1e-14));
   CHECK(rows[1] == doctest::Approx(second).epsilon(1e-14));
-  CHECK(cross_entropy(logits, labels({1, 2})).item<double>() ==
-        doctest::Approx((first + second) / 2).epsilon(1e-14));
-  CHECK(cross_entropy(logits, tensor(std::vector<int32_t>{1, 2}), {.reduction = Reduction::sum})
-            .item<double>() == doctest::Approx(first + second).epsilon(1e-14));
+  CHECK(cross_entropy(logits, labels({1, 2})).item<double>() == doctest::Approx((first + second) / 2).epsilon(1e-14));
+  CHECK(cross_entropy(logits, tensor(std::vector<int32_t>{1, 2}), {.reduction = Reduction::sum}).item<double>() ==
+        doctest::Approx(first + second).epsilon(1e-14));
   CHECK(cross_entropy(logits, labels({1, 2}), {.label_smoothing = 1}).item<double>() ==
         doctest::Approx((first + second) / 2).epsilon(1e-14));  // each row's target is also its mean
 }
@@ -75,11 +74,10 @@ TEST_CASE("cross_entropy has the same bits for any number of threads") {
 TEST_CASE("cross_entropy says what does not fit") {
   const Tensor logits = zeros({2, 3});
   CHECK_THROWS_WITH_AS(cross_entropy(logits, labels({0, 3})),
-                       doctest::Contains("cross_entropy: target 3 of row 1 is not a class: there are 3"),
-                       IndexError);
+                       doctest::Contains("cross_entropy: target 3 of row 1 is not a class: there are 3"), IndexError);
   CHECK_THROWS_AS(cross_entropy(logits, labels({-1, 0})), IndexError);
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels({0})),
-                       doctest::Contains("logits[2, 3] ask for targets[2]"), ShapeError);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, labels({0})), doctest::Contains("logits[2, 3] ask for targets[2]"),
+                       ShapeError);
   CHECK_THROWS_AS(cross_entropy(scalar(1), scalar(0, DType::int64)), ShapeError);
   CHECK_THROWS_AS(cross_entropy(logits, zeros({2})), DTypeError);
   CHECK_THROWS_AS(cross_entropy(zeros({2, 3}, DType::int64), labels({0, 0})), DTypeError);
@@ -97,8 +95,8 @@ TEST_CASE("mse_loss is the mean square of the differences") {
   CHECK(mse_loss(a, b).item<float>() == doctest::Approx(13.0 / 3));
   CHECK(mse_loss(a, b, Reduction::sum).item<float>() == 13);
   CHECK(mse_loss(a, b, Reduction::none).to_vector<float>() == std::vector<float>{0, 4, 9});
-  CHECK_THROWS_WITH_AS(mse_loss(a, zeros({3, 1})),
-                       doctest::Contains("input[3] and target[3, 1] must have one shape"), ShapeError);
+  CHECK_THROWS_WITH_AS(mse_loss(a, zeros({3, 1})), doctest::Contains("input[3] and target[3, 1] must have one shape"),
+                       ShapeError);
 }
 
 TEST_CASE("binary_cross_entropy_with_logits is stable and weighs positives") {

@@ -11,11 +11,10 @@ using Inputs = std::vector<Tensor>;
 void add_products(Registry& registry) {
   Generator generator(21);
   const auto add = [&](const std::string& variant, const Shape& a, const Shape& b) {
-    registry.differentiable.push_back(
-        {"matmul",
-         variant,
-         {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
-         [](const Inputs& in) { return matmul(in[0], in[1]); }});
+    registry.differentiable.push_back({"matmul",
+                                       variant,
+                                       {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
+                                       [](const Inputs& in) { return matmul(in[0], in[1]); }});
   };
   add("matrices", {3, 4}, {4, 2});
   add("batch", {2, 3, 4}, {2, 4, 2});
@@ -61,11 +60,10 @@ void add_linear(Registry& registry) {
 void add_einsum(Registry& registry) {
   Generator generator(23);
   const auto add = [&](const std::string& equation, const Shape& a, const Shape& b) {
-    registry.differentiable.push_back(
-        {"einsum",
-         equation,
-         {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
-         [equation](const Inputs& in) { return einsum(equation, in[0], in[1]); }});
+    registry.differentiable.push_back({"einsum",
+                                       equation,
+                                       {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
+                                       [equation](const Inputs& in) { return einsum(equation, in[0], in[1]); }});
   };
   add("ij,jk->ik", {2, 3}, {3, 4});
   add("ij,jk", {2, 3}, {3, 4});

@@ -24,9 +24,7 @@ std::string message_of(const std::function<void()>& f) {
   return "no error";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// The largest difference between out[..., m, n] and the sum over k in double, for one matrix or a batch.
 double error_of_product(const Tensor& out, const Tensor& a, const Tensor& b) {
@@ -86,8 +84,7 @@ TEST_CASE("matmul agrees with plain sums in every layout and size class") {
     CAPTURE(n);
     CAPTURE(k);
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
-    const Tensor a_turned = transpose(transpose(a).contiguous()),
-                 b_turned = transpose(transpose(b).contiguous());
+    const Tensor a_turned = transpose(transpose(a).contiguous()), b_turned = transpose(transpose(b).contiguous());
     CHECK(error_of_product(matmul(a, b), a, b) < bound(k));
     CHECK(error_of_product(matmul(a_turned, b), a, b) < bound(k));
     CHECK(error_of_product(matmul(a, b_turned), a, b) < bound(k));
@@ -132,18 +129,15 @@ TEST_CASE("matmul has the same bits for any number of threads") {
 
 TEST_CASE("matmul of float64 is exact to float64") {
   Generator generator(4);
-  const Tensor a = randn({40, 3000}, generator, DType::float64),
-               b = randn({3000, 30}, generator, DType::float64);
+  const Tensor a = randn({40, 3000}, generator, DType::float64), b = randn({3000, 30}, generator, DType::float64);
   CHECK(error_of_product(matmul(a, b), a, b) < 1e-11);
 }
 
 TEST_CASE("matmul says what does not fit") {
   const Tensor a = zeros({32, 784}), b = zeros({128, 10});
-  CHECK(contains(
-      message_of([&] { matmul(a, b); }),
-      "matmul: inner dimensions differ: a[32, 784] · b[128, 10] (784 ≠ 128); did you mean transpose(b)?"));
-  CHECK(contains(message_of([&] { matmul(zeros({784, 32}), zeros({784, 10})); }),
-                 "did you mean transpose(a)?"));
+  CHECK(contains(message_of([&] { matmul(a, b); }),
+                 "matmul: inner dimensions differ: a[32, 784] · b[128, 10] (784 ≠ 128); did you mean transpose(b)?"));
+  CHECK(contains(message_of([&] { matmul(zeros({784, 32}), zeros({784, 10})); }), "did you mean transpose(a)?"));
   CHECK(contains(message_of([&] { matmul(a, zeros({3})); }), "(784 ≠ 3) ("));
   CHECK(contains(message_of([&] { matmul(a, b); }), "matmul_test.cpp:"));
   CHECK_THROWS_AS(matmul(a, b), ShapeError);
@@ -159,8 +153,7 @@ TEST_CASE("linear is x · weightᵀ + bias") {
   CHECK(linear(tensor({1, -1}), weight, bias).to_vector<float>() == std::vector<float>{9, 19, 29});
   CHECK(linear(tensor({1, -1}), weight).to_vector<float>() == std::vector<float>{-1, -1, -1});
   CHECK(linear(zeros({2, 4, 2}), weight, bias).shape() == Shape{2, 4, 3});
-  CHECK(linear(zeros({2, 0}), zeros({3, 0}), bias).to_vector<float>() ==
-        std::vector<float>{10, 20, 30, 10, 20, 30});
+  CHECK(linear(zeros({2, 0}), zeros({3, 0}), bias).to_vector<float>() == std::vector<float>{10, 20, 30, 10, 20, 30});
 
   Generator generator(5);
   const Tensor x = randn({700, 2000}, generator), w = randn({20, 2000}, generator);
@@ -171,8 +164,7 @@ TEST_CASE("linear is x · weightᵀ + bias") {
 
 TEST_CASE("linear adds the bias once, however the product is cut") {
   Generator generator(8);
-  for (const auto& [rows, out, in] :
-       {std::array<int64_t, 3>{700, 20, 2000}, {100, 700, 30}, {50, 40, 5000}}) {
+  for (const auto& [rows, out, in] : {std::array<int64_t, 3>{700, 20, 2000}, {100, 700, 30}, {50, 40, 5000}}) {
     CAPTURE(out);
     const Tensor x = randn({rows, in}, generator), weight = randn({out, in}, generator);
     const Tensor bias = randn({out}, generator);
@@ -180,8 +172,7 @@ TEST_CASE("linear adds the bias once, however the product is cut") {
     const std::vector<float> without = linear(x, weight).to_vector<float>(), added = bias.to_vector<float>();
     double worst = 0;
     for (size_t i = 0; i < with.size(); ++i) {
-      worst =
-          std::max(worst, std::abs(double{with[i]} - double{without[i]} - double{added[i % added.size()]}));
+      worst = std::max(worst, std::abs(double{with[i]} - double{without[i]} - double{added[i % added.size()]}));
     }
     CHECK(worst < bound(in));
   }
@@ -195,8 +186,7 @@ TEST_CASE("linear computes only the gradients that are asked for") {
   Tensor frozen = weight.clone();
   const Tensor y = linear(x, frozen, bias);
   frozen.fill_(0);  // not needed for the gradient of the bias
-  CHECK(grad({y}, {bias}, {.grad_outputs = {ones({3, 2})}})[0].to_vector<float>() ==
-        std::vector<float>{3, 3});
+  CHECK(grad({y}, {bias}, {.grad_outputs = {ones({3, 2})}})[0].to_vector<float>() == std::vector<float>{3, 3});
 }
 
 TEST_CASE("linear says what does not fit") {
@@ -217,8 +207,7 @@ TEST_CASE("einsum sums over the labels that are not in the result") {
   CHECK(einsum("zj,ja", a, b).to_vector<float>() == std::vector<float>{7, 16, -1, -1});  // result [a, z]
   CHECK(einsum("ij,jk->", a, b).item<float>() == 21);
   CHECK(einsum("ij,ij->ij", a, a).to_vector<float>() == std::vector<float>{1, 4, 9, 16, 25, 36});
-  CHECK(einsum("i,j->ij", tensor({1, 2}), tensor({3, 4})).to_vector<float>() ==
-        std::vector<float>{3, 4, 6, 8});
+  CHECK(einsum("i,j->ij", tensor({1, 2}), tensor({3, 4})).to_vector<float>() == std::vector<float>{3, 4, 6, 8});
   CHECK(einsum("bij,bjk->bik", zeros({2, 3, 0}), zeros({2, 0, 4})).shape() == Shape{2, 3, 4});
 }
 
@@ -226,10 +215,8 @@ TEST_CASE("einsum says what it cannot read") {
   const Tensor a = zeros({2, 3});
   CHECK(contains(message_of([&] { einsum("ij->ji", a, a); }), "einsum: \"ij->ji\" must name two tensors"));
   CHECK(contains(message_of([&] { einsum("ij,jk->iz", a, zeros({3, 2})); }), "label 'z' after the arrow"));
-  CHECK(
-      contains(message_of([&] { einsum("ij,jk->ik", a, a); }), "label 'j' is 3 in a[2, 3] and 2 in b[2, 3]"));
-  CHECK(
-      contains(message_of([&] { einsum("ijk,kl", a, a); }), "\"ijk\" names 3 dims, but a has shape [2, 3]"));
+  CHECK(contains(message_of([&] { einsum("ij,jk->ik", a, a); }), "label 'j' is 3 in a[2, 3] and 2 in b[2, 3]"));
+  CHECK(contains(message_of([&] { einsum("ijk,kl", a, a); }), "\"ijk\" names 3 dims, but a has shape [2, 3]"));
   CHECK_THROWS_AS(einsum("ii,ij", a, a), ValueError);
   CHECK_THROWS_AS(einsum("...i,ij", a, a), ValueError);
   CHECK_THROWS_AS(einsum("ij,jk,kl->il", a, a), ValueError);

@@ -16,8 +16,7 @@ TEST_CASE("layer_norm gives rows of mean 0 and variance 1, scaled and shifted") 
   const std::vector<double> y = layer_norm(x, {}, {}, 0).to_vector<double>();
   const double deviation = std::sqrt(1.25);
   for (int i = 0; i < 4; ++i) CHECK(y[i] == doctest::Approx((i - 1.5) / deviation).epsilon(1e-14));
-  CHECK(layer_norm(x, {}, {}, 1).to_vector<double>()[0] ==
-        doctest::Approx(-1).epsilon(1e-14));  // −1.5/√(1.25 + 1)
+  CHECK(layer_norm(x, {}, {}, 1).to_vector<double>()[0] == doctest::Approx(-1).epsilon(1e-14));  // −1.5/√(1.25 + 1)
   const Tensor weight = tensor({1, 2, 3, 4}, DType::float64), bias = tensor({5, 6, 7, 8}, DType::float64);
   const std::vector<double> z = layer_norm(x, weight, bias, 0).to_vector<double>();
   for (int i = 0; i < 4; ++i) CHECK(z[i] == doctest::Approx(y[i] * (i + 1) + i + 5).epsilon(1e-14));
@@ -29,14 +28,12 @@ TEST_CASE("rms_norm gives rows of mean square 1, scaled") {
   CHECK(y[0] == doctest::Approx(1.2).epsilon(1e-14));
   CHECK(y[1] == doctest::Approx(3.2).epsilon(1e-14));
   CHECK(y[3] == 0);
-  CHECK(rms_norm(x, {}, 2.75).to_vector<double>()[0] ==
-        doctest::Approx(1).epsilon(1e-14));  // 3/√(6.25 + 2.75)
+  CHECK(rms_norm(x, {}, 2.75).to_vector<double>()[0] == doctest::Approx(1).epsilon(1e-14));  // 3/√(6.25 + 2.75)
 }
 
 TEST_CASE("layer_norm of float32 keeps its digits beside a large mean") {
   // The variance of one pass, mean(x²) − mean(x)², would be lost to rounding here.
-  const std::vector<double> y =
-      layer_norm(tensor({10000, 10001, 10002, 10003}), {}, {}, 0).to_vector<double>();
+  const std::vector<double> y = layer_norm(tensor({10000, 10001, 10002, 10003}), {}, {}, 0).to_vector<double>();
   for (int i = 0; i < 4; ++i) CHECK(y[i] == doctest::Approx((i - 1.5) / std::sqrt(1.25)).epsilon(1e-6));
 }
 
@@ -53,8 +50,7 @@ TEST_CASE("normalisation has the same bits for any number of threads") {
   Generator generator(7);
   const int before = num_threads();
   const Tensor x = randn({3000, 40}, generator).set_requires_grad();
-  const Tensor weight = randn({40}, generator).set_requires_grad(),
-               bias = randn({40}, generator).set_requires_grad();
+  const Tensor weight = randn({40}, generator).set_requires_grad(), bias = randn({40}, generator).set_requires_grad();
   const Tensor g = randn({3000, 40}, generator);
   const auto run = [&] {
     std::vector<float> all;
@@ -79,10 +75,8 @@ TEST_CASE("normalisation has the same bits for any number of threads") {
 
 TEST_CASE("normalisation says what does not fit") {
   CHECK_THROWS_WITH_AS(layer_norm(zeros({2, 3}), zeros({4})),
-                       doctest::Contains("layer_norm: weight[4] does not fit x[2, 3]: it must be [3]"),
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(layer_norm(zeros({2, 3}), {}, zeros({2, 3})), doctest::Contains("bias[2, 3]"),
-                       ShapeError);
+                       doctest::Contains("layer_norm: weight[4] does not fit x[2, 3]: it must be [3]"), ShapeError);
+  CHECK_THROWS_WITH_AS(layer_norm(zeros({2, 3}), {}, zeros({2, 3})), doctest::Contains("bias[2, 3]"), ShapeError);
   CHECK_THROWS_AS(rms_norm(zeros({2, 3}), zeros({2})), ShapeError);
   CHECK_THROWS_AS(rms_norm(scalar(1)), ShapeError);
   CHECK_THROWS_AS(layer_norm(zeros({2, 3}), {}, {}, -1), ValueError);

@@ -137,8 +137,7 @@ TEST_CASE("random: draws depend on seed and draw, not on threads or shape") {
 TEST_CASE("random: floating dtypes only, and empty shapes") {
   Generator generator(1);
   CHECK_THROWS_WITH_AS(rand({2}, generator, DType::int64, Device::cpu, {"a.cpp", 7}),
-                       "rand: dtype must be a floating one, not int64; randint draws integers (a.cpp:7)",
-                       DTypeError);
+                       "rand: dtype must be a floating one, not int64; randint draws integers (a.cpp:7)", DTypeError);
   CHECK_THROWS_AS(randn({2}, generator, DType::boolean), DTypeError);
   CHECK(rand({0, 3}, generator).numel() == 0);
   CHECK(randn({}, generator).numel() == 1);
@@ -190,6 +189,5 @@ TEST_CASE("dropout: the ends of the rate, evaluation, and bad rates") {
 TEST_CASE("dropout: a strided input gives what its row-major copy gives") {
   Generator first(2), second(2);
   const Tensor x = arange(12, DType::float32).reshape({3, 4}).transpose(0, 1);
-  CHECK(dropout(x, 0.5, first).to_vector<double>() ==
-        dropout(x.contiguous(), 0.5, second).to_vector<double>());
+  CHECK(dropout(x, 0.5, first).to_vector<double>() == dropout(x.contiguous(), 0.5, second).to_vector<double>());
 }

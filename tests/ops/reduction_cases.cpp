@@ -43,9 +43,7 @@ void add_along_dim(Registry& registry, const std::string& op,
   Generator generator(12);
   const auto add = [&](const std::string& variant, const Shape& shape, int64_t dim) {
     registry.differentiable.push_back(
-        {op, variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) {
-           return f(in[0], dim);
-         }});
+        {op, variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) { return f(in[0], dim); }});
   };
   add("last dim", {3, 4}, -1);
   add("first dim", {3, 4}, 0);
@@ -61,22 +59,17 @@ void add_along_dim(Registry& registry, const std::string& op,
 void add_reduction_cases(Registry& registry) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  add_reduction(
-      registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
-  add_reduction(
-      registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
+  add_reduction(registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
+  add_reduction(registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
   for (const double correction : {0.0, 0.5}) {
     add_reduction(
-        registry, "var", [=](auto& x, auto& dims, bool keepdim) { return var(x, dims, correction, keepdim); },
-        false, "correction " + std::to_string(correction) + ", ");
+        registry, "var", [=](auto& x, auto& dims, bool keepdim) { return var(x, dims, correction, keepdim); }, false,
+        "correction " + std::to_string(correction) + ", ");
   }
+  add_reduction(registry, "max", [](auto& x, auto& dims, bool keepdim) { return max(x, dims, keepdim); }, false);
+  add_reduction(registry, "min", [](auto& x, auto& dims, bool keepdim) { return min(x, dims, keepdim); }, false);
   add_reduction(
-      registry, "max", [](auto& x, auto& dims, bool keepdim) { return max(x, dims, keepdim); }, false);
-  add_reduction(
-      registry, "min", [](auto& x, auto& dims, bool keepdim) { return min(x, dims, keepdim); }, false);
-  add_reduction(
-      registry, "logsumexp", [](auto& x, auto& dims, bool keepdim) { return logsumexp(x, dims, keepdim); },
-      false);
+      registry, "logsumexp", [](auto& x, auto& dims, bool keepdim) { return logsumexp(x, dims, keepdim); }, false);
   for (const double p : {1.0, 2.0, 3.0, 2.5, kInfinity}) {
     add_reduction(
         registry, "norm", [=](auto& x, auto& dims, bool keepdim) { return norm(x, p, dims, keepdim); },

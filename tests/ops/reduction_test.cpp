@@ -72,8 +72,7 @@ TEST_CASE("reductions: strided, permuted and expanded inputs") {
     const Doubles expected = values(sum(permuted.contiguous(), dims));
     const Doubles actual = values(sum(permuted, dims));
     REQUIRE(actual.size() == expected.size());
-    for (size_t i = 0; i < actual.size(); ++i)
-      CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(1e-13));
+    for (size_t i = 0; i < actual.size(); ++i) CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(1e-13));
     CHECK(values(max(permuted, dims)) == values(max(permuted.contiguous(), dims)));
   }
   CHECK(values(sum(x.slice(2, 0, 4, 2), {2})) == values(sum(x.slice(2, 0, 4, 2).contiguous(), {2})));
@@ -128,8 +127,7 @@ TEST_CASE("reductions: dtypes") {
   CHECK(min(tensor({-3, -5}, DType::int32)).dtype() == DType::int32);
   CHECK(any(tensor({0, 0.5})).item<bool>());
   CHECK_FALSE(all(tensor({0, 0.5})).item<bool>());
-  CHECK(any(tensor({0, 0, 1, 0}, {2, 2}, DType::int64), {1}).to_vector<bool>() ==
-        std::vector<bool>{false, true});
+  CHECK(any(tensor({0, 0, 1, 0}, {2, 2}, DType::int64), {1}).to_vector<bool>() == std::vector<bool>{false, true});
 }
 
 TEST_CASE("reductions: nothing, NaN and infinities") {
@@ -212,18 +210,15 @@ TEST_CASE("reductions: errors") {
   CHECK_THROWS_WITH_AS(mean(x, {1, -1}), doctest::Contains("mean: dims [1, -1] name dim 1 of x[2, 3] twice"),
                        ShapeError);
   CHECK_THROWS_WITH_AS(max(zeros({2, 0}), {1}),
-                       doctest::Contains("max: dims [1] of x[2, 0] hold no elements to choose from"),
-                       ShapeError);
+                       doctest::Contains("max: dims [1] of x[2, 0] hold no elements to choose from"), ShapeError);
   CHECK_THROWS_WITH_AS(argmin(zeros({2, 0}), 1),
-                       doctest::Contains("argmin: dim 1 of x[2, 0] holds no elements to choose from"),
-                       ShapeError);
+                       doctest::Contains("argmin: dim 1 of x[2, 0] holds no elements to choose from"), ShapeError);
   CHECK_THROWS_WITH_AS(max(zeros({2}, DType::boolean)), doctest::Contains("max: x is bool; use any or all"),
                        DTypeError);
   CHECK_THROWS_AS(mean(zeros({2}, DType::int64)), DTypeError);
   CHECK_THROWS_AS(softmax(zeros({2}, DType::int64)), DTypeError);
   CHECK_THROWS_AS(logsumexp(zeros({2}, DType::int64)), DTypeError);
-  CHECK_THROWS_WITH_AS(norm(x, 0.5), doctest::Contains("norm: p is 0.5; a norm needs p of at least 1"),
-                       ValueError);
+  CHECK_THROWS_WITH_AS(norm(x, 0.5), doctest::Contains("norm: p is 0.5; a norm needs p of at least 1"), ValueError);
   CHECK_THROWS_AS(cumsum(x, 2), ShapeError);
   CHECK_THROWS_WITH_AS(argmax(zeros({2}).set_requires_grad(), 0),
                        doctest::Contains("argmax has no gradient: its result is an index"), AutogradError);

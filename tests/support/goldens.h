@@ -22,7 +22,7 @@ struct Golden {
   std::string op() const { return parameters.at("op"); }
   /// Undefined when the case has no such tensor.
   Tensor get(const std::string& tensor) const;
-  /// The tensors whose gradients the case holds, in the given dtype.
+  /// The inputs whose gradients the case holds, in the given dtype.
   TensorMap inputs(DType dtype) const;
 };
 

@@ -28,8 +28,7 @@ TEST_CASE("the AdamW kernel takes torch.optim's step") {
   }
 }
 
-TEST_CASE(
-    "the SGD kernel starts its momentum from the gradient, and reads nothing from an unwritten buffer") {
+TEST_CASE("the SGD kernel starts its momentum from the gradient, and reads nothing from an unwritten buffer") {
   for (const bool nesterov : {false, true}) {
     Tensor p = tensor({1.0}, DType::float64), buffer = tensor({NAN}, DType::float64);
     const Tensor g = tensor({0.5}, DType::float64);

@@ -89,10 +89,9 @@ TEST_CASE("vector math: infinities, zeros, denormals") {
 TEST_CASE("vector math: NaN stays NaN") {
   const std::vector<float> points(40, kNan);
   for (const Tensor& y :
-       {exp(tensor(points)), log(tensor(points)), tanh(tensor(points)), erf(tensor(points)),
-        sigmoid(tensor(points)), softplus(tensor(points)), gelu(tensor(points)),
-        gelu(tensor(points), Gelu::tanh), silu(tensor(points)), relu(tensor(points)), sin(tensor(points)),
-        sqrt(tensor(points)), abs(tensor(points)), sign(tensor(points))}) {
+       {exp(tensor(points)), log(tensor(points)), tanh(tensor(points)), erf(tensor(points)), sigmoid(tensor(points)),
+        softplus(tensor(points)), gelu(tensor(points)), gelu(tensor(points), Gelu::tanh), silu(tensor(points)),
+        relu(tensor(points)), sin(tensor(points)), sqrt(tensor(points)), abs(tensor(points)), sign(tensor(points))}) {
     for (const float value : y.to_vector<float>()) REQUIRE(std::isnan(value));
   }
 }
