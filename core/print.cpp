@@ -208,7 +208,7 @@ class Layout {
   std::string indentation() const { return std::string(static_cast<size_t>(dim_ + 1), ' '); }
   /// The opening bracket takes the place of the first line's indentation.
   std::string bracketed(const std::string& text) const {
-    return '[' + text.substr(static_cast<size_t>(dim_ + 1)) + ']';
+    return '[' + text.substr(static_cast<size_t>(dim_) + 1) + ']';
   }
 
   const Shape& shape_;

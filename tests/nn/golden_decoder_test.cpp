@@ -27,7 +27,7 @@ void compare_decoder(const Golden& golden, DType dtype) {
   const Json& adamw = golden.parameters.at("adamw");
   Generator rng(0);
   nn::DecoderLM model(rng, model_config(golden.parameters), dtype);
-  model.load_state(golden.inputs(dtype));
+  model.load_state(golden.leaves(dtype));
   nn::AdamW optimizer(nn::decay_matrices_only(model.parameters(), adamw.at("weight_decay")), optimizer_config(adamw));
 
   std::vector<double> losses;
@@ -46,7 +46,8 @@ void compare_decoder(const Golden& golden, DType dtype) {
     optimizer.step();
   }
   check_near(golden, "losses", tensor(losses), bound);
-  for (const auto& [name, parameter] : model.named_parameters()) check_near(golden, "step_5_" + name, parameter, bound);
+  for (const auto& [name, parameter] : model.named_parameters())
+    check_near(golden, "step_5_" + name, parameter, bound);
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ void compare_layer(const Golden& golden, DType dtype, const Args&... args) {
   Model model(rng, dtype);
   Layer layer(model, "layer", args...);
 
-  TensorMap weights = golden.inputs(dtype), leaves;
+  TensorMap weights = golden.leaves(dtype), leaves;
   Tensor input = golden.get("indices");
   if (!input.defined()) {
-    input = leaves["input"] = weights.at("input").set_requires_grad();
+    input = leaves["input"] = weights.at("input");
     weights.erase("input");
   }
   layer.load_state(weights);

@@ -22,22 +22,22 @@ struct Golden {
   std::string op() const { return parameters.at("op"); }
   /// Undefined when the case has no such tensor.
   Tensor get(const std::string& tensor) const;
-  /// The inputs whose gradients the case holds, in the given dtype.
-  TensorMap inputs(DType dtype) const;
+  /// The inputs whose gradients the case holds, as new leaves of the given dtype.
+  TensorMap leaves(DType dtype) const;
 };
 
 /// Every case of tests/goldens/<file>.safetensors. Throws when a tensor belongs to no case.
 std::vector<Golden> read_goldens(const std::string& file);
 
-/// How far from PyTorch's float64 the norm of a result may be, relatively: in float64 1e-9; in float32 n·2⁻²⁴, a
-/// rounding for each of the n terms in the longest chain of sums, but no less than the 8 roundings that
-/// evaluating a function of one number takes.
+/// How far a result may be from PyTorch's float64, relative to its norm. In float64 1e-9; in float32 n·2⁻²⁴, a
+/// rounding for each of the n terms in the longest chain of sums, with n at least 4: a function of one number
+/// rounds in an exponential (twice), a quotient and a product.
 double error_bound(const Golden& golden, DType dtype);
 
 /// Checks that a result has the shape of the case's tensor `name`, and its values to within `bound`.
 void check_near(const Golden& golden, const std::string& name, const Tensor& actual, double bound);
 
-/// Checks `output`, and its gradients with respect to all of the case's inputs, given as leaves by their names.
+/// Checks `output`, and each of its gradients with respect to the case's inputs, given as leaves by their names.
 void check_with_gradients(const Golden& golden, const Tensor& output, const TensorMap& leaves, double bound);
 
 /// Computes a case in the given dtype and compares.
