@@ -75,7 +75,7 @@ class Walk {
         if (Tensor replaced = hook(gradient); replaced.defined()) gradient = std::move(replaced);
       }
       if (!node->is_leaf && node->sequence > lowest) propagate(*node, gradient);
-      arrive(*node, std::move(gradient));
+      arrive(*node, gradient);
     }
   }
 
@@ -160,7 +160,7 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
 }
 
 /// A gradient as a leaf keeps it: elements of its own, since optimizers edit it.
-Tensor own(Tensor gradient) {
+Tensor own(const Tensor& gradient) {
   return gradient.owns_elements_alone() && gradient.is_contiguous() ? gradient : gradient.clone();
 }
 
@@ -175,12 +175,12 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
   const RecordIf record(options.create_graph);
   Walk walk(options.retain || options.create_graph, options.create_graph);
   walk.add(loss.node(), std::move(start));
-  walk.run(-1, [&](Node& node, Tensor gradient) {
+  walk.run(-1, [&](Node& node, const Tensor& gradient) {
     if (!node.is_leaf && !node.keeps_grad) return;
     if (node.grad.defined()) {
       walk.accumulate(node.grad, gradient);
     } else {
-      node.grad = own(std::move(gradient));
+      node.grad = own(gradient);
     }
   });
 }

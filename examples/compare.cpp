@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
     app.add_option("--attention", mechanisms, "the mechanisms, with commas")
         ->delimiter(',')
         ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+    add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");
     app.parse(argc, argv);

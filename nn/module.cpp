@@ -29,6 +29,30 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
 }
 
+/// Copies `from`, which messages call `source`, into the tensors of `to`. Changes nothing when they do not fit.
+void copy_state(TensorMap to, const TensorMap& from, const std::string& source) {
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : to) {
+    const auto found = from.find(name);
+    if (found == from.end()) {
+      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
+    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
+      problems.push_back(
+          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
+    }
+  }
+  for (const auto& [name, tensor] : from) {
+    if (!to.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
+  }
+  if (!problems.empty()) {
+    throw ValueError(
+        fmt::format("{} does not fit the model; build the model with the settings of the saved one\n  {}\n", source,
+                    fmt::join(problems, "\n  ")));
+  }
+  const NoGrad guard;
+  for (auto& [name, tensor] : to) tensor.copy_(from.at(name).to(tensor.device()));
+}
+
 }  // namespace
 
 Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
@@ -131,27 +155,7 @@ TensorMap Module::state() const {
 
 void Module::load_state(const TensorMap& state, Where where) {
   const Call call("load_state", where);
-  TensorMap mine = this->state();
-  std::vector<std::string> problems;
-  for (const auto& [name, tensor] : mine) {
-    const auto found = state.find(name);
-    if (found == state.end()) {
-      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
-    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
-      problems.push_back(
-          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
-    }
-  }
-  for (const auto& [name, tensor] : state) {
-    if (!mine.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
-  }
-  if (!problems.empty()) {
-    throw ValueError(
-        fmt::format("the state does not fit the model; build the model with the settings of the saved one\n  {}\n",
-                    fmt::join(problems, "\n  ")));
-  }
-  const NoGrad guard;
-  for (auto& [name, tensor] : mine) tensor.copy_(state.at(name).to(device_));
+  copy_state(this->state(), state, "the state");
 }
 
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
@@ -160,7 +164,8 @@ void Module::save(const std::filesystem::path& path, const std::map<std::string,
 }
 
 void Module::load(const std::filesystem::path& path, Where where) {
-  load_state(read_safetensors(path, where).tensors, where);
+  const Call call("load", where);
+  copy_state(state(), read_safetensors(path, where).tensors, path.string());
 }
 
 }  // namespace linnet::nn

@@ -52,10 +52,12 @@ int64_t Checkpoint::load() const {
     }
     return value;
   };
+  const auto step = static_cast<int64_t>(number("step"));
+  const Generator::State random{number("generator_seed"), number("generator_draws")};
   model_.load_state(take(content.tensors, "model."));
   optimizer_.load_state(take(content.tensors, "optimizer."));
-  model_.generator().set_state({number("generator_seed"), number("generator_draws")});
-  return static_cast<int64_t>(number("step"));
+  model_.generator().set_state(random);
+  return step;
 }
 
 }  // namespace linnet::examples

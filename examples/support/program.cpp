@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <string_view>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -17,6 +17,12 @@ volatile std::sig_atomic_t interrupt_count = 0;
 void on_interrupt(int) {
   interrupt_count = interrupt_count + 1;
   std::signal(SIGINT, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+}
+
+/// The items of a list become parts of a sentence.
+std::string one_line(const std::string& message) {
+  static const std::regex item("\n {2,}"), line_break("\n");
+  return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
 }
 
 }  // namespace
@@ -34,7 +40,7 @@ int run_program(const CLI::App& app, const std::function<void()>& body) {
     fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
     return 130;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    fmt::print(stderr, "{}: {}\n", app.get_name(), one_line(error.what()));
     return 1;
   }
 }
@@ -51,12 +57,15 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
-void add_model_flags(CLI::App& app, Settings& s) {
+void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")
       ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
   app.add_option("--attention-dropout", s.attention_dropout, "rate on the attention weights (softmax only)");
   app.add_option("--fastmax-scale", s.fastmax_scale,
                  "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
+}
+
+void add_model_flags(CLI::App& app, Settings& s) {
   app.add_option("--layers", s.layers, "blocks");
   app.add_option("--heads", s.heads, "attention heads");
   app.add_option("--width", s.width, "channels, a multiple of the heads");

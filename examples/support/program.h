@@ -31,7 +31,9 @@ bool interrupted();
 
 /// --version, --seed, --threads, --device.
 void add_common_flags(CLI::App& app, Settings& settings);
-/// What the model is made of.
+/// Which mechanism, and what only some of them have.
+void add_attention_flags(CLI::App& app, Settings& settings);
+/// What else the model is made of.
 void add_model_flags(CLI::App& app, Settings& settings);
 /// How it is trained, and where results go.
 void add_training_flags(CLI::App& app, Settings& settings);

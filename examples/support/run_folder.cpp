@@ -8,6 +8,8 @@
 
 #include <linnet/core/atomic_file.h>
 
+#include "support/program.h"
+
 namespace linnet::examples {
 namespace {
 
@@ -127,8 +129,12 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
   try {
     const auto json = nlohmann::json::parse(read_text(path));
     if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
-    return settings_from_json(json.at("settings"));
+    const Settings settings = settings_from_json(json.at("settings"));
+    validate(settings);
+    return settings;
   } catch (const nlohmann::json::exception& error) {
+    throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const UsageError& error) {
     throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
   }
 }

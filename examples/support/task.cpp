@@ -1,5 +1,6 @@
 #include "support/task.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ std::variant<FastmaxScale, double> parse_scale(const std::string& text) {
   if (text == "sqrt") return FastmaxScale::sqrt;
   if (text == "unit") return FastmaxScale::unit;
   double number = 0;
-  if (!CLI::detail::lexical_cast(text, number) || !(number > 0)) {
+  if (!CLI::detail::lexical_cast(text, number) || !(number > 0) || std::isinf(number)) {
     throw UsageError(fmt::format("--fastmax-scale {}: must be paper, sqrt, unit or a positive number", text));
   }
   return number;

@@ -55,6 +55,7 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
   return run_program(app, [&] {
     Settings settings = settings_from_preset(argc, argv, task, default_preset);
     add_common_flags(app, settings);
+    add_attention_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--checkpoint-every", settings.checkpoint_every,

@@ -60,24 +60,36 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   const double angle = uniform(-0.25, 0.25);
   const double shear = uniform(-0.3, 0.3);
   const double width = uniform(6.0, 9.0);
-  const double height = uniform(8.0, 10.0);
-  const double thickness = uniform(0.9, 1.8);
+  const double height = uniform(7.5, 9.5);
+  const double thickness = uniform(0.9, 1.6);
   const double bend = uniform(-0.14, 0.14);  // no two hands draw the same curves
   const double phase = uniform(0, 2 * std::numbers::pi);
-  const Point centre{14 + uniform(-2, 2), 14 + uniform(-2, 2)};
 
-  const auto placed = [&](Point p) -> Point {
-    const double x = (p.x + shear * p.y + bend * std::sin(3 * p.y + phase)) * width;
-    const double y = (p.y + bend * std::sin(3 * p.x + phase)) * height;
-    return {centre.x + x * std::cos(angle) - y * std::sin(angle),
-            centre.y + x * std::sin(angle) + y * std::cos(angle)};
+  std::vector<Stroke> strokes = glyphs()[label];
+  Point low{1e9, 1e9}, high{-1e9, -1e9};
+  for (Stroke& stroke : strokes) {
+    for (Point& p : stroke) {
+      const double x = (p.x + shear * p.y + bend * std::sin(3 * p.y + phase)) * width;
+      const double y = (p.y + bend * std::sin(3 * p.x + phase)) * height;
+      p = {x * std::cos(angle) - y * std::sin(angle), x * std::sin(angle) + y * std::cos(angle)};
+      low = {std::min(low.x, p.x), std::min(low.y, p.y)};
+      high = {std::max(high.x, p.x), std::max(high.y, p.y)};
+    }
+  }
+  // In the middle, moved by up to two pixels where the frame leaves room for it.
+  const auto offset = [&](double first, double last) {
+    const double room = (Digits::kSide - (last - first)) / 2 - thickness - 1;
+    return (Digits::kSide - (first + last)) / 2 + uniform(-1, 1) * std::clamp(room, 0.0, 2.0);
   };
+  const Point origin{offset(low.x, high.x), offset(low.y, high.y)};
+
   for (int64_t i = 0; i < Digits::kPixels; ++i) {
-    const Point pixel{static_cast<double>(i % Digits::kSide) + 0.5, static_cast<double>(i / Digits::kSide) + 0.5};
+    const Point pixel{static_cast<double>(i % Digits::kSide) + 0.5 - origin.x,
+                      static_cast<double>(i / Digits::kSide) + 0.5 - origin.y};
     double nearest = 1e9;
-    for (const Stroke& stroke : glyphs()[label]) {
+    for (const Stroke& stroke : strokes) {
       for (size_t s = 1; s < stroke.size(); ++s) {
-        nearest = std::min(nearest, distance_to_segment(pixel, placed(stroke[s - 1]), placed(stroke[s])));
+        nearest = std::min(nearest, distance_to_segment(pixel, stroke[s - 1], stroke[s]));
       }
     }
     const double ink = std::clamp(thickness + 0.5 - nearest, 0.0, 1.0) * uniform(0.85, 1.0);

@@ -91,6 +91,7 @@ TEST_CASE("parallel: several threads do take part") {
 
 TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the pool goes on") {
   const WithThreads with(4);
+  int cut_short = 0;  // not always: the thread that throws may lose its processor while the others go on
   for (int repeat = 0; repeat < 50; ++repeat) {
     std::atomic<int> runs{0};
     const auto loop = [&] {
@@ -100,11 +101,12 @@ TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the 
       });
     };
     CHECK_THROWS_WITH_AS(loop(), "task 5", ValueError);
-    CHECK(runs < 100'000);
+    cut_short += runs < 100'000;
     std::atomic<int> after{0};
     parallel_tasks(64, [&](int64_t) { ++after; });
     CHECK(after == 64);
   }
+  CHECK(cut_short > 0);
   CHECK_THROWS_AS(parallel_tasks(8, [](int64_t) { throw std::runtime_error("all"); }), std::runtime_error);
 }
 

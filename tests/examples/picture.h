@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairo.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <cstdint>
@@ -11,32 +10,11 @@
 #include <string>
 
 #include "support/canvas.h"
+#include "tests/support/files.h"
 
 namespace linnet::examples::test {
 
-/// A fresh folder that goes away with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "linnet-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed for " + name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  auto file_count() const {
-    return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using linnet::test::TemporaryFolder;
 
 /// The pixels where a colour occurs: how many, and the box around them.
 struct Region {

@@ -19,11 +19,8 @@ constexpr Color kGreen = {0.00, 0.62, 0.45};
 constexpr Color kPurple = {0.80, 0.47, 0.65};
 
 LineChart chart_of(std::vector<Series> series) {
-  return {.title = "Loss",
-          .subtitle = "synthetic",
-          .x_label = "step",
-          .y_label = "loss",
-          .series = std::move(series)};
+  return {
+      .title = "Loss", .subtitle = "synthetic", .x_label = "step", .y_label = "loss", .series = std::move(series)};
 }
 
 Picture draw(const LineChart& chart) {
@@ -94,8 +91,7 @@ TEST_CASE("plot: nothing to show, constant and extreme series are charts too") {
 }
 
 TEST_CASE("plot: any bytes may be a label") {
-  LineChart chart =
-      chart_of({{std::string(300, 'x'), {0, 1}, {1, 2}}, {"\xC3\x28 \xF0\x9F", {0, 1}, {2, 1}}});
+  LineChart chart = chart_of({{std::string(300, 'x'), {0, 1}, {1, 2}}, {"\xC3\x28 \xF0\x9F", {0, 1}, {2, 1}}});
   chart.title = std::string(400, 'W');
   chart.subtitle = "tab\tnewline\n\xFF";
   const Picture picture = draw(chart);
@@ -104,9 +100,7 @@ TEST_CASE("plot: any bytes may be a label") {
 
 TEST_CASE("plot: a series with unlike numbers of x and y is refused") {
   const TemporaryFolder folder;
-  const std::string error = error_of([&] {
-    write_png(chart_of({{"softmax", {0, 1}, {1}}}), folder / "a.png");
-  });
+  const std::string error = error_of([&] { write_png(chart_of({{"softmax", {0, 1}, {1}}}), folder / "a.png"); });
   CHECK(contains(error, (folder / "a.png").string()));
   CHECK(contains(error, "the series 'softmax' has 2 x but 1 y; give one y for each x"));
   CHECK(folder.file_count() == 0);
@@ -118,8 +112,7 @@ TEST_CASE("plot: a picture that cannot be written leaves everything as it was, a
 
   const auto missing = folder / "missing/chart.png";
   const std::string error = error_of([&] { write_png(chart, missing); });
-  CHECK(contains(
-      error, missing.string() + ": the picture cannot be written: No such file or directory; check that"));
+  CHECK(contains(error, missing.string() + ": the picture cannot be written: No such file or directory; check that"));
 
   std::filesystem::create_directory(folder / "taken.png");
   CHECK(contains(error_of([&] { write_png(chart, folder / "taken.png"); }), "Is a directory"));

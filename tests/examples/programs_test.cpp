@@ -45,20 +45,14 @@ std::vector<nlohmann::json> metrics_of(const std::filesystem::path& folder) {
   return metrics;
 }
 
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
-}
-
-/// Interrupts a run in its middle, goes on with it, and expects what an uninterrupted one wrote.
-void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags) {
+/// Interrupts a run in its middle, goes on with it on the same `data`, and expects what an uninterrupted one wrote.
+void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags, const Arguments& data) {
   check_done(run_program(program, flags + Arguments{"--out", shop / "whole"}));
   {
     ChildProgram run(program, flags + Arguments{"--out", shop / "parts"});
     const auto metrics = shop / "parts/metrics.jsonl";
-    while (run.running() && (!std::filesystem::exists(metrics) || std::ranges::count(read_bytes(metrics), '\n') < 3)) {
+    while (run.running() &&
+           (!std::filesystem::exists(metrics) || std::ranges::count(read_bytes(metrics), '\n') < 3)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     run.interrupt();
@@ -68,7 +62,7 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
     CHECK(std::filesystem::exists(shop / "parts/checkpoint.safetensors"));
     CHECK_FALSE(std::filesystem::exists(shop / "parts/model.safetensors"));
   }
-  check_done(run_program(program, {"--resume", "--out", shop / "parts", "--data", shop / "data"}));
+  check_done(run_program(program, Arguments{"--resume", "--out", shop / "parts"} + data));
   CHECK(read_bytes(shop / "parts/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
   CHECK(read_bytes(shop / "parts/checkpoint.safetensors") == read_bytes(shop / "whole/checkpoint.safetensors"));
 
@@ -121,9 +115,7 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
 TEST_CASE("train_mnist: the same for images, without a text") {
   const Workshop shop;
   if (stand_in_hidden("mnist")) return;
-  const Ended ended = run_program("train_mnist", {"--out", shop / "run", "--steps", "4", "--layers", "1", "--width",
-                                                  "16", "--heads", "2", "--patch", "7", "--batch", "32",
-                                                  "--eval-every", "2", "--eval-batches", "2"});
+  const Ended ended = run_program("train_mnist", shop.tiny_images("run"));
   check_done(ended);
   CHECK(contains(ended.out, "training on drawn digits instead"));
   CHECK(contains(ended.out, "accuracy"));
@@ -154,26 +146,39 @@ TEST_CASE("a run that was interrupted and resumed is the uninterrupted one, to t
   for (const std::string& attention : kMechanisms) {
     CAPTURE(attention);
     const Workshop shop;
-    check_resume("train_shakespeare", shop,
-                 {"--data", shop / "data", "--attention", attention, "--steps", "800", "--layers", "1", "--width", "16",
-                  "--heads", "2", "--context", "16", "--batch", "4", "--accumulate", "2", "--dropout", "0.1",
-                  "--eval-every", "50", "--eval-batches", "2"});
+    const Arguments flags{"--attention", attention,   "--steps", "800",          "--accumulate",
+                          "2",           "--dropout", "0.1",     "--eval-every", "50"};
+    check_resume("train_shakespeare", shop, shop.tiny("run") + flags, {"--data", shop / "data"});
   }
 }
 
-TEST_CASE("the number of threads changes no bit, for any mechanism") {
+TEST_CASE("interrupted and resumed: the same for images, past the end of an epoch") {
+  const Workshop shop;
+  if (stand_in_hidden("mnist")) return;
+  const Arguments flags{"--steps", "60", "--batch", "500", "--patch", "7", "--eval-every", "5"};
+  check_resume("train_mnist", shop, shop.tiny_images("run") + flags, {});
+}
+
+TEST_CASE("the number of threads changes no bit in 50 steps, for any mechanism") {
+  const Workshop shop;
+  const auto check = [](const std::string& program, const Arguments& flags) {
+    const linnet::test::TemporaryFolder folder;
+    const auto model = [&](const std::string& threads) {
+      check_done(run_program(program, flags + Arguments{"--out", folder / threads, "--threads", threads}));
+      return read_bytes(folder / threads / "model.safetensors");
+    };
+    const std::string expected = model("1");
+    CHECK(model("2") == expected);
+    CHECK(model("4") == expected);
+  };
+  const bool images = !stand_in_hidden("mnist");
   for (const std::string& attention : kMechanisms) {
     CAPTURE(attention);
-    const Workshop shop;
-    for (const std::string threads : {"1", "2", "4"}) {
-      check_done(run_program("train_shakespeare",
-                             {"--data", shop / "data", "--out", shop / threads, "--threads", threads, "--attention",
-                              attention, "--steps", "8", "--layers", "1", "--width", "64", "--heads", "2", "--context",
-                              "64", "--batch", "12", "--dropout", "0.1", "--eval-every", "4", "--eval-batches", "2"}));
-    }
-    const std::string expected = read_bytes(shop / "1/model.safetensors");
-    CHECK(read_bytes(shop / "2/model.safetensors") == expected);
-    CHECK(read_bytes(shop / "4/model.safetensors") == expected);
+    // Wide enough for work to be divided among threads.
+    const Arguments flags{"--attention", attention,      "--steps", "50",        "--width",
+                          "64",          "--eval-every", "50",      "--dropout", "0.1"};
+    check("train_shakespeare", shop.tiny("run") + flags + Arguments{"--context", "64", "--batch", "12"});
+    if (images) check("train_mnist", shop.tiny_images("run") + flags + Arguments{"--patch", "4"});
   }
 }
 
@@ -183,8 +188,8 @@ TEST_CASE("sample goes on from a prompt; without temperature it is the same for 
     CAPTURE(attention);
     check_done(run_program("train_shakespeare", shop.tiny(attention) + Arguments{"--attention", attention}));
     const auto sample = [&](const Arguments& flags) {
-      const Ended ended = run_program(
-          "sample", Arguments{shop / attention, "--prompt", "to be", "--tokens", "40"} + flags);
+      const Ended ended =
+          run_program("sample", Arguments{shop / attention, "--prompt", "to be", "--tokens", "40"} + flags);
       check_done(ended);
       CHECK(ended.out.starts_with("to be"));
       CHECK(ended.out.size() == 5 + 40 + 1);

@@ -60,8 +60,8 @@ TEST_CASE("progress: a terminal has one line, redrawn at most ten times a second
   CHECK(screen.printed() == kClear + "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
 
   progress.note("sample written");
-  CHECK(screen.printed() == kClear + "sample written\n" + kClear +
-                                "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
+  CHECK(screen.printed() ==
+        kClear + "sample written\n" + kClear + "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
 
   screen.time += 0.01;
   progress.update(2000);  // the last step is drawn whatever the clock says

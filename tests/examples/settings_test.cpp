@@ -114,8 +114,8 @@ TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order 
   CHECK((scale("fastmax2", "0.125") == Scale(0.125)));
   for (const char* wrong : {"", "root", "0", "-1", "nan", "1x"}) {
     CAPTURE(wrong);
-    CHECK_THROWS_WITH_AS(scale("fastmax2", wrong), doctest::Contains("must be paper, sqrt, unit or a positive number"),
-                         UsageError);
+    CHECK_THROWS_WITH_AS(scale("fastmax2", wrong),
+                         doctest::Contains("must be paper, sqrt, unit or a positive number"), UsageError);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,12 @@ namespace linnet::examples::test {
 
 using Arguments = std::vector<std::string>;
 
+/// A flag that is in both has the value that `b` gives it.
 inline Arguments operator+(Arguments a, const Arguments& b) {
+  for (const std::string& flag : b) {
+    const auto before = flag.starts_with("--") ? std::find(a.begin(), a.end(), flag) : a.end();
+    if (before != a.end()) a.erase(before, before + 2);
+  }
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -21,7 +27,7 @@ class Workshop {
     std::filesystem::create_directories(folder_ / "data/tinyshakespeare");
     const std::vector<std::string> words{"to be,", "or not", "to be:", "that is", "the question.\n", "Whether 'tis"};
     std::string text;
-    for (size_t i = 0; text.size() < 6000; ++i) text += words[i * i % 7 % words.size()] + " ";
+    for (size_t i = 0; text.size() < 6000; ++i) text += words[(i * i + i / 5) % words.size()] + " ";
     set_text(text);
   }
 
@@ -32,13 +38,28 @@ class Workshop {
 
   /// The flags of a run of a moment, on that text, into the folder `out`.
   Arguments tiny(const std::string& out) const {
-    return Arguments{"--data",  folder_ / "data", "--out",   folder_ / out, "--steps", "20", "--layers", "1", "--width",
-                     "16",      "--heads",        "2",       "--context",   "16",      "--batch",       "4",
-                     "--eval-every", "10",        "--eval-batches", "2"};
+    return Arguments{"--data", folder_ / "data"} + model_flags(out) +
+           Arguments{"--steps", "20", "--context", "16", "--batch", "4", "--eval-every", "10"};
+  }
+  /// The same for train_mnist, on the stand-in.
+  Arguments tiny_images(const std::string& out) const {
+    return model_flags(out) + Arguments{"--steps", "4", "--patch", "7", "--batch", "32", "--eval-every", "2"};
   }
 
  private:
+  Arguments model_flags(const std::string& out) const {
+    return {"--out", folder_ / out, "--layers", "1", "--width", "16", "--heads", "2", "--eval-batches", "2"};
+  }
+
   linnet::test::TemporaryFolder folder_;
 };
+
+/// What a folder holds, in alphabetical order.
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 }  // namespace linnet::examples::test

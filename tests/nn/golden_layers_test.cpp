@@ -61,17 +61,17 @@ void compare_feed_forward(const Golden& golden, DType dtype) {
 
 void compare_block(const Golden& golden, DType dtype) {
   const Json& p = golden.parameters;
-  const nn::BlockConfig config{.attention = {.width = p.at("width"), .heads = p.at("heads"), .causal = p.at("causal")},
-                               .hidden = p.at("hidden"),
-                               .pre_norm = p.at("pre_norm")};
+  const nn::BlockConfig config{
+      .attention = {.width = p.at("width"), .heads = p.at("heads"), .causal = p.at("causal")},
+      .hidden = p.at("hidden"),
+      .pre_norm = p.at("pre_norm")};
   compare_layer<nn::Block>(golden, dtype, config);
 }
 
 /// Compares a function of `input`, with the case's parameters.
 Comparison of_input(Tensor (*f)(const Tensor& x, const Json& parameters)) {
-  return function_comparison([f](const Golden& golden, const TensorMap& in) {
-    return f(in.at("input"), golden.parameters);
-  });
+  return function_comparison(
+      [f](const Golden& golden, const TensorMap& in) { return f(in.at("input"), golden.parameters); });
 }
 
 int64_t dim(const Json& parameters) { return parameters.at("dim"); }

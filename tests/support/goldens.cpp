@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include <doctest/doctest.h>
 #include <linnet/core/tape.h>
@@ -35,7 +36,9 @@ std::vector<Golden> read_goldens(const std::string& file) {
   }
   std::vector<Golden> all;
   for (auto& [name, golden] : cases) {
-    golden.parameters = nlohmann::json::parse(content.metadata.at(name));
+    const auto parameters = content.metadata.find(name);
+    if (parameters == content.metadata.end()) throw std::runtime_error(file + ": no parameters for the case " + name);
+    golden.parameters = nlohmann::json::parse(parameters->second);
     all.push_back(std::move(golden));
   }
   return all;

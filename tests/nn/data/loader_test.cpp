@@ -220,8 +220,10 @@ TEST_CASE("Loader: what the data set throws reaches the caller at the batch it b
 
 TEST_CASE("Loader: options that cannot work are refused") {
   const Numbers none(0), few(3);
-  CHECK_THROWS_WITH_AS(nn::Loader(none, {.batch = 2}), doctest::Contains("Loader: the data set is empty"), ValueError);
-  CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 0}), doctest::Contains("batch must be at least 1, not 0"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(none, {.batch = 2}), doctest::Contains("Loader: the data set is empty"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 0}), doctest::Contains("batch must be at least 1, not 0"),
+                       ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.prefetch = -1}), doctest::Contains("prefetch must be at least 0, not -1"),
                        ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 4, .drop_last = true}),

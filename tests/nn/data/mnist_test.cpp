@@ -45,7 +45,8 @@ std::array<int64_t, 10> label_counts(const nn::Digits& digits) {
   std::vector<int64_t> all(static_cast<size_t>(digits.size()));
   std::iota(all.begin(), all.end(), int64_t{0});
   std::array<int64_t, 10> counts{};
-  for (const int64_t label : digits.collate(all, kKey).targets.data<int64_t>()) ++counts.at(static_cast<size_t>(label));
+  for (const int64_t label : digits.collate(all, kKey).targets.data<int64_t>())
+    ++counts.at(static_cast<size_t>(label));
   return counts;
 }
 
@@ -90,8 +91,8 @@ TEST_CASE("Digits: a shift moves whole images, within its bound, by the key alon
 
 TEST_CASE("Digits: what does not fit together is refused") {
   using Bytes = std::vector<uint8_t>;
-  CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes(3)), doctest::Contains("1568 pixels are not 784 for each of 3"),
-                       ValueError);
+  CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes(3)),
+                       doctest::Contains("1568 pixels are not 784 for each of 3"), ValueError);
   CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes{9, 10}),
                        doctest::Contains("label 10 of example 1 is above 9"), ValueError);
   const std::array<int64_t, 1> behind{2}, before{-1};

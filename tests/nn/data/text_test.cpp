@@ -15,7 +15,8 @@ using namespace linnet::test;
 namespace {
 
 std::vector<int64_t> row(const Tensor& t, int64_t index) {
-  const auto values = t.data<int64_t>().subspan(static_cast<size_t>(index * t.size(1)), static_cast<size_t>(t.size(1)));
+  const auto values =
+      t.data<int64_t>().subspan(static_cast<size_t>(index * t.size(1)), static_cast<size_t>(t.size(1)));
   return {values.begin(), values.end()};
 }
 
@@ -44,8 +45,8 @@ TEST_CASE("Vocabulary: an unseen character or id is named") {
   CHECK_THROWS_WITH_AS(vocabulary.encode("a\n"), doctest::Contains("with code 10"), ValueError);
   CHECK_THROWS_WITH_AS(vocabulary.encode("\xFF"), doctest::Contains("with code 255"), ValueError);
   for (const int64_t id : {int64_t{3}, int64_t{-1}}) {
-    CHECK_THROWS_WITH_AS(vocabulary.decode(std::vector<int64_t>{0, id}), doctest::Contains(std::to_string(id).c_str()),
-                         IndexError);
+    CHECK_THROWS_WITH_AS(vocabulary.decode(std::vector<int64_t>{0, id}),
+                         doctest::Contains(std::to_string(id).c_str()), IndexError);
   }
 }
 
@@ -114,15 +115,16 @@ TEST_CASE("Windows: follow each other without overlap, and what is left over is 
   CHECK(row(batch.inputs, 1) == counting(0, 4));
   CHECK(nn::Windows(ids, 11).size() == 1);
   CHECK_THROWS_WITH_AS(windows.collate(std::vector<int64_t>{2}, {}), doctest::Contains("window 2 of 2"), IndexError);
-  CHECK_THROWS_WITH_AS(windows.collate(std::vector<int64_t>{-1}, {}), doctest::Contains("window -1 of 2"), IndexError);
+  CHECK_THROWS_WITH_AS(windows.collate(std::vector<int64_t>{-1}, {}), doctest::Contains("window -1 of 2"),
+                       IndexError);
 }
 
 TEST_CASE("windows: a text shorter than the context is refused with both numbers") {
   const std::vector<int64_t> ids = counting(0, 12);
   CHECK_NOTHROW(nn::random_windows(ids, 1, 11, {1, 2}));
-  CHECK_THROWS_WITH_AS(nn::random_windows(ids, 1, 12, {1, 2}),
-                       doctest::Contains("a text of 12 characters is too short for context 12: it must have at least 13"),
-                       ValueError);
+  CHECK_THROWS_WITH_AS(
+      nn::random_windows(ids, 1, 12, {1, 2}),
+      doctest::Contains("a text of 12 characters is too short for context 12: it must have at least 13"), ValueError);
   CHECK_THROWS_WITH_AS(nn::random_windows({}, 1, 1, {1, 2}), doctest::Contains("a text of 0 characters"), ValueError);
   CHECK_THROWS_WITH_AS(nn::Windows(ids, 12), doctest::Contains("Windows: a text of 12 characters"), ValueError);
   CHECK_THROWS_WITH_AS(nn::Windows(ids, 0), doctest::Contains("context must be at least 1, not 0"), ValueError);
