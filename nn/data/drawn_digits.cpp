@@ -84,8 +84,9 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   const Point origin{offset(low.x, high.x), offset(low.y, high.y)};
 
   for (int64_t i = 0; i < Digits::kPixels; ++i) {
-    const Point pixel{static_cast<double>(i % Digits::kSide) + 0.5 - origin.x,
-                      static_cast<double>(i / Digits::kSide) + 0.5 - origin.y};
+    const int64_t row = i / Digits::kSide;
+    const int64_t column = i % Digits::kSide;
+    const Point pixel{static_cast<double>(column) + 0.5 - origin.x, static_cast<double>(row) + 0.5 - origin.y};
     double nearest = 1e9;
     for (const Stroke& stroke : strokes) {
       for (size_t s = 1; s < stroke.size(); ++s) {
