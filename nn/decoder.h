@@ -25,7 +25,8 @@ struct DecoderState {
 
 /// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head
 /// that is the token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0,
-/// 0.02/√(2·layers)), and biases as 0. Parts: `tok`, `pos`, `blocks.<i>`, `norm`.
+/// 0.02/√(2·layers)), those of queries and keys that fastmax standardises as N(0, 0.2), and biases as 0. Parts:
+/// `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
