@@ -25,7 +25,7 @@ struct DecoderState {
 
 /// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head
 /// that is the token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0,
-/// 0.02/√(2·layers)), those of queries and keys that fastmax standardises as N(0, 0.2), and biases as 0. Parts:
+/// 0.02/√(2·layers)), fastmax2's for queries and keys as N(0, 0.2), and biases as 0. Parts:
 /// `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
