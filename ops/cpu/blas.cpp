@@ -56,6 +56,14 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, d
               to_blasint(k), alpha, a, to_blasint(lda), b, to_blasint(ldb), beta, c, to_blasint(ldc));
 }
 
+void report_threaded_blas() {
+  if (openblas_get_parallel() != OPENBLAS_THREAD) return;
+  fmt::print(stderr,
+             "linnet: {} runs threads of its own beside linnet's, which is slow and may change bits; install "
+             "libopenblas-openmp-dev and build again, or set OPENBLAS_NUM_THREADS=1\n",
+             describe_blas());
+}
+
 std::string describe_blas() {
   constexpr const char* kThreading[] = {"serial", "pthreads", "OpenMP"};
   const std::string config =

@@ -15,6 +15,10 @@ template <class T>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
           const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
 
+/// Reports on stderr a BLAS that runs threads of its own inside ours: a build with pthreads cannot be made serial for
+/// one thread, and results may then depend on its thread count.
+void report_threaded_blas();
+
 /// The BLAS in use: "OpenBLAS 0.3.21 (Haswell kernels, OpenMP)".
 std::string describe_blas();
 

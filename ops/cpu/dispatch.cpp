@@ -86,6 +86,7 @@ Backend make_backend() {
   table.from_host = copy_bytes;
   table.to_host = copy_bytes;
   choose_instruction_set().fill_kernels(table);
+  report_threaded_blas();
   return table;
 }
 
