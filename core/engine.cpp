@@ -53,12 +53,11 @@ class Walk {
   /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
   void add(const std::shared_ptr<Node>& node, Tensor gradient) {
     gradient = sum_to_shape(gradient, node->shape);
-    const auto [entry, is_new] = pending_.try_emplace(node.get());
-    if (is_new) {
-      ready_.push({node, static_cast<int64_t>(pending_.size())});
-      entry->second = std::move(gradient);
+    Tensor& sum = pending_of(node);
+    if (!sum.defined()) {
+      sum = std::move(gradient);
     } else {
-      accumulate(entry->second, gradient);
+      accumulate(sum, gradient);
     }
   }
 
@@ -90,11 +89,38 @@ class Walk {
   }
 
  private:
+  /// The sum of the gradients for what `node` made that have come so far; undefined at first.
+  Tensor& pending_of(const std::shared_ptr<Node>& node) {
+    const auto [entry, is_new] = pending_.try_emplace(node.get());
+    if (is_new) ready_.push({node, static_cast<int64_t>(pending_.size())});
+    return entry->second;
+  }
+
+  /// Adds the gradient of a slice of what `node` made, in place: parts of one tensor, such as queries, keys and
+  /// values, then cost one tensor of zeros together, and not one each.
+  void add_slice(const std::shared_ptr<Node>& node, const SliceOf& slice, const Tensor& gradient) {
+    Tensor& sum = pending_of(node);
+    if (!sum.defined()) {
+      sum = Tensor::empty(node->shape, gradient.dtype(), gradient.device()).fill_(0);
+    } else if (!sum.owns_elements_alone() || !sum.is_contiguous()) {
+      sum = sum.clone();
+    }
+    const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
+    const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
+    sum.backend().binary(Binary::add, part.view(), part.view(), gradient.view());
+    sum.bump_version();
+  }
+
   void propagate(Node& node, const Tensor& gradient) {
     if (!node.backward) {
       throw AutogradError(
           "the tape was already walked, and what it saved is gone; pass {.retain = true} to the first "
           "backward to walk it again");
+    }
+    if (node.slice && !create_graph_) {
+      if (!retain_) node.backward = nullptr;
+      add_slice(node.inputs[0], *node.slice, gradient);
+      return;
     }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <linnet/core/tape.h>
@@ -9,6 +10,12 @@
 /// One entry of the tape. Internal to core.
 
 namespace linnet {
+
+/// Indices start, start + step, … of a dim.
+struct SliceOf {
+  int dim;
+  int64_t start, step;
+};
 
 /// A recorded op, or a leaf: a tensor that gathers gradients.
 struct Node {
@@ -29,6 +36,9 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and once used up
   bool is_leaf = false;
+  /// Set when the op is a slice of its only input: then the engine may add the gradient to the part of the input's
+  /// that it belongs to, instead of asking `backward` for a whole tensor of zeros around it.
+  std::optional<SliceOf> slice;
 
   // The output, to which a gradient must fit.
   Shape shape;

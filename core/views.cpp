@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/tape.h>
+#include <linnet/core/node.h>
 #include <linnet/core/tensor.h>
 
 /// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those
@@ -94,9 +94,12 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
   strides[dim] *= step;
-  return op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
-    return Grads{place_slice(g, from, dim, start, step)};
-  });
+  Tensor part =
+      op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
+        return Grads{place_slice(g, from, dim, start, step)};
+      });
+  if (part.node()) part.node()->slice = SliceOf{dim, start, step};
+  return part;
 }
 
 Tensor dense_copy(const Tensor& x, DType dtype) {

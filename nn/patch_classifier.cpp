@@ -9,6 +9,10 @@ namespace linnet::nn {
 
 namespace {
 
+/// Learned positions start about as large as patches are once embedded: much smaller ones are learnt late, much
+/// larger ones drown the image.
+constexpr double kPositionSpread = 0.3;
+
 PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.patch < 1 || config.side < 1 || config.side % config.patch != 0) {
     throw ValueError(
@@ -31,7 +35,7 @@ PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& co
     : Module(rng, dtype, device, "PatchClassifier"),
       config_(completed(config)),
       patch_(*this, "patch", config.patch * config.patch, config.block.attention.width),
-      pos_(*this, "pos", config.positions, tokens_of(config_), config.block.attention.width),
+      pos_(*this, "pos", config.positions, tokens_of(config_), config.block.attention.width, kPositionSpread),
       dropout_(*this, "dropout", config.block.dropout),
       blocks_(*this, "blocks"),
       norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}),

@@ -35,12 +35,13 @@ std::string kind_name(Positions kind, int64_t length) {
 
 }  // namespace
 
-PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width)
+PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width,
+                                     double spread)
     : Module(parent, std::move(name), kind_name(kind, length)), kind_(kind), length_(length) {
   if (kind != Positions::learned) return;
   if (length < 1) throw ValueError(fmt::format("{}: the length must be at least 1", label()));
   weight_ = parameter("weight", Tensor::empty({length, width}, dtype(), device()));
-  init::normal_(weight_, generator(), 0, 1);
+  init::normal_(weight_, generator(), 0, spread);
 }
 
 Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where) const {

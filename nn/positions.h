@@ -13,10 +13,11 @@ enum class Positions : uint8_t {
 };
 
 /// Adds to each token a vector that tells its position. `learned` has the parameter `weight` [length, width],
-/// which starts as N(0, 1), like an embedding; `rotary` and `none` add nothing.
+/// which starts as N(0, spread), by default like an embedding; `rotary` and `none` add nothing.
 class PositionEmbedding : public Module {
  public:
-  PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width);
+  PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width,
+                    double spread = 1);
 
   /// Tokens x [B, N, width] at positions start … start + N − 1. Throws ValueError past the end of learned
   /// ones.

@@ -24,7 +24,7 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
       T maximum = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : maximum)
       for (int64_t c = 0; c < classes; ++c) maximum = x[c] > maximum ? x[c] : maximum;
-      const double total = block_sum<T>(classes, [&](int64_t c) { return vec::exp(x[c] - maximum); });
+      const double total = block_sum<T>(classes, [x, maximum](int64_t c) { return vec::exp(x[c] - maximum); });
       const T row_lse = maximum + static_cast<T>(std::log(total));
       data<T>(lse)[r] = row_lse;
       const int64_t target = data<int64_t>(targets)[r];
@@ -36,7 +36,7 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
       T value = row_lse - (1 - epsilon) * x[target];
       // Not without smoothing: a class ruled out by −∞ would make it NaN.
       if (epsilon != 0) {
-        const double sum = block_sum<T>(classes, [&](int64_t c) { return x[c]; });
+        const double sum = block_sum<T>(classes, [x](int64_t c) { return x[c]; });
         value -= epsilon * static_cast<T>(sum / static_cast<double>(classes));
       }
       data<T>(loss)[r] = value;

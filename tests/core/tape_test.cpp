@@ -144,6 +144,21 @@ TEST_CASE("tape: gradients that reach two leaves are not aliased") {
   CHECK(values_of(cotangent) == Values{5, 6});
 }
 
+TEST_CASE("tape: the gradients of slices add up, where they overlap and beside other uses") {
+  const Tensor x = leaf({1, 2, 3, 4});
+  const Tensor second_uses = tensor({10, 20, 30}, DType::float64);
+  backward(sum(x.slice(0, 0, 4, 2)) + sum(mul(x.narrow(0, 1, 3), second_uses)) + sum(x));
+  CHECK(values_of(x.grad()) == Values{2, 11, 22, 31});
+}
+
+TEST_CASE("tape: the gradient of a slice does not reach another tensor's through a shared one") {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), weights = tensor({5, 6}, DType::float64);
+  const Tensor inner_a = a * 1, inner_b = b * 1;  // their sum sends one and the same gradient to both
+  backward(sum(mul(inner_a + inner_b, weights)) + sum(inner_a.narrow(0, 0, 1) * 7));
+  CHECK(values_of(a.grad()) == Values{12, 6});
+  CHECK(values_of(b.grad()) == Values{5, 6});
+}
+
 TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
   Tensor a = leaf({1, 2});
   Tensor cotangent = tensor({5, 6}, DType::float64);
