@@ -1,0 +1,57 @@
+# What `cmake --install` puts where, and the Debian packages that `cpack` makes of it: `linnet`, the programs, and
+# `linnet-dev`, what C++ programs are built with.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
+
+# The public headers, under the paths that they have in the tree. The others are how linnet is made.
+foreach(room core ops nn)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet/${room}
+          FILES_MATCHING PATTERN *.h
+          PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
+          PATTERN node.h EXCLUDE PATTERN tensor_impl.h EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
+install(TARGETS linnet EXPORT linnetTargets)
+install(EXPORT linnetTargets NAMESPACE linnet:: DESTINATION ${package_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/linnetConfig.cmake.in ${PROJECT_BINARY_DIR}/linnetConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/openblas.cmake
+        DESTINATION ${package_dir})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/linnet.pc.in ${PROJECT_BINARY_DIR}/linnet.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Programs have plain names in a folder of their own, and in bin/ names that no other package has:
+# linnet-sample for sample.
+if(LINNET_PROGRAMS)
+  set(programs_dir ${CMAKE_INSTALL_LIBEXECDIR}/linnet)
+  file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_PREFIX})
+  file(RELATIVE_PATH libraries ${CMAKE_INSTALL_PREFIX}/${programs_dir} ${CMAKE_INSTALL_FULL_LIBDIR})
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
+  foreach(program IN LISTS LINNET_PROGRAM_TARGETS)
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH $ORIGIN/${libraries})
+    install(TARGETS ${program} DESTINATION ${programs_dir} COMPONENT programs)
+    file(CREATE_LINK ${up}${programs_dir}/${program} ${PROJECT_BINARY_DIR}/links/linnet-${program} SYMBOLIC)
+    install(FILES ${PROJECT_BINARY_DIR}/links/linnet-${program} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+  endforeach()
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The linnet authors")
+set(CPACK_COMPONENTS_ALL programs dev)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME linnet)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME linnet-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libopenblas-openmp-dev, zlib1g-dev, libfmt-dev")
+set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION "Programs that train and compare attention mechanisms")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}: what C++ programs are built with")
+include(CPack)

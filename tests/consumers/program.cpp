@@ -1,0 +1,20 @@
+/// A program of someone else's: trains one layer for one step and writes its weights.
+#include <iostream>
+
+#include <linnet/linnet.h>
+using namespace linnet;
+
+struct Model : nn::Module {
+  explicit Model(Generator& rng) : Module(rng) {}
+  nn::Linear fc{*this, "fc", 4, 2};
+};
+
+int main() {
+  Generator rng(1337);
+  Model model(rng);
+  nn::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const Tensor loss = cross_entropy(model.fc(randn({8, 4}, rng)), zeros({8}, DType::int64));
+  backward(loss);
+  optimizer.step();
+  std::cout << "loss " << loss.item() << "\n" << build_info() << "\n";
+}
