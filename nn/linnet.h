@@ -8,6 +8,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/generator.h>
 #include <linnet/core/parallel.h>
+#include <linnet/core/profile.h>
 #include <linnet/core/safetensors.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/tape.h>

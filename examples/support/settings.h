@@ -51,6 +51,7 @@ struct Settings {
   std::filesystem::path data = {};
   std::filesystem::path out = {};
   bool resume = false;
+  bool profile = false;
 };
 
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.

@@ -61,6 +61,8 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
     app.add_option("--checkpoint-every", settings.checkpoint_every,
                    "steps between checkpoints; 0 for one at the end");
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
+    app.add_flag("--profile", settings.profile,
+                 "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");
     app.add_flag("--resume", settings.resume, "go on with the run in --out, with the settings it has");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
@@ -72,6 +74,7 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
       stored.out = settings.out;
       stored.data = settings.data;
       stored.threads = settings.threads;
+      stored.profile = settings.profile;
       settings = stored;
     }
     validate(settings);

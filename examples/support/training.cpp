@@ -1,63 +1,62 @@
 #include "support/training.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "support/checkpoint.h"
-#include "support/format.h"
+#include "support/floor.h"
 #include "support/plot.h"
+#include "support/profile_report.h"
 #include "support/program.h"
+#include "support/timing.h"
+#include "support/training_step.h"
 
 namespace linnet::examples {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Profiles a few of a run's steps, once those before have warmed up.
+class StepProfile {
+ public:
+  static constexpr int64_t kWarmUp = 10, kSteps = 10;
 
-double milliseconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
+  /// Does one step, and after the last one of them writes and prints what came of it.
+  double run(const std::function<double()>& step, RunFolder& folder) {
+    if (++done_ <= kWarmUp || done_ > kWarmUp + kSteps) return step();
+    const Profile profile;
+    const double loss = step();
+    times_.push_back(profile.elapsed_ms());
+    calls_.insert(calls_.end(), profile.calls().begin(), profile.calls().end());
+    for (auto call = calls_.end() - std::ssize(profile.calls()); call != calls_.end(); ++call)
+      call->begin_ms += begin_;
+    begin_ += times_.back();
+    if (done_ == kWarmUp + kSteps) report(folder);
+    return loss;
+  }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+ private:
+  void report(const RunFolder& folder) const {
+    const auto calls_per_step = std::ssize(calls_) / kSteps;
+    const double floor = floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step}));
+    const double step_ms = median(times_);
+    const std::string text = fmt::format("{} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}",
+                                         kSteps, step_ms, floor, profile_table(calls_, kSteps, step_ms, floor));
+    folder.write_text("profile.txt", text);
+    folder.write_text("trace.json", trace_json(calls_));
+    fmt::print("\n{}\n", text);
+  }
+
+  int64_t done_ = 0;
+  double begin_ = 0;  ///< of the step under way, as if all had followed each other without a pause
+  std::vector<double> times_;
+  std::vector<KernelCall> calls_;
+};
 
 nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   if (s.schedule == "one-cycle") return nn::schedule::one_cycle({.max_lr = s.lr, .steps = steps});
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
-}
-
-nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& s) {
-  const nn::AdamWConfig config{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay};
-  return s.decay_matrices_only ? nn::AdamW(nn::decay_matrices_only(parameters, s.weight_decay), config)
-                               : nn::AdamW(parameters, config);
-}
-
-/// One step: gradients of all micro-batches, clipped, applied. Returns the mean loss.
-double train_step(Task& task, nn::Optimizer& optimizer, const std::vector<Tensor>& parameters, const Settings& s,
-                  int64_t step) {
-  double total = 0;
-  for (int64_t i = 0; i < s.accumulate; ++i) {
-    const Tensor loss = task.loss(step * s.accumulate + i);
-    backward(s.accumulate == 1 ? loss : loss / static_cast<double>(s.accumulate));
-    total += loss.item<double>();
-  }
-  total /= static_cast<double>(s.accumulate);
-  const double norm = s.clip > 0 ? nn::clip_grad_norm_(parameters, s.clip) : 0;
-  if (!std::isfinite(total) || !std::isfinite(norm)) {
-    throw ValueError(
-        fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
-                    "set --clip (what was saved before is untouched)",
-                    total, norm, step));
-  }
-  optimizer.step();
-  optimizer.zero_grad();
-  return total;
 }
 
 }  // namespace
@@ -69,11 +68,11 @@ int64_t total_steps(const Settings& s, const Task& task) {
 TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   const int64_t steps = total_steps(s, task);
   const nn::Schedule rate = make_schedule(s, steps);
-  const std::vector<Tensor> parameters = task.model().parameters();
-  nn::AdamW optimizer = make_optimizer(parameters, s);
-  const Checkpoint checkpoint(folder.path(), task.model(), optimizer, task.metadata());
+  TrainingStep train_step(task, s);
+  const Checkpoint checkpoint(folder.path(), task.model(), train_step.optimizer(), task.metadata());
 
   TrainingResult result;
+  result.parameters = train_step.parameters();
   int64_t step = 0;
   if (s.resume) {
     step = checkpoint.load();
@@ -83,7 +82,6 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
     }
   }
 
-  for (const Tensor& parameter : parameters) result.parameters += parameter.numel();
   reset_peak_memory();
   const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
   std::vector<double> step_times;
@@ -109,11 +107,13 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   };
 
   Progress progress(stdout, steps, s.attention);
+  std::optional<StepProfile> profile;
+  if (s.profile) profile.emplace();
   if (result.history.empty()) evaluate();
   while (step < steps) {
-    optimizer.set_lr(rate(step));
     const Clock::time_point begin = Clock::now();
-    const double loss = train_step(task, optimizer, parameters, s, step);
+    const auto do_step = [&] { return train_step(step, rate(step)); };
+    const double loss = profile ? profile->run(do_step, folder) : do_step();
     step_times.push_back(milliseconds_since(begin));
     loss_sum += loss;
     ++loss_count;

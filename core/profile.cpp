@@ -1,0 +1,173 @@
+#include <linnet/core/profile.h>
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include <linnet/core/error.h>
+
+/// A table of kernels that time those of the real one: no op and no kernel knows of it.
+
+namespace linnet {
+namespace {
+
+thread_local Profile* active_profile = nullptr;
+
+// ---- What a kernel with a choice was asked for ----
+
+const char* name_of(Unary op) {
+  constexpr std::array kNames{"neg",  "abs",       "sign", "reciprocal", "square", "exp",        "log",
+                              "sqrt", "rsqrt",     "sin",  "cos",        "tanh",   "sigmoid",    "relu",
+                              "gelu", "gelu_tanh", "silu", "softplus",   "erf",    "logical_not"};
+  return kNames.at(static_cast<size_t>(op));
+}
+
+const char* name_of(Binary op) {
+  constexpr std::array kNames{"add",
+                              "sub",
+                              "mul",
+                              "div",
+                              "pow",
+                              "maximum",
+                              "minimum",
+                              "tanh_backward",
+                              "sigmoid_backward",
+                              "relu_backward",
+                              "gelu_backward",
+                              "gelu_tanh_backward",
+                              "silu_backward",
+                              "softplus_backward"};
+  return kNames.at(static_cast<size_t>(op));
+}
+
+const char* name_of(Compare op) {
+  constexpr std::array kNames{"eq", "ne", "lt", "le", "gt", "ge"};
+  return kNames.at(static_cast<size_t>(op));
+}
+
+const char* name_of(Reduce op) {
+  constexpr std::array kNames{"sum", "max", "min", "any", "all"};
+  return kNames.at(static_cast<size_t>(op));
+}
+
+const char* name_of(ArgReduce op) { return op == ArgReduce::max ? "max" : "min"; }
+
+// ---- What it was given ----
+
+template <class Argument>
+void describe(KernelCall& call, const Argument& argument) {
+  if constexpr (std::is_enum_v<Argument>) {
+    call.kernel += std::string(" ") + name_of(argument);
+  } else if constexpr (std::is_same_v<Argument, View>) {
+    KernelCall::Operand operand{{}, {}, argument.dtype};
+    int64_t elements = 1;
+    for (int d = 0; d < argument.rank; ++d) {
+      operand.shape.push_back(argument.shape[d]);
+      operand.strides.push_back(argument.strides[d]);
+      if (argument.strides[d] != 0 || argument.shape[d] == 0) elements *= argument.shape[d];
+    }
+    call.bytes += elements * size_of(argument.dtype);
+    call.operands.push_back(std::move(operand));
+  } else if constexpr (std::is_same_v<Argument, const View*>) {
+    if (argument != nullptr) describe(call, *argument);
+  }
+}
+
+// ---- The timed table ----
+
+/// The name of a kernel, as a template argument.
+struct Name {
+  char text[32] = {};
+  template <size_t N>
+  consteval Name(const char (&name)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
+};
+
+template <auto kKernel, Name kName>
+struct Timed;
+
+template <class Result, class... Arguments, Result (*Backend::*kKernel)(Arguments...), Name kName>
+struct Timed<kKernel, kName> {
+  static Result call(Arguments... arguments) {
+    KernelCall entry;
+    entry.kernel = kName.text;
+    (describe(entry, arguments), ...);
+    if (const Call* outermost = Call::outermost()) {
+      entry.op = outermost->name();
+      entry.backward = std::strcmp(outermost->prefix(), "") != 0;
+    }
+    struct Stopwatch {
+      KernelCall& entry;
+      explicit Stopwatch(KernelCall& entry_) : entry(entry_) { entry.begin_ms = active_profile->elapsed_ms(); }
+      ~Stopwatch() {
+        entry.ms = active_profile->elapsed_ms() - entry.begin_ms;
+        active_profile->add(std::move(entry));
+      }
+    };
+    const Stopwatch stopwatch(entry);
+    return (cpu_backend().*kKernel)(arguments...);
+  }
+};
+
+template <auto kKernel, Name kName>
+void time(Backend& table) {
+  table.*kKernel = Timed<kKernel, kName>::call;
+}
+
+Backend make_timed_backend() {
+  Backend table = cpu_backend();  // describing and memory stay as they are
+  time<&Backend::copy, "copy">(table);
+  time<&Backend::fill, "fill">(table);
+  time<&Backend::unary, "unary">(table);
+  time<&Backend::binary, "binary">(table);
+  time<&Backend::compare, "compare">(table);
+  time<&Backend::where, "where">(table);
+  time<&Backend::has_nan, "has_nan">(table);
+  time<&Backend::uniform, "uniform">(table);
+  time<&Backend::normal, "normal">(table);
+  time<&Backend::random_integers, "random_integers">(table);
+  time<&Backend::dropout, "dropout">(table);
+  time<&Backend::reduce, "reduce">(table);
+  time<&Backend::arg_reduce, "arg_reduce">(table);
+  time<&Backend::cumsum, "cumsum">(table);
+  time<&Backend::softmax, "softmax">(table);
+  time<&Backend::sort, "sort">(table);
+  time<&Backend::gather, "gather">(table);
+  time<&Backend::scatter_add, "scatter_add">(table);
+  time<&Backend::index_select, "index_select">(table);
+  time<&Backend::index_add, "index_add">(table);
+  time<&Backend::gemm, "gemm">(table);
+  time<&Backend::layer_norm, "layer_norm">(table);
+  time<&Backend::layer_norm_backward, "layer_norm_backward">(table);
+  time<&Backend::rms_norm, "rms_norm">(table);
+  time<&Backend::rms_norm_backward, "rms_norm_backward">(table);
+  time<&Backend::cross_entropy, "cross_entropy">(table);
+  time<&Backend::cross_entropy_backward, "cross_entropy_backward">(table);
+  time<&Backend::attention, "attention">(table);
+  time<&Backend::attention_backward, "attention_backward">(table);
+  time<&Backend::additive_pool, "additive_pool">(table);
+  time<&Backend::additive_pool_backward, "additive_pool_backward">(table);
+  time<&Backend::adamw, "adamw">(table);
+  time<&Backend::sgd, "sgd">(table);
+  constexpr size_t kUntimed = 8, kTimed = 33;
+  static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
+  return table;
+}
+
+}  // namespace
+
+Profile::Profile() : begin_(std::chrono::steady_clock::now()), outer_(active_profile) { active_profile = this; }
+Profile::~Profile() { active_profile = outer_; }
+
+double Profile::elapsed_ms() const {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+const Backend* detail::timed_cpu_backend() {
+  if (active_profile == nullptr) return nullptr;
+  static const Backend table = make_timed_backend();
+  return &table;
+}
+
+}  // namespace linnet

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <linnet/core/backend.h>
+#include <linnet/core/shape.h>
+
+namespace linnet {
+
+/// One call of a kernel of the CPU's backend.
+struct KernelCall {
+  struct Operand {
+    Shape shape;
+    Strides strides;
+    DType dtype;
+  };
+  std::string kernel;  ///< its name in `Backend`, and what it computed where it has a choice: "binary add"
+  std::string op;      ///< the call or the layer that needed it, as messages name them
+  bool backward = false;
+  double begin_ms = 0;  ///< since the profile began
+  double ms = 0;
+  int64_t bytes = 0;  ///< of all elements of its operands
+  std::vector<Operand> operands;
+};
+
+/// While one lives, the kernels that this thread calls on the CPU are timed, one entry a call. Profiles do not nest:
+/// the inner one gets the calls.
+///
+///     Profile profile;
+///     backward(cross_entropy(model(x), y));
+///     for (const KernelCall& call : profile.calls()) …
+class Profile {
+ public:
+  Profile();
+  ~Profile();
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+
+  const std::vector<KernelCall>& calls() const { return calls_; }
+  void add(KernelCall call) { calls_.push_back(std::move(call)); }
+  /// Milliseconds since the profile began.
+  double elapsed_ms() const;
+
+ private:
+  std::chrono::steady_clock::time_point begin_;
+  std::vector<KernelCall> calls_;
+  Profile* outer_;
+};
+
+namespace detail {
+/// The CPU's backend with every kernel timed, while a profile lives on this thread; otherwise null.
+const Backend* timed_cpu_backend();
+}  // namespace detail
+
+}  // namespace linnet

@@ -1,0 +1,124 @@
+#include "support/bench_case.h"
+
+#include <linnet/linnet.h>
+#include <nlohmann/json.hpp>
+
+#include "support/floor.h"
+
+namespace linnet::examples {
+namespace {
+
+/// Multiplications and additions, forward and backward: of the quadratic forms 4·N²·D and 10·N²·D a head (half when
+/// causal), of the factorised one 4·N·M·(D + 1) and 10·N·M·(D + 1) for M features, of additive attention about 10·N·D
+/// and 20·N·D.
+double flops_of(const AttentionCase& c) {
+  const auto n = static_cast<double>(c.tokens), d = static_cast<double>(c.head_dim);
+  const auto heads = static_cast<double>(c.batch * c.heads);
+  if (c.mechanism == "fastformer") return heads * 30 * n * d;
+  if (c.form == "factorised") {
+    const double features = c.mechanism == "fastmax1" ? d + 1 : (d + 1) * (d + 2) / 2;
+    return heads * 14 * n * features * (d + 1);
+  }
+  return heads * 14 * n * n * d * (c.causal ? 0.5 : 1);
+}
+
+/// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent.
+Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run, double seconds) {
+  Measured measured;
+  {
+    const NoGrad no_grad;
+    measured.forward = measure([&] { run(); }, seconds);
+  }
+  Generator rng(2);
+  const Tensor cotangent = randn(run().shape(), rng);
+  const auto step = [&] {
+    for (const Tensor& input : inputs) Tensor(input).set_grad({});
+    backward(run(), {.grad = cotangent});
+  };
+  measured.forward_backward = measure(step, seconds);
+  release_cached_memory();
+  reset_peak_memory();
+  step();
+  measured.peak_bytes = memory_stats().peak;
+  return measured;
+}
+
+FastmaxOptions fastmax_options(const AttentionCase& c) {
+  return {.order = c.mechanism == "fastmax1" ? 1 : 2,
+          .scale = c.mechanism == "fastmax1" ? FastmaxScale::unit : FastmaxScale::sqrt,
+          .causal = c.causal};
+}
+
+}  // namespace
+
+Measured measure_attention(const AttentionCase& c, double seconds) {
+  Generator rng(1);
+  const Shape shape{c.batch, c.heads, c.tokens, c.head_dim};
+  // [B, N, H, D] in memory, as the maps before an attention make them.
+  const auto input = [&] {
+    return randn({c.batch, c.tokens, c.heads, c.head_dim}, rng).transpose(1, 2).set_requires_grad();
+  };
+  const Tensor q = input(), k = input(), v = input();
+  std::vector<Tensor> inputs{q, k, v};
+  std::function<Tensor()> run;
+  if (c.mechanism == "softmax") {
+    run = [&] { return softmax_attention(q, k, v, {.causal = c.causal}); };
+  } else if (c.mechanism == "fastformer") {
+    const Tensor w_q = randn({c.heads, c.head_dim}, rng).set_requires_grad();
+    const Tensor w_k = randn({c.heads, c.head_dim}, rng).set_requires_grad();
+    inputs.insert(inputs.end(), {w_q, w_k});
+    run = [=] { return additive_attention(q, k, v, w_q, w_k, {.causal = c.causal}); };
+  } else {
+    run = [&] { return fastmax(q, k, v, fastmax_options(c)); };
+  }
+  Measured measured = measure_differentiable(inputs, run, seconds);
+  measured.flops = flops_of(c);
+  return measured;
+}
+
+namespace {
+
+/// The layer alone as a model.
+struct Layer : nn::Module {
+  Layer(Generator& rng, const nn::AttentionConfig& config)
+      : Module(rng), attention(nn::make_attention(*this, "attention", config)) {}
+  std::unique_ptr<nn::Attention> attention;
+};
+
+}  // namespace
+
+Measured measure_layer(const AttentionCase& c, double seconds) {
+  Generator rng(1);
+  const int64_t width = c.heads * c.head_dim;
+  const Layer layer(rng, {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
+  const Tensor x = randn({c.batch, c.tokens, width}, rng).set_requires_grad();
+  std::vector<Tensor> inputs = layer.parameters();
+  inputs.push_back(x);
+  const auto run = [&] { return (*layer.attention)(x); };
+  Measured measured = measure_differentiable(inputs, run, seconds);
+
+  std::vector<KernelCall> calls;
+  {
+    const Profile profile;
+    backward(sum(run()));
+    calls = profile.calls();
+  }
+  std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
+  const std::vector<MatrixProduct> products = products_of(calls);
+  measured.floor_ms = floor_ms(products);
+  measured.flops = flops_of(c);
+  for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
+  return measured;
+}
+
+nlohmann::json to_json(const Measured& m) {
+  nlohmann::json json{{"forward_ms", m.forward.median_ms},
+                      {"forward_backward_ms", m.forward_backward.median_ms},
+                      {"peak_bytes", m.peak_bytes},
+                      {"flops", m.flops},
+                      {"gflops", m.gflops()}};
+  if (m.floor_ms > 0) json["floor_ms"] = m.floor_ms;
+  return json;
+}
+
+}  // namespace linnet::examples

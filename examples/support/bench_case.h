@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "support/timing.h"
+
+/// What `bench` measures of one mechanism or one layer.
+
+namespace linnet::examples {
+
+struct AttentionCase {
+  std::string mechanism = "softmax";  ///< softmax, fastmax1, fastmax2, fastformer
+  bool causal = false;
+  std::string form = "auto";  ///< of fastmax: auto, quadratic or factorised
+  double dropout = 0;
+  int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
+};
+
+struct Measured {
+  Timing forward, forward_backward;
+  int64_t peak_bytes = 0;  ///< forward and backward, with inputs, output and their gradients
+  double flops = 0;        ///< forward and backward, of the form that ran
+  double floor_ms = 0;     ///< of the matrix products alone; 0 when there are none outside the attention
+
+  double gflops() const { return flops / forward_backward.median_ms / 1e6; }
+};
+
+/// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].
+Measured measure_attention(const AttentionCase& c, double seconds);
+
+/// An attention layer with its linear maps, on x [batch, tokens, heads · head_dim].
+Measured measure_layer(const AttentionCase& c, double seconds);
+
+nlohmann::json to_json(const Measured& measured);
+
+}  // namespace linnet::examples

@@ -1,0 +1,103 @@
+#include "support/floor.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <cblas.h>
+
+#include <linnet/linnet.h>
+#include <omp.h>
+
+#include "support/timing.h"
+
+namespace linnet::examples {
+namespace {
+
+/// Whether a matrix, the last two dims of an operand, lies in memory by columns.
+bool is_transposed(const KernelCall::Operand& x) {
+  return x.shape[2] != 1 && x.strides[2] != 1 && (x.shape[1] == 1 || x.strides[1] == 1);
+}
+
+void add_attention(std::vector<MatrixProduct>& products, const KernelCall& call, bool backward) {
+  // attention(o, normaliser, q, k, v, …); attention_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, …)
+  const Shape& q = call.operands[backward ? 6 : 2].shape;
+  const Shape& k = call.operands[backward ? 7 : 3].shape;
+  const int64_t batch = q[0] * q[1], n = q[2], m = k[2], d = q[3];
+  if (!backward) {
+    products.push_back({batch, n, m, d, false, true});   // q·kᵀ
+    products.push_back({batch, n, d, m, false, false});  // weights·v
+  } else {
+    products.push_back({batch, m, d, n, true, false});   // dv
+    products.push_back({batch, n, m, d, false, true});   // d weights
+    products.push_back({batch, n, d, m, false, false});  // dq
+    products.push_back({batch, m, d, n, true, false});   // dk
+  }
+}
+
+/// Operands of one product, filled once.
+struct Operands {
+  Tensor a, b, out;  // out [batch, m, n]; a and b as they lie in memory
+
+  explicit Operands(const MatrixProduct& p) {
+    Generator rng(0);
+    a = randn(p.transpose_a ? Shape{p.batch, p.k, p.m} : Shape{p.batch, p.m, p.k}, rng);
+    b = randn(p.transpose_b ? Shape{p.batch, p.n, p.k} : Shape{p.batch, p.k, p.n}, rng);
+    out = zeros({p.batch, p.m, p.n});
+  }
+};
+
+void by_tiles(const MatrixProduct& p, const Operands& x) {
+  const Tensor a = p.transpose_a ? transpose(x.a) : x.a, b = p.transpose_b ? transpose(x.b) : x.b;
+  x.out.backend().gemm(x.out.view(), a.view(), b.view(), nullptr, false);
+}
+
+void by_blas(const MatrixProduct& p, const Operands& x) {
+  const auto as_int = [](int64_t size) { return static_cast<blasint>(size); };
+  for (int64_t i = 0; i < p.batch; ++i) {
+    cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans,
+                as_int(p.m), as_int(p.n), as_int(p.k), 1, static_cast<float*>(x.a.view().data) + i * p.m * p.k,
+                as_int(p.transpose_a ? p.m : p.k), static_cast<float*>(x.b.view().data) + i * p.k * p.n,
+                as_int(p.transpose_b ? p.k : p.n), 0, static_cast<float*>(x.out.view().data) + i * p.m * p.n,
+                as_int(p.n));
+  }
+}
+
+}  // namespace
+
+std::vector<MatrixProduct> products_of(const std::vector<KernelCall>& calls) {
+  std::vector<MatrixProduct> products;
+  for (const KernelCall& call : calls) {
+    if (call.kernel == "gemm") {
+      const KernelCall::Operand &a = call.operands[1], &b = call.operands[2];
+      products.push_back({a.shape[0], a.shape[1], b.shape[2], a.shape[2], is_transposed(a), is_transposed(b)});
+    } else if (call.kernel == "attention" || call.kernel == "attention_backward") {
+      add_attention(products, call, call.kernel != "attention");
+    }
+  }
+  std::erase_if(products, [](const MatrixProduct& p) { return p.batch * p.m * p.n * p.k == 0; });
+  return products;
+}
+
+double floor_ms(const std::vector<MatrixProduct>& products) {
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;
+  std::map<Key, Operands> operands;
+  std::vector<const Operands*> order;
+  for (const MatrixProduct& p : products) {
+    const Key key{p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b};
+    order.push_back(&operands.try_emplace(key, p).first->second);
+  }
+  const auto time = [&](auto&& multiply) {
+    return measure([&] {
+             for (size_t i = 0; i < products.size(); ++i) multiply(products[i], *order[i]);
+           })
+        .median_ms;
+  };
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(num_threads());
+  const double blas = time(by_blas);
+  omp_set_num_threads(threads);
+  return std::min(blas, time(by_tiles));
+}
+
+}  // namespace linnet::examples

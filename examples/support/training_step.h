@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "support/task.h"
+
+namespace linnet::examples {
+
+/// One optimizer step of a task after another.
+class TrainingStep {
+ public:
+  TrainingStep(Task& task, const Settings& settings);
+
+  /// Step `step` of the run: the gradients of its micro-batches, clipped and applied at learning rate `lr`. Returns
+  /// the mean loss. Throws ValueError, before anything is applied, when the loss or the gradients are not finite.
+  double operator()(int64_t step, double lr);
+
+  nn::Optimizer& optimizer() { return optimizer_; }
+  int64_t parameters() const;  ///< numbers that it trains
+
+ private:
+  Task& task_;
+  Settings settings_;
+  std::vector<Tensor> parameters_;
+  nn::AdamW optimizer_;
+};
+
+}  // namespace linnet::examples
