@@ -60,7 +60,7 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
   const Tensor query = query_(x);
   const Tensor value = value_ ? (*value_)(x) : query;
   const auto heads = [&](const Tensor& t) { return split_heads(t, config().heads); };
-  const Tensor u = additive_attention(heads(query), heads(key_(x)), heads(value), w_q_, w_k_,
+  const Tensor u = additive_attention({heads(query), heads(key_(x)), heads(value)}, {{w_q_}, {w_k_}},
                                       {.causal = config().causal, .keep = keep});
   return out_(merge_heads(u)) + query;  // R + Q, section 3.2 of Wu et al. 2021
 }

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <vector>
+
+#include <linnet/core/generator.h>
 #include <linnet/core/tensor.h>
 
 /// Additive attention (Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need"): time and memory
-/// linear in the tokens.
+/// linear in the tokens. Shapes: B batch, H heads, N tokens, D numbers per head.
 
 namespace linnet {
 
@@ -21,23 +24,62 @@ struct AdditivePoolOptions {
 Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOptions& options = {},
                      Where where = {});
 
-/// How a global vector meets a token's.
-enum class Interaction { product, add };
+/// How a global vector g meets a token's x.
+enum class Interaction {
+  product,  ///< g ∘ x, the paper's choice
+  add,      ///< g + x
+  concat,   ///< [g; x] · projection
+};
+
+/// What sums one column up, and joins the sum to the next column.
+struct AdditiveStage {
+  /// w of the logits w·x_i/√D (eqs. 3 and 5): [H, D], each head from its own numbers, or "full", [H, H·D], each
+  /// head from those of all heads, as in the authors' code.
+  Tensor weight;
+  /// [H], added to w·x_i; undefined for none. (It cancels in the softmax; the authors' weights have one.)
+  Tensor bias = {};
+  /// For Interaction::concat: [H, 2·D, D], from [g; x] to what the next stage sees.
+  Tensor projection = {};
+};
 
 struct AdditiveAttentionOptions {
   Interaction interaction = Interaction::product;
-  /// Every token uses the global query and key of its own prefix (ours; the paper's sums are over all
-  /// tokens).
+  /// Every token uses the global vectors of its own prefix (ours; the paper's sums are over all tokens).
   bool causal = false;
   /// Bool [B, N]: false where a token is padding: it is in no sum. Undefined: none is.
   Tensor keep = {};
+  /// Of the weights α and β, each of a token and head, after normalisation, in [0, 1]; those that stay are
+  /// scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
+  double dropout = 0;
+  /// Takes one draw for each stage when there is dropout.
+  Generator* generator = nullptr;
 };
 
-/// Fastformer's attention per head, eqs. 3–6, up to u_i; the linear map of eq. 6's text and its sum with the
-/// queries are left to the caller. q, k, v [B, H, N, D], w_q and w_k [H, D], of one floating dtype; returns u
-/// [B, H, N, D], 0 where nothing is left to sum. Differentiable once. Throws ShapeError, DTypeError and
-/// DeviceError.
-Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k,
+/// Fastformer's attention per head, eqs. 3–6, up to u_i; the linear map of section 3.1 and its sum with the
+/// queries are left to the caller. `columns` are the queries, keys and values, each [B, H, N, D]; or any n ≥ 2
+/// of them, where each column is summed up to a global vector that meets the next one. There are n − 1 stages,
+/// all tensors of one floating dtype. Returns the last column's products, u [B, H, N, D], which lie in memory
+/// as [B, N, H, D], so that joining the heads is free.
+///
+/// Where no token is left to sum, u is 0 and gives no gradient. What a padded token holds changes no bit but of
+/// its own u, nor does, when causal, what comes later. Three columns with weights per head (without bias) and
+/// product or add run as one fused op; all else is composed of others. Differentiable once. Throws ShapeError,
+/// DTypeError, DeviceError, and ValueError for too few columns or stages and for a dropout out of range or
+/// without a generator.
+Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                           const AdditiveAttentionOptions& options = {}, Where where = {});
+
+struct ShortConvOptions {
+  /// Tap t of W is token i − (W − 1) + t; otherwise i − ⌊(W − 1)/2⌋ + t, so that an even width sees one more
+  /// token ahead than behind (PyTorch's padding "same").
+  bool causal = false;
+  /// Bool [B, N]: false where a token is padding, which counts as 0 in the sums of others and its own.
+  Tensor keep = {};
+};
+
+/// x_i + sum_t weight_t ∘ x at tap t: a depthwise convolution over the tokens and its sum with x; tokens before
+/// the first and after the last are 0. x [B, N, C], weight [C, W], of one floating dtype. Throws ShapeError,
+/// DTypeError and DeviceError.
+Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options = {}, Where where = {});
 
 }  // namespace linnet

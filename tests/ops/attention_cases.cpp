@@ -4,6 +4,7 @@
 #include <linnet/ops/fastmax.h>
 #include <linnet/ops/random.h>
 
+#include "tests/ops/additive_reference.h"
 #include "tests/support/op_case.h"
 
 namespace linnet::test {
@@ -35,12 +36,29 @@ class Cases {
         [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
   }
 
-  void additive(const std::string& variant, Size size, const AdditiveAttentionOptions& options = {}) {
-    Inputs inputs = heads(size);
-    inputs.push_back(draw({size.h, size.d}));
-    inputs.push_back(draw({size.h, size.d}));
-    add("additive_attention", variant, std::move(inputs),
-        [options](const Inputs& in) { return additive_attention(in[0], in[1], in[2], in[3], in[4], options); });
+  void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t columns = 3,
+                bool full = false) {
+    AdditiveInputs in;
+    for (int64_t i = 0; i < columns; ++i) in.columns.push_back(draw({size.b, size.h, size.n, size.d}));
+    for (int64_t i = 1; i < columns; ++i) {
+      AdditiveStage stage{draw({size.h, full ? size.h * size.d : size.d})};
+      if (full) stage.bias = draw({size.h});
+      if (options.interaction == Interaction::concat) stage.projection = draw({size.h, 2 * size.d, size.d});
+      in.stages.push_back(stage);
+    }
+    add("additive_attention", variant, in.tensors(), [in, options](const Inputs& tensors) mutable {
+      Generator generator(3);
+      options.generator = &generator;
+      const AdditiveInputs given = in.with(tensors);
+      return additive_attention(given.columns, given.stages, options);
+    });
+  }
+
+  void short_conv(const std::string& variant, const Shape& size, int64_t taps, const ShortConvOptions& options) {
+    registry_.differentiable.push_back(
+        {"short_conv", variant, {draw(size), draw({size[2], taps})}, [options](const Inputs& in) {
+           return linnet::short_conv(in[0], in[1], options);
+         }});
   }
 
   void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f) {
@@ -111,13 +129,28 @@ void add_fastformer_cases(Cases& cases) {
     cases.pool("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
     cases.pool("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.pool("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
-    cases.additive("product" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
-    cases.additive("add" + suffix, {2, 2, 5, 5, 3}, {.interaction = Interaction::add, .causal = causal});
-    cases.additive("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
-    cases.additive("add padding" + suffix, {2, 2, 5, 5, 3},
-                   {.interaction = Interaction::add, .causal = causal, .keep = padding(5)});
-    cases.additive("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
-    cases.additive("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
+    for (const Interaction interaction : {Interaction::product, Interaction::add, Interaction::concat}) {
+      const std::string kind = interaction == Interaction::product ? "product"
+                               : interaction == Interaction::add   ? "add"
+                                                                   : "concat";
+      AdditiveAttentionOptions options{.interaction = interaction, .causal = causal};
+      cases.additive(kind + suffix, {2, 2, 5, 5, 3}, options);
+      cases.additive(kind + " two columns" + suffix, {1, 2, 4, 4, 2}, options, 2);
+      cases.additive(kind + " four columns" + suffix, {1, 2, 4, 4, 2}, options, 4);
+      cases.additive(kind + " full" + suffix, {2, 2, 4, 4, 3}, options, 3, true);
+      cases.additive(kind + " size 1" + suffix, {1, 1, 1, 1, 1}, options);
+      cases.additive(kind + " no tokens" + suffix, {2, 1, 0, 0, 2}, options);
+      options.keep = padding(5);
+      cases.additive(kind + " padding" + suffix, {2, 2, 5, 5, 3}, options);
+      options.dropout = 0.4;
+      cases.additive(kind + " dropout padding" + suffix, {2, 2, 5, 5, 3}, options);
+    }
+    for (const int64_t taps : {1, 3, 4, 7}) {
+      cases.short_conv(std::to_string(taps) + " taps" + suffix, {2, 5, 3}, taps, {.causal = causal});
+    }
+    cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .keep = padding(5)});
+    cases.short_conv("size 1" + suffix, {1, 1, 1}, 1, {.causal = causal});
+    cases.short_conv("no tokens" + suffix, {2, 0, 3}, 4, {.causal = causal});
   }
 }
 

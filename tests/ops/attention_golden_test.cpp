@@ -51,7 +51,7 @@ Tensor run_fastmax(const Golden& golden, const TensorMap& in) {
 
 Tensor run_fastformer(const Golden& golden, const TensorMap& in) {
   const bool add = golden.parameters.at("interaction") == "add";
-  return additive_attention(in.at("query"), in.at("key"), in.at("value"), in.at("w_query"), in.at("w_key"),
+  return additive_attention({in.at("query"), in.at("key"), in.at("value")}, {{in.at("w_query")}, {in.at("w_key")}},
                             {.interaction = add ? Interaction::add : Interaction::product,
                              .causal = golden.parameters.at("causal"),
                              .keep = golden.get("key_mask")});

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <linnet/core/tape.h>
+#include <linnet/ops/detail/heads.h>
+#include <linnet/ops/fastformer.h>
+
+namespace linnet {
+namespace {
+
+using detail::empty_heads;
+using detail::with_plain_rows;
+
+/// What forward leaves for backward: m and z of every softmax.
+struct PoolState {
+  Tensor maximum, total;
+};
+
+Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
+                             const Tensor& x, const Tensor& keep, bool causal) {
+  Op op("additive_pool_backward", Where{}, {grad, scores, x});
+  op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
+  Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
+  Tensor dx = empty_heads(x.shape(), x.dtype(), x.device());
+  const Tensor g = with_plain_rows(grad);
+  const View mask = keep.defined() ? keep.view() : View{};
+  x.backend().additive_pool_backward(dscores.view(), dx.view(), g.view(), out.view(), state.maximum.view(),
+                                     state.total.view(), scores.view(), x.view(), keep.defined() ? &mask : nullptr,
+                                     causal);
+  return {dscores, dx};
+}
+
+}  // namespace
+
+Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOptions& options, Where where) {
+  Op op("additive_pool", where, {scores, x});
+  const DType dtype = op.floating_dtype();
+  detail::check_heads(x, "x");
+  const Shape& shape = x.shape();
+  if (!(scores.shape() == Shape{shape[0], shape[1], shape[2]})) {
+    throw ShapeError(fmt::format("scores{} do not fit x{}: they must be [batch, heads, tokens], one for each token",
+                                 to_string(scores.shape()), to_string(shape)));
+  }
+  detail::check_keep(options.keep, x, "x");
+
+  const Tensor tokens = with_plain_rows(x);
+  const int64_t results = options.causal ? shape[2] : 1;
+  Tensor out = empty_heads({shape[0], shape[1], results, shape[3]}, dtype, x.device());
+  const PoolState state{Tensor::empty({shape[0], shape[1], results}, dtype, x.device()),
+                        Tensor::empty({shape[0], shape[1], results}, dtype, x.device())};
+  const View mask = options.keep.defined() ? options.keep.view() : View{};
+  x.backend().additive_pool(out.view(), state.maximum.view(), state.total.view(), scores.view(), tokens.view(),
+                            options.keep.defined() ? &mask : nullptr, options.causal);
+  return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
+                         keep = op.save(options.keep), causal = options.causal](const Tensor& g) {
+    return additive_pool_backward(g, out(), state, scores(), x(), keep(), causal);
+  });
+}
+
+}  // namespace linnet

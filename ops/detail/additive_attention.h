@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include <linnet/ops/fastformer.h>
+
+namespace linnet::detail {
+
+/// additive_attention composed of other ops, for every option: what the fused op is tested against. Its
+/// arguments have been checked.
+Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+                                   const AdditiveAttentionOptions& options);
+
+}  // namespace linnet::detail
