@@ -54,12 +54,38 @@ struct AttentionKind {
   double a0, a1, a2;  ///< used when not softmax
 };
 
+/// Dropout of whole queries and keys, as FastmaxDropout::token: their weights become a0 + (f − a0) times both factors.
+struct TokenDropout {
+  int keep;  ///< 0 or 256 for none; see FastmaxKernel
+  bool shared_normaliser;
+  RandomKey query_key, key_key;
+};
+
 struct AttentionOptions {
   AttentionKind kind;
   double scale;    ///< s = scale · q·k
   bool causal;     ///< query i sees keys up to i + (keys − queries)
   double dropout;  ///< of the weights after normalisation; 0 for none
   RandomKey key;   ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
+  TokenDropout tokens;  ///< polynomial weights only
+};
+
+/// What dropout of Fastmax drops (Gerami et al. 2024, section 2.4).
+enum class FastmaxDropout : uint8_t {
+  quadratic,  ///< products x_a·x_b of two entries of a query or key
+  standard,   ///< features of all orders: 1, x_a and x_a·x_b
+  token,      ///< a whole query or key: all of its features but the 1
+};
+
+/// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
+struct FastmaxKernel {
+  double a0, a1, a2;
+  bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5); else q or k itself
+  bool causal;       ///< query i sees keys up to i + (keys − queries)
+  int keep;          ///< a feature stays, times 256/keep, where its random byte is below this; 256 for no dropout
+  FastmaxDropout dropout;
+  bool shared_normaliser;  ///< the denominator is made of the dropped features too
+  RandomKey query_key, key_key;
 };
 
 struct AdamWOptions {
@@ -154,6 +180,14 @@ struct Backend {
   void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                              const View* keep, AttentionOptions options);
+
+  /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
+  /// empty. `normaliser` is the denominator g. Byte n % 64 of the 64 bytes, four Philox blocks, from byte 64·i of the
+  /// stream of the queries or keys decides on token n and feature f, where i = (head · tiles + n / 64) · features + f
+  /// and one row serves all features when tokens are dropped.
+  void (*fastmax)(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel);
+  void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                           const View* keep, const FastmaxKernel& kernel);
 
   // Additive pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
   // causal (out [B, H, N, D]), else over all (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D]; `keep` [B, N] or

@@ -1,5 +1,6 @@
 #include <linnet/ops/fastmax.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,6 +8,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/compare.h>
+#include <linnet/ops/detail/factorised_fastmax.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/quadratic_attention.h>
 #include <linnet/ops/normalisation.h>
@@ -49,18 +51,6 @@ Polynomial polynomial_of(const FastmaxOptions& options) {
   throw ValueError(fmt::format("order is {}; it must be 1 or 2", options.order));
 }
 
-double scale_of(const FastmaxOptions& options, const Polynomial& f, double width) {
-  if (const double* number = std::get_if<double>(&options.scale)) {
-    if (!std::isfinite(*number)) throw ValueError(fmt::format("scale is {}; it must be finite", *number));
-    return *number;
-  }
-  if (width == 0) return 1;
-  FastmaxScale scale = std::get<FastmaxScale>(options.scale);
-  if (scale == FastmaxScale::automatic) scale = f.a2 != 0 ? FastmaxScale::paper : FastmaxScale::unit;
-  if (scale == FastmaxScale::sqrt) return 1 / std::sqrt(width);
-  return scale == FastmaxScale::unit ? 0.999 / width : 1;
-}
-
 /// Eq. 10, the weights being positive, as far as f and the range of the scores can assure it.
 void check_positive(const Polynomial& f, double bound) {
   const double minimum = f.minimum(bound);
@@ -77,29 +67,90 @@ Tensor without_padding(const Tensor& k, const Tensor& keep) {
   return keep.defined() ? masked_fill(k, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : k;
 }
 
+void check_dropout(const FastmaxOptions& options) {
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    throw ValueError(fmt::format("dropout is {}; it must be at least 0 and below 1", options.dropout));
+  }
+  if (options.dropout == 0) return;
+  if (options.rng == nullptr) {
+    throw ValueError(fmt::format("dropout {} needs random numbers; set options.rng", options.dropout));
+  }
+  if (options.form == FastmaxForm::quadratic && options.dropout_kind != FastmaxDropout::token) {
+    throw ValueError(fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
+                                 "forced; use FastmaxDropout::token or another form",
+                                 options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
+  }
+}
+
+/// Which of the two computes it; `automatic` no more.
+FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const FastmaxOptions& options) {
+  if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
+  if (options.form != FastmaxForm::automatic) return options.form;
+  if (options.dropout > 0 && options.dropout_kind != FastmaxDropout::token) return FastmaxForm::factorised;
+  return fastmax_form(q, k, f.a2 != 0, options.causal);
+}
+
+/// How many of 256 values of a byte keep what it decides on.
+int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
+
+Tensor quadratic_form(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options,
+                      const FastmaxKernel& kernel) {
+  AttentionOptions attention{};
+  attention.kind = {false, kernel.a0, kernel.a1, kernel.a2};
+  attention.scale = 1;
+  attention.causal = kernel.causal;
+  attention.tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key};
+  if (!kernel.standardise) return detail::quadratic_attention(q, k, v, options.keep, attention);
+  // Eqs. 5 and 6: x̂ = (x − mean(x)) / std(x)
+  const Tensor q_hat = layer_norm(q, {}, {}, 1e-5);
+  const Tensor k_hat = layer_norm(without_padding(k, options.keep), {}, {}, 1e-5);
+  return detail::quadratic_attention(q_hat, k_hat, v, options.keep, attention);
+}
+
 }  // namespace
+
+double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width) {
+  if (const double* number = std::get_if<double>(&scale)) return *number;
+  if (width == 0) return 1;
+  FastmaxScale name = std::get<FastmaxScale>(scale);
+  if (name == FastmaxScale::automatic) name = quadratic_term ? FastmaxScale::paper : FastmaxScale::unit;
+  if (name == FastmaxScale::sqrt) return 1 / std::sqrt(static_cast<double>(width));
+  return name == FastmaxScale::unit ? 0.999 / static_cast<double>(width) : 1;
+}
 
 Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options, Where where) {
   Call call("fastmax", where);
   detail::check_heads(q, "q");
   detail::check_heads(k, "k");
   detail::check_keep(options.keep, k, "k");
+  check_dropout(options);
   const bool standard = options.normalisation == FastmaxNormalisation::standard;
-  const auto width = static_cast<double>(q.shape()[3]);
+  const int64_t width = q.shape()[3];
   const Polynomial f = polynomial_of(options);
-  const double scale = scale_of(options, f, width);
+  const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
+  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
   // A standardised vector has length √D at most, so that |q̂·k̂| ≤ D.
-  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * width : kInfinity);
+  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : kInfinity);
 
-  AttentionOptions kernel{};
-  kernel.kind = {false, f.a0, f.a1, f.a2};
-  kernel.scale = scale;
-  kernel.causal = options.causal;
-  if (!standard) return detail::quadratic_attention(q, k, v, options.keep, kernel);
-  // Eqs. 5 and 6: x̂ = (x − mean(x)) / std(x)
-  const Tensor q_hat = layer_norm(q, {}, {}, 1e-5);
-  const Tensor k_hat = layer_norm(without_padding(k, options.keep), {}, {}, 1e-5);
-  return detail::quadratic_attention(q_hat, k_hat, v, options.keep, kernel);
+  // In terms of t = q̂·k̂ = s / scale.
+  FastmaxKernel kernel{.a0 = f.a0,
+                       .a1 = f.a1 * scale,
+                       .a2 = f.a2 * scale * scale,
+                       .standardise = standard,
+                       .causal = options.causal,
+                       .keep = bytes_kept(options.dropout),
+                       .dropout = options.dropout_kind,
+                       .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
+                       .query_key = {},
+                       .key_key = {}};
+  if (options.dropout > 0) {
+    kernel.query_key = options.rng->next();
+    kernel.key_key = options.rng->next();
+  }
+  if (form_of(q, k, f, options) == FastmaxForm::factorised) {
+    return detail::factorised_fastmax(q, k, v, options.keep, kernel);
+  }
+  return quadratic_form(q, k, v, options, kernel);
 }
 
 }  // namespace linnet

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include <linnet/core/generator.h>
 #include <linnet/core/tensor.h>
 
 /// Fastmax attention (Gerami et al. 2024, "FAST: Factorizable Attention for Speeding up Transformers").
@@ -28,6 +29,20 @@ enum class FastmaxNormalisation {
   none,
 };
 
+/// How it is computed; all agree to rounding.
+enum class FastmaxForm {
+  automatic,   ///< the faster one, by shape, dtype and device alone: fastmax_form
+  quadratic,   ///< weight by weight, as softmax attention: time grows with N²
+  factorised,  ///< through the features of queries and keys (section 2.4): time grows with N
+};
+
+/// What the denominator is made of under dropout.
+enum class FastmaxNormaliser {
+  clean,   ///< undropped features: it cannot vanish, and the expected output is that without dropout
+  shared,  ///< the dropped ones, as in the numerator. Unstable: with the paper's scale, weights and denominators can
+           ///< turn negative
+};
+
 struct FastmaxOptions {
   /// Of the Taylor polynomial f(s) = sum_{l ≤ order} s^l / l! (eq. 8): 1 or 2.
   int order = 2;
@@ -39,12 +54,31 @@ struct FastmaxOptions {
   bool causal = false;
   /// Bool [B, M]: false where a key is padding. Undefined: none is.
   Tensor keep = {};
+  /// `quadratic` refuses dropout of features. Without queries, keys or width there is but one form.
+  FastmaxForm form = FastmaxForm::automatic;
+  /// The rate, in [0, 1): queries' and keys' features are dropped independently, each with this probability rounded to
+  /// a multiple of 1/256, 255/256 at the most, and those that stay are scaled by the inverse of the realised keep
+  /// rate. No mask is stored: backward draws it again.
+  double dropout = 0;
+  /// Quadratic and standard dropout exist in the factorised form alone, and under the length where that is the faster
+  /// one they cost far more than attention without them; token dropout costs nothing.
+  FastmaxDropout dropout_kind = FastmaxDropout::quadratic;
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
+  /// Takes two draws when there is dropout.
+  Generator* rng = nullptr;
 };
 
+/// The number that `scale` stands for: for weights with a quadratic term or not, and vectors of this width.
+double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width);
+
+/// The form that `automatic` chooses for q [B, H, N, D] and k [B, H, M, D], from a table of measured crossovers.
+FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
+
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as
-/// for softmax_attention. The attention is fused: differentiable once. Throws ShapeError, DTypeError,
-/// DeviceError, and ValueError when f can be 0 or less over the scores that the normalisation allows, naming
-/// the smallest value.
+/// for softmax_attention; the time is linear in the tokens where they are many. The attention is fused: differentiable
+/// once. A query that sees no key gives 0 and no gradient. Throws ShapeError, DTypeError, DeviceError, and ValueError
+/// for options out of range, and when f can be 0 or less over the scores that the normalisation allows, naming the
+/// smallest value.
 Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options = {},
                Where where = {});
 

@@ -36,6 +36,21 @@ void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
   }
 }
 
+void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep) {
+  check_heads(q, "q");
+  check_heads(k, "k");
+  check_heads(v, "v");
+  for (const int dim : {0, 1, 3}) {
+    if (q.shape()[dim] == k.shape()[dim]) continue;
+    const char* names[] = {"batch", "heads", "tokens", "width"};
+    throw ShapeError(fmt::format("q{} and k{} differ in {} ({} ≠ {}); only the tokens may differ",
+                                 to_string(q.shape()), to_string(k.shape()), names[dim], q.shape()[dim],
+                                 k.shape()[dim]));
+  }
+  check_same_shape(v, "v", k, "k");
+  check_keep(keep, k, "k");
+}
+
 Tensor with_plain_rows(const Tensor& x) {
   const Shape& shape = x.shape();
   const int last = x.rank() - 1;

@@ -1,27 +1,10 @@
 #include <linnet/ops/detail/quadratic_attention.h>
 
-#include <fmt/format.h>
-
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/heads.h>
 
 namespace linnet::detail {
 namespace {
-
-void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep) {
-  check_heads(q, "q");
-  check_heads(k, "k");
-  check_heads(v, "v");
-  for (const int dim : {0, 1, 3}) {
-    if (q.shape()[dim] == k.shape()[dim]) continue;
-    const char* names[] = {"batch", "heads", "tokens", "width"};
-    throw ShapeError(fmt::format("q{} and k{} differ in {} ({} ≠ {}); only the tokens may differ",
-                                 to_string(q.shape()), to_string(k.shape()), names[dim], q.shape()[dim],
-                                 k.shape()[dim]));
-  }
-  check_same_shape(v, "v", k, "k");
-  check_keep(keep, k, "k");
-}
 
 Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Tensor& normaliser, const Tensor& q,
                                    const Tensor& k, const Tensor& v, const Tensor& keep,
@@ -44,7 +27,7 @@ Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, co
                            const AttentionOptions& options) {
   Op op("attention", Where{}, {q, k, v});
   const DType dtype = op.floating_dtype();
-  check_shapes(q, k, v, keep);
+  check_qkv(q, k, v, keep);
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
   const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, dtype, q.device());

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <linnet/ops/cpu/blas.h>
+#include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/vector_math.h>
@@ -18,25 +19,6 @@ namespace {
 constexpr int64_t kBlock = 64;
 /// Rows of a block whose weighted sums share a matrix product when they see different numbers of keys.
 constexpr int64_t kStrip = 16;
-
-/// Rows of one head, `stride` elements apart.
-template <class T>
-struct Rows {
-  T* data;
-  int64_t stride;
-
-  T* operator[](int64_t i) const { return data + i * stride; }
-  Rows from(int64_t i) const { return {data + i * stride, stride}; }
-  operator Rows<const T>() const { return {data, stride}; }
-};
-
-/// BLAS wants rows apart by no less than their width, and by something even when they are empty.
-inline int64_t stride_for(int64_t stride, int64_t width) { return std::max({stride, width, int64_t{1}}); }
-
-template <class T>
-Rows<T> head_of(const View& x, int64_t b, int64_t h) {
-  return {static_cast<T*>(x.data) + b * x.strides[0] + h * x.strides[1], stride_for(x.strides[2], x.shape[3])};
-}
 
 /// The keys of one head that are no padding: in place when all are, otherwise copied together, so that
 /// nothing of a padded key is ever read, not even a NaN to be multiplied by 0.

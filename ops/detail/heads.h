@@ -16,6 +16,9 @@ void check_same_shape(const Tensor& x, const char* name, const Tensor& other, co
 /// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] and on its device.
 void check_keep(const Tensor& keep, const Tensor& x, const char* name);
 
+/// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `keep` is as check_keep says.
+void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep);
+
 /// x without history and as kernels take it, with unit stride in its last dim and rows that do not overlap; a
 /// copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);

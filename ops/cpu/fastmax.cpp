@@ -1,0 +1,333 @@
+#include <linnet/ops/cpu/fastmax_chunk.h>
+#include <linnet/ops/cpu/fastmax_states.h>
+#include <linnet/ops/cpu/fastmax_tile.h>
+
+/// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
+/// work (section 2.5). φ are the packed features of fastmax_features.h, w their weights, ṽ = [v, 1]:
+///   S = Σ_n φ(k_n) ṽ_nᵀ,   [F_i, g_i] = (w∘S)ᵀ φ(q_i),   o_i = F_i / g_i
+/// With G = ∂L/∂o and u_i = [G_i, −G_i·o_i] / g_i, backward is the same sum with the sides exchanged:
+///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = (w∘S) u_i,   ∂φ(k_n) = (w∘R) ṽ_n,   ∂v_n = (w∘R)ᵀ φ(k_n) without its last entry
+/// When causal, S is a sum over n ≤ i and R one over i ≥ n: over the chunks before (behind) a token's own from their
+/// sums, inside it by the quadratic form. The last columns of S and R, the denominators', are kept apart as z: BLAS is
+/// slow at D + 1 columns, and dropout need not reach them.
+
+namespace linnet::cpu::LINNET_ISA {
+namespace {
+
+/// Bytes of states that are held at a time; and tasks, at the least, where there are tokens for them.
+constexpr int64_t kStateBytes = int64_t{16} << 20, kTasks = 32, kMinChunk = 256;
+
+/// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
+struct Inputs {
+  View q, k, v;
+  const View* keep;
+  const FastmaxKernel& kernel;
+
+  int64_t heads() const { return q.shape[0] * q.shape[1]; }
+  int64_t width() const { return q.shape[3]; }
+  int64_t lag() const { return kernel.causal ? k.shape[2] - q.shape[2] : 0; }
+  int64_t first() const { return std::min(lag(), int64_t{0}); }
+  int64_t keys_end() const { return k.shape[2]; }
+  int64_t queries_end() const { return q.shape[2] + lag(); }
+  bool drops() const { return kernel.keep < 256; }
+  /// Whether weights inside a chunk are made of dropped features.
+  bool drops_features() const { return drops() && kernel.dropout != FastmaxDropout::token; }
+
+  /// What is handled together beside one state: enough that passing the state on costs little beside using it, when
+  /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a pair.
+  int64_t block() const {
+    if (kernel.causal && (drops_features() || kernel.a2 == 0)) return kTile;
+    return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
+  }
+};
+
+template <class T>
+Plan make_plan(const Inputs& in, const Features& features) {
+  const int64_t state_bytes = features.count() * (in.width() + 1) * static_cast<int64_t>(sizeof(T));
+  const int64_t lanes = std::max(kStateBytes / state_bytes, kTasks / 2);
+  const int64_t positions = std::max(in.keys_end(), in.queries_end()) - in.first();
+  int64_t chunk = in.block();
+  if (!in.kernel.causal) {
+    const int64_t parts = std::clamp(std::min(kTasks / in.heads(), positions / kMinChunk), int64_t{1}, lanes);
+    chunk = round_up((positions + parts - 1) / parts, chunk);
+  }
+  return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.kernel.causal};
+}
+
+/// What backward knows of the result.
+struct Cotangents {
+  View d_o, o, g;
+};
+
+/// One call of a kernel: what the parts of all heads share.
+template <class T>
+class Pass {
+ public:
+  explicit Pass(const Inputs& in)
+      : in_(in),
+        features_(in.width(), in.kernel.a2 != 0),
+        plan_(make_plan<T>(in, features_)),
+        sweep_(plan_, features_, in.kernel),
+        weights_(features_.count()),
+        width_(in.width()) {
+    features_.weigh(in.kernel, weights_.data());
+  }
+
+  void forward(const View& o, const View& g) const {
+    sweep_.run(
+        plan_.keys_end, plan_.queries_end, false,
+        [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys_side()); },
+        [&](const Chunk& chunk, State<T> s) { attend(chunk, s, o, g); });
+  }
+
+  void backward(const View& dq, const View& dk, const View& dv, const Cotangents& cotangents) const {
+    const Side queries = queries_side(&cotangents), keys = keys_side();
+    sweep_.run(
+        plan_.keys_end, plan_.queries_end, false, [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); },
+        [&](const Chunk& chunk, State<T> s) { differentiate(chunk, s, queries, keys, dq, nullptr); });
+    sweep_.run(
+        plan_.queries_end, plan_.keys_end, true, [&](const Chunk& chunk, State<T> r) { sum(chunk, r, queries); },
+        [&](const Chunk& chunk, State<T> r) { differentiate(chunk, r, keys, queries, dk, &dv); });
+  }
+
+ private:
+  /// The queries or the keys.
+  struct Side {
+    const View& x;
+    bool queries;
+    int64_t lag, end;
+    RandomKey key;
+    const Cotangents* cotangents;  // of the queries, when wanted
+  };
+
+  Side queries_side(const Cotangents* cotangents) const {
+    return {in_.q, true, in_.lag(), plan_.queries_end, in_.kernel.query_key, cotangents};
+  }
+  Side keys_side() const { return {in_.k, false, 0, plan_.keys_end, in_.kernel.key_key, nullptr}; }
+
+  Sequence<T> sequence(const View& x, int64_t head, bool padded) const {
+    const int64_t b = head / x.shape[1];
+    const bool* keep = padded && in_.keep != nullptr ? data<bool>(*in_.keep) + b * in_.keep->strides[0] : nullptr;
+    return {head_of<const T>(x, b, head % x.shape[1]), x.shape[2], keep, keep != nullptr ? in_.keep->strides[1] : 0};
+  }
+
+  /// Calls `f(first, size)` for the blocks of a chunk, up to position `end`.
+  template <class F>
+  void for_each_block(const Chunk& chunk, int64_t end, F f) const {
+    const int64_t behind = std::min(chunk.first + chunk.size, end);
+    for (int64_t first = chunk.first; first < behind; first += in_.block()) {
+      f(first, std::min(in_.block(), round_up(behind - first, kTile)));
+    }
+  }
+
+  int64_t tile_at(int64_t position) const { return (position - plan_.first) / kTile; }
+
+  int64_t tiles() const { return tile_at(std::max(plan_.keys_end, plan_.queries_end) - 1) + 1; }
+
+  FeatureTile<T> tile_of(const Side& side, int64_t head) const {
+    return {in_.kernel, side.key, features_, head, tiles()};
+  }
+
+  void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
+    const int64_t from = first - side.lag;
+    terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
+    if (!side.queries) {
+      copy_tokens(sequence(in_.v, head, true), from, size, width_, terms.y.data());
+      std::fill_n(terms.t.data(), size, T{1});
+    } else if (side.cotangents != nullptr) {
+      load_cotangents(*side.cotangents, head, from, size, terms);
+    }
+    transpose(terms.y.data(), size, width_, terms.y_columns.data());
+    load_token_factors(side, head, first, size, terms);
+  }
+
+  /// u_i = [G_i, −G_i·o_i] / g_i, and 0 for a query that sees no key.
+  void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
+    const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
+    copy_tokens(d_o, first, size, width_, terms.y.data());
+    for (int64_t n = 0; n < size; ++n) {
+      const T g = d_o.has(first + n) ? data<T>(c.g)[head * d_o.count + first + n] : T{0};
+      const T inverse = g != 0 ? 1 / g : T{0};
+      T* y = terms.y.data() + n * width_;
+      T product = 0;
+      if (g != 0) {
+        const T* out = o.rows[first + n];
+#pragma omp simd reduction(+ : product)
+        for (int64_t d = 0; d < width_; ++d) product += y[d] * out[d];
+      }
+#pragma omp simd
+      for (int64_t d = 0; d < width_; ++d) y[d] *= inverse;
+      terms.t[n] = -product * inverse;
+    }
+  }
+
+  void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
+    std::fill_n(terms.factors.data(), size, T{1});
+    if (!in_.drops() || in_.drops_features()) return;
+    const FeatureBlock block{0, 1, 0, width_ + 1};
+    FeatureMask<T> mask(in_.kernel, side.key, features_, head, tiles());
+    for (int64_t at = 0; at < size; at += kTile) {
+      mask.draw(tile_at(first + at), block);
+      std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors.data() + at);
+    }
+  }
+
+  /// state = Σ φ(x_n) [y_n, t_n]ᵀ over a chunk.
+  void sum(const Chunk& chunk, State<T> state, const Side& side) const {
+    Terms<T> terms(width_, in_.block());
+    FeatureTile<T> tile = tile_of(side, chunk.head);
+    std::fill_n(state.s, features_.count() * (width_ + 1), T{0});
+    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
+      load(side, chunk.head, first, size, terms);
+      features_.for_each_block([&](const FeatureBlock& block) {
+        for (int64_t at = 0; at < size; at += kTile) {
+          tile.set(terms.x, at, tile_at(first + at), block);
+          tile.make_and_sum(terms.t.data() + at, state.z + block.first);
+          gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y.data() + at * width_, width_,
+                  1, state.s + block.first * width_, width_);
+        }
+      });
+    });
+  }
+
+  /// out [kTile, D] (+)= φᵀ·S
+  void apply(const FeatureTile<T>& tile, const FeatureBlock& block, State<T> state, T* out) const {
+    gemm<T>(true, false, kTile, width_, block.count, 1, tile.data(), kTile, state.s + block.first * width_, width_,
+            block.first == 0 ? 0 : 1, out, width_);
+  }
+
+  /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33).
+  void attend(const Chunk& chunk, State<T> state, const View& o, const View& g) const {
+    const Side side = queries_side(nullptr);
+    Terms<T> queries(width_, in_.block());
+    Scratch<T> numerators(in_.block() * width_), denominators(in_.block());
+    FeatureTile<T> tile = tile_of(side, chunk.head);
+    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
+      load(side, chunk.head, first, size, queries);
+      std::fill_n(denominators.data(), size, T{0});
+      features_.for_each_block([&](const FeatureBlock& block) {
+        for (int64_t at = 0; at < size; at += kTile) {
+          tile.set(queries.x, at, tile_at(first + at), block);
+          tile.make_and_weigh(state.z + block.first, denominators.data() + at);
+          apply(tile, block, state, numerators.data() + at * width_);
+        }
+      });
+      if (in_.kernel.causal) attend_inside(chunk, first, size, queries, numerators.data(), denominators.data());
+      store(chunk.head, first - side.lag, size, numerators.data(), denominators.data(), o, g);
+    });
+  }
+
+  void attend_inside(const Chunk& chunk, int64_t first, int64_t size, const Terms<T>& queries, T* numerators,
+                     T* denominators) const {
+    Terms<T> keys(width_, size);
+    load(keys_side(), chunk.head, first, size, keys);
+    const Scratch<T> dropped(in_.drops_features() ? kTile * kTile : 0);
+    if (in_.drops_features()) drop_weights(chunk.head, first, queries, keys, dropped.data());
+    ChunkInterior<T>(in_.kernel, queries, keys, in_.drops_features(), dropped.data()).attend(numerators, denominators);
+  }
+
+  /// weights_ij = Σ w φ(q_i) φ(k_j) with dropped features, for a chunk of one tile.
+  void drop_weights(int64_t head, int64_t first, const Terms<T>& queries, const Terms<T>& keys, T* weights) const {
+    FeatureTile<T> of_queries = tile_of(queries_side(nullptr), head), of_keys = tile_of(keys_side(), head);
+    features_.for_each_block([&](const FeatureBlock& block) {
+      of_queries.set(queries.x, 0, tile_at(first), block);
+      of_queries.make();
+      of_keys.set(keys.x, 0, tile_at(first), block);
+      of_keys.make(weights_.data() + block.first);
+      multiply_features(of_queries, of_keys, block, weights);
+    });
+  }
+
+  /// weights (+)= φ(queries)ᵀ·φ(keys)
+  void multiply_features(const FeatureTile<T>& queries, const FeatureTile<T>& keys, const FeatureBlock& block,
+                         T* weights) const {
+    gemm<T>(true, false, kTile, kTile, block.count, 1, queries.data(), kTile, keys.data(), kTile,
+            block.first == 0 ? 0 : 1, weights, kTile);
+  }
+
+  void store(int64_t head, int64_t first, int64_t size, const T* numerators, const T* denominators, const View& o,
+             const View& g) const {
+    const int64_t b = head / o.shape[1], count = o.shape[2];
+    const Rows<T> out = head_of<T>(o, b, head % o.shape[1]);
+    for (int64_t n = 0; n < size; ++n) {
+      const int64_t i = first + n;
+      if (i < 0 || i >= count) continue;
+      const T inverse = denominators[n] != 0 ? 1 / denominators[n] : T{0};
+      const T* row = numerators + n * width_;
+      T* to = out[i];
+#pragma omp simd
+      for (int64_t d = 0; d < width_; ++d) to[d] = row[d] * inverse;
+      data<T>(g)[head * count + i] = denominators[n];
+    }
+  }
+
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side.
+  void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
+                     const View* dy_view) const {
+    const int64_t most = in_.block();
+    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
+    Terms<T> terms(width_, most), others(width_, causal ? most : 0);
+    const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy(width_ * most);
+    const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
+    FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
+      load(side, chunk.head, first, size, terms);
+      if (causal) load(other, chunk.head, first, size, others);
+      const ChunkInterior<T> interior(in_.kernel, side.queries ? terms : others, side.queries ? others : terms, dropped,
+                                      side.queries ? nullptr : weights.data());
+      if (dropped) interior.dropped_cotangents(dweights.data());
+      std::fill_n(dx.data(), (width_ + 1) * size, T{0});
+      features_.for_each_block([&](const FeatureBlock& block) {
+        for (int64_t at = 0; at < size; at += kTile) {
+          tile.set(terms.x, at, tile_at(first + at), block);
+          gemm<T>(false, false, block.count, kTile, width_, 1, state.s + block.first * width_, width_,
+                  terms.y_columns.data() + at, size, 0, dphi.data(), kTile);
+          if (dy_view != nullptr) {
+            tile.make();
+            apply(tile, block, state, dy.data() + at * width_);
+          }
+          if (dropped) {
+            other_tile.set(others.x, at, tile_at(first + at), block);
+            other_tile.make(weights_.data() + block.first);
+            gemm<T>(false, side.queries, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile,
+                    1, dphi.data(), kTile);
+            if (!side.queries) multiply_features(other_tile, tile, block, weights.data());
+          }
+          tile.add_gradients(dphi.data(), state.z + block.first, terms.t.data() + at, dx.data());
+        }
+      });
+      if (causal && side.queries) interior.add_query_gradients(dx.data());
+      if (causal && !side.queries) interior.add_key_gradients(dx.data(), dy.data());
+      const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
+      terms.x.store_gradients(dx.data(), head_of<T>(dx_view, b, h));
+      if (dy_view != nullptr) terms.x.store(dy.data(), head_of<T>(*dy_view, b, h));
+    });
+  }
+
+  const Inputs& in_;
+  Features features_;
+  Plan plan_;
+  Sweep<T> sweep_;
+  Scratch<T> weights_;
+  int64_t width_;
+};
+
+void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
+  const Inputs in{q, k, v, keep, kernel};
+  dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).forward(o, normaliser); });
+}
+
+void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                      const View* keep, const FastmaxKernel& kernel) {
+  const Inputs in{q, k, v, keep, kernel};
+  dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).backward(dq, dk, dv, {d_o, o, normaliser}); });
+}
+
+}  // namespace
+
+void fill_fastmax(Backend& table) {
+  table.fastmax = fastmax;
+  table.fastmax_backward = fastmax_backward;
+}
+
+}  // namespace linnet::cpu::LINNET_ISA
