@@ -11,11 +11,11 @@ namespace {
 /// Multiplications and additions, forward and backward: of the quadratic forms 4·N²·D and 10·N²·D a head (half when
 /// causal), of the factorised one 4·N·M·(D + 1) and 10·N·M·(D + 1) for M features, of additive attention about 10·N·D
 /// and 20·N·D.
-double flops_of(const AttentionCase& c) {
+double flops_of(const AttentionCase& c, bool factorised) {
   const auto n = static_cast<double>(c.tokens), d = static_cast<double>(c.head_dim);
   const auto heads = static_cast<double>(c.batch * c.heads);
   if (c.mechanism == "fastformer") return heads * 30 * n * d;
-  if (c.form == "factorised") {
+  if (factorised) {
     const double features = c.mechanism == "fastmax1" ? d + 1 : (d + 1) * (d + 2) / 2;
     return heads * 14 * n * features * (d + 1);
   }
@@ -23,7 +23,8 @@ double flops_of(const AttentionCase& c) {
 }
 
 /// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent.
-Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run, double seconds) {
+Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
+                                double seconds) {
   Measured measured;
   {
     const NoGrad no_grad;
@@ -43,10 +44,27 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
   return measured;
 }
 
-FastmaxOptions fastmax_options(const AttentionCase& c) {
-  return {.order = c.mechanism == "fastmax1" ? 1 : 2,
-          .scale = c.mechanism == "fastmax1" ? FastmaxScale::unit : FastmaxScale::sqrt,
-          .causal = c.causal};
+FastmaxForm form_of(const std::string& name) {
+  if (name == "quadratic") return FastmaxForm::quadratic;
+  return name == "factorised" ? FastmaxForm::factorised : FastmaxForm::automatic;
+}
+
+FastmaxOptions fastmax_options(const AttentionCase& c, Generator& rng) {
+  const bool first_order = c.mechanism == "fastmax1";
+  return {.order = first_order ? 1 : 2,
+          .scale = first_order ? FastmaxScale::unit : FastmaxScale::sqrt,
+          .causal = c.causal,
+          .form = form_of(c.form),
+          .dropout = c.dropout,
+          .rng = &rng};
+}
+
+/// Whether fastmax runs factorised in this case.
+bool is_factorised(const AttentionCase& c, const Tensor& q) {
+  if (!c.mechanism.starts_with("fastmax")) return false;
+  const FastmaxForm form = form_of(c.form);
+  return (form == FastmaxForm::automatic ? fastmax_form(q, q, c.mechanism == "fastmax2", c.causal) : form) ==
+         FastmaxForm::factorised;
 }
 
 }  // namespace
@@ -62,17 +80,20 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   std::vector<Tensor> inputs{q, k, v};
   std::function<Tensor()> run;
   if (c.mechanism == "softmax") {
-    run = [&] { return softmax_attention(q, k, v, {.causal = c.causal}); };
+    run = [&] { return softmax_attention(q, k, v, {.causal = c.causal, .dropout = c.dropout, .generator = &rng}); };
   } else if (c.mechanism == "fastformer") {
     const Tensor w_q = randn({c.heads, c.head_dim}, rng).set_requires_grad();
     const Tensor w_k = randn({c.heads, c.head_dim}, rng).set_requires_grad();
     inputs.insert(inputs.end(), {w_q, w_k});
-    run = [=] { return additive_attention(q, k, v, w_q, w_k, {.causal = c.causal}); };
+    run = [=, &rng] {
+      return additive_attention({q, k, v}, {{w_q}, {w_k}},
+                                {.causal = c.causal, .dropout = c.dropout, .generator = &rng});
+    };
   } else {
-    run = [&] { return fastmax(q, k, v, fastmax_options(c)); };
+    run = [&] { return fastmax(q, k, v, fastmax_options(c, rng)); };
   }
   Measured measured = measure_differentiable(inputs, run, seconds);
-  measured.flops = flops_of(c);
+  measured.flops = flops_of(c, is_factorised(c, q));
   return measured;
 }
 
@@ -106,7 +127,7 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
   measured.floor_ms = floor_ms(products);
-  measured.flops = flops_of(c);
+  measured.flops = flops_of(c, is_factorised(c, Tensor::empty({c.batch, c.heads, c.tokens, c.head_dim})));
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
   return measured;
 }
