@@ -133,6 +133,8 @@ void validate(const Settings& s) {
           fmt::format("--patch {}: must be 1, 2, 4 or 7, which divide an image of 28 pixels", s.patch));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
+  require(!s.profile || s.epochs > 0 || s.steps >= 20,
+          fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   const bool fastmax = s.attention.starts_with("fastmax");
   require(!s.fastmax_scale || fastmax, fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
   require(s.attention_dropout == 0 || s.attention == "softmax",

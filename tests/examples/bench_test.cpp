@@ -1,0 +1,122 @@
+/// What bench prints, what it refuses, and what --profile writes.
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/examples/picture.h"
+#include "tests/examples/tiny_run.h"
+
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+
+namespace {
+
+const Arguments kQuick{"--seconds", "0.001", "--json"};
+
+/// The JSON object that a successful run prints on one line.
+nlohmann::json object_of(const Arguments& arguments) {
+  const Ended ended = run_program("bench", arguments);
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(std::ranges::count(ended.out, '\n') == 1);
+  return nlohmann::json::parse(ended.out);
+}
+
+void check_positive(const nlohmann::json& object, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    CAPTURE(field);
+    REQUIRE(object.contains(field));
+    CHECK(object[field].get<double>() > 0);
+  }
+}
+
+void refused(const Arguments& arguments, const std::string& part) {
+  const Ended ended = run_program("bench", arguments);
+  CAPTURE(ended.err);
+  CHECK(ended.code == 2);
+  CHECK(ended.err.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("bench attention and layer: every mechanism, with the fields that programs read") {
+  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer"}) {
+    CAPTURE(mechanism);
+    const auto attention = object_of(kQuick + Arguments{"attention", "--mechanism", mechanism, "--tokens", "32"});
+    check_positive(attention, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops"});
+    const auto layer =
+        object_of(kQuick + Arguments{"layer", "--layer", mechanism, "--causal", "--tokens", "32", "--width", "64"});
+    check_positive(layer, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "floor_ms"});
+  }
+}
+
+TEST_CASE("bench attention: FLOPs are those of the form that ran") {
+  const Arguments flags = kQuick + Arguments{"attention",  "--mechanism", "fastmax2", "--tokens", "64",
+                                             "--head-dim", "16",          "--heads",  "2",        "--form"};
+  const double quadratic = object_of(flags + Arguments{"quadratic"})["flops"];
+  CHECK(quadratic == 14.0 * 2 * 64 * 64 * 16);
+  const double factorised = object_of(flags + Arguments{"factorised"})["flops"];
+  CHECK(factorised == 14.0 * 2 * 64 * 153 * 17);
+}
+
+TEST_CASE("bench step: a step beside its matrix products") {
+  const Workshop shop;
+  const Arguments model{"--data", shop / "data", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
+  const auto step = object_of(kQuick + Arguments{"step"} + model);
+  check_positive(step, {"ms_per_step", "tokens_per_second", "floor_ms", "peak_bytes", "resident_bytes"});
+  CHECK(step["preset"] == "nanogpt-cpu");
+}
+
+TEST_CASE("bench generate: a token at a context") {
+  const auto token = object_of(kQuick + Arguments{"generate", "--attention", "fastmax2", "--context", "3"});
+  check_positive(token, {"ms_per_token", "resident_bytes"});
+  CHECK(token["context"] == 3);
+}
+
+TEST_CASE("bench scaling: one object a length, and pictures") {
+  const Workshop shop;
+  const Ended ended = run_program("bench", {"--json", "scaling", "--from", "32", "--to", "64", "--head-dims", "16",
+                                            "--mechanisms", "softmax,fastformer", "--out", shop / "curves"});
+  REQUIRE(ended.code == 0);
+  std::istringstream lines(ended.out);
+  std::vector<int64_t> tokens;
+  for (std::string line; std::getline(lines, line);) tokens.push_back(nlohmann::json::parse(line)["tokens"]);
+  CHECK(tokens == std::vector<int64_t>{32, 64, 32, 64});
+  CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
+}
+
+TEST_CASE("bench: what it refuses") {
+  refused({}, "subcommand is required");
+  refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
+  refused({"attention", "--tokens", "0"}, "--tokens");
+  refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
+  refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
+  refused({"step", "--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are");
+  refused({"scaling", "--from", "64", "--to", "32"}, "--from 64 is above --to 32");
+}
+
+TEST_CASE("train --profile: a table, and a trace that browsers draw") {
+  const Workshop shop;
+  const Ended ended = run_program("train_shakespeare", shop.tiny("run") + Arguments{"--profile"});
+  REQUIRE(ended.code == 0);
+  const std::string table = read_bytes(shop / "run/profile.txt");
+  CHECK(ended.out.find(table) != std::string::npos);
+  for (const std::string row : {"gemm, backward", "layer_norm", "adamw", "all kernels", "between kernels"}) {
+    CAPTURE(row);
+    CHECK(table.find(row) != std::string::npos);
+  }
+  const auto trace = nlohmann::json::parse(read_bytes(shop / "run/trace.json"));
+  const auto& events = trace["traceEvents"];
+  REQUIRE(events.size() > 100);
+  CHECK(events[0]["ph"] == "X");
+  CHECK(events.back()["ts"].get<double>() > events.front()["ts"].get<double>());
+
+  const Ended few = run_program("train_shakespeare", shop.tiny("few") + Arguments{"--steps", "19", "--profile"});
+  CHECK(few.code == 2);
+  CHECK(few.err.find("--profile times ten steps after ten others; --steps 19 is too few") != std::string::npos);
+}
