@@ -14,6 +14,7 @@ void fill_layers(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
 void fill_additive_pool(Backend& table);
+void fill_additive_attention(Backend& table);
 void fill_optimizer(Backend& table);
 
 void fill_kernels(Backend& table) {
@@ -27,6 +28,7 @@ void fill_kernels(Backend& table) {
   fill_loss(table);
   fill_attention(table);
   fill_additive_pool(table);
+  fill_additive_attention(table);
   fill_optimizer(table);
 }
 
