@@ -88,6 +88,24 @@ struct FastmaxKernel {
   RandomKey query_key, key_key;
 };
 
+/// What both passes of the fused additive attention read: q, k, v [B, H, N, D] of any strides with unit last one,
+/// where v may be q; w_q and w_k [H, D]; `keep` a bool [B, N] or null, false where a token is padding.
+struct AdditiveAttentionProblem {
+  View q, k, v, w_q, w_k;
+  const View* keep;
+  bool add;           ///< p_i = q + k_i and u_i = k + v_i, instead of products
+  bool causal;        ///< sums are over the tokens up to one's own
+  double dropout;     ///< of the weights α and β after normalisation; 0 for none
+  RandomKey keys[2];  ///< of α and β: element (b·H + h)·N + i of the stream decides on the weight of token i
+};
+
+/// Its results backward. `dv` is null where v is q: dq is then the sum of both gradients.
+struct AdditiveAttentionGradients {
+  View dq, dk;
+  const View* dv;
+  View dw_q, dw_k;
+};
+
 struct AdamWOptions {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
@@ -195,6 +213,15 @@ struct Backend {
   void (*additive_pool)(View out, View maximum, View total, View scores, View x, const View* keep, bool causal);
   void (*additive_pool_backward)(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
                                  View x, const View* keep, bool causal);
+
+  // Additive attention (Fastformer, eqs. 3–6) in one op, in time and memory linear in the tokens: u [B, H, N, D] like
+  // q. Rows with no token left to sum are 0 and give no gradients.
+  /// Elements that forward leaves for backward, for each of two stages and each sequence.
+  int64_t (*additive_attention_pools)(int64_t heads, int64_t tokens, int64_t width, bool causal);
+  /// `pools` [2, B, additive_attention_pools()] is contiguous; what it holds is the backend's own affair.
+  void (*additive_attention)(View u, View pools, AdditiveAttentionProblem problem);
+  void (*additive_attention_backward)(AdditiveAttentionGradients out, View du, View pools,
+                                      AdditiveAttentionProblem problem);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
   void (*adamw)(View param, View grad, View first_moment, View second_moment, AdamWOptions options);

@@ -1,5 +1,6 @@
 #include <linnet/ops/fastformer.h>
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -66,6 +67,15 @@ void check_dropout(const AdditiveAttentionOptions& options) {
   }
 }
 
+/// Whether there is one op for it. (A bias would cancel, but not its gradient's place on the tape.)
+bool is_fused(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+              const AdditiveAttentionOptions& options) {
+  if (columns.size() != 3 || options.interaction == Interaction::concat) return false;
+  return std::all_of(stages.begin(), stages.end(), [&](const AdditiveStage& stage) {
+    return stage.weight.shape()[1] == columns[0].shape()[3] && !stage.bias.defined();
+  });
+}
+
 }  // namespace
 
 Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
@@ -75,6 +85,10 @@ Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<
   for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, columns[0]);
   detail::check_keep(options.keep, columns[0], column_name(0).c_str());
   check_dropout(options);
+  if (is_fused(columns, stages, options)) {
+    return detail::fused_additive_attention(columns[0], columns[1], columns[2], stages[0].weight, stages[1].weight,
+                                            options);
+  }
   return detail::composed_additive_attention(columns, stages, options);
 }
 

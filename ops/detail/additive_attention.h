@@ -11,4 +11,9 @@ namespace linnet::detail {
 Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                                    const AdditiveAttentionOptions& options);
 
+/// Three columns with weights per head, product or add, in one op. Its arguments have been checked but for dtype and
+/// device.
+Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
+                                const Tensor& w_k, const AdditiveAttentionOptions& options);
+
 }  // namespace linnet::detail

@@ -1,0 +1,299 @@
+#pragma once
+
+#include <linnet/ops/cpu/additive_tile.h>
+
+/// Causal additive attention of a tile of tokens (Wu et al. 2021, eqs. 3–6, with every sum over a token's prefix).
+
+namespace linnet::cpu::LINNET_ISA::additive {
+
+/// How far a backward walk goes.
+enum class Reach {
+  key,    ///< to the cotangent of the global keys
+  query,  ///< to that of the global queries
+  all,    ///< to all results
+};
+
+/// What the tokens of a piece leave for the tokens before them, of mean_i = fade_i mean_{i−1} + weight_i x_i: with
+/// G_i the cotangent of mean_i,  r_{i−1} = G_{i−1} + fade_i r_i,  t_{i−1} = G_{i−1}·mean_{i−1} + fade_i t_i.
+template <class T>
+struct Carry {
+  T *r, *t, *fade;  ///< `fade`: the product of the fades
+
+  static int64_t size(int64_t heads, int64_t width) { return heads * (width + 2); }
+  Carry(T* data, int64_t heads, int64_t width) : r(data), t(r + heads * width), fade(t + heads) {}
+  /// From head `h` on.
+  Carry from(int64_t h, int64_t width) const {
+    Carry part = *this;
+    part.r += h * width;
+    part.t += h;
+    part.fade += h;
+    return part;
+  }
+  void clear(int64_t heads, int64_t width) const {
+    std::fill_n(r, heads * width, T{0});
+    std::fill_n(t, heads, T{0});
+    std::fill_n(fade, heads, T{1});
+  }
+  void copy_to(const Carry& other, int64_t heads, int64_t width) const {
+    std::copy_n(r, heads * width, other.r);
+    std::copy_n(t, heads, other.t);
+    std::copy_n(fade, heads, other.fade);
+  }
+  /// What leaves tokens that left `own` by themselves, when `in` reaches them from the tokens after.
+  void set_through(const Carry& own, const Carry& in, int64_t heads, int64_t width) const {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t d = h * width; d < (h + 1) * width; ++d) r[d] = own.r[d] + own.fade[h] * in.r[d];
+      t[h] = own.t[h] + own.fade[h] * in.t[h];
+    }
+  }
+};
+
+/// The heads of one piece, tile by tile.
+template <class T, class Width>
+class CausalTile {
+ public:
+  CausalTile(const AdditiveAttentionProblem& problem, const Piece& piece, Width width)
+      : piece_(piece),
+        width_(width),
+        add_(problem.add),
+        keep_(problem.keep, piece.b),
+        q_(problem.q, piece),
+        k_(problem.k, piece),
+        v_(problem.v, piece),
+        memory_(2 * Pool<T>::size(piece.heads, width) + (2 + 3 * kTile) * piece.heads * width),
+        queries(memory_.data(), piece.heads, width),
+        keys(memory_.data() + Pool<T>::size(piece.heads, width), piece.heads, width),
+        w_q_(memory_.data() + 2 * Pool<T>::size(piece.heads, width)),
+        w_k_(w_q_ + piece.heads * width),
+        query_means_(w_k_ + piece.heads * width),
+        p_(query_means_ + kTile * piece.heads * width),
+        key_means_(p_ + kTile * piece.heads * width),
+        query_weights_(piece.heads),
+        key_weights_(piece.heads),
+        dropout_{dropout_of(problem, 0), dropout_of(problem, 1)} {
+    copy_scaled(problem.w_q, w_q_);
+    copy_scaled(problem.w_k, w_k_);
+  }
+
+  const Piece& piece() const { return piece_; }
+
+ private:
+  Piece piece_;
+  Width width_;
+  bool add_;
+  Keep keep_;
+  Rows<T> q_, k_, v_;
+  Scratch<T> memory_;
+
+ public:
+  Pool<T> queries, keys;  ///< of all tokens before the tile, and after it once it is pooled
+
+  /// α_i = softmax_i(w_q·q_i/√D), q = Σ α_i q_i, over each prefix                       Eqs. 3 and 4
+  void pool_queries(int64_t begin, int64_t n) {
+    begin_ = begin;
+    n_ = n;
+    query_weights_.set_scores([&](int64_t i, int64_t h) { return q_(begin + i, h); }, w_q_, keep_, begin, n, width_);
+    query_weights_.weigh_prefixes(queries, n, dropout_[0], piece_, begin);
+    running_means([&](int64_t i, int64_t h) { return q_(begin + i, h); }, query_weights_, queries.mean, query_means_);
+  }
+
+  /// p_i = q ∘ k_i, β_i = softmax_i(w_k·p_i/√D), k = Σ β_i p_i, likewise               Eqs. 5 and 6
+  void pool_keys() {
+    for (int64_t i = 0; i < n_; ++i) {
+      if (!keep_(begin_ + i)) continue;
+      for (int64_t h = 0; h < piece_.heads; ++h) {
+        const T *query = row(query_means_, i, h), *x = k_(begin_ + i, h);
+        T* p = row(p_, i, h);
+        if (add_) {
+#pragma omp simd
+          for (int64_t d = 0; d < width_; ++d) p[d] = query[d] + x[d];
+        } else {
+#pragma omp simd
+          for (int64_t d = 0; d < width_; ++d) p[d] = query[d] * x[d];
+        }
+      }
+    }
+    const auto p = [&](int64_t i, int64_t h) { return row(p_, i, h); };
+    key_weights_.set_scores(p, w_k_, keep_, begin_, n_, width_);
+    key_weights_.weigh_prefixes(keys, n_, dropout_[1], piece_, begin_);
+    running_means(p, key_weights_, keys.mean, key_means_);
+  }
+
+  /// u_i = k ∘ v_i
+  void multiply(const View& u) const {
+    const Rows<T> out(u, piece_);
+    for (int64_t i = 0; i < n_; ++i) {
+      for (int64_t h = 0; h < piece_.heads; ++h) {
+        const T *key = row(key_means_, i, h), *x = v_(begin_ + i, h);
+        T* y = out(begin_ + i, h);
+        if (is_empty(i, h)) {
+          std::fill_n(y, static_cast<int64_t>(width_), T{0});
+        } else if (add_) {
+#pragma omp simd
+          for (int64_t d = 0; d < width_; ++d) y[d] = key[d] + x[d];
+        } else {
+#pragma omp simd
+          for (int64_t d = 0; d < width_; ++d) y[d] = key[d] * x[d];
+        }
+      }
+    }
+  }
+
+  /// Walks the tile backwards. dw_q and dw_k [heads, width] are added to.
+  template <Reach reach>
+  void reverse(const AdditiveAttentionGradients& out, const View& du, const Carry<T>& key, const Carry<T>& query,
+               T* dw_q, T* dw_k) const {
+    const Rows<T> g(du, piece_), dq(out.dq, piece_), dk(out.dk, piece_), dv(out.dv ? *out.dv : out.dq, piece_);
+    for (int64_t i = n_ - 1; i >= 0; --i) {
+      const int64_t token = begin_ + i;
+      const bool kept = keep_(token);
+      for (int64_t h = 0; h < piece_.heads; ++h) {
+        if (reach == Reach::all && (!kept || is_empty(i, h))) {
+          for (const Rows<T>* x : {&dq, &dk, &dv}) std::fill_n((*x)(token, h), static_cast<int64_t>(width_), T{0});
+        }
+        if (is_empty(i, h)) continue;  // so are all before
+        value_backward<reach>(g(token, h), dv(token, h), key, i, h);
+        if (kept) {
+          key_backward<reach>(dk(token, h), key, query, i, h, dw_k + h * width_);
+          if (reach == Reach::all) query_backward(dq(token, h), out.dv == nullptr, query, i, h, dw_q + h * width_);
+        }
+        fade(key, key_weights_.fade[i * piece_.heads + h], h);
+        if (reach != Reach::key) fade(query, query_weights_.fade[i * piece_.heads + h], h);
+      }
+    }
+  }
+
+ private:
+  T* row(T* x, int64_t i, int64_t h) const { return x + (i * piece_.heads + h) * width_; }
+  bool is_empty(int64_t i, int64_t h) const { return key_weights_.total[(i + 1) * piece_.heads + h] == 0; }
+
+  static Dropout dropout_of(const AdditiveAttentionProblem& problem, int stage) {
+    return {problem.dropout, problem.keys[stage], problem.q.shape[1], problem.q.shape[2]};
+  }
+
+  void copy_scaled(const View& w, T* to) const {
+    const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(w.shape[1])));
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      for (int64_t d = 0; d < width_; ++d) {
+        to[h * width_ + d] = scale * data<T>(w)[(piece_.head + h) * w.strides[0] + d * w.strides[1]];
+      }
+    }
+  }
+
+  /// `mean` after each token, into `means`, and after the last.
+  template <class Row>
+  void running_means(Row&& x, const Weights<T>& weights, T* mean, T* means) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      const bool kept = keep_(begin_ + i);
+      for (int64_t h = 0; h < piece_.heads; ++h) {
+        T *to = row(means, i, h), *last = mean + h * width_;
+        if (kept) {
+          const T fade = weights.fade[i * piece_.heads + h], weight = weights.value_weight[i * piece_.heads + h];
+          const T* from = x(i, h);
+#pragma omp simd
+          for (int64_t d = 0; d < width_; ++d) last[d] = fade * last[d] + weight * from[d];
+        }
+        std::copy_n(last, static_cast<int64_t>(width_), to);
+      }
+    }
+  }
+
+  /// u_i = k ∘ v_i: its part of the global key's cotangent, and dv.
+  template <Reach reach>
+  void value_backward(const T* g, T* dv, const Carry<T>& key, int64_t i, int64_t h) const {
+    const T *mean = row(key_means_, i, h), *x = v_(begin_ + i, h);
+    T* r = key.r + h * width_;
+    T t = 0;
+    if (add_) {
+#pragma omp simd reduction(+ : t)
+      for (int64_t d = 0; d < width_; ++d) {
+        r[d] += g[d];
+        t += g[d] * mean[d];
+        if (reach == Reach::all) dv[d] = g[d];
+      }
+    } else {
+#pragma omp simd reduction(+ : t)
+      for (int64_t d = 0; d < width_; ++d) {
+        const T product = g[d] * x[d];
+        r[d] += product;
+        t += product * mean[d];
+        if (reach == Reach::all) dv[d] = g[d] * mean[d];
+      }
+    }
+    key.t[h] += t;
+  }
+
+  /// ∂s_i = weight_i x_i·r − undropped weight_i t, of mean_i = Σ weight_i x_i.
+  T score_gradient(const T* x, const Carry<T>& carry, const Weights<T>& weights, int64_t i, int64_t h) const {
+    const T* r = carry.r + h * width_;
+    T product = 0;
+#pragma omp simd reduction(+ : product)
+    for (int64_t d = 0; d < width_; ++d) product += x[d] * r[d];
+    const int64_t at = i * piece_.heads + h;
+    return weights.value_weight[at] * product - weights.weight[at] * carry.t[h];
+  }
+
+  /// k = Σ β_i p_i and p_i = q ∘ k_i
+  template <Reach reach>
+  void key_backward(T* dk, const Carry<T>& key, const Carry<T>& query, int64_t i, int64_t h, T* dw) const {
+    if (reach == Reach::key) return;
+    const T *p = row(p_, i, h), *mean = row(query_means_, i, h), *x = k_(begin_ + i, h);
+    const T *r = key.r + h * width_, *w = w_k_ + h * width_;
+    const T ds = score_gradient(p, key, key_weights_, i, h), weight = key_weights_.value_weight[i * piece_.heads + h];
+    T* next = query.r + h * width_;
+    T t = 0;
+    if (add_) {
+#pragma omp simd reduction(+ : t)
+      for (int64_t d = 0; d < width_; ++d) {
+        const T dp = weight * r[d] + ds * w[d];
+        next[d] += dp;
+        t += dp * mean[d];
+        if (reach == Reach::all) {
+          dk[d] = dp;
+          dw[d] += ds * p[d];
+        }
+      }
+    } else {
+#pragma omp simd reduction(+ : t)
+      for (int64_t d = 0; d < width_; ++d) {
+        const T dp = weight * r[d] + ds * w[d];
+        const T dquery = dp * x[d];
+        next[d] += dquery;
+        t += dquery * mean[d];
+        if (reach == Reach::all) {
+          dk[d] = dp * mean[d];
+          dw[d] += ds * p[d];
+        }
+      }
+    }
+    query.t[h] += t;
+  }
+
+  /// q = Σ α_i q_i. `on_top` of what u_i gave, where v is q.
+  void query_backward(T* dq, bool on_top, const Carry<T>& query, int64_t i, int64_t h, T* dw) const {
+    const T *x = q_(begin_ + i, h), *r = query.r + h * width_, *w = w_q_ + h * width_;
+    const T ds = score_gradient(x, query, query_weights_, i, h);
+    const T weight = query_weights_.value_weight[i * piece_.heads + h];
+#pragma omp simd
+    for (int64_t d = 0; d < width_; ++d) {
+      dq[d] = (on_top ? dq[d] : T{0}) + weight * r[d] + ds * w[d];
+      dw[d] += ds * x[d];
+    }
+  }
+
+  void fade(const Carry<T>& carry, T factor, int64_t h) const {
+    T* r = carry.r + h * width_;
+#pragma omp simd
+    for (int64_t d = 0; d < width_; ++d) r[d] *= factor;
+    carry.t[h] *= factor;
+    carry.fade[h] *= factor;
+  }
+
+  T *w_q_, *w_k_;                     // [heads, width], over √D
+  T *query_means_, *p_, *key_means_;  // [kTile, heads, width]
+  Weights<T> query_weights_, key_weights_;
+  Dropout dropout_[2];
+  int64_t begin_ = 0, n_ = 0;
+};
+
+}  // namespace linnet::cpu::LINNET_ISA::additive
