@@ -70,6 +70,11 @@ void describe(KernelCall& call, const Argument& argument) {
     call.operands.push_back(std::move(operand));
   } else if constexpr (std::is_same_v<Argument, const View*>) {
     if (argument != nullptr) describe(call, *argument);
+  } else if constexpr (std::is_same_v<Argument, AdditiveAttentionProblem>) {
+    for (const View& view : {argument.q, argument.k, argument.v, argument.w_q, argument.w_k}) describe(call, view);
+  } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
+    for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
+    describe(call, argument.dv);
   }
 }
 
@@ -116,7 +121,7 @@ void time(Backend& table) {
 }
 
 Backend make_timed_backend() {
-  Backend table = cpu_backend();  // describing and memory stay as they are
+  Backend table = cpu_backend();  // what describes or allocates stays as it is
   time<&Backend::copy, "copy">(table);
   time<&Backend::fill, "fill">(table);
   time<&Backend::unary, "unary">(table);
@@ -150,9 +155,11 @@ Backend make_timed_backend() {
   time<&Backend::fastmax_backward, "fastmax_backward">(table);
   time<&Backend::additive_pool, "additive_pool">(table);
   time<&Backend::additive_pool_backward, "additive_pool_backward">(table);
+  time<&Backend::additive_attention, "additive_attention">(table);
+  time<&Backend::additive_attention_backward, "additive_attention_backward">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 8, kTimed = 35;
+  constexpr size_t kUntimed = 9, kTimed = 37;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -54,6 +54,9 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
   if (config.width < 1 || config.heads < 1 || config.width % config.heads != 0) {
     throw ValueError(fmt::format("{}: the number of heads must divide the width", label()));
   }
+  if (config.short_conv < 0) {
+    throw ValueError(fmt::format("{}: a short convolution of {} taps; 0 is none", label(), config.short_conv));
+  }
 }
 
 Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
@@ -92,6 +95,13 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
 
 void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
+}
+
+void Attention::refuse_fastformer_options() const {
+  if (config_.interaction != Interaction::product) refuse("interaction");
+  if (!config_.share_query_value || config_.share_heads) refuse("shared maps");
+  if (config_.full_logits) refuse("full logits");
+  if (config_.columns != 3) refuse("other number of columns");
 }
 
 void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <linnet/nn/module.h>
+#include <linnet/ops/fastformer.h>
 #include <linnet/ops/fastmax.h>
 
 namespace linnet::nn {
@@ -19,7 +20,14 @@ struct AttentionConfig {
   bool rotary = false;                ///< rotary positions; softmax and fastmax2
   double dropout = 0;                 ///< of the attention weights; softmax only
   std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
-  bool share_query_value = true;  ///< fastformer: one linear map serves as both
+  int64_t short_conv = 0;  ///< taps of a short convolution on queries, keys and values; 0 for none
+
+  // Fastformer only: see FastformerAttention.
+  Interaction interaction = Interaction::product;
+  bool share_query_value = true;  ///< the first column's linear map serves as the last one's too
+  bool share_heads = false;       ///< one set of small maps serves all heads
+  bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
+  int64_t columns = 3;            ///< queries, keys and values; or any number from 2
 };
 
 /// What the step form of an attention carries from token to token, in place of the tokens before.
@@ -66,6 +74,8 @@ class Attention : public Module {
   int64_t head_dim() const { return config_.width / config_.heads; }
   /// Throws ValueError: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
+  /// Throws ValueError when an option is set that only Fastformer has.
+  void refuse_fastformer_options() const;
   /// The state as the mechanism made it. Throws ValueError when another one did.
   template <class State>
   State& as(AttentionState& state) const {

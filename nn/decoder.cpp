@@ -28,7 +28,7 @@ DecoderLM::DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype, D
       dropout_(*this, "dropout", config.block.dropout),
       blocks_(*this, "blocks"),
       norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}) {
-  for (int64_t i = 0; i < config.layers; ++i) blocks_.add(config_.block);
+  for (int64_t i = 0; i < (config.share_layers ? 1 : config.layers); ++i) blocks_.add(config_.block);
   init_weights();
 }
 
@@ -66,24 +66,24 @@ Tensor DecoderLM::operator()(const Tensor& ids, Where where) const {
     throw ShapeError(fmt::format("token ids are [batch, tokens], not {}", to_string(ids.shape())));
   }
   Tensor x = embed(ids, 0, where);
-  for (const Block& block : blocks_) x = block(x, {}, where);
+  for (int64_t i = 0; i < config_.layers; ++i) x = layer(i)(x, {}, where);
   return head(x, where);
 }
 
 DecoderState DecoderLM::start() const {
   DecoderState state;
-  for (const Block& block : blocks_) state.layers.push_back(block.attention().start());
+  for (int64_t i = 0; i < config_.layers; ++i) state.layers.push_back(layer(i).attention().start());
   return state;
 }
 
 Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) const {
-  if (ids.rank() != 1 || static_cast<int64_t>(state.layers.size()) != blocks_.size()) {
+  if (ids.rank() != 1 || static_cast<int64_t>(state.layers.size()) != config_.layers) {
     const Call call(label(), where);
     throw ShapeError(fmt::format("a step takes ids [batch] and a state of start(), not {} and one of {} layers",
                                  to_string(ids.shape()), state.layers.size()));
   }
   Tensor x = embed(ids.unsqueeze(1), state.tokens, where).squeeze(1);
-  for (int64_t i = 0; i < blocks_.size(); ++i) x = blocks_[i].step(*state.layers[static_cast<size_t>(i)], x, where);
+  for (int64_t i = 0; i < config_.layers; ++i) x = layer(i).step(*state.layers[static_cast<size_t>(i)], x, where);
   ++state.tokens;
   return head(x, where);
 }

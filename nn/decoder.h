@@ -13,7 +13,8 @@ struct DecoderConfig {
   int64_t vocabulary = 0;
   int64_t context = 0;  ///< the longest text that learned positions take
   int64_t layers = 1;
-  BlockConfig block = {};  ///< of every layer; the model sets its `causal`, and `rotary` from `positions`
+  bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
+  BlockConfig block = {};     ///< of every layer; the model sets its `causal`, and `rotary` from `positions`
   Positions positions = Positions::learned;
 };
 
@@ -43,6 +44,7 @@ class DecoderLM : public Module {
   const DecoderConfig& config() const { return config_; }
 
  private:
+  const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }
   void init_weights();
   Tensor embed(const Tensor& ids, int64_t start, Where where) const;
   Tensor head(const Tensor& x, Where where) const;
@@ -51,7 +53,7 @@ class DecoderLM : public Module {
   Embedding tok_;
   PositionEmbedding pos_;
   Dropout dropout_;
-  ModuleList<Block> blocks_;
+  ModuleList<Block> blocks_;  // one, when layers share it
   LayerNorm norm_;
 };
 

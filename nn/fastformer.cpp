@@ -2,12 +2,16 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
 #include <linnet/nn/heads.h>
 #include <linnet/nn/init.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
-#include <linnet/ops/fastformer.h>
+#include <linnet/ops/join.h>
 #include <linnet/ops/math.h>
+#include <linnet/ops/matmul.h>
 #include <linnet/ops/reduction.h>
 
 namespace linnet::nn {
@@ -35,51 +39,147 @@ struct RunningPool {
   }
 };
 
-struct Pools : AttentionState {
-  RunningPool query, key;
+struct Sums : AttentionState {
+  std::vector<RunningPool> pools;              // one a stage
+  std::vector<ShortConvolution::State> convs;  // one a column
 };
+
+/// The logits of one token's column a [B, H, 1, D]: (w·a + b)/√D, [B, H, 1, 1] (eqs. 3 and 5).
+Tensor logit(const Tensor& a, const AdditiveStage& stage) {
+  const bool full = stage.weight.size(1) != a.size(3);
+  Tensor score = full ? linear(merge_heads(a), stage.weight).transpose(1, 2).unsqueeze(-1)
+                      : sum(a * stage.weight.unsqueeze(1), {-1}, /*keepdim=*/true);
+  if (stage.bias.defined()) score = score + stage.bias.reshape({stage.bias.size(0), 1, 1});
+  return score / std::sqrt(static_cast<double>(a.size(3)));
+}
+
+/// What the next column x [B, H, 1, D] becomes beside the global vector g.
+Tensor interact(const Tensor& g, const Tensor& x, Interaction interaction, const AdditiveStage& stage) {
+  switch (interaction) {
+    case Interaction::product: return g * x;
+    case Interaction::add: return g + x;
+    case Interaction::concat: break;
+  }
+  return matmul(concat({g, x}, -1), stage.projection);
+}
+
+std::vector<std::string> column_names(int64_t columns) {
+  if (columns == 3) return {"query", "key", "value"};
+  std::vector<std::string> names;
+  for (int64_t i = 1; i <= columns; ++i) names.push_back(fmt::format("column{}", i));
+  return names;
+}
+
+std::vector<std::string> weight_names(int64_t columns) {
+  if (columns == 3) return {"w_q", "w_k"};
+  std::vector<std::string> names;
+  for (int64_t i = 1; i < columns; ++i) names.push_back(fmt::format("w{}", i));
+  return names;
+}
 
 }  // namespace
 
 FastformerAttention::FastformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      query_(*this, "query", config.width, config.width, config.bias),
-      key_(*this, "key", config.width, config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
+    : Attention(parent, std::move(name), config), out_(*this, "out", config.width, config.width, config.bias) {
   if (config.rotary) refuse("rotary positions");
-  if (config.dropout != 0) refuse("attention dropout");
-  if (!config.share_query_value) value_.emplace(*this, "value", config.width, config.width, config.bias);
-  const double bound = 1 / std::sqrt(static_cast<double>(head_dim()));
-  for (auto [weight, weight_name] : {std::pair{&w_q_, "w_q"}, std::pair{&w_k_, "w_k"}}) {
-    *weight = parameter(weight_name, Tensor::empty({config.heads, head_dim()}, dtype(), device()));
-    init::uniform_(*weight, generator(), -bound, bound);
+  if (config.columns < 2)
+    throw ValueError(fmt::format("{}: {} columns; it takes at least 2", label(), config.columns));
+  if (config.share_heads && config.full_logits) {
+    throw ValueError(fmt::format("{}: heads that share their weights have no full logits; choose one", label()));
+  }
+  const std::vector<std::string> names = column_names(config.columns);
+  for (const std::string& column : names) add_column(column, !config.share_query_value || column != names.back());
+  for (const std::string& weight : weight_names(config.columns)) add_stage(weight);
+}
+
+void FastformerAttention::add_column(const std::string& column_name, bool has_map) {
+  Column& column = columns_.emplace_back();
+  const int64_t width = config().share_heads ? head_dim() : config().width;
+  if (has_map) column.map.emplace(*this, column_name, width, width, config().bias);
+  if (config().short_conv == 0) return;
+  column.conv.emplace(*this, column_name + "_conv", config().width, config().short_conv, config().causal);
+}
+
+void FastformerAttention::add_stage(const std::string& weight_name) {
+  const auto add = [&](const std::string& parameter_name, const Shape& shape, int64_t fan_in) {
+    Tensor tensor = parameter(parameter_name, Tensor::empty(shape, dtype(), device()));
+    const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+    init::uniform_(tensor, generator(), -bound, bound);
+    return tensor;
+  };
+  AdditiveStage& stage = stages_.emplace_back();
+  const int64_t heads = config().share_heads ? 1 : config().heads,
+                fan_in = config().full_logits ? config().width : head_dim();
+  stage.weight = add(weight_name, {heads, fan_in}, fan_in);
+  if (config().full_logits) stage.bias = add(weight_name + "_bias", {heads}, fan_in);
+  if (config().interaction == Interaction::concat) {
+    stage.projection = add(weight_name + "_projection", {heads, 2 * head_dim(), head_dim()}, 2 * head_dim());
   }
 }
 
-Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const Tensor query = query_(x);
-  const Tensor value = value_ ? (*value_)(x) : query;
-  const auto heads = [&](const Tensor& t) { return split_heads(t, config().heads); };
-  const Tensor u = additive_attention({heads(query), heads(key_(x)), heads(value)}, {{w_q_}, {w_k_}},
-                                      {.causal = config().causal, .keep = keep});
-  return out_(merge_heads(u)) + query;  // R + Q, section 3.2 of Wu et al. 2021
+std::vector<Tensor> FastformerAttention::map_columns(const Tensor& x) const {
+  const Shape by_heads{x.size(0), x.size(1), config().heads, head_dim()};
+  std::vector<Tensor> columns;
+  for (const Column& column : columns_) {
+    if (!column.map) {
+      columns.push_back(columns.front());
+    } else if (config().share_heads) {
+      columns.push_back((*column.map)(x.reshape(by_heads)).reshape(x.shape()));
+    } else {
+      columns.push_back((*column.map)(x));
+    }
+  }
+  return columns;
 }
 
-std::unique_ptr<AttentionState> FastformerAttention::start_state() const { return std::make_unique<Pools>(); }
+std::vector<AdditiveStage> FastformerAttention::stages() const {
+  if (!config().share_heads) return stages_;
+  std::vector<AdditiveStage> stages = stages_;
+  for (AdditiveStage& stage : stages) {
+    stage.weight = stage.weight.expand({config().heads, head_dim()});
+    if (stage.projection.defined()) {
+      stage.projection = stage.projection.expand({config().heads, 2 * head_dim(), head_dim()});
+    }
+  }
+  return stages;
+}
+
+Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
+  std::vector<Tensor> columns = map_columns(x);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns_[i].conv) columns[i] = (*columns_[i].conv)(columns[i], keep);
+  }
+  const Tensor query = columns.front();
+  for (Tensor& column : columns) column = split_heads(column, config().heads);
+  const Tensor u = additive_attention(columns, stages(),
+                                      {.interaction = config().interaction,
+                                       .causal = config().causal,
+                                       .keep = keep,
+                                       .dropout = training() ? config().dropout : 0,
+                                       .generator = &generator()});
+  return out_(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
+}
+
+std::unique_ptr<AttentionState> FastformerAttention::start_state() const {
+  auto state = std::make_unique<Sums>();
+  state->pools.resize(stages_.size());
+  state->convs.resize(columns_.size());
+  return state;
+}
 
 Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& pools = as<Pools>(state);
-  const Tensor query = query_(x);
-  const Tensor value = value_ ? (*value_)(x) : query;
-  const auto heads = [&](const Tensor& t) { return split_heads(t, config().heads); };
-  const auto score = [&](const Tensor& t, const Tensor& w) {  // t [B, H, 1, D], w [H, D] → [B, H, 1, 1]
-    return sum(t * w.unsqueeze(1), {-1}, /*keepdim=*/true) / std::sqrt(static_cast<double>(head_dim()));
-  };
-  const Tensor q = heads(query);
-  const Tensor global_query = pools.query.add(score(q, w_q_), q);  // eqs. 3 and 4
-  const Tensor p = global_query * heads(key_(x));
-  const Tensor global_key = pools.key.add(score(p, w_k_), p);  // eqs. 5 and 6
-  return out_(merge_heads(global_key * heads(value))) + query;
+  auto& past = as<Sums>(state);
+  std::vector<Tensor> columns = map_columns(x);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns_[i].conv) columns[i] = columns_[i].conv->step(past.convs[i], columns[i]);
+  }
+  const std::vector<AdditiveStage> stages = this->stages();
+  Tensor a = split_heads(columns[0], config().heads);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Tensor global = past.pools[i].add(logit(a, stages[i]), a);  // eqs. 3 and 4, then 5 and 6
+    a = interact(global, split_heads(columns[i + 1], config().heads), config().interaction, stages[i]);
+  }
+  return out_(merge_heads(a)) + columns[0];
 }
 
 }  // namespace linnet::nn

@@ -1,28 +1,50 @@
 #pragma once
 
+#include <deque>
 #include <optional>
+#include <vector>
 
 #include <linnet/nn/attention.h>
 #include <linnet/nn/linear.h>
+#include <linnet/nn/short_convolution.h>
+#include <linnet/ops/fastformer.h>
 
 namespace linnet::nn {
 
-/// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the
-/// sums over its own prefix. Parts: `query`, `key`, `value` (absent while it is shared with `query`) and
-/// `out`, with parameters `w_q` and `w_k` [H, D]. Its step form keeps two running softmax sums per head.
+/// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over
+/// its own prefix. Its step form keeps one running softmax sum a stage and head, however long the text.
+///
+/// Parts: the maps of the columns, `query`, `key` and `value` (`column1`, `column2`, … when there are other than
+/// three), where the last is absent while it shares the first's; `<column>_conv` with a short convolution; and `out`.
+/// Parameters: the weights of the logits `w_q` and `w_k` (`w1`, `w2`, …), [H, D], or with full logits [H, C] and
+/// `<weight>_bias` [H]; with Interaction::concat `<weight>_projection` [H, 2·D, D], from a global vector and a
+/// token's to the next column. Heads that share have 1 in place of H, and maps of D×D. With shared queries and values
+/// and without biases that is 3·C² + 2·C numbers (the paper's section 3.3 writes 3·h·d² + 2·h·d, with maps of d×d a
+/// head).
 class FastformerAttention : public Attention {
  public:
   FastformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
  private:
+  struct Column {
+    std::optional<Linear> map;
+    std::optional<ShortConvolution> conv;
+  };
+
   Tensor forward(const Tensor& x, const Tensor& keep) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
-  Linear query_, key_;
-  std::optional<Linear> value_;
+  void add_column(const std::string& column_name, bool has_map);
+  void add_stage(const std::string& weight_name);
+  /// The columns of tokens x [B, N, C], before any convolution.
+  std::vector<Tensor> map_columns(const Tensor& x) const;
+  /// The parameters of the stages, one row for each head.
+  std::vector<AdditiveStage> stages() const;
+
+  std::deque<Column> columns_;
+  std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when they share
   Linear out_;
-  Tensor w_q_, w_k_;
 };
 
 }  // namespace linnet::nn

@@ -18,6 +18,7 @@ namespace {
 /// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1].
 struct FeatureSums : AttentionState {
   Tensor sums;
+  ShortConvolution::State conv;
 };
 
 double scale_of(const std::variant<FastmaxScale, double>& scale, int order, int64_t head_dim) {
@@ -41,6 +42,8 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
       out_(*this, "out", config.width, config.width, config.bias) {
   if (config.dropout != 0) refuse("attention dropout");
+  refuse_fastformer_options();
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary && order_ == 1) refuse("rotary positions");
   const Tensor none = zeros({1, config.heads, 0, head_dim()}, dtype(), device());
   fastmax(none, none, none, options());  // refuses a scale that does not do, before any training
@@ -79,7 +82,9 @@ Tensor FastmaxAttention::features(const Tensor& x) const {
 }
 
 Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, keep);
+  const auto [q, k, v] = split_qkv(projected, config().heads);
   FastmaxOptions o = options(keep);
   if (!config().rotary) return out_(merge_heads(fastmax(q, k, v, o)));
   o.normalisation = FastmaxNormalisation::none;  // done before the rotation
@@ -90,7 +95,9 @@ std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return s
 
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = as<FeatureSums>(state);
-  const auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = conv_->step(past.conv, projected);
+  const auto [q, k, v] = split_qkv(projected, config().heads);
   const Tensor keys = features(standardised(k, state.tokens()));
   const Tensor values = concat({v, ones_like(v.narrow(-1, 0, 1))}, -1);
   const Tensor sums = matmul(transpose(keys), values);

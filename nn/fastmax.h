@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include <linnet/nn/attention.h>
 #include <linnet/nn/linear.h>
+#include <linnet/nn/short_convolution.h>
 
 namespace linnet::nn {
 
@@ -25,6 +28,7 @@ class FastmaxAttention : public Attention {
   int order_;
   double scale_;
   Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
   Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
   Tensor coefficients_;    // of the features, on the side of the queries
 };

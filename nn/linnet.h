@@ -36,6 +36,7 @@
 #include <linnet/nn/positions.h>
 #include <linnet/nn/schedule.h>
 #include <linnet/nn/sequential.h>
+#include <linnet/nn/short_convolution.h>
 #include <linnet/nn/softmax_attention.h>
 #include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>

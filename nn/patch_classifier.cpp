@@ -40,7 +40,7 @@ PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& co
       blocks_(*this, "blocks"),
       norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}),
       head_(*this, "head", config.block.attention.width, config.classes) {
-  for (int64_t i = 0; i < config.layers; ++i) blocks_.add(config_.block);
+  for (int64_t i = 0; i < (config.share_layers ? 1 : config.layers); ++i) blocks_.add(config_.block);
 }
 
 /// [B, side·side] → [B, tokens, patch·patch]; tokens and their pixels row by row.
@@ -59,7 +59,7 @@ Tensor PatchClassifier::patches(const Tensor& images, Where where) const {
 
 Tensor PatchClassifier::operator()(const Tensor& images, Where where) const {
   Tensor x = dropout_(pos_(patch_(patches(images, where), where), 0, where), where);
-  for (const Block& block : blocks_) x = block(x, {}, where);
+  for (int64_t i = 0; i < config_.layers; ++i) x = layer(i)(x, {}, where);
   return head_(mean(norm_(x, where), {1}, false, where), where);
 }
 

@@ -10,7 +10,8 @@ struct PatchClassifierConfig {
   int64_t patch = 4;  ///< side of a patch; divides `side`
   int64_t classes = 10;
   int64_t layers = 1;
-  BlockConfig block = {};  ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
+  bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
+  BlockConfig block = {};     ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
   Positions positions = Positions::learned;
 };
 
@@ -27,13 +28,14 @@ class PatchClassifier : public Module {
   const PatchClassifierConfig& config() const { return config_; }
 
  private:
+  const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }
   Tensor patches(const Tensor& images, Where where) const;
 
   PatchClassifierConfig config_;
   Linear patch_;
   PositionEmbedding pos_;
   Dropout dropout_;
-  ModuleList<Block> blocks_;
+  ModuleList<Block> blocks_;  // one, when layers share it
   LayerNorm norm_;
   Linear head_;
 };

@@ -12,6 +12,7 @@ namespace {
 /// Keys and values of the tokens so far, [B, H, T, D].
 struct KeysAndValues : AttentionState {
   Tensor k, v;
+  ShortConvolution::State conv;
 };
 
 }  // namespace
@@ -19,10 +20,15 @@ struct KeysAndValues : AttentionState {
 SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config),
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {}
+      out_(*this, "out", config.width, config.width, config.bias) {
+  refuse_fastformer_options();
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+}
 
 Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
-  auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, keep);
+  auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q), k = rotate(k);
   const Tensor o = softmax_attention(q, k, v,
                                      {.causal = config().causal,
@@ -36,7 +42,9 @@ std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return s
 
 Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = as<KeysAndValues>(state);
-  auto [q, k, v] = split_qkv(qkv_(x), config().heads);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = conv_->step(past.conv, projected);
+  auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q, state.tokens()), k = rotate(k, state.tokens());
   past.k = past.k.defined() ? concat({past.k, k}, 2) : k;
   past.v = past.v.defined() ? concat({past.v, v}, 2) : v;

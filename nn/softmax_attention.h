@@ -1,12 +1,15 @@
 #pragma once
 
+#include <optional>
+
 #include <linnet/nn/attention.h>
 #include <linnet/nn/linear.h>
+#include <linnet/nn/short_convolution.h>
 
 namespace linnet::nn {
 
 /// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys
-/// and values, and `out`. Its step form keeps keys and values.
+/// and values, `conv`, if it has a short convolution, and `out`. Its step form keeps keys and values.
 class SoftmaxAttention : public Attention {
  public:
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -17,6 +20,7 @@ class SoftmaxAttention : public Attention {
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
 };
 
 }  // namespace linnet::nn

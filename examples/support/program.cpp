@@ -63,6 +63,14 @@ void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention-dropout", s.attention_dropout, "rate on the attention weights (softmax only)");
   app.add_option("--fastmax-scale", s.fastmax_scale,
                  "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
+  app.add_option("--fastformer-interaction", s.fastformer_interaction, "how a global vector meets a token")
+      ->check(CLI::IsMember({"product", "add", "concat"}));
+  app.add_option("--share", s.share,
+                 "what shares weights, with commas: query-value and heads (fastformer), layers; or none")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"query-value", "layers", "heads", "none"}));
+  app.add_option("--columns", s.columns, "of fastformer: 3 are queries, keys and values");
+  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none");
 }
 
 void add_model_flags(CLI::App& app, Settings& s) {

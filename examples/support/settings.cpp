@@ -1,6 +1,9 @@
 #include "support/settings.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "support/program.h"
@@ -61,6 +64,10 @@ void for_each_field(S& s, Field&& field) {
   field("task", s.task);
   field("preset", s.preset);
   field("attention", s.attention);
+  field("fastformer_interaction", s.fastformer_interaction);
+  field("share", s.share);
+  field("columns", s.columns);
+  field("short_conv", s.short_conv);
   field("positions", s.positions);
   field("attention_dropout", s.attention_dropout);
   field("layers", s.layers);
@@ -101,6 +108,28 @@ Settings preset(const std::string& task, const std::string& name) {
                                task == "mnist" ? "mnist-small" : "nanogpt-cpu and nanogpt-gpu"));
 }
 
+bool shares(const Settings& s, const std::string& what) {
+  return std::find(s.share.begin(), s.share.end(), what) != s.share.end();
+}
+
+namespace {
+
+/// Flags that only Fastformer has.
+void validate_fastformer(const Settings& s) {
+  require(s.columns >= 2, fmt::format("--columns {}: must be at least 2", s.columns));
+  require(s.share.size() == 1 || !shares(s, "none"),
+          fmt::format("--share {}: none stands alone", fmt::join(s.share, ",")));
+  if (s.attention == "fastformer") return;
+  const auto refuse = [&](const std::string& flag) {
+    throw UsageError(fmt::format("{} does not apply to --attention {}", flag, s.attention));
+  };
+  if (s.fastformer_interaction != "product") refuse("--fastformer-interaction " + s.fastformer_interaction);
+  if (s.columns != 3) refuse(fmt::format("--columns {}", s.columns));
+  if (shares(s, "heads")) refuse("--share heads");
+}
+
+}  // namespace
+
 void validate(const Settings& s) {
   const auto at_least = [](const char* flag, int64_t value, int64_t least) {
     require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
@@ -135,6 +164,8 @@ void validate(const Settings& s) {
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
+  at_least("short-conv", s.short_conv, 0);
+  validate_fastformer(s);
   const bool fastmax = s.attention.starts_with("fastmax");
   require(!s.fastmax_scale || fastmax, fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
   require(s.attention_dropout == 0 || s.attention == "softmax",

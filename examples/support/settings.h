@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,7 +15,11 @@ struct Settings {
   std::string task;    ///< "shakespeare" or "mnist"
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
-  std::optional<std::string> fastmax_scale = {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::optional<std::string> fastmax_scale = {};     ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::string fastformer_interaction = "product";    ///< product, add or concat
+  std::vector<std::string> share = {"query-value"};  ///< of query-value, layers and heads, or none
+  int64_t columns = 3;                               ///< of fastformer
+  int64_t short_conv = 0;                            ///< taps of a short convolution in the attention; 0 for none
   std::string positions = "learned";
   double attention_dropout = 0;
 
@@ -60,6 +65,9 @@ Settings preset(const std::string& task, const std::string& name);
 /// Refuses settings that cannot work together, naming the flag, the value and what to change. Cheap: call it
 /// before anything else.
 void validate(const Settings& settings);
+
+/// Whether `what` is among those that settings.share names.
+bool shares(const Settings& settings, const std::string& what);
 
 nlohmann::json to_json(const Settings& settings);
 Settings settings_from_json(const nlohmann::json& json);

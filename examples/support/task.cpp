@@ -21,6 +21,11 @@ std::variant<FastmaxScale, double> parse_scale(const std::string& text) {
   return number;
 }
 
+Interaction parse_interaction(const std::string& name) {
+  if (name == "add") return Interaction::add;
+  return name == "concat" ? Interaction::concat : Interaction::product;
+}
+
 }  // namespace
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
@@ -52,6 +57,13 @@ nn::BlockConfig block_config(const Settings& s) {
                          .hidden = s.feed_forward * s.width,
                          .dropout = s.dropout};
   config.attention.dropout = s.attention_dropout;
+  config.attention.short_conv = s.short_conv;
+  if (s.attention == "fastformer") {
+    config.attention.interaction = parse_interaction(s.fastformer_interaction);
+    config.attention.share_query_value = shares(s, "query-value");
+    config.attention.share_heads = shares(s, "heads");
+    config.attention.columns = s.columns;
+  }
   if (s.attention.starts_with("fastmax")) {
     config.attention.fastmax_scale =
         parse_scale(s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit"));

@@ -35,6 +35,7 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
   return {.vocabulary = vocabulary,
           .context = s.context,
           .layers = s.layers,
+          .share_layers = shares(s, "layers"),
           .block = block_config(s),
           .positions = parse_positions(s.positions)};
 }
