@@ -36,6 +36,7 @@ void DecoderLM::init_weights() {
   const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config_.layers));
   for (auto& [name, tensor] : named_parameters()) {
     const bool ends_branch = name.ends_with("attention.out.weight") || name.ends_with("mlp.fc2.weight");
+    if (name.ends_with("conv.weight")) continue;  // its few numbers have to start larger to be of use
     if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : 0.02);
     if (name.ends_with("bias")) init::zeros_(tensor);
   }
