@@ -223,6 +223,11 @@ struct Backend {
   void (*additive_attention_backward)(AdditiveAttentionGradients out, View du, View pools,
                                       AdditiveAttentionProblem problem);
 
+  // Short convolution: y_i = x_i + sum_t weight[:, t] ∘ x_{i + t − before} over the tokens that exist and that `keep`
+  // (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.
+  void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
+  void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
+
   // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
   void (*adamw)(View param, View grad, View first_moment, View second_moment, AdamWOptions options);
   void (*sgd)(View param, View grad, const View* momentum, SgdOptions options);

@@ -25,7 +25,7 @@ void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
         fmt::format("keep is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
                     name_of(keep.dtype())));
   }
-  const Shape wanted{x.shape()[0], x.shape()[2]};
+  const Shape wanted{x.shape()[0], x.shape()[x.rank() - 2]};
   if (!(keep.shape() == wanted)) {
     throw ShapeError(fmt::format("keep{} does not fit {}{}: it must be [batch, tokens], {}", to_string(keep.shape()),
                                  name, to_string(x.shape()), to_string(wanted)));

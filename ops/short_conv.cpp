@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <linnet/core/error.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/detail/heads.h>
 #include <linnet/ops/fastformer.h>
-#include <linnet/ops/join.h>
 
 namespace linnet {
 namespace {
@@ -18,31 +16,35 @@ void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& keep)
     throw ShapeError(fmt::format("weight{} does not fit x{}: it must be [{}, taps], with at least one tap",
                                  to_string(weight.shape()), to_string(x.shape()), x.shape()[2]));
   }
-  if (!keep.defined()) return;
-  if (keep.dtype() != DType::boolean) {
-    throw DTypeError(
-        fmt::format("keep is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
-                    name_of(keep.dtype())));
-  }
-  const Shape wanted{x.shape()[0], x.shape()[1]};
-  if (!(keep.shape() == wanted)) {
-    throw ShapeError(fmt::format("keep{} does not fit x{}: it must be [batch, tokens], {}", to_string(keep.shape()),
-                                 to_string(x.shape()), to_string(wanted)));
-  }
+  detail::check_keep(keep, x, "x");
+}
+
+Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& keep,
+                          int64_t before) {
+  Op op("short_conv_backward", Where{}, {grad, x, weight});
+  op.non_differentiable("it is fused, for first derivatives only; pad, narrow and mul have second ones");
+  const Tensor g = detail::with_plain_rows(grad);
+  const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor dweight = Tensor::empty(weight.shape(), weight.dtype(), weight.device());
+  const View mask = keep.defined() ? keep.view() : View{};
+  x.backend().short_conv_backward(dx.view(), dweight.view(), g.view(), x.view(), weight.view(),
+                                  keep.defined() ? &mask : nullptr, before);
+  return {dx, dweight};
 }
 
 }  // namespace
 
 Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options, Where where) {
-  Call call("short_conv", where);
+  Op op("short_conv", where, {x, weight});
+  const DType dtype = op.floating_dtype();
   check_short_conv(x, weight, options.keep);
-  const int64_t tokens = x.shape()[1], taps = weight.shape()[1];
-  const int64_t before = options.causal ? taps - 1 : (taps - 1) / 2;
-  const Tensor kept = options.keep.defined() ? masked_fill(x, logical_not(options.keep).unsqueeze(-1), 0) : x;
-  const Tensor padded = pad(kept, {0, 0, before, taps - 1 - before});
-  Tensor y = x;
-  for (int64_t t = 0; t < taps; ++t) y = add(y, mul(padded.narrow(1, t, tokens), weight.select(1, t)));
-  return y;
+  const int64_t taps = weight.shape()[1], before = options.causal ? taps - 1 : (taps - 1) / 2;
+  const Tensor tokens = detail::with_plain_rows(x);
+  Tensor y = Tensor::empty(x.shape(), dtype, x.device());
+  const View mask = options.keep.defined() ? options.keep.view() : View{};
+  x.backend().short_conv(y.view(), tokens.view(), weight.view(), options.keep.defined() ? &mask : nullptr, before);
+  return op.record(y, [x = op.save(tokens), weight = op.save(weight), keep = op.save(options.keep),
+                       before](const Tensor& g) { return short_conv_backward(g, x(), weight(), keep(), before); });
 }
 
 }  // namespace linnet

@@ -61,6 +61,12 @@ struct Keep {
     stride = keep->strides[1];
   }
   bool operator()(int64_t i) const { return data == nullptr || data[i * stride]; }
+  /// The first token that is none, or `tokens`.
+  int64_t first(int64_t tokens) const {
+    int64_t i = 0;
+    while (i < tokens && !(*this)(i)) ++i;
+    return i;
+  }
 };
 
 /// A softmax-weighted mean over tokens, for each of some heads: the mean, the largest score m, z = Σ e^{s − m}, and

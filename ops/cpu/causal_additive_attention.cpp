@@ -16,7 +16,7 @@ using namespace additive;
 /// Channels of a task at the least, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
 /// Tasks worth cutting sequences for.
-constexpr int64_t kTasks = 16;
+constexpr int64_t kTasks = 4;
 /// Tiles of a span at the least.
 constexpr int64_t kSpanTiles = 8;
 

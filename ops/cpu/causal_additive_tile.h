@@ -57,10 +57,11 @@ class CausalTile {
         width_(width),
         add_(problem.add),
         keep_(problem.keep, piece.b),
+        first_kept_(keep_.first(problem.q.shape[2])),
         q_(problem.q, piece),
         k_(problem.k, piece),
         v_(problem.v, piece),
-        memory_(2 * Pool<T>::size(piece.heads, width) + (2 + 3 * kTile) * piece.heads * width),
+        memory_(2 * Pool<T>::size(piece.heads, width) + (2 + 3 * kTile) * piece.heads * width + piece.heads),
         queries(memory_.data(), piece.heads, width),
         keys(memory_.data() + Pool<T>::size(piece.heads, width), piece.heads, width),
         w_q_(memory_.data() + 2 * Pool<T>::size(piece.heads, width)),
@@ -68,6 +69,7 @@ class CausalTile {
         query_means_(w_k_ + piece.heads * width),
         p_(query_means_ + kTile * piece.heads * width),
         key_means_(p_ + kTile * piece.heads * width),
+        ds_(key_means_ + kTile * piece.heads * width),
         query_weights_(piece.heads),
         key_weights_(piece.heads),
         dropout_{dropout_of(problem, 0), dropout_of(problem, 1)} {
@@ -82,6 +84,7 @@ class CausalTile {
   Width width_;
   bool add_;
   Keep keep_;
+  int64_t first_kept_;
   Rows<T> q_, k_, v_;
   Scratch<T> memory_;
 
@@ -123,10 +126,14 @@ class CausalTile {
   void multiply(const View& u) const {
     const Rows<T> out(u, piece_);
     for (int64_t i = 0; i < n_; ++i) {
+      const int64_t next = begin_ + i + kTile;
+      if (next < piece_.end) {
+        for (const Rows<T>* x : {&q_, &k_, &v_}) prefetch(*x, next);
+      }
       for (int64_t h = 0; h < piece_.heads; ++h) {
         const T *key = row(key_means_, i, h), *x = v_(begin_ + i, h);
         T* y = out(begin_ + i, h);
-        if (is_empty(i, h)) {
+        if (is_empty(i)) {
           std::fill_n(y, static_cast<int64_t>(width_), T{0});
         } else if (add_) {
 #pragma omp simd
@@ -139,33 +146,39 @@ class CausalTile {
     }
   }
 
-  /// Walks the tile backwards. dw_q and dw_k [heads, width] are added to.
+  /// Walks the tile backwards; dw_q and dw_k [heads, width] are added to. Each step is taken for all heads before the
+  /// next one, because the steps of one head wait for each other.
   template <Reach reach>
   void reverse(const AdditiveAttentionGradients& out, const View& du, const Carry<T>& key, const Carry<T>& query,
                T* dw_q, T* dw_k) const {
     const Rows<T> g(du, piece_), dq(out.dq, piece_), dk(out.dk, piece_), dv(out.dv ? *out.dv : out.dq, piece_);
     for (int64_t i = n_ - 1; i >= 0; --i) {
-      const int64_t token = begin_ + i;
-      const bool kept = keep_(token);
-      for (int64_t h = 0; h < piece_.heads; ++h) {
-        if (reach == Reach::all && (!kept || is_empty(i, h))) {
-          for (const Rows<T>* x : {&dq, &dk, &dv}) std::fill_n((*x)(token, h), static_cast<int64_t>(width_), T{0});
-        }
-        if (is_empty(i, h)) continue;  // so are all before
-        value_backward<reach>(g(token, h), dv(token, h), key, i, h);
-        if (kept) {
-          key_backward<reach>(dk(token, h), key, query, i, h, dw_k + h * width_);
-          if (reach == Reach::all) query_backward(dq(token, h), out.dv == nullptr, query, i, h, dw_q + h * width_);
-        }
-        fade(key, key_weights_.fade[i * piece_.heads + h], h);
-        if (reach != Reach::key) fade(query, query_weights_.fade[i * piece_.heads + h], h);
+      const int64_t next = begin_ + i - kTile;
+      if (next >= piece_.begin) {
+        for (const Rows<T>* x : {&q_, &k_, &v_, &g}) prefetch(*x, next);
+      }
+      const bool kept = keep_(begin_ + i);
+      if (reach == Reach::all && !kept) {
+        for (const Rows<T>* x : {&dq, &dk, &dv}) clear_row(*x, i);
+      }
+      if (is_empty(i)) continue;  // so are all before
+      value_backward<reach>(g, dv, key, i);
+      if (reach == Reach::key) continue;
+      if (kept) {
+        key_backward<reach>(dk, key, query, i, dw_k);
+        if (reach == Reach::all) query_backward(dq, out.dv == nullptr, query, i, dw_q);
+      } else {
+        fade(query, query_weights_, i + 1);
       }
     }
+    fade(key, key_weights_, 0);
+    fade(query, query_weights_, 0);
   }
 
  private:
   T* row(T* x, int64_t i, int64_t h) const { return x + (i * piece_.heads + h) * width_; }
-  bool is_empty(int64_t i, int64_t h) const { return key_weights_.total[(i + 1) * piece_.heads + h] == 0; }
+  /// Whether nothing is left to sum up to token i.
+  bool is_empty(int64_t i) const { return begin_ + i < first_kept_; }
 
   static Dropout dropout_of(const AdditiveAttentionProblem& problem, int stage) {
     return {problem.dropout, problem.keys[stage], problem.q.shape[1], problem.q.shape[2]};
@@ -198,99 +211,133 @@ class CausalTile {
     }
   }
 
-  /// u_i = k ∘ v_i: its part of the global key's cotangent, and dv.
-  template <Reach reach>
-  void value_backward(const T* g, T* dv, const Carry<T>& key, int64_t i, int64_t h) const {
-    const T *mean = row(key_means_, i, h), *x = v_(begin_ + i, h);
-    T* r = key.r + h * width_;
-    T t = 0;
-    if (add_) {
-#pragma omp simd reduction(+ : t)
-      for (int64_t d = 0; d < width_; ++d) {
-        r[d] += g[d];
-        t += g[d] * mean[d];
-        if (reach == Reach::all) dv[d] = g[d];
-      }
-    } else {
-#pragma omp simd reduction(+ : t)
-      for (int64_t d = 0; d < width_; ++d) {
-        const T product = g[d] * x[d];
-        r[d] += product;
-        t += product * mean[d];
-        if (reach == Reach::all) dv[d] = g[d] * mean[d];
-      }
+  /// Asks for a row of the tile that comes next, while this one is computed: the cache cannot guess it.
+  void prefetch(const Rows<T>& x, int64_t i) const {
+    constexpr int64_t kLine = 64 / sizeof(T);
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      for (int64_t d = 0; d < width_; d += kLine) __builtin_prefetch(x(i, h) + d);
     }
-    key.t[h] += t;
+  }
+  void clear_row(const Rows<T>& x, int64_t i) const {
+    for (int64_t h = 0; h < piece_.heads; ++h) std::fill_n(x(begin_ + i, h), static_cast<int64_t>(width_), T{0});
   }
 
-  /// ∂s_i = weight_i x_i·r − undropped weight_i t, of mean_i = Σ weight_i x_i.
-  T score_gradient(const T* x, const Carry<T>& carry, const Weights<T>& weights, int64_t i, int64_t h) const {
-    const T* r = carry.r + h * width_;
-    T product = 0;
+  /// What token i leaves for the one before, when it adds nothing. Rows n_ are those of the next tile, which has done
+  /// it itself.
+  T fade_of(const Weights<T>& weights, int64_t i, int64_t h) const {
+    return i < n_ ? weights.fade[i * piece_.heads + h] : T{1};
+  }
+  void fade(const Carry<T>& carry, const Weights<T>& weights, int64_t i) const {
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      const T factor = fade_of(weights, i, h);
+      T* r = carry.r + h * width_;
+#pragma omp simd
+      for (int64_t d = 0; d < width_; ++d) r[d] *= factor;
+      carry.t[h] *= factor;
+      carry.fade[h] *= factor;
+    }
+  }
+
+  /// u_i = k ∘ v_i: adds its part of the global key's cotangent to what later tokens left, and writes dv.
+  template <Reach reach>
+  void value_backward(const Rows<T>& du, const Rows<T>& dvalue, const Carry<T>& key, int64_t i) const {
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      const T *mean = row(key_means_, i, h), *x = v_(begin_ + i, h), *g = du(begin_ + i, h);
+      const T factor = fade_of(key_weights_, i + 1, h);
+      T *r = key.r + h * width_, *dv = dvalue(begin_ + i, h);
+      T t = 0;
+      if (add_) {
+#pragma omp simd reduction(+ : t)
+        for (int64_t d = 0; d < width_; ++d) {
+          r[d] = factor * r[d] + g[d];
+          t += g[d] * mean[d];
+          if (reach == Reach::all) dv[d] = g[d];
+        }
+      } else {
+#pragma omp simd reduction(+ : t)
+        for (int64_t d = 0; d < width_; ++d) {
+          const T product = g[d] * x[d];
+          r[d] = factor * r[d] + product;
+          t += product * mean[d];
+          if (reach == Reach::all) dv[d] = g[d] * mean[d];
+        }
+      }
+      key.t[h] = factor * key.t[h] + t;
+      key.fade[h] *= factor;
+    }
+  }
+
+  /// ∂s_i = weight_i x_i·r − undropped weight_i t, of mean_i = Σ weight_i x_i, into `ds_` for every head.
+  template <class Row>
+  void set_score_gradients(Row&& x, const Carry<T>& carry, const Weights<T>& weights, int64_t i) const {
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      const T *from = x(h), *r = carry.r + h * width_;
+      T product = 0;
 #pragma omp simd reduction(+ : product)
-    for (int64_t d = 0; d < width_; ++d) product += x[d] * r[d];
-    const int64_t at = i * piece_.heads + h;
-    return weights.value_weight[at] * product - weights.weight[at] * carry.t[h];
+      for (int64_t d = 0; d < width_; ++d) product += from[d] * r[d];
+      const int64_t at = i * piece_.heads + h;
+      ds_[h] = weights.value_weight[at] * product - weights.weight[at] * carry.t[h];
+    }
   }
 
-  /// k = Σ β_i p_i and p_i = q ∘ k_i
+  /// k = Σ β_i p_i and p_i = q ∘ k_i: dk, and the part of the global query's cotangent
   template <Reach reach>
-  void key_backward(T* dk, const Carry<T>& key, const Carry<T>& query, int64_t i, int64_t h, T* dw) const {
-    if (reach == Reach::key) return;
-    const T *p = row(p_, i, h), *mean = row(query_means_, i, h), *x = k_(begin_ + i, h);
-    const T *r = key.r + h * width_, *w = w_k_ + h * width_;
-    const T ds = score_gradient(p, key, key_weights_, i, h), weight = key_weights_.value_weight[i * piece_.heads + h];
-    T* next = query.r + h * width_;
-    T t = 0;
-    if (add_) {
+  void key_backward(const Rows<T>& dkey, const Carry<T>& key, const Carry<T>& query, int64_t i, T* dw_k) const {
+    set_score_gradients([&](int64_t h) { return row(p_, i, h); }, key, key_weights_, i);
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      const T *p = row(p_, i, h), *mean = row(query_means_, i, h), *x = k_(begin_ + i, h);
+      const T *r = key.r + h * width_, *w = w_k_ + h * width_;
+      const T ds = ds_[h], weight = key_weights_.value_weight[i * piece_.heads + h];
+      const T factor = fade_of(query_weights_, i + 1, h);
+      T *next = query.r + h * width_, *dk = dkey(begin_ + i, h), *dw = dw_k + h * width_;
+      T t = 0;
+      if (add_) {
 #pragma omp simd reduction(+ : t)
-      for (int64_t d = 0; d < width_; ++d) {
-        const T dp = weight * r[d] + ds * w[d];
-        next[d] += dp;
-        t += dp * mean[d];
-        if (reach == Reach::all) {
-          dk[d] = dp;
-          dw[d] += ds * p[d];
+        for (int64_t d = 0; d < width_; ++d) {
+          const T dp = weight * r[d] + ds * w[d];
+          next[d] = factor * next[d] + dp;
+          t += dp * mean[d];
+          if (reach == Reach::all) {
+            dk[d] = dp;
+            dw[d] += ds * p[d];
+          }
+        }
+      } else {
+#pragma omp simd reduction(+ : t)
+        for (int64_t d = 0; d < width_; ++d) {
+          const T dp = weight * r[d] + ds * w[d];
+          const T dquery = dp * x[d];
+          next[d] = factor * next[d] + dquery;
+          t += dquery * mean[d];
+          if (reach == Reach::all) {
+            dk[d] = dp * mean[d];
+            dw[d] += ds * p[d];
+          }
         }
       }
-    } else {
-#pragma omp simd reduction(+ : t)
-      for (int64_t d = 0; d < width_; ++d) {
-        const T dp = weight * r[d] + ds * w[d];
-        const T dquery = dp * x[d];
-        next[d] += dquery;
-        t += dquery * mean[d];
-        if (reach == Reach::all) {
-          dk[d] = dp * mean[d];
-          dw[d] += ds * p[d];
-        }
-      }
-    }
-    query.t[h] += t;
-  }
-
-  /// q = Σ α_i q_i. `on_top` of what u_i gave, where v is q.
-  void query_backward(T* dq, bool on_top, const Carry<T>& query, int64_t i, int64_t h, T* dw) const {
-    const T *x = q_(begin_ + i, h), *r = query.r + h * width_, *w = w_q_ + h * width_;
-    const T ds = score_gradient(x, query, query_weights_, i, h);
-    const T weight = query_weights_.value_weight[i * piece_.heads + h];
-#pragma omp simd
-    for (int64_t d = 0; d < width_; ++d) {
-      dq[d] = (on_top ? dq[d] : T{0}) + weight * r[d] + ds * w[d];
-      dw[d] += ds * x[d];
+      query.t[h] = factor * query.t[h] + t;
+      query.fade[h] *= factor;
     }
   }
 
-  void fade(const Carry<T>& carry, T factor, int64_t h) const {
-    T* r = carry.r + h * width_;
+  /// q = Σ α_i q_i: dq, on top of what u_i gave where v is q
+  void query_backward(const Rows<T>& dquery, bool on_top, const Carry<T>& query, int64_t i, T* dw_q) const {
+    set_score_gradients([&](int64_t h) { return q_(begin_ + i, h); }, query, query_weights_, i);
+    for (int64_t h = 0; h < piece_.heads; ++h) {
+      const T *x = q_(begin_ + i, h), *r = query.r + h * width_, *w = w_q_ + h * width_;
+      const T ds = ds_[h], weight = query_weights_.value_weight[i * piece_.heads + h];
+      T *dq = dquery(begin_ + i, h), *dw = dw_q + h * width_;
 #pragma omp simd
-    for (int64_t d = 0; d < width_; ++d) r[d] *= factor;
-    carry.t[h] *= factor;
-    carry.fade[h] *= factor;
+      for (int64_t d = 0; d < width_; ++d) {
+        dq[d] = (on_top ? dq[d] : T{0}) + weight * r[d] + ds * w[d];
+        dw[d] += ds * x[d];
+      }
+    }
   }
 
   T *w_q_, *w_k_;                     // [heads, width], over √D
   T *query_means_, *p_, *key_means_;  // [kTile, heads, width]
+  T* ds_;                             // [heads]
   Weights<T> query_weights_, key_weights_;
   Dropout dropout_[2];
   int64_t begin_ = 0, n_ = 0;

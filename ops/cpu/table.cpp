@@ -16,6 +16,7 @@ void fill_attention(Backend& table);
 void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
 void fill_additive_attention(Backend& table);
+void fill_short_conv(Backend& table);
 void fill_optimizer(Backend& table);
 
 void fill_kernels(Backend& table) {
@@ -31,6 +32,7 @@ void fill_kernels(Backend& table) {
   fill_fastmax(table);
   fill_additive_pool(table);
   fill_additive_attention(table);
+  fill_short_conv(table);
   fill_optimizer(table);
 }
 

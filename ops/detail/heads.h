@@ -13,14 +13,14 @@ void check_heads(const Tensor& x, const char* name);
 /// Throws ShapeError unless x has the shape of `other`.
 void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name);
 
-/// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] and on its device.
+/// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] or [B, N, C] and on its device.
 void check_keep(const Tensor& keep, const Tensor& x, const char* name);
 
 /// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `keep` is as check_keep says.
 void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep);
 
-/// x without history and as kernels take it, with unit stride in its last dim and rows that do not overlap; a
-/// copy only when it is not so.
+/// x, of rank 2 or more, without history and as kernels take it, with unit stride in its last dim and rows that do
+/// not overlap; a copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);
 
 /// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its

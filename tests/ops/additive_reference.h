@@ -7,6 +7,7 @@
 
 #include <linnet/core/philox.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/fastformer.h>
 #include <linnet/ops/join.h>
 #include <linnet/ops/reduction.h>

@@ -55,10 +55,8 @@ class Cases {
   }
 
   void short_conv(const std::string& variant, const Shape& size, int64_t taps, const ShortConvOptions& options) {
-    registry_.differentiable.push_back(
-        {"short_conv", variant, {draw(size), draw({size[2], taps})}, [options](const Inputs& in) {
-           return linnet::short_conv(in[0], in[1], options);
-         }});
+    add("short_conv", variant, {draw(size), draw({size[2], taps})},
+        [options](const Inputs& in) { return linnet::short_conv(in[0], in[1], options); });
   }
 
   void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f) {
