@@ -17,9 +17,12 @@ struct AttentionConfig {
   bool causal = false;                ///< a token sees itself and those before it
   bool bias = true;                   ///< of the linear maps
   bool rotary = false;                ///< rotary positions; softmax and fastmax2
-  double dropout = 0;                 ///< of the attention weights; softmax only
+  double dropout = 0;                 ///< of the attention weights (softmax), or of queries and keys (fastmax)
   std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
-  bool share_query_value = true;  ///< fastformer: one linear map serves as both
+  FastmaxForm fastmax_form = FastmaxForm::automatic;
+  FastmaxDropout dropout_kind = FastmaxDropout::quadratic;          ///< fastmax
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< fastmax
+  bool share_query_value = true;                                    ///< fastformer: one linear map serves as both
 };
 
 /// What the step form of an attention carries from token to token, in place of the tokens before.

@@ -76,9 +76,10 @@ void check_dropout(const FastmaxOptions& options) {
     throw ValueError(fmt::format("dropout {} needs random numbers; set options.rng", options.dropout));
   }
   if (options.form == FastmaxForm::quadratic && options.dropout_kind != FastmaxDropout::token) {
-    throw ValueError(fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
-                                 "forced; use FastmaxDropout::token or another form",
-                                 options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
+    throw ValueError(
+        fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
+                    "forced; use FastmaxDropout::token or another form",
+                    options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
   }
 }
 

@@ -15,6 +15,9 @@ struct Settings {
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
   std::optional<std::string> fastmax_scale = {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::optional<std::string> fastmax_form = {};   ///< auto, quadratic or factorised
+  std::optional<std::string> dropout_kind = {};   ///< of fastmax: quadratic, standard or token
+  std::optional<std::string> dropout_normaliser = {};  ///< of fastmax: clean or shared
   std::string positions = "learned";
   double attention_dropout = 0;
 
