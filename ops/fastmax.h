@@ -34,6 +34,8 @@ enum class FastmaxForm {
   automatic,   ///< the faster one, by shape, dtype and device alone: fastmax_form
   quadratic,   ///< weight by weight, as softmax attention: time grows with N²
   factorised,  ///< through the features of queries and keys (section 2.4): time grows with N
+  reference,   ///< as eqs. 5–12 are written, with whole N×N matrices: to read and to compare with. Differentiable any
+               ///< number of times; no dropout
 };
 
 /// What the denominator is made of under dropout.

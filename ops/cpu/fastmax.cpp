@@ -15,7 +15,7 @@ namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// Bytes of states that are held at a time; and tasks, at the least, where there are tokens for them.
-constexpr int64_t kStateBytes = int64_t{16} << 20, kTasks = 32, kMinChunk = 256;
+constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
 
 /// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
 struct Inputs {

@@ -115,7 +115,7 @@ void add_factorised_cases(Cases& cases) {
                   {.coefficients = {{1.5, -0.4, 0.3}}, .scale = root, .causal = causal, .form = form});
     cases.fastmax("more keys than queries" + suffix, {1, 1, 2, 4, 3}, {.causal = causal, .form = form});
     cases.fastmax("more queries than keys" + suffix, {1, 1, 4, 2, 3}, {.causal = causal, .form = form});
-    cases.fastmax("two tiles" + suffix, {1, 1, 67, 67, 2}, {.causal = causal, .form = form});
+    cases.fastmax("two tiles" + suffix, {1, 1, 67, 67, 4}, {.causal = causal, .form = form});
     cases.fastmax("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal, .form = form});
     for (const auto normaliser : {FastmaxNormaliser::clean, FastmaxNormaliser::shared}) {
       const std::string shared = normaliser == FastmaxNormaliser::shared ? " shared" : "";
@@ -128,7 +128,7 @@ void add_factorised_cases(Cases& cases) {
         options.dropout_normaliser = normaliser;
         cases.dropped_fastmax(name + (" dropout" + shared + suffix), {2, 2, 5, 5, 3}, options);
         options.keep = {};
-        cases.dropped_fastmax(name + (" dropout, two tiles" + shared + suffix), {1, 1, 67, 67, 2}, options);
+        cases.dropped_fastmax(name + (" dropout, two tiles" + shared + suffix), {1, 1, 67, 67, 4}, options);
       }
     }
     FastmaxOptions options{.scale = root, .causal = causal, .keep = padding(5), .form = FastmaxForm::quadratic};
