@@ -54,7 +54,8 @@ struct AttentionKind {
   double a0, a1, a2;  ///< used when not softmax
 };
 
-/// Dropout of whole queries and keys, as FastmaxDropout::token: their weights become a0 + (f − a0) times both factors.
+/// Dropout of whole queries and keys, as FastmaxDropout::token: their weights become a0 + (f − a0) times both
+/// factors.
 struct TokenDropout {
   int keep;  ///< 0 or 256 for none; see FastmaxKernel
   bool shared_normaliser;
@@ -63,10 +64,10 @@ struct TokenDropout {
 
 struct AttentionOptions {
   AttentionKind kind;
-  double scale;    ///< s = scale · q·k
-  bool causal;     ///< query i sees keys up to i + (keys − queries)
-  double dropout;  ///< of the weights after normalisation; 0 for none
-  RandomKey key;   ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
+  double scale;         ///< s = scale · q·k
+  bool causal;          ///< query i sees keys up to i + (keys − queries)
+  double dropout;       ///< of the weights after normalisation; 0 for none
+  RandomKey key;        ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
   TokenDropout tokens;  ///< polynomial weights only
 };
 

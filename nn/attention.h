@@ -18,8 +18,11 @@ struct AttentionConfig {
   bool causal = false;                ///< a token sees itself and those before it
   bool bias = true;                   ///< of the linear maps
   bool rotary = false;                ///< rotary positions; softmax and fastmax2
-  double dropout = 0;                 ///< of the attention weights; softmax only
+  double dropout = 0;                 ///< of the attention weights; of queries and keys, fastmax
   std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
+  FastmaxForm fastmax_form = FastmaxForm::automatic;
+  FastmaxDropout dropout_kind = FastmaxDropout::quadratic;          ///< fastmax
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< fastmax
   int64_t short_conv = 0;  ///< taps of a short convolution on queries, keys and values; 0 for none
 
   // Fastformer only: see FastformerAttention.

@@ -1,7 +1,5 @@
 #include <linnet/nn/fastmax.h>
 
-#include <cmath>
-
 #include <linnet/nn/heads.h>
 #include <linnet/nn/positions.h>
 #include <linnet/ops/arithmetic.h>
@@ -21,32 +19,19 @@ struct FeatureSums : AttentionState {
   ShortConvolution::State conv;
 };
 
-double scale_of(const std::variant<FastmaxScale, double>& scale, int order, int64_t head_dim) {
-  if (const double* number = std::get_if<double>(&scale)) return *number;
-  const auto width = static_cast<double>(head_dim);
-  switch (std::get<FastmaxScale>(scale)) {
-    case FastmaxScale::automatic: return order == 2 ? 1 : 0.999 / width;
-    case FastmaxScale::paper: return 1;
-    case FastmaxScale::sqrt: return 1 / std::sqrt(width);
-    case FastmaxScale::unit: return 0.999 / width;
-  }
-  return 1;
-}
-
 }  // namespace
 
 FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config),
       order_(config.mechanism == "fastmax1" ? 1 : 2),
-      scale_(scale_of(config.fastmax_scale, order_, head_dim())),
+      scale_(fastmax_scale(config.fastmax_scale, order_ == 2, head_dim())),
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
       out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.dropout != 0) refuse("attention dropout");
   refuse_fastformer_options();
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary && order_ == 1) refuse("rotary positions");
   const Tensor none = zeros({1, config.heads, 0, head_dim()}, dtype(), device());
-  fastmax(none, none, none, options());  // refuses a scale that does not do, before any training
+  fastmax(none, none, none, options());  // refuses what does not do, before any training
 
   // f(s) = Σ s^l/l! as a product of features (eqs. 8 and 9): 1 and x, then x_a·x_b with 2·½ where a < b.
   std::vector<int64_t> first, second;
@@ -64,7 +49,15 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
 }
 
 FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
-  return {.order = order_, .scale = scale_, .causal = config().causal, .keep = keep};
+  return {.order = order_,
+          .scale = scale_,
+          .causal = config().causal,
+          .keep = keep,
+          .form = config().fastmax_form,
+          .dropout = training() ? config().dropout : 0,
+          .dropout_kind = config().dropout_kind,
+          .dropout_normaliser = config().dropout_normaliser,
+          .rng = &generator()};
 }
 
 /// q̂ or k̂ (eqs. 5 and 6), rotated when positions are rotary: a rotation keeps the lengths, so the scores stay

@@ -9,6 +9,7 @@
 #include <linnet/core/error.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/detail/factorised_fastmax.h>
+#include <linnet/ops/detail/fastmax_reference.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/quadratic_attention.h>
 #include <linnet/ops/normalisation.h>
@@ -75,15 +76,21 @@ void check_dropout(const FastmaxOptions& options) {
   if (options.rng == nullptr) {
     throw ValueError(fmt::format("dropout {} needs random numbers; set options.rng", options.dropout));
   }
+  if (options.form == FastmaxForm::reference) {
+    throw ValueError(
+        fmt::format("dropout is {}, but the reference form has none; choose another form", options.dropout));
+  }
   if (options.form == FastmaxForm::quadratic && options.dropout_kind != FastmaxDropout::token) {
-    throw ValueError(fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
-                                 "forced; use FastmaxDropout::token or another form",
-                                 options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
+    throw ValueError(
+        fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
+                    "forced; use FastmaxDropout::token or another form",
+                    options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
   }
 }
 
 /// Which of the two computes it; `automatic` no more.
 FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const FastmaxOptions& options) {
+  if (options.form == FastmaxForm::reference) return options.form;
   if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
   if (options.form != FastmaxForm::automatic) return options.form;
   if (options.dropout > 0 && options.dropout_kind != FastmaxDropout::token) return FastmaxForm::factorised;
@@ -147,10 +154,11 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
     kernel.query_key = options.rng->next();
     kernel.key_key = options.rng->next();
   }
-  if (form_of(q, k, f, options) == FastmaxForm::factorised) {
-    return detail::factorised_fastmax(q, k, v, options.keep, kernel);
+  switch (form_of(q, k, f, options)) {
+    case FastmaxForm::factorised: return detail::factorised_fastmax(q, k, v, options.keep, kernel);
+    case FastmaxForm::reference: return detail::fastmax_reference(q, k, v, options.keep, kernel);
+    default: return quadratic_form(q, k, v, options, kernel);
   }
-  return quadratic_form(q, k, v, options, kernel);
 }
 
 }  // namespace linnet

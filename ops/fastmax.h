@@ -34,6 +34,8 @@ enum class FastmaxForm {
   automatic,   ///< the faster one, by shape, dtype and device alone: fastmax_form
   quadratic,   ///< weight by weight, as softmax attention: time grows with N²
   factorised,  ///< through the features of queries and keys (section 2.4): time grows with N
+  reference,   ///< as eqs. 5–12 are written, with whole N×N matrices: to read and to compare with. Differentiable any
+               ///< number of times; no dropout
 };
 
 /// What the denominator is made of under dropout.
@@ -56,8 +58,8 @@ struct FastmaxOptions {
   Tensor keep = {};
   /// `quadratic` refuses dropout of features. Without queries, keys or width there is but one form.
   FastmaxForm form = FastmaxForm::automatic;
-  /// The rate, in [0, 1): queries' and keys' features are dropped independently, each with this probability rounded to
-  /// a multiple of 1/256, 255/256 at the most, and those that stay are scaled by the inverse of the realised keep
+  /// The rate, in [0, 1): queries' and keys' features are dropped independently, each with this probability rounded
+  /// to a multiple of 1/256, 255/256 at the most, and those that stay are scaled by the inverse of the realised keep
   /// rate. No mask is stored: backward draws it again.
   double dropout = 0;
   /// Quadratic and standard dropout exist in the factorised form alone, and under the length where that is the faster
@@ -75,10 +77,10 @@ double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadr
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as
-/// for softmax_attention; the time is linear in the tokens where they are many. The attention is fused: differentiable
-/// once. A query that sees no key gives 0 and no gradient. Throws ShapeError, DTypeError, DeviceError, and ValueError
-/// for options out of range, and when f can be 0 or less over the scores that the normalisation allows, naming the
-/// smallest value.
+/// for softmax_attention; the time is linear in the tokens where they are many. The attention is fused:
+/// differentiable once. A query that sees no key gives 0 and no gradient. Throws ShapeError, DTypeError, DeviceError,
+/// and ValueError for options out of range, and when f can be 0 or less over the scores that the normalisation
+/// allows, naming the smallest value.
 Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options = {},
                Where where = {});
 

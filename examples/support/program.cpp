@@ -60,7 +60,8 @@ void add_common_flags(CLI::App& app, Settings& s) {
 void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")
       ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
-  app.add_option("--attention-dropout", s.attention_dropout, "rate on the attention weights (softmax only)");
+  app.add_option("--attention-dropout", s.attention_dropout,
+                 "rate on the weights (softmax), or on queries and keys (fastmax)");
   app.add_option("--fastmax-scale", s.fastmax_scale,
                  "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
   app.add_option("--fastformer-interaction", s.fastformer_interaction, "how a global vector meets a token")
@@ -71,6 +72,14 @@ void add_attention_flags(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember({"query-value", "layers", "heads", "none"}));
   app.add_option("--columns", s.columns, "of fastformer: 3 are queries, keys and values");
   app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none");
+  app.add_option("--fastmax-form", s.fastmax_form, "how fastmax is computed (default: auto, the faster one)")
+      ->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
+  app.add_option("--dropout-kind", s.dropout_kind,
+                 "what fastmax drops (default: quadratic, which short contexts pay for dearly; token costs nothing)")
+      ->check(CLI::IsMember({"quadratic", "standard", "token"}));
+  app.add_option("--dropout-normaliser", s.dropout_normaliser,
+                 "features in fastmax's denominator (default: clean; shared is unstable)")
+      ->check(CLI::IsMember({"clean", "shared"}));
 }
 
 void add_model_flags(CLI::App& app, Settings& s) {

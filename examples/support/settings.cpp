@@ -98,21 +98,35 @@ void for_each_field(S& s, Field&& field) {
   field("device", s.device);
 }
 
-}  // namespace
-
-Settings preset(const std::string& task, const std::string& name) {
-  for (const Settings& known : {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}) {
-    if (known.preset == name && known.task == task) return known;
-  }
-  throw UsageError(fmt::format("--preset {}: the presets for {} are {}", name, task,
-                               task == "mnist" ? "mnist-small" : "nanogpt-cpu and nanogpt-gpu"));
+/// The same for what is there only when the command line says so.
+template <class S, class Field>
+void for_each_optional(S& s, Field&& field) {
+  field("fastmax_scale", s.fastmax_scale);
+  field("fastmax_form", s.fastmax_form);
+  field("dropout_kind", s.dropout_kind);
+  field("dropout_normaliser", s.dropout_normaliser);
 }
 
-bool shares(const Settings& s, const std::string& what) {
-  return std::find(s.share.begin(), s.share.end(), what) != s.share.end();
+void validate_fastmax(const Settings& s) {
+  const bool fastmax = s.attention.starts_with("fastmax");
+  const auto only_fastmax = [&](const char* flag, const std::optional<std::string>& value) {
+    require(!value || fastmax, fmt::format("--{} does not apply to --attention {}", flag, s.attention));
+  };
+  only_fastmax("fastmax-scale", s.fastmax_scale);
+  only_fastmax("fastmax-form", s.fastmax_form);
+  const auto needs_dropout = [&](const char* flag, const std::optional<std::string>& value) {
+    only_fastmax(flag, value);
+    require(!value || s.attention_dropout > 0,
+            fmt::format("--{} does not apply to --attention-dropout 0; give it a rate", flag));
+  };
+  needs_dropout("dropout-kind", s.dropout_kind);
+  needs_dropout("dropout-normaliser", s.dropout_normaliser);
+  const std::string kind = s.dropout_kind.value_or("quadratic");
+  require(!fastmax || s.attention_dropout == 0 || s.fastmax_form != "quadratic" || kind == "token",
+          fmt::format("--dropout-kind {} does not apply to --fastmax-form quadratic, which has no features to drop; "
+                      "use --dropout-kind token or another form",
+                      kind));
 }
-
-namespace {
 
 /// Flags that only Fastformer has.
 void validate_fastformer(const Settings& s) {
@@ -129,6 +143,18 @@ void validate_fastformer(const Settings& s) {
 }
 
 }  // namespace
+
+bool shares(const Settings& s, const std::string& what) {
+  return std::find(s.share.begin(), s.share.end(), what) != s.share.end();
+}
+
+Settings preset(const std::string& task, const std::string& name) {
+  for (const Settings& known : {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}) {
+    if (known.preset == name && known.task == task) return known;
+  }
+  throw UsageError(fmt::format("--preset {}: the presets for {} are {}", name, task,
+                               task == "mnist" ? "mnist-small" : "nanogpt-cpu and nanogpt-gpu"));
+}
 
 void validate(const Settings& s) {
   const auto at_least = [](const char* flag, int64_t value, int64_t least) {
@@ -166,10 +192,7 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0);
   validate_fastformer(s);
-  const bool fastmax = s.attention.starts_with("fastmax");
-  require(!s.fastmax_scale || fastmax, fmt::format("--fastmax-scale does not apply to --attention {}", s.attention));
-  require(s.attention_dropout == 0 || s.attention == "softmax",
-          fmt::format("--attention-dropout does not apply to --attention {}", s.attention));
+  validate_fastmax(s);
   require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",
           fmt::format("--positions rotary does not apply to --attention {}", s.attention));
 }
@@ -177,14 +200,18 @@ void validate(const Settings& s) {
 nlohmann::json to_json(const Settings& settings) {
   nlohmann::json json;
   for_each_field(settings, [&](const char* name, const auto& value) { json[name] = value; });
-  if (settings.fastmax_scale) json["fastmax_scale"] = *settings.fastmax_scale;
+  for_each_optional(settings, [&](const char* name, const auto& value) {
+    if (value) json[name] = *value;
+  });
   return json;
 }
 
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   for_each_field(settings, [&](const char* name, auto& value) { json.at(name).get_to(value); });
-  if (json.contains("fastmax_scale")) settings.fastmax_scale = json["fastmax_scale"].get<std::string>();
+  for_each_optional(settings, [&](const char* name, auto& value) {
+    if (json.contains(name)) value = json[name].get<std::string>();
+  });
   return settings;
 }
 

@@ -15,11 +15,14 @@ struct Settings {
   std::string task;    ///< "shakespeare" or "mnist"
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
-  std::optional<std::string> fastmax_scale = {};     ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
-  std::string fastformer_interaction = "product";    ///< product, add or concat
-  std::vector<std::string> share = {"query-value"};  ///< of query-value, layers and heads, or none
-  int64_t columns = 3;                               ///< of fastformer
-  int64_t short_conv = 0;                            ///< taps of a short convolution in the attention; 0 for none
+  std::optional<std::string> fastmax_scale = {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
+  std::optional<std::string> fastmax_form = {};   ///< auto, quadratic or factorised
+  std::optional<std::string> dropout_kind = {};   ///< of fastmax: quadratic, standard or token
+  std::optional<std::string> dropout_normaliser = {};  ///< of fastmax: clean or shared
+  std::string fastformer_interaction = "product";      ///< product, add or concat
+  std::vector<std::string> share = {"query-value"};    ///< of query-value, layers and heads, or none
+  int64_t columns = 3;                                 ///< of fastformer
+  int64_t short_conv = 0;                              ///< taps of a short convolution in the attention; 0 for none
   std::string positions = "learned";
   double attention_dropout = 0;
 

@@ -26,6 +26,16 @@ Interaction parse_interaction(const std::string& name) {
   return name == "concat" ? Interaction::concat : Interaction::product;
 }
 
+FastmaxForm parse_form(const std::string& name) {
+  if (name == "quadratic") return FastmaxForm::quadratic;
+  return name == "factorised" ? FastmaxForm::factorised : FastmaxForm::automatic;
+}
+
+FastmaxDropout parse_dropout_kind(const std::string& name) {
+  if (name == "standard") return FastmaxDropout::standard;
+  return name == "token" ? FastmaxDropout::token : FastmaxDropout::quadratic;
+}
+
 }  // namespace
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
@@ -67,6 +77,10 @@ nn::BlockConfig block_config(const Settings& s) {
   if (s.attention.starts_with("fastmax")) {
     config.attention.fastmax_scale =
         parse_scale(s.fastmax_scale.value_or(s.attention == "fastmax2" ? "sqrt" : "unit"));
+    config.attention.fastmax_form = parse_form(s.fastmax_form.value_or("auto"));
+    config.attention.dropout_kind = parse_dropout_kind(s.dropout_kind.value_or("quadratic"));
+    config.attention.dropout_normaliser =
+        s.dropout_normaliser == "shared" ? FastmaxNormaliser::shared : FastmaxNormaliser::clean;
   }
   return config;
 }

@@ -211,6 +211,21 @@ RowSum<T> weigh_polynomial(T* s, int64_t n, const AttentionKind& kind) {
   return {total, total};
 }
 
+/// The same with dropout of whole queries and keys: what f adds to a0 is multiplied by both tokens' factors.
+template <class T>
+RowSum<T> weigh_dropped(T* s, int64_t n, const AttentionKind& kind, T factor, const T* factors, bool shared) {
+  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+  T clean = 0, total = 0;
+#pragma omp simd reduction(+ : clean, total)
+  for (int64_t j = 0; j < n; ++j) {
+    const T rest = s[j] * (a1 + s[j] * a2);
+    s[j] = a0 + rest * (factor * factors[j]);
+    clean += a0 + rest;
+    total += s[j];
+  }
+  return shared ? RowSum<T>{total, total} : RowSum<T>{clean, clean};
+}
+
 /// Turns a row's scores s into its normalised weights p, and its products ds = d_o·v (times dropout) into the
 /// gradients of the scores; delta = d_o·o.
 ///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
@@ -234,6 +249,20 @@ void score_gradients(T* s, T* ds, int64_t n, T delta, T normaliser, const Attent
   }
 }
 
+/// The same for `weigh_dropped`, whose denominator sees the factors when it is shared.
+template <class T>
+void dropped_score_gradients(T* s, T* ds, int64_t n, T delta, T normaliser, const AttentionKind& kind, T factor,
+                             const T* factors, bool shared) {
+  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+  const T inverse = 1 / normaliser, unseen = shared ? T{0} : T{1};
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const T kept = factor * factors[j];
+    ds[j] = (a1 + 2 * a2 * s[j]) * (kept * ds[j] - (unseen + (1 - unseen) * kept) * delta) * inverse;
+    s[j] = (a0 + s[j] * (a1 + s[j] * a2) * kept) * inverse;
+  }
+}
+
 /// What both passes read.
 struct Inputs {
   View q, k, v;
@@ -250,6 +279,48 @@ struct Inputs {
   }
 };
 
+/// What dropout of whole tokens multiplies with, 0 or 256/keep each: the bytes that the factorised form draws.
+template <class T>
+class TokenFactors {
+ public:
+  TokenFactors(const Inputs& in, int64_t head, const Keys<T>& keys)
+      : drops_(in.options.tokens.keep % 256 != 0),
+        queries_(drops_ ? in.queries() : 0),
+        keys_(drops_ ? in.keys() : 0) {
+    if (!drops_) return;
+    const int64_t lag = in.options.causal ? in.keys() - in.queries() : 0, first = std::min(lag, int64_t{0});
+    const int64_t positions = std::max(in.keys(), in.queries() + lag) - first;
+    const int64_t before = head * ((positions + 63) / 64 * 64) - first;
+    draw(in.options.tokens.query_key, before + lag, in.queries(), in.options.tokens.keep, queries_.data());
+    draw(in.options.tokens.key_key, before, in.keys(), in.options.tokens.keep, keys_.data());
+    for (int64_t p = 0; p < keys.positions(); ++p) {
+      if (keys.kept(p)) keys_[keys.count_before(p)] = keys_[p];
+    }
+  }
+
+  bool drops() const { return drops_; }
+  T query(int64_t i) const { return queries_[i]; }
+  /// In the order of Keys, without padding.
+  const T* keys() const { return keys_.data(); }
+
+ private:
+  static void draw(RandomKey key, int64_t first, int64_t count, int keep, T* out) {
+    const T kept = static_cast<T>(256.0 / keep);
+    for (int64_t block = first / 16; block * 16 < first + count; ++block) {
+      const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
+      for (int64_t byte = 0; byte < 16; ++byte) {
+        const int64_t i = block * 16 + byte - first;
+        if (i < 0 || i >= count) continue;
+        const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
+        out[i] = value < keep ? kept : T{0};
+      }
+    }
+  }
+
+  bool drops_;
+  Scratch<T> queries_, keys_;
+};
+
 /// One head of one sequence; `index` counts over both.
 template <class T>
 class Head {
@@ -261,7 +332,8 @@ class Head {
         q_(rows<const T>(in.q)),
         keys_(in.k, in.v, in.keep, index / in.q.shape[1], index % in.q.shape[1]),
         drops_(in.options.dropout > 0),
-        factors_(drops_ ? in.keys() : 0) {}
+        factors_(drops_ ? in.keys() : 0),
+        tokens_(in, index, keys_) {}
 
   /// Writes the outputs and normalisers of the block of queries that starts at `first`.
   void forward(int64_t first, const View& o, const View& normaliser) {
@@ -271,8 +343,7 @@ class Head {
     T totals[kBlock];
     for (int64_t r = 0; r < block.rows; ++r) {
       const int64_t n = block.visible[r];
-      const RowSum<T> sum =
-          in_.options.kind.softmax ? weigh_softmax(weights[r], n) : weigh_polynomial(weights[r], n, in_.options.kind);
+      const RowSum<T> sum = weigh(first + r, weights[r], n);
       totals[r] = sum.total;
       row_values(normaliser)[first + r] = sum.normaliser;
       if (drops_) multiply(weights[r], dropout_factors(first + r, n), n);
@@ -303,8 +374,7 @@ class Head {
         const int64_t n = block.visible[r];
         const T* factors = drops_ ? dropout_factors(first + r, n) : nullptr;
         if (factors != nullptr) multiply(ds[r], factors, n);
-        score_gradients(weights[r], ds[r], n, dot(g[r], y[r], width_), row_values(normaliser)[first + r],
-                        in_.options.kind);
+        differentiate(first + r, weights[r], ds[r], n, dot(g[r], y[r], width_), row_values(normaliser)[first + r]);
         if (factors != nullptr) multiply(weights[r], factors, n);
         scale_by(ds[r], static_cast<T>(in_.options.scale), n);
         std::fill(weights[r] + n, weights[r] + extent, T{0});
@@ -336,6 +406,20 @@ class Head {
     return s;
   }
 
+  RowSum<T> weigh(int64_t i, T* s, int64_t n) const {
+    const AttentionKind& kind = in_.options.kind;
+    if (kind.softmax) return weigh_softmax(s, n);
+    if (!tokens_.drops()) return weigh_polynomial(s, n, kind);
+    return weigh_dropped(s, n, kind, tokens_.query(i), tokens_.keys(), in_.options.tokens.shared_normaliser);
+  }
+
+  void differentiate(int64_t i, T* s, T* ds, int64_t n, T delta, T normaliser) const {
+    const AttentionKind& kind = in_.options.kind;
+    if (!tokens_.drops()) return score_gradients(s, ds, n, delta, normaliser, kind);
+    dropped_score_gradients(s, ds, n, delta, normaliser, kind, tokens_.query(i), tokens_.keys(),
+                            in_.options.tokens.shared_normaliser);
+  }
+
   /// 0 or 1 / (1 − rate) for the first `n` keys of query `i`.
   const T* dropout_factors(int64_t i, int64_t n) const {
     const uint64_t threshold = keep_threshold(1 - in_.options.dropout);
@@ -359,6 +443,7 @@ class Head {
   Keys<T> keys_;
   bool drops_;
   Scratch<T> factors_;
+  TokenFactors<T> tokens_;
 };
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {

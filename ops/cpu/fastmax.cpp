@@ -8,14 +8,14 @@
 /// With G = ∂L/∂o and u_i = [G_i, −G_i·o_i] / g_i, backward is the same sum with the sides exchanged:
 ///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = (w∘S) u_i,   ∂φ(k_n) = (w∘R) ṽ_n,   ∂v_n = (w∘R)ᵀ φ(k_n) without its last entry
 /// When causal, S is a sum over n ≤ i and R one over i ≥ n: over the chunks before (behind) a token's own from their
-/// sums, inside it by the quadratic form. The last columns of S and R, the denominators', are kept apart as z: BLAS is
-/// slow at D + 1 columns, and dropout need not reach them.
+/// sums, inside it by the quadratic form. The last columns of S and R, the denominators', are kept apart as z: BLAS
+/// is slow at D + 1 columns, and dropout need not reach them.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// Bytes of states that are held at a time; and tasks, at the least, where there are tokens for them.
-constexpr int64_t kStateBytes = int64_t{16} << 20, kTasks = 32, kMinChunk = 256;
+constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
 
 /// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
 struct Inputs {
@@ -33,8 +33,12 @@ struct Inputs {
   /// Whether weights inside a chunk are made of dropped features.
   bool drops_features() const { return drops() && kernel.dropout != FastmaxDropout::token; }
 
+  /// What features are multiplied with: columns of a state, and each other in a chunk with dropped ones.
+  int64_t columns() const { return kernel.causal && drops_features() ? std::max(width(), kTile) : width(); }
+
   /// What is handled together beside one state: enough that passing the state on costs little beside using it, when
-  /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a pair.
+  /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a
+  /// pair.
   int64_t block() const {
     if (kernel.causal && (drops_features() || kernel.a2 == 0)) return kTile;
     return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
@@ -65,7 +69,7 @@ class Pass {
  public:
   explicit Pass(const Inputs& in)
       : in_(in),
-        features_(in.width(), in.kernel.a2 != 0),
+        features_(in.width(), in.kernel.a2 != 0, in.columns()),
         plan_(make_plan<T>(in, features_)),
         sweep_(plan_, features_, in.kernel),
         weights_(features_.count()),
@@ -75,8 +79,7 @@ class Pass {
 
   void forward(const View& o, const View& g) const {
     sweep_.run(
-        plan_.keys_end, plan_.queries_end, false,
-        [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys_side()); },
+        plan_.keys_end, plan_.queries_end, false, [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys_side()); },
         [&](const Chunk& chunk, State<T> s) { attend(chunk, s, o, g); });
   }
 
@@ -128,7 +131,8 @@ class Pass {
     return {in_.kernel, side.key, features_, head, tiles()};
   }
 
-  void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
+  /// y_columns only `with_columns`.
+  void load(const Side& side, int64_t head, int64_t first, int64_t size, bool with_columns, Terms<T>& terms) const {
     const int64_t from = first - side.lag;
     terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
     if (!side.queries) {
@@ -137,7 +141,7 @@ class Pass {
     } else if (side.cotangents != nullptr) {
       load_cotangents(*side.cotangents, head, from, size, terms);
     }
-    transpose(terms.y.data(), size, width_, terms.y_columns.data());
+    if (with_columns) transpose(terms.y.data(), size, width_, terms.y_columns.data());
     load_token_factors(side, head, first, size, terms);
   }
 
@@ -178,13 +182,13 @@ class Pass {
     FeatureTile<T> tile = tile_of(side, chunk.head);
     std::fill_n(state.s, features_.count() * (width_ + 1), T{0});
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, terms);
+      load(side, chunk.head, first, size, false, terms);
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(terms.x, at, tile_at(first + at), block);
           tile.make_and_sum(terms.t.data() + at, state.z + block.first);
-          gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y.data() + at * width_, width_,
-                  1, state.s + block.first * width_, width_);
+          gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y.data() + at * width_,
+                  width_, 1, state.s + block.first * width_, width_);
         }
       });
     });
@@ -203,7 +207,7 @@ class Pass {
     Scratch<T> numerators(in_.block() * width_), denominators(in_.block());
     FeatureTile<T> tile = tile_of(side, chunk.head);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, queries);
+      load(side, chunk.head, first, size, false, queries);
       std::fill_n(denominators.data(), size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
@@ -220,10 +224,11 @@ class Pass {
   void attend_inside(const Chunk& chunk, int64_t first, int64_t size, const Terms<T>& queries, T* numerators,
                      T* denominators) const {
     Terms<T> keys(width_, size);
-    load(keys_side(), chunk.head, first, size, keys);
+    load(keys_side(), chunk.head, first, size, false, keys);
     const Scratch<T> dropped(in_.drops_features() ? kTile * kTile : 0);
     if (in_.drops_features()) drop_weights(chunk.head, first, queries, keys, dropped.data());
-    ChunkInterior<T>(in_.kernel, queries, keys, in_.drops_features(), dropped.data()).attend(numerators, denominators);
+    ChunkInterior<T>(in_.kernel, queries, keys, in_.drops_features(), dropped.data())
+        .attend(numerators, denominators);
   }
 
   /// weights_ij = Σ w φ(q_i) φ(k_j) with dropped features, for a chunk of one tile.
@@ -271,10 +276,10 @@ class Pass {
     const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
     FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, terms);
-      if (causal) load(other, chunk.head, first, size, others);
-      const ChunkInterior<T> interior(in_.kernel, side.queries ? terms : others, side.queries ? others : terms, dropped,
-                                      side.queries ? nullptr : weights.data());
+      load(side, chunk.head, first, size, true, terms);
+      if (causal) load(other, chunk.head, first, size, true, others);
+      const ChunkInterior<T> interior(in_.kernel, side.queries ? terms : others, side.queries ? others : terms,
+                                      dropped, side.queries ? nullptr : weights.data());
       if (dropped) interior.dropped_cotangents(dweights.data());
       std::fill_n(dx.data(), (width_ + 1) * size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
@@ -289,8 +294,8 @@ class Pass {
           if (dropped) {
             other_tile.set(others.x, at, tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);
-            gemm<T>(false, side.queries, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile,
-                    1, dphi.data(), kTile);
+            gemm<T>(false, side.queries, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(),
+                    kTile, 1, dphi.data(), kTile);
             if (!side.queries) multiply_features(other_tile, tile, block, weights.data());
           }
           tile.add_gradients(dphi.data(), state.z + block.first, terms.t.data() + at, dx.data());

@@ -98,8 +98,8 @@ class ChunkInterior {
   /// s_ij = x_i·x_j for the queries of a tile, [kTile, first + kTile].
   void multiply_scores(int64_t first) const {
     const int64_t seen = first + kTile;
-    gemm<T>(true, false, kTile, seen, width_, 1, queries_.x.row(1) + first, size_, keys_.x.row(1), size_, 0, s_.data(),
-            seen);
+    gemm<T>(true, false, kTile, seen, width_, 1, queries_.x.row(1) + first, size_, keys_.x.row(1), size_, 0,
+            s_.data(), seen);
   }
 
   /// The scores of query i to its weights, whose sum is added to its denominator.

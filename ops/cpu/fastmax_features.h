@@ -17,8 +17,11 @@ struct FeatureBlock {
 
 class Features {
  public:
-  Features(int64_t width, bool second_order)
-      : width_(width), rows_(second_order ? width + 1 : 1), capacity_(std::max(kBlasSmall / (kTile * width), width + 1)) {}
+  /// `columns`: what features are multiplied with, up to this many numbers for each or for each token.
+  Features(int64_t width, bool second_order, int64_t columns)
+      : width_(width),
+        rows_(second_order ? width + 1 : 1),
+        capacity_(std::max(kBlasSmall / (kTile * columns), width + 1)) {}
 
   int64_t width() const { return width_; }
   /// M: (D + 1)(D + 2)/2, or D + 1 for order 1.

@@ -25,11 +25,11 @@ struct Chunk {
 
 struct Plan {
   int64_t heads;
-  int64_t first;       ///< the lowest position
-  int64_t keys_end;    ///< behind the last position of a key
-  int64_t queries_end; ///< behind that of a query
-  int64_t chunk;       ///< positions per chunk, a multiple of kTile
-  int64_t lanes;       ///< states that are held at a time, and carried ones
+  int64_t first;        ///< the lowest position
+  int64_t keys_end;     ///< behind the last position of a key
+  int64_t queries_end;  ///< behind that of a query
+  int64_t chunk;        ///< positions per chunk, a multiple of kTile
+  int64_t lanes;        ///< states that are held at a time, and carried ones
   bool causal;
 
   int64_t chunks_until(int64_t end) const { return (end - first + chunk - 1) / chunk; }
@@ -44,8 +44,8 @@ class Sweep {
   }
 
   /// Calls `add(chunk, state)`, which writes the chunk's own sum, for the chunks up to `add_end`; and
-  /// `use(chunk, state)` for those up to `use_end`, with each row of the sum over the chunks that it sees (before it, or
-  /// behind it in reverse, when causal; otherwise all) times the row's weight.
+  /// `use(chunk, state)` for those up to `use_end`, with each row of the sum over the chunks that it sees (before it,
+  /// or behind it in reverse, when causal; otherwise all) times the row's weight.
   template <class Add, class Use>
   void run(int64_t add_end, int64_t use_end, bool reverse, const Add& add, const Use& use) const {
     const int64_t adds = plan_.chunks_until(add_end), uses = plan_.chunks_until(use_end);
@@ -67,9 +67,8 @@ class Sweep {
         if (plan_.causal) parallel_tasks(heads * chunks, [&](int64_t lane) { use(chunk_of(lane), state_of(lane)); });
       }
       if (plan_.causal) continue;
-      parallel_tasks(heads * uses, [&](int64_t task) {
-        use(chunk(head + task / uses, task % uses), state(carried, task / uses));
-      });
+      parallel_tasks(heads * uses,
+                     [&](int64_t task) { use(chunk(head + task / uses, task % uses), state(carried, task / uses)); });
     }
   }
 
@@ -85,8 +84,8 @@ class Sweep {
     return {s, s + m_ * width_};
   }
 
-  /// Causal: each state becomes the weighted sum of those before it, in the order they come. Otherwise the carried one
-  /// becomes the weighted sum of all.
+  /// Causal: each state becomes the weighted sum of those before it, in the order they come. Otherwise the carried
+  /// one becomes the weighted sum of all.
   void add_up(int64_t heads, int64_t chunks, int64_t group, const Scratch<T>& states,
               const Scratch<T>& carried) const {
     const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1});

@@ -47,8 +47,8 @@ void transpose(const T* from, int64_t size, int64_t width, T* to) {
   }
 }
 
-/// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d is
-/// entry d of them all. x is q̂ or k̂ (eqs. 5–6), or q or k as it is.
+/// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d
+/// is entry d of them all. x is q̂ or k̂ (eqs. 5–6), or q or k as it is.
 template <class T>
 class Vectors {
  public:

@@ -76,8 +76,20 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "inf"}, "--fastmax-scale inf: must be");
-  refused("train_shakespeare", {"--attention", "fastmax2", "--attention-dropout", "0.1"},
-          "--attention-dropout does not apply to --attention fastmax2");
+  refused("train_shakespeare", {"--attention", "fastformer", "--attention-dropout", "0.1"},
+          "--attention-dropout does not apply to --attention fastformer");
+  refused("train_shakespeare", {"--fastmax-form", "quadratic"},
+          "--fastmax-form does not apply to --attention softmax");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-form", "cubic"}, "--fastmax-form");
+  refused("train_shakespeare", {"--attention-dropout", "0.1", "--dropout-kind", "token"},
+          "--dropout-kind does not apply to --attention softmax");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--dropout-kind", "token"},
+          "--dropout-kind does not apply to --attention-dropout 0; give it a rate");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--dropout-normaliser", "shared"},
+          "--dropout-normaliser does not apply to --attention-dropout 0; give it a rate");
+  refused("train_shakespeare",
+          {"--attention", "fastmax2", "--attention-dropout", "0.1", "--fastmax-form", "quadratic"},
+          "--dropout-kind quadratic does not apply to --fastmax-form quadratic");
   refused("train_shakespeare", {"--attention", "fastformer", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastformer");
   refused("train_shakespeare", {"--patch", "4"}, "--patch");

@@ -137,13 +137,37 @@ TEST_CASE("attention: names and numbers of parameters") {
   CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
 }
 
-TEST_CASE("attention: softmax dropout in training only") {
+TEST_CASE("attention: dropout in training only") {
   Generator rng(12);
-  Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .dropout = 0.5});
-  const Tensor x = randn({1, 6, 8}, rng, DType::float64);
-  CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
-  model.eval();
-  CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) == 0);
+  std::vector<nn::AttentionConfig> configs;
+  configs.push_back({.mechanism = "softmax"});
+  for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
+    configs.push_back({.mechanism = "fastmax2", .dropout_kind = kind});
+    configs.push_back({.mechanism = "fastmax2", .rotary = true, .dropout_kind = kind});
+    configs.push_back(
+        {.mechanism = "fastmax2", .dropout_kind = kind, .dropout_normaliser = FastmaxNormaliser::shared});
+  }
+  for (nn::AttentionConfig& config : configs) {
+    config.width = 8, config.heads = 2, config.dropout = 0.5;
+    Model model(rng, config);
+    const Tensor x = randn({1, 6, 8}, rng, DType::float64);
+    CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
+    model.eval();
+    const Tensor y = (*model.attention)(x);
+    CHECK(largest_difference(y, (*model.attention)(x)) == 0);
+  }
+}
+
+TEST_CASE("FastmaxAttention: its form can be forced") {
+  const auto run = [](FastmaxForm form) {
+    Generator rng(14);
+    const Model model(rng, {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_form = form});
+    return (*model.attention)(randn({2, 70, 12}, rng, DType::float64));
+  };
+  const Tensor expected = run(FastmaxForm::reference);
+  for (const FastmaxForm form : {FastmaxForm::automatic, FastmaxForm::quadratic, FastmaxForm::factorised}) {
+    CHECK(largest_difference(run(form), expected) < 1e-12);
+  }
 }
 
 TEST_CASE("attention: what cannot be is refused") {
@@ -157,6 +181,8 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "fastformer", .width = 8, .dropout = 0.1}, "fastformer has no attention dropout");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
   refused({.mechanism = "fastmax1", .width = 8, .fastmax_scale = FastmaxScale::paper}, "weights must be positive");
+  refused({.mechanism = "fastmax2", .width = 8, .dropout = 0.1, .fastmax_form = FastmaxForm::quadratic},
+          "quadratic dropout needs the features of the factorised form");
 
   const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
   const nn::Attention& attention = *model.attention;

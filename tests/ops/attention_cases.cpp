@@ -31,6 +31,16 @@ class Cases {
         [options](const Inputs& in) { return linnet::fastmax(in[0], in[1], in[2], options); });
   }
 
+  /// Draws the same mask at each call.
+  void dropped_fastmax(const std::string& variant, Size size, const FastmaxOptions& options) {
+    add("fastmax", variant, heads(size), [options](const Inputs& in) {
+      Generator generator(3);
+      FastmaxOptions drawn = options;
+      drawn.rng = &generator;
+      return linnet::fastmax(in[0], in[1], in[2], drawn);
+    });
+  }
+
   void pool(const std::string& variant, Size size, const AdditivePoolOptions& options = {}) {
     add("additive_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
         [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
@@ -59,8 +69,9 @@ class Cases {
         [options](const Inputs& in) { return linnet::short_conv(in[0], in[1], options); });
   }
 
-  void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f) {
-    registry_.differentiable.push_back({op, variant, std::move(inputs), std::move(f), false});
+  void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f,
+           bool twice = false) {
+    registry_.differentiable.push_back({op, variant, std::move(inputs), std::move(f), twice});
   }
 
   Inputs heads(Size size) {
@@ -105,6 +116,46 @@ void add_softmax_cases(Cases& cases) {
   });
 }
 
+void add_factorised_cases(Cases& cases) {
+  const auto form = FastmaxForm::factorised;
+  const auto root = FastmaxScale::sqrt;
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " factorised causal" : " factorised";
+    cases.fastmax("order 2" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .form = form});
+    cases.fastmax("order 1" + suffix, {2, 2, 5, 5, 3}, {.order = 1, .causal = causal, .form = form});
+    cases.fastmax("padding" + suffix, {2, 2, 5, 5, 3},
+                  {.scale = root, .causal = causal, .keep = padding(5), .form = form});
+    cases.fastmax("not normalised" + suffix, {1, 2, 4, 4, 3},
+                  {.normalisation = FastmaxNormalisation::none, .scale = 0.7, .causal = causal, .form = form});
+    cases.fastmax("coefficients" + suffix, {1, 2, 4, 4, 3},
+                  {.coefficients = {{1.5, -0.4, 0.3}}, .scale = root, .causal = causal, .form = form});
+    cases.fastmax("more keys than queries" + suffix, {1, 1, 2, 4, 3}, {.causal = causal, .form = form});
+    cases.fastmax("more queries than keys" + suffix, {1, 1, 4, 2, 3}, {.causal = causal, .form = form});
+    cases.fastmax("two tiles" + suffix, {1, 1, 67, 67, 4}, {.causal = causal, .form = form});
+    cases.fastmax("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal, .form = form});
+    for (const auto normaliser : {FastmaxNormaliser::clean, FastmaxNormaliser::shared}) {
+      const std::string shared = normaliser == FastmaxNormaliser::shared ? " shared" : "";
+      for (const auto& [kind, name] : {std::pair{FastmaxDropout::quadratic, "quadratic"},
+                                       {FastmaxDropout::standard, "standard"},
+                                       {FastmaxDropout::token, "token"}}) {
+        FastmaxOptions options{.scale = FastmaxScale::unit, .causal = causal, .keep = padding(5), .form = form};
+        options.dropout = 0.2;
+        options.dropout_kind = kind;
+        options.dropout_normaliser = normaliser;
+        cases.dropped_fastmax(name + (" dropout" + shared + suffix), {2, 2, 5, 5, 3}, options);
+        options.keep = {};
+        cases.dropped_fastmax(name + (" dropout, two tiles" + shared + suffix), {1, 1, 67, 67, 4}, options);
+      }
+    }
+    FastmaxOptions options{.scale = root, .causal = causal, .keep = padding(5), .form = FastmaxForm::quadratic};
+    options.dropout = 0.3;
+    options.dropout_kind = FastmaxDropout::token;
+    cases.dropped_fastmax("token dropout, quadratic form" + suffix, {2, 2, 5, 5, 3}, options);
+    options.dropout_normaliser = FastmaxNormaliser::shared;
+    cases.dropped_fastmax("token dropout, shared, quadratic form" + suffix, {2, 2, 5, 5, 3}, options);
+  }
+}
+
 void add_fastmax_cases(Cases& cases) {
   cases.fastmax("order 2", {2, 2, 5, 5, 3});
   cases.fastmax("order 1", {2, 2, 5, 5, 3}, {.order = 1});
@@ -118,6 +169,11 @@ void add_fastmax_cases(Cases& cases) {
   cases.fastmax("size 1", {1, 1, 1, 1, 1});
   cases.fastmax("no queries", {2, 1, 0, 3, 2});
   cases.fastmax("no keys", {2, 1, 3, 0, 2});
+  add_factorised_cases(cases);
+  cases.add(
+      "fastmax", "reference", cases.heads({1, 2, 3, 4, 2}),
+      [](const Inputs& in) { return fastmax(in[0], in[1], in[2], {.causal = true, .form = FastmaxForm::reference}); },
+      true);
 }
 
 void add_fastformer_cases(Cases& cases) {
@@ -159,6 +215,8 @@ void add_attention_cases(Registry& registry) {
   add_softmax_cases(cases);
   add_fastmax_cases(cases);
   add_fastformer_cases(cases);
+  registry.exempt.emplace_back("fastmax_scale", "returns a number");
+  registry.exempt.emplace_back("fastmax_form", "returns a choice");
 }
 
 }  // namespace linnet::test

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <linnet/core/tensor.h>
+
+namespace linnet::detail {
+
+/// Fastmax as its definition reads (Gerami et al. 2024, eqs. 5–12), composed of other ops: the oracle of the fused
+/// forms, with their arguments and errors. Memory grows with N². Ignores the kernel's dropout.
+Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                         const FastmaxKernel& kernel);
+
+}  // namespace linnet::detail

@@ -1,0 +1,299 @@
+/// The factorised form of Fastmax against the explicit one, its dropout, and the choice between the forms.
+
+#include <linnet/ops/fastmax.h>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/core/error.h>
+#include <linnet/core/parallel.h>
+#include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/reduction.h>
+
+#include "tests/ops/attention_reference.h"
+
+using namespace linnet;
+using namespace linnet::test;
+
+namespace {
+
+struct Inputs {
+  Tensor q, k, v;
+};
+
+Inputs draw(int64_t b, int64_t h, int64_t n, int64_t m, int64_t d, DType dtype) {
+  return {normal({b, h, n, d}, 1, dtype), normal({b, h, m, d}, 2, dtype), normal({b, h, m, d}, 3, dtype)};
+}
+
+/// Gradients of q, k and v, and the output.
+std::vector<Tensor> all_results(Inputs in, FastmaxOptions options, FastmaxForm form) {
+  for (Tensor* x : {&in.q, &in.k, &in.v}) {
+    *x = x->detach();
+    x->set_requires_grad();
+  }
+  options.form = form;
+  Generator rng(7);
+  options.rng = &rng;
+  const Tensor o = fastmax(in.q, in.k, in.v, options);
+  std::vector<Tensor> results = grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
+  results.push_back(o.detach());
+  return results;
+}
+
+void check_near(const std::vector<Tensor>& a, const std::vector<Tensor>& b, double tolerance) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    CHECK(relative_error(a[i], b[i].to_vector<double>()) < tolerance);
+  }
+}
+
+void check_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(a[i], b[i]));
+  }
+}
+
+constexpr FastmaxDropout kKinds[] = {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token};
+constexpr FastmaxNormaliser kNormalisers[] = {FastmaxNormaliser::clean, FastmaxNormaliser::shared};
+
+}  // namespace
+
+TEST_CASE("fastmax: the quadratic and the factorised form agree with the explicit one") {
+  struct Size {
+    int64_t n, m, d;
+  };
+  for (const Size size :
+       {Size{5, 5, 3}, {70, 70, 6}, {300, 300, 32}, {100, 140, 16}, {140, 100, 16}, {300, 300, 64}}) {
+    const Inputs in = draw(2, 2, size.n, size.m, size.d, DType::float64);
+    const Tensor keep = keep_all_but(2, size.m, {{0, 0}, {0, 3}, {0, size.m - 1}, {1, 2}});
+    for (const bool causal : {false, true}) {
+      for (const FastmaxOptions& options :
+           {FastmaxOptions{.causal = causal}, FastmaxOptions{.order = 1, .causal = causal},
+            FastmaxOptions{.scale = FastmaxScale::sqrt, .causal = causal, .keep = keep},
+            FastmaxOptions{.order = 1, .causal = causal, .keep = keep},
+            FastmaxOptions{.coefficients = {{1.5, -0.7, 0.3}}, .scale = 0.3, .causal = causal},
+            FastmaxOptions{
+                .normalisation = FastmaxNormalisation::none, .scale = 0.4, .causal = causal, .keep = keep}}) {
+        CAPTURE(size.n);
+        CAPTURE(size.m);
+        CAPTURE(size.d);
+        CAPTURE(causal);
+        CAPTURE(options.order);
+        const auto expected = all_results(in, options, FastmaxForm::reference);
+        check_near(all_results(in, options, FastmaxForm::quadratic), expected, 1e-12);
+        check_near(all_results(in, options, FastmaxForm::factorised), expected, 1e-12);
+      }
+    }
+  }
+}
+
+TEST_CASE("fastmax: the forms agree at 4,096 tokens, in both precisions") {
+  for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 1e-5}, {DType::float64, 1e-12}}) {
+    const Inputs in = draw(1, 1, 4096, 4096, 16, dtype);
+    for (const bool causal : {false, true}) {
+      for (const int order : {1, 2}) {
+        const FastmaxOptions options{.order = order, .causal = causal};
+        check_near(all_results(in, options, FastmaxForm::factorised),
+                   all_results(in, options, FastmaxForm::quadratic), tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("Factorised fastmax: a head wider than a block of features") {
+  const Inputs in = draw(1, 1, 130, 130, 200, DType::float64);
+  for (const bool causal : {false, true}) {
+    check_near(all_results(in, {.causal = causal}, FastmaxForm::factorised),
+               all_results(in, {.causal = causal}, FastmaxForm::reference), 1e-12);
+  }
+}
+
+TEST_CASE("Factorised fastmax: the future changes no bit of the past") {
+  const Inputs in = draw(1, 2, 400, 400, 32, DType::float32);
+  for (const double dropout : {0.0, 0.25}) {
+    const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+      Generator rng(3);
+      return fastmax(q, k, v, {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .rng = &rng});
+    };
+    const Tensor expected = attend(in.q, in.k, in.v);
+    for (const int64_t t : {1, 63, 64, 130, 256, 399}) {
+      for (const double value : {3.0, std::numeric_limits<double>::quiet_NaN()}) {
+        const Tensor o = attend(with_tokens(in.q, 0, t, 400, value), with_tokens(in.k, 0, t, 400, value),
+                                with_tokens(in.v, 0, t, 400, value));
+        CHECK(same_bits(o.narrow(2, 0, t), expected.narrow(2, 0, t)));
+      }
+    }
+  }
+}
+
+TEST_CASE("Factorised fastmax: what padding holds changes no bit, and a row without keys is 0") {
+  const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
+  Tensor keep = keep_all_but(2, 150, {{0, 0}, {0, 1}, {0, 64}, {0, 149}});
+  keep.narrow(0, 1, 1).fill_(false);
+  for (const bool causal : {false, true}) {
+    const FastmaxOptions options{.causal = causal, .keep = keep};
+    const auto expected = all_results(in, options, FastmaxForm::factorised);
+    check_near(expected, all_results(in, options, FastmaxForm::reference), 1e-12);
+    for (const Tensor& x : expected) {
+      CHECK(same_bits(x.narrow(0, 1, 1), zeros({1, 2, 150, 8}, DType::float64)));
+      if (causal) CHECK(same_bits(x.narrow(0, 0, 1).narrow(2, 0, 1), zeros({1, 2, 1, 8}, DType::float64)));
+    }
+    for (const double value : {1e30, std::numeric_limits<double>::quiet_NaN()}) {
+      Inputs changed = in;
+      for (Tensor* x : {&changed.k, &changed.v}) {
+        *x = with_tokens(*x, 0, 0, 2, value);
+        *x = with_tokens(with_tokens(*x, 0, 64, 65, value), 0, 149, 150, value);
+        *x = with_tokens(*x, 1, 0, 150, value);
+      }
+      check_same(all_results(changed, options, FastmaxForm::factorised), expected);
+    }
+  }
+}
+
+TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
+  const Inputs in = draw(1, 3, 1000, 1000, 16, DType::float32);
+  const int before = num_threads();
+  for (const bool causal : {false, true}) {
+    for (const double dropout : {0.0, 0.1}) {
+      const FastmaxOptions options{.causal = causal, .dropout = dropout};
+      set_num_threads(1);
+      const auto expected = all_results(in, options, FastmaxForm::factorised);
+      for (const int threads : {2, 4}) {
+        set_num_threads(threads);
+        check_same(all_results(in, options, FastmaxForm::factorised), expected);
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("Factorised fastmax: memory beside the tensors does not grow with the tokens") {
+  const auto scratch = [](int64_t n) {
+    Inputs in = draw(1, 2, n, n, 16, DType::float32);
+    reset_peak_memory();
+    const int64_t live = memory_stats().live;
+    all_results(in, {.causal = true}, FastmaxForm::factorised);
+    return memory_stats().peak - live - 6 * 2 * n * 16 * 4;  // o, its cotangent, and the gradients, and 1 to spare
+  };
+  const int64_t less = scratch(16384), more = scratch(32768);
+  CHECK(more <= less + (int64_t{1} << 20));
+}
+
+TEST_CASE("fastmax dropout: the expected output is that without, when the denominator is clean") {
+  const Inputs in = draw(1, 1, 6, 6, 3, DType::float64);
+  for (const FastmaxDropout kind : kKinds) {
+    for (const bool causal : {false, true}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(causal);
+      const FastmaxOptions plain{.scale = FastmaxScale::sqrt, .causal = causal};
+      const Tensor expected = fastmax(in.q, in.k, in.v, plain);
+      FastmaxOptions options = plain;
+      Generator rng(11);
+      options.dropout = 0.25;
+      options.dropout_kind = kind;
+      options.rng = &rng;
+      constexpr int kDraws = 20000;
+      Tensor total = zeros(expected.shape(), DType::float64), squares = total.clone();
+      for (int i = 0; i < kDraws; ++i) {
+        const Tensor o = fastmax(in.q, in.k, in.v, options);
+        total = total + o;
+        squares = squares + o * o;
+      }
+      const auto sums = total.to_vector<double>(), square_sums = squares.to_vector<double>(),
+                 means = expected.to_vector<double>();
+      for (size_t i = 0; i < means.size(); ++i) {
+        const double mean = sums[i] / kDraws, deviation = std::sqrt(square_sums[i] / kDraws - mean * mean);
+        CHECK(deviation > 1e-3);  // it does drop
+        CHECK(std::abs(mean - means[i]) < 5 * deviation / std::sqrt(kDraws));
+      }
+    }
+  }
+}
+
+TEST_CASE("fastmax dropout of tokens is the same in both forms") {
+  for (const FastmaxNormaliser normaliser : kNormalisers) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [n, m] : {std::pair<int64_t, int64_t>{150, 150}, {70, 150}, {150, 70}}) {
+        const Inputs in = draw(2, 3, n, m, 8, DType::float64);
+        const Tensor keep = keep_all_but(2, m, {{0, 0}, {0, 3}, {1, 65}});
+        const FastmaxOptions options{.scale = FastmaxScale::sqrt,
+                                     .causal = causal,
+                                     .keep = keep,
+                                     .dropout = 0.3,
+                                     .dropout_kind = FastmaxDropout::token,
+                                     .dropout_normaliser = normaliser};
+        const auto a = all_results(in, options, FastmaxForm::factorised);
+        check_near(a, all_results(in, options, FastmaxForm::quadratic), 1e-11);
+        CHECK(relative_error(a[3],
+                             fastmax(in.q, in.k, in.v, {.scale = FastmaxScale::sqrt, .causal = causal, .keep = keep})
+                                 .to_vector<double>()) > 1e-2);
+      }
+    }
+  }
+}
+
+TEST_CASE("fastmax dropout: causal, the last query draws what it draws in full") {
+  for (const FastmaxDropout kind : kKinds) {
+    for (const FastmaxNormaliser normaliser : kNormalisers) {
+      const Inputs in = draw(1, 2, 200, 200, 8, DType::float64);
+      FastmaxOptions options{
+          .scale = FastmaxScale::unit, .dropout = 0.2, .dropout_kind = kind, .dropout_normaliser = normaliser};
+      const Tensor full = all_results(in, options, FastmaxForm::factorised)[3];
+      options.causal = true;
+      const Tensor causal = all_results(in, options, FastmaxForm::factorised)[3];
+      CHECK(relative_error(causal.narrow(2, 199, 1), full.narrow(2, 199, 1).to_vector<double>()) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("fastmax dropout keeps the share of features that it says") {
+  // With the values 1 and a clean denominator, the output of order 0 is the mean of both factors' products.
+  const Inputs in = draw(1, 1, 2000, 2000, 4, DType::float64);
+  Generator rng(5);
+  const Tensor o = fastmax(in.q, in.k, ones({1, 1, 2000, 4}, DType::float64),
+                           {.coefficients = {{1, 0, 0}},
+                            .form = FastmaxForm::factorised,
+                            .dropout = 0.25,
+                            .dropout_kind = FastmaxDropout::standard,
+                            .rng = &rng});
+  int64_t dropped = 0;
+  for (const double x : o.select(3, 0).to_vector<double>()) dropped += x == 0 ? 1 : 0;
+  CHECK(std::abs(static_cast<double>(dropped) / 2000 - 0.25) < 5 * std::sqrt(0.25 * 0.75 / 2000));
+  CHECK(max(o).item<double>() == doctest::Approx(1 / 0.75).epsilon(0.2));
+}
+
+TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
+  const auto chosen = [](int64_t n, int64_t d, bool causal, bool quadratic_term = true) {
+    return fastmax_form(Tensor::empty({1, 1, n, d}), Tensor::empty({1, 1, n, d}), quadratic_term, causal);
+  };
+  for (const int64_t d : {8, 16, 32, 64, 128, 256}) {
+    for (const bool causal : {false, true}) {
+      CHECK(chosen(16, d, causal) == FastmaxForm::quadratic);
+      CHECK(chosen(65536, d, causal) == FastmaxForm::factorised);
+      CHECK(chosen(16384, d, causal, false) == FastmaxForm::factorised);
+    }
+  }
+  CHECK(chosen(1024, 128, false) == FastmaxForm::quadratic);
+}
+
+TEST_CASE("fastmax refuses dropout that cannot be") {
+  const Inputs in = draw(1, 1, 4, 4, 8, DType::float64);
+  Generator rng(1);
+  const auto refused = [&](const FastmaxOptions& options, const char* because) {
+    CHECK_THROWS_WITH_AS(fastmax(in.q, in.k, in.v, options), doctest::Contains(because), ValueError);
+  };
+  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .rng = &rng},
+          "quadratic dropout needs the features of the factorised form, but the quadratic one is forced");
+  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .rng = &rng},
+          "standard dropout needs the features");
+  refused({.form = FastmaxForm::reference, .dropout = 0.1, .rng = &rng}, "the reference form has none");
+  refused({.dropout = 0.1}, "dropout 0.1 needs random numbers; set options.rng");
+  refused({.dropout = 1, .rng = &rng}, "dropout is 1; it must be at least 0 and below 1");
+  refused({.dropout = -0.1, .rng = &rng}, "dropout is -0.1");
+  CHECK_THROWS_AS(fastmax(in.q, in.k, in.v.narrow(3, 0, 4), {.form = FastmaxForm::factorised}), ShapeError);
+  CHECK_THROWS_AS(fastmax(in.q, in.k.to(DType::float32), in.v, {.form = FastmaxForm::factorised}), DTypeError);
+}
