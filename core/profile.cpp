@@ -157,9 +157,11 @@ Backend make_timed_backend() {
   time<&Backend::additive_pool_backward, "additive_pool_backward">(table);
   time<&Backend::additive_attention, "additive_attention">(table);
   time<&Backend::additive_attention_backward, "additive_attention_backward">(table);
+  time<&Backend::short_conv, "short_conv">(table);
+  time<&Backend::short_conv_backward, "short_conv_backward">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 9, kTimed = 37;
+  constexpr size_t kUntimed = 9, kTimed = 39;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

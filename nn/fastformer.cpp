@@ -80,7 +80,7 @@ std::vector<std::string> weight_names(int64_t columns) {
 }  // namespace
 
 FastformerAttention::FastformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config), out_(*this, "out", config.width, config.width, config.bias) {
+    : Attention(parent, std::move(name), config) {
   if (config.rotary) refuse("rotary positions");
   if (config.columns < 2)
     throw ValueError(fmt::format("{}: {} columns; it takes at least 2", label(), config.columns));
@@ -90,6 +90,7 @@ FastformerAttention::FastformerAttention(Module& parent, std::string name, const
   const std::vector<std::string> names = column_names(config.columns);
   for (const std::string& column : names) add_column(column, !config.share_query_value || column != names.back());
   for (const std::string& weight : weight_names(config.columns)) add_stage(weight);
+  out_.emplace(*this, "out", config.width, config.width, config.bias);
 }
 
 void FastformerAttention::add_column(const std::string& column_name, bool has_map) {
@@ -157,7 +158,7 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
                                        .keep = keep,
                                        .dropout = training() ? config().dropout : 0,
                                        .generator = &generator()});
-  return out_(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
+  return (*out_)(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
 }
 
 std::unique_ptr<AttentionState> FastformerAttention::start_state() const {
@@ -179,7 +180,7 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
     const Tensor global = past.pools[i].add(logit(a, stages[i]), a);  // eqs. 3 and 4, then 5 and 6
     a = interact(global, split_heads(columns[i + 1], config().heads), config().interaction, stages[i]);
   }
-  return out_(merge_heads(a)) + columns[0];
+  return (*out_)(merge_heads(a)) + columns[0];
 }
 
 }  // namespace linnet::nn

@@ -44,7 +44,7 @@ class FastformerAttention : public Attention {
 
   std::deque<Column> columns_;
   std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when they share
-  Linear out_;
+  std::optional<Linear> out_;
 };
 
 }  // namespace linnet::nn

@@ -51,6 +51,10 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--eval-every", "0"}, "--eval-every 0");
   refused({"--dropout", "1"}, "--dropout 1: must lie from 0 to 0.99");
   refused({"--dropout", "nan"}, "--dropout nan");
+  refused({"--short-conv", "-1"}, "--short-conv -1: must be at least 0");
+  refused({"--attention", "fastformer", "--columns", "1"}, "--columns 1: must be at least 2");
+  refused({"--share", "none,layers"}, "--share none,layers: none stands alone");
+  refused({"--share", "everything"}, "--share");
   refused({"--lr", "-0.1"}, "--lr -0.1");
   refused({"--lr", "1e-5"}, "--min-lr 0.0001 is above --lr 1e-05; lower it too");
   refused({"--weight-decay", "-1"}, "--weight-decay -1");
@@ -76,8 +80,11 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "inf"}, "--fastmax-scale inf: must be");
-  refused("train_shakespeare", {"--attention", "fastformer", "--attention-dropout", "0.1"},
-          "--attention-dropout does not apply to --attention fastformer");
+  refused("train_shakespeare", {"--fastformer-interaction", "add"},
+          "--fastformer-interaction add does not apply to --attention softmax");
+  refused("train_shakespeare", {"--columns", "4"}, "--columns 4 does not apply to --attention softmax");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--share", "heads"},
+          "--share heads does not apply to --attention fastmax2");
   refused("train_shakespeare", {"--fastmax-form", "quadratic"},
           "--fastmax-form does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-form", "cubic"}, "--fastmax-form");

@@ -77,7 +77,7 @@ TEST_CASE("config.json gives back all settings that it holds") {
     CAPTURE(name);
     nlohmann::json missing = json, wrong = json;
     missing.erase(name);
-    wrong[name] = nlohmann::json::array();
+    wrong[name] = nlohmann::json::object();
     CHECK_THROWS_AS(settings_from_json(missing), nlohmann::json::exception);
     CHECK_THROWS_AS(settings_from_json(wrong), nlohmann::json::exception);
   }

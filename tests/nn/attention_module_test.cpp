@@ -35,6 +35,22 @@ int64_t count_parameters(const nn::Module& module) {
   return count;
 }
 
+/// Each option of Fastformer, and some together.
+std::vector<nn::AttentionConfig> fastformer_configs() {
+  const nn::AttentionConfig plain{.mechanism = "fastformer", .width = 12, .heads = 3};
+  std::vector<nn::AttentionConfig> configs;
+  const auto add = [&](auto&& change) { change(configs.emplace_back(plain)); };
+  add([](nn::AttentionConfig& c) { c.interaction = Interaction::add; });
+  add([](nn::AttentionConfig& c) { c.interaction = Interaction::concat; });
+  add([](nn::AttentionConfig& c) { c.full_logits = true; });
+  add([](nn::AttentionConfig& c) { c.full_logits = true, c.interaction = Interaction::concat; });
+  add([](nn::AttentionConfig& c) { c.share_heads = true; });
+  add([](nn::AttentionConfig& c) { c.share_heads = true, c.interaction = Interaction::concat, c.short_conv = 2; });
+  add([](nn::AttentionConfig& c) { c.columns = 2, c.share_query_value = false; });
+  add([](nn::AttentionConfig& c) { c.columns = 5; });
+  return configs;
+}
+
 std::vector<nn::AttentionConfig> causal_configs() {
   std::vector<nn::AttentionConfig> configs;
   for (const std::string& mechanism : nn::attention_mechanisms()) {
@@ -47,6 +63,13 @@ std::vector<nn::AttentionConfig> causal_configs() {
   configs.push_back({.mechanism = "fastmax1", .width = 12, .heads = 3, .causal = true, .fastmax_scale = 0.1});
   configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 3, .causal = true, .share_query_value = false});
   configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 1, .causal = true, .bias = false});
+  for (nn::AttentionConfig config : fastformer_configs()) {
+    config.causal = true;
+    configs.push_back(config);
+  }
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true, .short_conv = 3});
+  }
   return configs;
 }
 
@@ -137,10 +160,63 @@ TEST_CASE("attention: names and numbers of parameters") {
   CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
 }
 
+TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4, without biases") {
+  constexpr int64_t c = 12, h = 3, d = 4;
+  const auto count = [](nn::AttentionConfig config) {
+    Generator rng(16);
+    config.mechanism = "fastformer", config.width = 12, config.heads = 3, config.bias = false;
+    return count_parameters(Model(rng, config));
+  };
+  CHECK(count({}) == 3 * c * c + 2 * c);
+  CHECK(count({.interaction = Interaction::add}) == 3 * c * c + 2 * c);
+  CHECK(count({.interaction = Interaction::concat}) == 3 * c * c + 2 * c + 2 * h * 2 * d * d);
+  CHECK(count({.full_logits = true}) == 3 * c * c + 2 * (h * c + h));
+  CHECK(count({.share_heads = true}) == 2 * d * d + c * c + 2 * d);
+  CHECK(count({.share_query_value = false, .columns = 2}) == 3 * c * c + c);
+  CHECK(count({.columns = 5}) == 5 * c * c + 4 * c);
+  CHECK(count({.short_conv = 4}) == 3 * c * c + 2 * c + 12 * c);
+}
+
+TEST_CASE("attention: permuting the tokens permutes the outputs, when not causal") {
+  std::vector<nn::AttentionConfig> configs = fastformer_configs();
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3});
+  }
+  const std::vector<int64_t> order{4, 2, 0, 3, 1};
+  for (const nn::AttentionConfig& config : configs) {
+    if (config.short_conv > 0) continue;  // it is there to see the order
+    CAPTURE(config.mechanism);
+    Generator rng(17);
+    const Model model(rng, config);
+    const Tensor x = randn({2, 5, 12}, rng, DType::float64);
+    const Tensor y = index_select((*model.attention)(x), 1, tensor(order));
+    CHECK(largest_difference((*model.attention)(index_select(x, 1, tensor(order))), y) < 1e-13);
+  }
+}
+
+TEST_CASE("ShortConvolution: the step form gives what the sequence form gives, on a text shorter than its taps too") {
+  struct Conv : nn::Module {
+    Conv(Generator& rng, int64_t taps) : Module(rng, DType::float64), conv(*this, "conv", 6, taps, true) {}
+    nn::ShortConvolution conv;
+  };
+  for (const int64_t taps : {1, 2, 4, 9}) {
+    CAPTURE(taps);
+    Generator rng(18);
+    const Conv model(rng, taps);
+    const Tensor h = randn({2, 5, 6}, rng, DType::float64), whole = model.conv(h);
+    nn::ShortConvolution::State state;
+    for (int64_t i = 0; i < 5; ++i) {
+      CHECK(largest_difference(model.conv.step(state, h.narrow(1, i, 1)), whole.narrow(1, i, 1)) < 1e-15);
+    }
+    CHECK(state.past.size(1) == std::min<int64_t>(5, taps - 1));
+  }
+}
+
 TEST_CASE("attention: dropout in training only") {
   Generator rng(12);
   std::vector<nn::AttentionConfig> configs;
   configs.push_back({.mechanism = "softmax"});
+  configs.push_back({.mechanism = "fastformer"});
   for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
     configs.push_back({.mechanism = "fastmax2", .dropout_kind = kind});
     configs.push_back({.mechanism = "fastmax2", .rotary = true, .dropout_kind = kind});
@@ -178,7 +254,13 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "linear", .width = 8},
           "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
-  refused({.mechanism = "fastformer", .width = 8, .dropout = 0.1}, "fastformer has no attention dropout");
+  refused({.mechanism = "fastformer", .width = 8, .columns = 1}, "1 columns; it takes at least 2");
+  refused({.mechanism = "fastformer", .width = 8, .share_heads = true, .full_logits = true}, "choose one");
+  refused({.mechanism = "softmax", .width = 8, .interaction = Interaction::add}, "softmax has no interaction");
+  refused({.mechanism = "fastmax2", .width = 8, .share_heads = true}, "fastmax2 has no shared maps");
+  refused({.mechanism = "fastmax1", .width = 8, .full_logits = true}, "fastmax1 has no full logits");
+  refused({.mechanism = "softmax", .width = 8, .columns = 4}, "softmax has no other number of columns");
+  refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
   refused({.mechanism = "fastmax1", .width = 8, .fastmax_scale = FastmaxScale::paper}, "weights must be positive");
   refused({.mechanism = "fastmax2", .width = 8, .dropout = 0.1, .fastmax_form = FastmaxForm::quadratic},
