@@ -57,11 +57,11 @@ FastformerAttention::FastformerAttention(Module& parent, std::string name, const
 }
 
 Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const Tensor query = query_(x);
-  const Tensor value = value_ ? (*value_)(x) : query;
   const auto heads = [&](const Tensor& t) { return split_heads(t, config().heads); };
-  const Tensor u = additive_attention({heads(query), heads(key_(x)), heads(value)}, {{w_q_}, {w_k_}},
-                                      {.causal = config().causal, .keep = keep});
+  const Tensor query = query_(x), q = heads(query);
+  const Tensor v = value_ ? heads((*value_)(x)) : q;  // one tensor, so that it gets one gradient
+  const Tensor u =
+      additive_attention({q, heads(key_(x)), v}, {{w_q_}, {w_k_}}, {.causal = config().causal, .keep = keep});
   return out_(merge_heads(u)) + query;  // R + Q, section 3.2 of Wu et al. 2021
 }
 
