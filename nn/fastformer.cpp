@@ -152,6 +152,8 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
   }
   const Tensor query = columns.front();
   for (Tensor& column : columns) column = split_heads(column, config().heads);
+  const Column& last = columns_.back();
+  if (!last.map && !last.conv) columns.back() = columns.front();  // one tensor, so that it gets one gradient
   const Tensor u = additive_attention(columns, stages(),
                                       {.interaction = config().interaction,
                                        .causal = config().causal,

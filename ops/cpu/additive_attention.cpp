@@ -49,69 +49,21 @@ class WholeSequences {
     for_each_span([&](const Piece& piece, int64_t) { multiply(u, piece); });
   }
 
-  void backward(const AdditiveAttentionGradients& gradients, const View& du) {
+  void backward(const AdditiveAttentionGradients& out, const View& du) {
     set_global_query();
     set_global_key();
-    Scratch<T> dkey(batch_ * channels_), dquery(batch_ * channels_), r(batch_ * channels_), sums(batch_ * channels_);
-    Scratch<T> offsets(batch_ * heads_), means(batch_ * heads_);
-
-    // u_i = k ∘ v_i
-    sum_spans(dkey.data(), [&](const Piece& piece, T* sum) { values_backward(gradients, du, piece, sum); });
-    // k = q ∘ Σ β_i k_i, or q Σ β_i + Σ β_i k_i
-    for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t h = 0; h < heads_; ++h) {
-        const int64_t first = b * channels_ + h * width_;
-        T offset = 0, mean = 0;
-        for (int64_t c = first; c < first + width_; ++c) {
-          r[c] = add() ? dkey[c] : global_query_[c] * dkey[c];
-          offset += add() ? global_query_[c] * dkey[c] : T{0};
-          mean += global_key_[c] * dkey[c];
-        }
-        offsets[b * heads_ + h] = offset;
-        means[b * heads_ + h] = mean;
-      }
-    }
-    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
-      const Cotangent cotangent{&r[piece.b * channels_], &offsets[piece.b * heads_], &means[piece.b * heads_]};
-      pool_backward(1, problem_.k, gradients.dk, nullptr, &w_k_[piece.b * channels_], cotangent, piece, sum);
-    });
-    clear(gradients.dw_k);
-    for (int64_t b = 0; b < batch_; ++b) {
-      const Pool<T> keys = pool(1, b);
-      for (int64_t h = 0; h < heads_; ++h) {
-        T mean = 0;
-        for (int64_t d = 0; d < width_; ++d) {
-          const int64_t c = b * channels_ + h * width_ + d;
-          const T w = scale_ * at(problem_.w_k, h, d);
-          at(gradients.dw_k, h, d) += scale_ * sums[c] * (add() ? T{1} : global_query_[c]);
-          dquery[c] = add() ? dkey[c] * keys.kept[h] : dkey[c] * keys.mean[h * width_ + d] + w * sums[c];
-          mean += global_query_[c] * dquery[c];
-        }
-        offsets[b * heads_ + h] = 0;
-        means[b * heads_ + h] = mean;
-      }
-    }
-    // q = Σ α_i q_i
-    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
-      const Cotangent cotangent{&dquery[piece.b * channels_], &offsets[piece.b * heads_], &means[piece.b * heads_]};
-      pool_backward(0, problem_.q, gradients.dq, gradients.dv == nullptr ? &du : nullptr, w_q_.data(), cotangent,
-                    piece, sum);
-    });
-    clear(gradients.dw_q);
-    for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t h = 0; h < heads_; ++h) {
-        for (int64_t d = 0; d < width_; ++d) {
-          at(gradients.dw_q, h, d) += scale_ * sums[b * channels_ + h * width_ + d];
-        }
-      }
-    }
+    const Scratch<T> dkey(batch_ * channels_), dquery(batch_ * channels_);
+    sum_spans(dkey.data(), [&](const Piece& piece, T* sum) { values_backward(out, du, piece, sum); });
+    keys_backward(out, dkey.data(), dquery.data());
+    queries_backward(out, du, dquery.data());
   }
 
  private:
-  /// For one sequence, of x_i in mean = Σ weight_i x_i: r for each channel, and for each head what is added to r·x_i,
-  /// and r·mean.
+  /// Of mean = Σ weight_i x_i, for every sequence: r for each channel, and for each head what is added to r·x_i, and
+  /// r·mean.
   struct Cotangent {
-    const T *r, *offset, *mean;
+    Scratch<T> r, offset, mean;
+    Cotangent(int64_t channels, int64_t heads) : r(channels), offset(heads), mean(heads) {}
   };
 
   bool add() const { return problem_.add; }
@@ -246,7 +198,7 @@ class WholeSequences {
   }
 
   /// Adds to `sum` the cotangent of the global key, and writes dv if there is one of its own.
-  void values_backward(const AdditiveAttentionGradients& gradients, const View& cotangent, const Piece& piece,
+  void values_backward(const AdditiveAttentionGradients& out, const View& cotangent, const Piece& piece,
                        T* sum) const {
     const Rows<T> du(cotangent, piece), v(problem_.v, piece);
     const Pool<T> keys = pool(1, piece.b);
@@ -255,7 +207,7 @@ class WholeSequences {
         const T *g = du(i, h), *x = v(i, h);
         const T* key = &global_key_[piece.b * channels_ + h * width_];
         T* to = sum + h * width_;
-        if (gradients.dv != nullptr) value_gradient(Rows<T>(*gradients.dv, piece)(i, h), g, key, keys.total[h]);
+        if (out.dv != nullptr) value_gradient(Rows<T>(*out.dv, piece)(i, h), g, key, keys.total[h]);
         if (keys.total[h] == 0) continue;
         if (add()) {
 #pragma omp simd
@@ -265,6 +217,50 @@ class WholeSequences {
           for (int64_t d = 0; d < width_; ++d) to[d] += g[d] * x[d];
         }
       }
+    }
+  }
+
+  /// k = q ∘ Σ β_i k_i, or q Σ β_i + Σ β_i k_i: dk and dw_k, and from the global key's cotangent the global query's.
+  void keys_backward(const AdditiveAttentionGradients& out, const T* dkey, T* dquery) const {
+    const Cotangent cotangent(batch_ * channels_, batch_ * heads_);
+    for (int64_t row = 0; row < batch_ * heads_; ++row) {
+      cotangent.offset[row] = cotangent.mean[row] = 0;
+      for (int64_t c = row * width_; c < (row + 1) * width_; ++c) {
+        cotangent.r[c] = add() ? dkey[c] : global_query_[c] * dkey[c];
+        cotangent.offset[row] += add() ? global_query_[c] * dkey[c] : T{0};
+        cotangent.mean[row] += global_key_[c] * dkey[c];
+      }
+    }
+    const Scratch<T> sums(batch_ * channels_);
+    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
+      pool_backward(1, problem_.k, out.dk, nullptr, &w_k_[piece.b * channels_], cotangent, piece, sum);
+    });
+    clear(out.dw_k);
+    for (int64_t c = 0; c < batch_ * channels_; ++c) {
+      const int64_t b = c / channels_, h = c % channels_ / width_, d = c % width_;
+      const T w = scale_ * at(problem_.w_k, h, d), query = global_query_[c];
+      at(out.dw_k, h, d) += scale_ * sums[c] * (add() ? T{1} : query);
+      dquery[c] = add() ? dkey[c] * pool(1, b).kept[h] : dkey[c] * pool(1, b).mean[c % channels_] + w * sums[c];
+    }
+  }
+
+  /// q = Σ α_i q_i: dq and dw_q
+  void queries_backward(const AdditiveAttentionGradients& out, const View& du, const T* dquery) const {
+    const Cotangent cotangent(batch_ * channels_, batch_ * heads_);
+    std::copy_n(dquery, batch_ * channels_, cotangent.r.data());
+    for (int64_t row = 0; row < batch_ * heads_; ++row) {
+      cotangent.offset[row] = cotangent.mean[row] = 0;
+      for (int64_t c = row * width_; c < (row + 1) * width_; ++c) {
+        cotangent.mean[row] += global_query_[c] * dquery[c];
+      }
+    }
+    const Scratch<T> sums(batch_ * channels_);
+    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
+      pool_backward(0, problem_.q, out.dq, out.dv == nullptr ? &du : nullptr, w_q_.data(), cotangent, piece, sum);
+    });
+    clear(out.dw_q);
+    for (int64_t c = 0; c < batch_ * channels_; ++c) {
+      at(out.dw_q, c % channels_ / width_, c % width_) += scale_ * sums[c];
     }
   }
 
@@ -290,12 +286,14 @@ class WholeSequences {
             std::fill_n(to, static_cast<int64_t>(width_), T{0});
           }
           if (!keep(begin + i)) continue;
-          const T *row = x(begin + i, h), *r = cotangent.r + h * width_, *w_h = w + h * width_;
+          const int64_t head = piece.b * heads_ + h;
+          const T *row = x(begin + i, h), *r = &cotangent.r[head * width_], *w_h = w + h * width_;
           T product = 0;
 #pragma omp simd reduction(+ : product)
           for (int64_t d = 0; d < width_; ++d) product += r[d] * row[d];
           const T weight = weights.value_weight[i * heads_ + h];
-          const T ds = weight * (product + cotangent.offset[h]) - weights.weight[i * heads_ + h] * cotangent.mean[h];
+          const T ds =
+              weight * (product + cotangent.offset[head]) - weights.weight[i * heads_ + h] * cotangent.mean[head];
           T* sum_h = sum + h * width_;
 #pragma omp simd
           for (int64_t d = 0; d < width_; ++d) {

@@ -139,7 +139,15 @@ struct Dropout {
 /// The softmax weights of a tile's tokens, each array [kTile, heads].
 template <class T>
 class Weights {
+  int64_t heads_;
+  Scratch<T> memory_;
+
  public:
+  T* score;            ///< s_i = w·x_i; −∞ for padding
+  T *fade, *weight;    ///< mean_i = fade_i·mean_{i−1} + weight_i·x_i, when nothing is dropped
+  T* value_weight;     ///< weight_i after dropout
+  T *maximum, *total;  ///< m_{i−1} and z_{i−1}: one row more than tokens, the first from before the tile
+
   explicit Weights(int64_t heads)
       : heads_(heads),
         memory_((6 * kTile + 2) * heads),
@@ -149,16 +157,6 @@ class Weights {
         value_weight(weight + kTile * heads),
         maximum(value_weight + kTile * heads),
         total(maximum + (kTile + 1) * heads) {}
-
- private:
-  int64_t heads_;
-  Scratch<T> memory_;
-
- public:
-  T* score;            ///< s_i = w·x_i; −∞ for padding
-  T *fade, *weight;    ///< mean_i = fade_i·mean_{i−1} + weight_i·x_i, when nothing is dropped
-  T* value_weight;     ///< weight_i after dropout
-  T *maximum, *total;  ///< m_{i−1} and z_{i−1}: one row more than tokens, the first from before the tile
 
   /// Scores of tokens [begin, begin + n), of which `row(i, h)` is number i; `w` is [heads, width].
   template <class Width, class Row>

@@ -121,13 +121,13 @@ class CausalAttention {
   }
   void load(const CausalTile<T, Width>& tile, int64_t index) const {
     const Piece& piece = tile.piece();
-    pool(0, piece.b, index).from(piece.head, width_).copy_to(tile.queries, piece.heads, width_);
-    pool(1, piece.b, index).from(piece.head, width_).copy_to(tile.keys, piece.heads, width_);
+    pool(0, piece.b, index).from(piece.head, width_).copy_to(tile.queries(), piece.heads, width_);
+    pool(1, piece.b, index).from(piece.head, width_).copy_to(tile.keys(), piece.heads, width_);
   }
   void store(const CausalTile<T, Width>& tile, int64_t index) const {
     const Piece& piece = tile.piece();
-    tile.queries.copy_to(pool(0, piece.b, index).from(piece.head, width_), piece.heads, width_);
-    tile.keys.copy_to(pool(1, piece.b, index).from(piece.head, width_), piece.heads, width_);
+    tile.queries().copy_to(pool(0, piece.b, index).from(piece.head, width_), piece.heads, width_);
+    tile.keys().copy_to(pool(1, piece.b, index).from(piece.head, width_), piece.heads, width_);
   }
 
   /// The pools before each span: the sums of the spans, merged in order.
@@ -137,16 +137,16 @@ class CausalAttention {
     for_each_piece([&](const Piece& piece, int64_t span) {
       if (piece.end == tokens_) return;
       CausalTile<T, Width> tile(problem_, piece, width_);
-      tile.queries.clear(piece.heads, width_);
-      tile.keys.clear(piece.heads, width_);
+      tile.queries().clear(piece.heads, width_);
+      tile.keys().clear(piece.heads, width_);
       if (stage == 1)
-        pool(0, piece.b, piece.begin / kTile).from(piece.head, width_).copy_to(tile.queries, piece.heads, width_);
+        pool(0, piece.b, piece.begin / kTile).from(piece.head, width_).copy_to(tile.queries(), piece.heads, width_);
       for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
         tile.pool_queries(begin, kTile);
         if (stage == 1) tile.pool_keys();
       }
       const Pool<T> sum = Pool<T>(&memory[span * size], heads_, width_).from(piece.head, width_);
-      (stage == 0 ? tile.queries : tile.keys).copy_to(sum, piece.heads, width_);
+      (stage == 0 ? tile.queries() : tile.keys()).copy_to(sum, piece.heads, width_);
     });
     for (int64_t b = 0; b < batch_; ++b) {
       for (int64_t span = 1; span < spans_; ++span) {

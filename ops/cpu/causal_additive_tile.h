@@ -62,8 +62,8 @@ class CausalTile {
         k_(problem.k, piece),
         v_(problem.v, piece),
         memory_(2 * Pool<T>::size(piece.heads, width) + (2 + 3 * kTile) * piece.heads * width + piece.heads),
-        queries(memory_.data(), piece.heads, width),
-        keys(memory_.data() + Pool<T>::size(piece.heads, width), piece.heads, width),
+        queries_(memory_.data(), piece.heads, width),
+        keys_(memory_.data() + Pool<T>::size(piece.heads, width), piece.heads, width),
         w_q_(memory_.data() + 2 * Pool<T>::size(piece.heads, width)),
         w_k_(w_q_ + piece.heads * width),
         query_means_(w_k_ + piece.heads * width),
@@ -78,26 +78,18 @@ class CausalTile {
   }
 
   const Piece& piece() const { return piece_; }
-
- private:
-  Piece piece_;
-  Width width_;
-  bool add_;
-  Keep keep_;
-  int64_t first_kept_;
-  Rows<T> q_, k_, v_;
-  Scratch<T> memory_;
-
- public:
-  Pool<T> queries, keys;  ///< of all tokens before the tile, and after it once it is pooled
+  /// Of all tokens before the tile, and after it once it is pooled.
+  const Pool<T>& queries() const { return queries_; }
+  const Pool<T>& keys() const { return keys_; }
 
   /// α_i = softmax_i(w_q·q_i/√D), q = Σ α_i q_i, over each prefix                       Eqs. 3 and 4
   void pool_queries(int64_t begin, int64_t n) {
     begin_ = begin;
     n_ = n;
     query_weights_.set_scores([&](int64_t i, int64_t h) { return q_(begin + i, h); }, w_q_, keep_, begin, n, width_);
-    query_weights_.weigh_prefixes(queries, n, dropout_[0], piece_, begin);
-    running_means([&](int64_t i, int64_t h) { return q_(begin + i, h); }, query_weights_, queries.mean, query_means_);
+    query_weights_.weigh_prefixes(queries_, n, dropout_[0], piece_, begin);
+    running_means([&](int64_t i, int64_t h) { return q_(begin + i, h); }, query_weights_, queries_.mean,
+                  query_means_);
   }
 
   /// p_i = q ∘ k_i, β_i = softmax_i(w_k·p_i/√D), k = Σ β_i p_i, likewise               Eqs. 5 and 6
@@ -118,8 +110,8 @@ class CausalTile {
     }
     const auto p = [&](int64_t i, int64_t h) { return row(p_, i, h); };
     key_weights_.set_scores(p, w_k_, keep_, begin_, n_, width_);
-    key_weights_.weigh_prefixes(keys, n_, dropout_[1], piece_, begin_);
-    running_means(p, key_weights_, keys.mean, key_means_);
+    key_weights_.weigh_prefixes(keys_, n_, dropout_[1], piece_, begin_);
+    running_means(p, key_weights_, keys_.mean, key_means_);
   }
 
   /// u_i = k ∘ v_i
@@ -335,6 +327,14 @@ class CausalTile {
     }
   }
 
+  Piece piece_;
+  Width width_;
+  bool add_;
+  Keep keep_;
+  int64_t first_kept_;
+  Rows<T> q_, k_, v_;
+  Scratch<T> memory_;  // of all that follows
+  Pool<T> queries_, keys_;
   T *w_q_, *w_k_;                     // [heads, width], over √D
   T *query_means_, *p_, *key_means_;  // [kTile, heads, width]
   T* ds_;                             // [heads]
