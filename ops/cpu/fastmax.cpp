@@ -202,44 +202,32 @@ class Pass {
 
   /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33).
   void attend(const Chunk& chunk, State<T> state, const View& o, const View& g) const {
-    const Side side = queries_side(nullptr);
-    Terms<T> queries(width_, in_.block());
-    Scratch<T> numerators(in_.block() * width_), denominators(in_.block());
-    FeatureTile<T> tile = tile_of(side, chunk.head);
+    const Side side = queries_side(nullptr), other = keys_side();
+    const int64_t most = in_.block();
+    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
+    Terms<T> queries(width_, most), keys(width_, causal ? most : 0);
+    const Scratch<T> numerators(most * width_), denominators(most), weights(dropped ? kTile * kTile : 0);
+    FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, false, queries);
+      if (causal) load(other, chunk.head, first, size, false, keys);
       std::fill_n(denominators.data(), size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(queries.x, at, tile_at(first + at), block);
           tile.make_and_weigh(state.z + block.first, denominators.data() + at);
           apply(tile, block, state, numerators.data() + at * width_);
+          if (!dropped) continue;
+          other_tile.set(keys.x, at, tile_at(first + at), block);
+          other_tile.make(weights_.data() + block.first);
+          multiply_features(tile, other_tile, block, weights.data());
         }
       });
-      if (in_.kernel.causal) attend_inside(chunk, first, size, queries, numerators.data(), denominators.data());
+      if (causal) {
+        ChunkInterior<T>(in_.kernel, queries, keys, dropped, weights.data())
+            .attend(numerators.data(), denominators.data());
+      }
       store(chunk.head, first - side.lag, size, numerators.data(), denominators.data(), o, g);
-    });
-  }
-
-  void attend_inside(const Chunk& chunk, int64_t first, int64_t size, const Terms<T>& queries, T* numerators,
-                     T* denominators) const {
-    Terms<T> keys(width_, size);
-    load(keys_side(), chunk.head, first, size, false, keys);
-    const Scratch<T> dropped(in_.drops_features() ? kTile * kTile : 0);
-    if (in_.drops_features()) drop_weights(chunk.head, first, queries, keys, dropped.data());
-    ChunkInterior<T>(in_.kernel, queries, keys, in_.drops_features(), dropped.data())
-        .attend(numerators, denominators);
-  }
-
-  /// weights_ij = Σ w φ(q_i) φ(k_j) with dropped features, for a chunk of one tile.
-  void drop_weights(int64_t head, int64_t first, const Terms<T>& queries, const Terms<T>& keys, T* weights) const {
-    FeatureTile<T> of_queries = tile_of(queries_side(nullptr), head), of_keys = tile_of(keys_side(), head);
-    features_.for_each_block([&](const FeatureBlock& block) {
-      of_queries.set(queries.x, 0, tile_at(first), block);
-      of_queries.make();
-      of_keys.set(keys.x, 0, tile_at(first), block);
-      of_keys.make(weights_.data() + block.first);
-      multiply_features(of_queries, of_keys, block, weights);
     });
   }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <linnet/core/philox.h>
 #include <linnet/ops/cpu/fastmax_tokens.h>
+#include <linnet/ops/cpu/philox_bytes.h>
 
 /// The packed symmetric features of Fastmax: with x̃ = [1; x], the products x̃_a·x̃_b for a ≤ b, row by row of that
 /// triangle. Row 0 alone, [1; x], is order 1. Because t^l = (x·y)^l is a sum over products of entries,
@@ -79,7 +79,7 @@ class FeatureMask {
         first_row_(head * tiles * rows_),
         last_kept_(kernel.keep - 1),
         factor_(static_cast<T>(256.0 / kernel.keep)),
-        bytes_(drops() ? kTile * (kind_ == FastmaxDropout::token ? 1 : features.capacity()) : 0) {
+        random_(drops() ? kTile / 8 * (kind_ == FastmaxDropout::token ? 1 : features.capacity()) : 0) {
     std::fill_n(ones_, kTile, T{1});
   }
 
@@ -97,7 +97,8 @@ class FeatureMask {
   const T* factors(int64_t a, int64_t b, int64_t i) {
     const bool first_order = a == 0;
     if (kind_ == FastmaxDropout::quadratic ? first_order : kind_ == FastmaxDropout::token && b == 0) return ones_;
-    const uint8_t* bytes = bytes_.data() + (kind_ == FastmaxDropout::token ? 0 : i * kTile);
+    const uint8_t* bytes =
+        reinterpret_cast<const uint8_t*>(random_.data()) + (kind_ == FastmaxDropout::token ? 0 : i * kTile);
 #pragma omp simd
     for (int64_t n = 0; n < kTile; ++n) made_[n] = bytes[n] <= last_kept_ ? factor_ : T{0};
     return made_;
@@ -106,15 +107,7 @@ class FeatureMask {
  private:
   void draw_rows(int64_t first, int64_t count) {
     constexpr int64_t kBlocks = kTile / 16;
-    uint32_t* words = reinterpret_cast<uint32_t*>(bytes_.data());
-#pragma omp simd
-    for (int64_t i = 0; i < count * kBlocks; ++i) {
-      const PhiloxBlock made = philox(key_, static_cast<uint64_t>(first * kBlocks + i));
-      words[4 * i] = made.word[0];
-      words[4 * i + 1] = made.word[1];
-      words[4 * i + 2] = made.word[2];
-      words[4 * i + 3] = made.word[3];
-    }
+    philox_bytes(key_, first * kBlocks, count * kBlocks, random_.data());
   }
 
   FastmaxDropout kind_;
@@ -122,7 +115,7 @@ class FeatureMask {
   int64_t rows_, first_row_;
   int32_t last_kept_;
   T factor_;
-  Scratch<uint8_t> bytes_;
+  Scratch<uint64_t> random_;  // a byte for each feature and token
   T made_[kTile], ones_[kTile];
 };
 
