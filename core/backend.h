@@ -201,9 +201,10 @@ struct Backend {
                              const View* keep, AttentionOptions options);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
-  /// empty. `normaliser` is the denominator g. Byte n % 64 of the 64 bytes, four Philox blocks, from byte 64·i of the
-  /// stream of the queries or keys decides on token n and feature f, where i = (head · tiles + n / 64) · features + f
-  /// and one row serves all features when tokens are dropped.
+  /// empty. `normaliser` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which
+  /// there is 1 when whole tokens are dropped), byte 64·i + n % 64 of the stream of the queries or keys, 16 of them
+  /// in a Philox block, decides on feature f of token n. Tokens are counted as keys are; when causal, the last query
+  /// as the last key, and all from whichever comes first. `tiles` is a 64th of the tokens so counted, rounded up.
   void (*fastmax)(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                            const View* keep, const FastmaxKernel& kernel);

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <linnet/ops/cpu/fastmax_chunk.h>
 #include <linnet/ops/cpu/fastmax_states.h>
 #include <linnet/ops/cpu/fastmax_tile.h>
@@ -266,9 +268,12 @@ class Pass {
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, true, terms);
       if (causal) load(other, chunk.head, first, size, true, others);
-      const ChunkInterior<T> interior(in_.kernel, side.queries ? terms : others, side.queries ? others : terms,
-                                      dropped, side.queries ? nullptr : weights.data());
-      if (dropped) interior.dropped_cotangents(dweights.data());
+      std::optional<ChunkInterior<T>> interior;
+      if (causal) {
+        interior.emplace(in_.kernel, side.queries ? terms : others, side.queries ? others : terms, dropped,
+                         side.queries ? nullptr : weights.data());
+      }
+      if (dropped) interior->dropped_cotangents(dweights.data());
       std::fill_n(dx.data(), (width_ + 1) * size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
@@ -289,8 +294,8 @@ class Pass {
           tile.add_gradients(dphi.data(), state.z + block.first, terms.t.data() + at, dx.data());
         }
       });
-      if (causal && side.queries) interior.add_query_gradients(dx.data());
-      if (causal && !side.queries) interior.add_key_gradients(dx.data(), dy.data());
+      if (causal && side.queries) interior->add_query_gradients(dx.data());
+      if (causal && !side.queries) interior->add_key_gradients(dx.data(), dy.data());
       const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
       terms.x.store_gradients(dx.data(), head_of<T>(dx_view, b, h));
       if (dy_view != nullptr) terms.x.store(dy.data(), head_of<T>(*dy_view, b, h));
