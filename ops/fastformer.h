@@ -63,8 +63,8 @@ struct AdditiveAttentionOptions {
 ///
 /// Where no token is left to sum, u is 0 and gives no gradient. What a padded token holds changes no bit but of
 /// its own u, nor does, when causal, what comes later. Three columns with weights per head (without bias) and
-/// product or add run as one fused op; all else is composed of others. Pass one tensor as queries and values to share
-/// them: the fused op then makes one gradient for both. Differentiable once. Throws ShapeError,
+/// product or add run as one fused op; all else is composed of others. Pass one tensor as queries and values to
+/// share them: the fused op then makes one gradient for both. Differentiable once. Throws ShapeError,
 /// DTypeError, DeviceError, and ValueError for too few columns or stages and for a dropout out of range or
 /// without a generator.
 Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,

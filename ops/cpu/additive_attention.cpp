@@ -130,18 +130,20 @@ class WholeSequences {
     for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
       const int64_t n = std::min(kTile, piece.end - begin);
       weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, keep, begin, n, width_);
-      weights.weigh_prefixes(part, n, dropout(stage), piece, begin);
+      weights.weigh_sums(part, n, dropout(stage), piece, begin);
+      for (int64_t c = 0; c < channels_; ++c) part.mean[c] *= weights.fade[c / width_];
       for (int64_t i = 0; i < n; ++i) {
         if (!keep(begin + i)) continue;
         for (int64_t h = 0; h < heads_; ++h) {
-          const T fade = weights.fade[i * heads_ + h], weight = weights.value_weight[i * heads_ + h];
+          const T weight = weights.value_weight[i * heads_ + h];
           const T* row = x(begin + i, h);
-          T* mean = part.mean + h * width_;
+          T* sum = part.mean + h * width_;
 #pragma omp simd
-          for (int64_t d = 0; d < width_; ++d) mean[d] = fade * mean[d] + weight * row[d];
+          for (int64_t d = 0; d < width_; ++d) sum[d] += weight * row[d];
         }
       }
     }
+    part.divide(heads_, width_);
   }
 
   /// The global query, and w_k as the keys meet it: (w_k ∘ q)/√D.

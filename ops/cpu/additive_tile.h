@@ -98,6 +98,14 @@ struct Pool {
     std::copy_n(total, heads, other.total);
     std::copy_n(kept, heads, other.kept);
   }
+  /// From sums over the tokens to means.
+  void divide(int64_t heads, int64_t width) const {
+    for (int64_t h = 0; h < heads; ++h) {
+      const T inverse = total[h] == 0 ? T{0} : 1 / total[h];
+      kept[h] *= inverse;
+      for (int64_t d = h * width; d < (h + 1) * width; ++d) mean[d] *= inverse;
+    }
+  }
   /// Takes in the tokens of `other`.
   void merge(const Pool& other, int64_t heads, int64_t width) const {
     for (int64_t h = 0; h < heads; ++h) {
@@ -181,7 +189,7 @@ class Weights {
   /// Weights within the prefix that ends with each token. With the largest score and the sum so far,
   ///   m_i = max(m_{i−1}, s_i),  z_i = e^{m_{i−1} − m_i} z_{i−1} + e^{s_i − m_i},
   ///   fade_i = e^{m_{i−1} − m_i} z_{i−1} / z_i,  weight_i = e^{s_i − m_i} / z_i:
-  /// no power is above 1, and nothing cancels. Goes on from `pool`, and leaves its m, z and kept after the tile.
+  /// no power is above 1, and nothing cancels. Goes on from `pool`, and leaves its m and z after the tile.
   void weigh_prefixes(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece,
                       int64_t begin) const {
     std::copy_n(pool.maximum, heads_, maximum);
@@ -204,20 +212,34 @@ class Weights {
     drop(n, dropout, piece, begin);
     std::copy_n(maximum + n * heads_, heads_, pool.maximum);
     std::copy_n(total + n * heads_, heads_, pool.total);
+  }
+
+  /// Weights e^{s_i − m} for a pool that takes in the whole tile at once, with m the largest score so far. Row 0 of
+  /// `fade` becomes what the sums before are multiplied with; those of the weights, z and kept, are taken in here.
+  void weigh_sums(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
+    std::copy_n(pool.maximum, heads_, maximum);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
-        pool.kept[h] = fade[i * heads_ + h] * pool.kept[h] + value_weight[i * heads_ + h];
+        if (score[i * heads_ + h] > pool.maximum[h]) pool.maximum[h] = score[i * heads_ + h];
       }
+    }
+    for (int64_t h = 0; h < heads_; ++h) fade[h] = vec::exp(maximum[h] - pool.maximum[h]);
+    set_powers(pool, n);
+    drop(n, dropout, piece, begin);
+    for (int64_t h = 0; h < heads_; ++h) {
+      T all = 0, kept = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        all += weight[i * heads_ + h];
+        kept += value_weight[i * heads_ + h];
+      }
+      pool.total[h] = fade[h] * pool.total[h] + all;
+      pool.kept[h] = fade[h] * pool.kept[h] + kept;
     }
   }
 
   /// Weights within the whole sequence, whose m and z `pool` holds.
   void weigh_all(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t h = 0; h < heads_; ++h) score[i * heads_ + h] -= pool.maximum[h];
-    }
-#pragma omp simd
-    for (int64_t at = 0; at < n * heads_; ++at) weight[at] = vec::exp(score[at]);
+    set_powers(pool, n);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
         weight[i * heads_ + h] = pool.total[h] == 0 ? T{0} : weight[i * heads_ + h] / pool.total[h];
@@ -227,6 +249,15 @@ class Weights {
   }
 
  private:
+  /// e^{s_i − m}
+  void set_powers(const Pool<T>& pool, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t h = 0; h < heads_; ++h) score[i * heads_ + h] -= pool.maximum[h];
+    }
+#pragma omp simd
+    for (int64_t at = 0; at < n * heads_; ++at) weight[at] = vec::exp(score[at]);
+  }
+
   void drop(int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
     std::copy_n(weight, n * heads_, value_weight);
     if (dropout.rate > 0) dropout.apply(value_weight, piece, begin, n);
