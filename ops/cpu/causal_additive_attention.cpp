@@ -15,7 +15,7 @@ using namespace additive;
 
 /// Channels of a task at the least, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
-/// Tasks worth cutting sequences for.
+/// With fewer tasks than this, sequences are cut: that takes three passes for one, so it must pay in threads.
 constexpr int64_t kTasks = 4;
 /// Tiles of a span at the least.
 constexpr int64_t kSpanTiles = 8;

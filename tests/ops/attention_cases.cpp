@@ -194,6 +194,9 @@ void add_fastformer_cases(Cases& cases) {
       cases.additive(kind + " full" + suffix, {2, 2, 4, 4, 3}, options, 3, true);
       cases.additive(kind + " size 1" + suffix, {1, 1, 1, 1, 1}, options);
       cases.additive(kind + " no tokens" + suffix, {2, 1, 0, 0, 2}, options);
+      cases.additive(kind + " no batch" + suffix, {0, 2, 3, 3, 2}, options);
+      cases.additive(kind + " no heads" + suffix, {2, 0, 3, 3, 2}, options);
+      cases.additive(kind + " no width" + suffix, {1, 2, 3, 3, 0}, options);
       options.keep = padding(5);
       cases.additive(kind + " padding" + suffix, {2, 2, 5, 5, 3}, options);
       options.dropout = 0.4;
@@ -205,6 +208,7 @@ void add_fastformer_cases(Cases& cases) {
     cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .keep = padding(5)});
     cases.short_conv("size 1" + suffix, {1, 1, 1}, 1, {.causal = causal});
     cases.short_conv("no tokens" + suffix, {2, 0, 3}, 4, {.causal = causal});
+    cases.short_conv("no width" + suffix, {2, 3, 0}, 4, {.causal = causal});
   }
 }
 
