@@ -17,7 +17,7 @@ namespace {
 
 /// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1], in two parts: the last few tokens are summed
 /// apart, so that a token is never added to something very much larger. In float32 the output after 100,000 random
-/// tokens is then within 5e-6 of recomputation, and stays near it even when all tokens are the same.
+/// tokens is then within 3e-7 of recomputation, relatively, and within 4e-5 when all tokens are the same.
 struct FeatureSums : AttentionState {
   static constexpr int64_t kRecent = 256;
   Tensor past, recent;
