@@ -132,7 +132,9 @@ TEST_CASE("attention: without causality, tokens are a set, and padding is not se
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({2, 5, 12}, rng, DType::float64);
     const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
-    CHECK(largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order)) < 1e-12);
+    const double change =
+        largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order));
+    CHECK((change < 1e-12) == (config.short_conv == 0));  // which is there to see the order
 
     const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
     const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);
@@ -190,23 +192,6 @@ TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4
   CHECK(count({.share_query_value = false, .columns = 2}) == 3 * c * c + c);
   CHECK(count({.columns = 5}) == 5 * c * c + 4 * c);
   CHECK(count({.short_conv = 4}) == 3 * c * c + 2 * c + 12 * c);
-}
-
-TEST_CASE("attention: permuting the tokens permutes the outputs, when not causal") {
-  std::vector<nn::AttentionConfig> configs = fastformer_configs();
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
-    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3});
-  }
-  const std::vector<int64_t> order{4, 2, 0, 3, 1};
-  for (const nn::AttentionConfig& config : configs) {
-    if (config.short_conv > 0) continue;  // it is there to see the order
-    CAPTURE(config.mechanism);
-    Generator rng(17);
-    const Model model(rng, config);
-    const Tensor x = randn({2, 5, 12}, rng, DType::float64);
-    const Tensor y = index_select((*model.attention)(x), 1, tensor(order));
-    CHECK(largest_difference((*model.attention)(index_select(x, 1, tensor(order))), y) < 1e-13);
-  }
 }
 
 TEST_CASE("ShortConvolution: the step form gives what the sequence form gives, on a text shorter than its taps too") {
