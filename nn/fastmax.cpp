@@ -64,7 +64,7 @@ FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
           .dropout = training() ? config().dropout : 0,
           .dropout_kind = config().dropout_kind,
           .dropout_normaliser = config().dropout_normaliser,
-          .rng = &generator()};
+          .generator = &generator()};
 }
 
 /// q̂ or k̂ (eqs. 5 and 6), rotated when positions are rotary: a rotation keeps the lengths, so the scores stay

@@ -73,8 +73,8 @@ void check_dropout(const FastmaxOptions& options) {
     throw ValueError(fmt::format("dropout is {}; it must be at least 0 and below 1", options.dropout));
   }
   if (options.dropout == 0) return;
-  if (options.rng == nullptr) {
-    throw ValueError(fmt::format("dropout {} needs random numbers; set options.rng", options.dropout));
+  if (options.generator == nullptr) {
+    throw ValueError(fmt::format("dropout {} needs random numbers; set options.generator", options.dropout));
   }
   if (options.form == FastmaxForm::reference) {
     throw ValueError(
@@ -154,8 +154,8 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
                        .query_key = {},
                        .key_key = {}};
   if (options.dropout > 0) {
-    kernel.query_key = options.rng->next();
-    kernel.key_key = options.rng->next();
+    kernel.query_key = options.generator->next();
+    kernel.key_key = options.generator->next();
   }
   switch (form_of(q, k, f, options)) {
     case FastmaxForm::factorised: return detail::factorised_fastmax(q, k, v, options.keep, kernel);

@@ -67,7 +67,7 @@ struct FastmaxOptions {
   FastmaxDropout dropout_kind = FastmaxDropout::quadratic;
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
   /// Takes two draws when there is dropout.
-  Generator* rng = nullptr;
+  Generator* generator = nullptr;
 };
 
 /// The number that `scale` stands for: for weights with a quadratic term or not, and vectors of this width.

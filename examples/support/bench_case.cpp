@@ -56,7 +56,7 @@ FastmaxOptions fastmax_options(const AttentionCase& c, Generator& rng) {
           .causal = c.causal,
           .form = form_of(c.form),
           .dropout = c.dropout,
-          .rng = &rng};
+          .generator = &rng};
 }
 
 /// Whether fastmax runs factorised in this case.

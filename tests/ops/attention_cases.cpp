@@ -36,7 +36,7 @@ class Cases {
     add("fastmax", variant, heads(size), [options](const Inputs& in) {
       Generator generator(3);
       FastmaxOptions drawn = options;
-      drawn.rng = &generator;
+      drawn.generator = &generator;
       return linnet::fastmax(in[0], in[1], in[2], drawn);
     });
   }

@@ -36,7 +36,7 @@ std::vector<Tensor> all_results(Inputs in, FastmaxOptions options, FastmaxForm f
   }
   options.form = form;
   Generator rng(7);
-  options.rng = &rng;
+  options.generator = &rng;
   const Tensor o = fastmax(in.q, in.k, in.v, options);
   std::vector<Tensor> results = grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
   results.push_back(o.detach());
@@ -117,7 +117,7 @@ TEST_CASE("Factorised fastmax: the future changes no bit of the past") {
   for (const double dropout : {0.0, 0.25}) {
     const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
       Generator rng(3);
-      return fastmax(q, k, v, {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .rng = &rng});
+      return fastmax(q, k, v, {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .generator = &rng});
     };
     const Tensor expected = attend(in.q, in.k, in.v);
     for (const int64_t t : {1, 63, 64, 130, 256, 399}) {
@@ -195,7 +195,7 @@ TEST_CASE("fastmax dropout: the expected output is that without, when the denomi
       Generator rng(11);
       options.dropout = 0.25;
       options.dropout_kind = kind;
-      options.rng = &rng;
+      options.generator = &rng;
       constexpr int kDraws = 20000;
       Tensor total = zeros(expected.shape(), DType::float64), squares = total.clone();
       for (int i = 0; i < kDraws; ++i) {
@@ -259,7 +259,7 @@ TEST_CASE("fastmax dropout keeps the share of features that it says") {
                             .form = FastmaxForm::factorised,
                             .dropout = 0.25,
                             .dropout_kind = FastmaxDropout::standard,
-                            .rng = &rng});
+                            .generator = &rng});
   int64_t dropped = 0;
   for (const double x : o.select(3, 0).to_vector<double>()) dropped += x == 0 ? 1 : 0;
   CHECK(std::abs(static_cast<double>(dropped) / 2000 - 0.25) < 5 * std::sqrt(0.25 * 0.75 / 2000));
@@ -286,14 +286,14 @@ TEST_CASE("fastmax refuses dropout that cannot be") {
   const auto refused = [&](const FastmaxOptions& options, const char* because) {
     CHECK_THROWS_WITH_AS(fastmax(in.q, in.k, in.v, options), doctest::Contains(because), ValueError);
   };
-  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .rng = &rng},
+  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .generator = &rng},
           "quadratic dropout needs the features of the factorised form, but the quadratic one is forced");
-  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .rng = &rng},
+  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
           "standard dropout needs the features");
-  refused({.form = FastmaxForm::reference, .dropout = 0.1, .rng = &rng}, "the reference form has none");
-  refused({.dropout = 0.1}, "dropout 0.1 needs random numbers; set options.rng");
-  refused({.dropout = 1, .rng = &rng}, "dropout is 1; it must be at least 0 and below 1");
-  refused({.dropout = -0.1, .rng = &rng}, "dropout is -0.1");
+  refused({.form = FastmaxForm::reference, .dropout = 0.1, .generator = &rng}, "the reference form has none");
+  refused({.dropout = 0.1}, "dropout 0.1 needs random numbers; set options.generator");
+  refused({.dropout = 1, .generator = &rng}, "dropout is 1; it must be at least 0 and below 1");
+  refused({.dropout = -0.1, .generator = &rng}, "dropout is -0.1");
   CHECK_THROWS_AS(fastmax(in.q, in.k, in.v.narrow(3, 0, 4), {.form = FastmaxForm::factorised}), ShapeError);
   CHECK_THROWS_AS(fastmax(in.q, in.k.to(DType::float32), in.v, {.form = FastmaxForm::factorised}), DTypeError);
 }
