@@ -117,7 +117,8 @@ TEST_CASE("Factorised fastmax: the future changes no bit of the past") {
   for (const double dropout : {0.0, 0.25}) {
     const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
       Generator rng(3);
-      return fastmax(q, k, v, {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .generator = &rng});
+      return fastmax(q, k, v,
+                     {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .generator = &rng});
     };
     const Tensor expected = attend(in.q, in.k, in.v);
     for (const int64_t t : {1, 63, 64, 130, 256, 399}) {
@@ -288,8 +289,9 @@ TEST_CASE("fastmax refuses dropout that cannot be") {
   };
   refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .generator = &rng},
           "quadratic dropout needs the features of the factorised form, but the quadratic one is forced");
-  refused({.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
-          "standard dropout needs the features");
+  refused(
+      {.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
+      "standard dropout needs the features");
   refused({.form = FastmaxForm::reference, .dropout = 0.1, .generator = &rng}, "the reference form has none");
   refused({.dropout = 0.1}, "dropout 0.1 needs random numbers; set options.generator");
   refused({.dropout = 1, .generator = &rng}, "dropout is 1; it must be at least 0 and below 1");
