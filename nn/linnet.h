@@ -14,6 +14,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
 #include <linnet/core/where.h>
+#include <linnet/nn/additive_pooling.h>
 #include <linnet/nn/attention.h>
 #include <linnet/nn/block.h>
 #include <linnet/nn/data/dataset.h>
@@ -25,6 +26,7 @@
 #include <linnet/nn/dropout.h>
 #include <linnet/nn/embedding.h>
 #include <linnet/nn/fastformer.h>
+#include <linnet/nn/fastformer_encoder.h>
 #include <linnet/nn/fastmax.h>
 #include <linnet/nn/feed_forward.h>
 #include <linnet/nn/init.h>

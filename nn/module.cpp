@@ -29,30 +29,6 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
 }
 
-/// Copies `from`, which messages call `source`, into the tensors of `to`. Changes nothing when they do not fit.
-void copy_state(TensorMap to, const TensorMap& from, const std::string& source) {
-  std::vector<std::string> problems;
-  for (const auto& [name, tensor] : to) {
-    const auto found = from.find(name);
-    if (found == from.end()) {
-      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
-    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
-      problems.push_back(
-          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
-    }
-  }
-  for (const auto& [name, tensor] : from) {
-    if (!to.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
-  }
-  if (!problems.empty()) {
-    throw ValueError(
-        fmt::format("{} does not fit the model; build the model with the settings of the saved one\n  {}\n", source,
-                    fmt::join(problems, "\n  ")));
-  }
-  const NoGrad guard;
-  for (auto& [name, tensor] : to) tensor.copy_(from.at(name).to(tensor.device()));
-}
-
 }  // namespace
 
 Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
@@ -151,6 +127,29 @@ TensorMap Module::state() const {
   for (const NamedTensor& parameter : named_parameters()) result[parameter.name] = parameter.tensor.detach();
   for (const NamedTensor& buffer : named_buffers()) result[buffer.name] = buffer.tensor;
   return result;
+}
+
+void copy_state(TensorMap to, const TensorMap& from, const std::string& source) {
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : to) {
+    const auto found = from.find(name);
+    if (found == from.end()) {
+      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
+    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
+      problems.push_back(
+          fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
+    }
+  }
+  for (const auto& [name, tensor] : from) {
+    if (!to.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
+  }
+  if (!problems.empty()) {
+    throw ValueError(
+        fmt::format("{} does not fit the model; build the model with the settings of the saved one\n  {}\n", source,
+                    fmt::join(problems, "\n  ")));
+  }
+  const NoGrad guard;
+  for (auto& [name, tensor] : to) tensor.copy_(from.at(name).to(tensor.device()));
 }
 
 void Module::load_state(const TensorMap& state, Where where) {

@@ -19,6 +19,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+/// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, unless `from` has exactly
+/// their names, shapes and dtypes; it lists all that are missing, unexpected or different, and calls `from` by
+/// `source`.
+void copy_state(TensorMap to, const TensorMap& from, const std::string& source);
+
 /// The base of layers and models: it knows their parameters, and those of the modules inside them.
 ///
 ///     struct Mlp : nn::Module {

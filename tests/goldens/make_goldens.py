@@ -17,6 +17,7 @@ import decoder_cases
 import layer_cases
 import loss_cases
 import optimizer_cases
+import released_cases
 import schedule_cases
 
 
@@ -38,6 +39,7 @@ def main() -> None:
         path = folder / f"{name}.safetensors"
         goldens.save(path)
         print(f"{path.name}: {len(goldens.cases)} cases, {path.stat().st_size} bytes")
+    released_cases.save(folder / "released_fastformer.safetensors")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+#include <linnet/nn/additive_pooling.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/ops/activation.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/fastformer.h>
+#include <linnet/ops/join.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// x [B, N, …] and one more token, which is `value` everywhere.
+Tensor with_token(const Tensor& x, Scalar value) {
+  Shape shape = x.shape();
+  shape[1] = 1;
+  return concat({x, full(shape, value, x.dtype(), x.device())}, 1);
+}
+
+}  // namespace
+
+AdditivePooling::AdditivePooling(Module& parent, std::string name, int64_t width, bool released)
+    : Module(parent, std::move(name), fmt::format("additive pooling, width {}", width)),
+      fc1_(*this, "fc1", width, width),
+      fc2_(*this, "fc2", width, 1),
+      released_(released) {}
+
+Tensor AdditivePooling::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  if (x.rank() != 3)
+    throw ShapeError(fmt::format("x should be [batch, tokens, width], not {}", to_string(x.shape())));
+  Tensor scores = fc2_(tanh(fc1_(x))), tokens = x, kept = keep;  // [B, N, 1] and [B, N, width]
+  if (released_) {
+    scores = with_token(scores, std::log(1e-8));
+    tokens = with_token(tokens, 0);
+    if (kept.defined()) kept = with_token(kept, true);
+  }
+  const Tensor pooled = additive_pool(scores.transpose(1, 2), tokens.unsqueeze(1), {.keep = kept});  // one head
+  return pooled.squeeze(2).squeeze(1);
+}
+
+}  // namespace linnet::nn
