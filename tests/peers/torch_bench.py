@@ -1,0 +1,131 @@
+"""What `bench` times, in plain PyTorch: one JSON object on one line.
+
+    python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal] [--compile]
+    python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal] [--compile]
+    python torch_bench.py step --preset nanogpt-cpu|mnist-small|large --attention softmax [--compile]
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+import attention
+import models
+
+
+def median_ms(work: Callable[[], object], seconds: float) -> float:
+    for _ in range(3):  # compiles, too
+        work()
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        work()
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def times(run: Callable[[], torch.Tensor], leaves: list[torch.Tensor], seconds: float) -> dict:
+    cotangent = torch.randn_like(run())
+
+    def forward() -> None:
+        with torch.no_grad():
+            run()
+
+    def forward_backward() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        run().backward(cotangent)
+
+    return {"forward_ms": median_ms(forward, seconds), "forward_backward_ms": median_ms(forward_backward, seconds)}
+
+
+def bench_attention(a: argparse.Namespace) -> dict:
+    shape = (a.batch, a.tokens, a.heads, a.head_dim)
+    q, k, v = (torch.randn(shape).transpose(1, 2).requires_grad_() for _ in range(3))
+    order = int(a.mechanism[-1]) if a.mechanism.startswith("fastmax") else 0
+    function = {
+        "softmax": lambda q, k, v: attention.softmax(q, k, v, a.causal),
+        "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),
+        "factorised": lambda q, k, v: attention.fastmax_factorised(q, k, v, a.causal, order),
+    }["softmax" if a.mechanism == "softmax" else a.formulation]
+    if a.compile:
+        function = torch.compile(function)
+    return times(lambda: function(q, k, v), [q, k, v], a.seconds)
+
+
+def bench_layer(a: argparse.Namespace) -> dict:
+    layer = models.Attention(a.layer, a.width, a.heads, a.causal, True)
+    function = torch.compile(layer) if a.compile else layer
+    x = torch.randn(a.batch, a.tokens, a.width, requires_grad=True)
+    return times(lambda: function(x), [x, *layer.parameters()], a.seconds)
+
+
+def bench_step(a: argparse.Namespace) -> dict:
+    if a.preset == "mnist-small":
+        model = models.PatchClassifier(a.attention)
+        batch = (torch.rand(128, 784), torch.randint(10, (128,)))
+        clip, options = 0.0, {"weight_decay": 0.01}
+    else:
+        large = a.preset == "large"
+        layers, heads, width, context, size = (12, 12, 768, 256, 4) if large else (4, 4, 128, 64, 12)
+        model = models.TextModel(a.attention, layers, heads, width, context)
+        text = torch.randint(65, (size, context + 1))
+        batch = (text[:, :-1].contiguous(), text[:, 1:].contiguous())
+        clip, options = 1.0, {"weight_decay": 0.1, "betas": (0.9, 0.99)}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, **options)
+    function = torch.compile(model) if a.compile else model
+
+    def step() -> None:
+        loss = function(*batch)
+        loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+
+    return {
+        "ms_per_step": median_ms(step, 5 * a.seconds),
+        "resident_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--compile", action="store_true")
+    kinds = parser.add_subparsers(required=True)
+    case = kinds.add_parser("attention")
+    case.set_defaults(run=bench_attention)
+    case.add_argument("--mechanism", default="softmax")
+    case.add_argument("--formulation", default="quadratic", choices=["quadratic", "factorised"])
+    case.add_argument("--head-dim", type=int, default=32)
+    layer = kinds.add_parser("layer")
+    layer.set_defaults(run=bench_layer)
+    layer.add_argument("--layer", default="softmax")
+    layer.add_argument("--width", type=int, default=256)
+    for shaped, heads, tokens in ((case, 4, 1024), (layer, 16, 32768)):
+        shaped.add_argument("--causal", action="store_true")
+        shaped.add_argument("--batch", type=int, default=1)
+        shaped.add_argument("--heads", type=int, default=heads)
+        shaped.add_argument("--tokens", type=int, default=tokens)
+    step = kinds.add_parser("step")
+    step.set_defaults(run=bench_step)
+    step.add_argument("--preset", default="nanogpt-cpu", choices=["nanogpt-cpu", "mnist-small", "large"])
+    step.add_argument("--attention", default="softmax")
+    arguments = parser.parse_args()
+    torch.manual_seed(1)
+    torch.set_num_threads(arguments.threads)
+    print(json.dumps(arguments.run(arguments)))
+
+
+if __name__ == "__main__":
+    main()
