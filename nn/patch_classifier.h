@@ -16,7 +16,8 @@ struct PatchClassifierConfig {
 };
 
 /// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens.
-/// Learned positions start as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
+/// Learned positions start as N(0, 1), with fastformer
+/// as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
 class PatchClassifier : public Module {
  public:
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,

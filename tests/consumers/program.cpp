@@ -16,5 +16,5 @@ int main() {
   const Tensor loss = cross_entropy(model.fc(randn({8, 4}, rng)), zeros({8}, DType::int64));
   backward(loss);
   optimizer.step();
-  std::cout << "loss " << loss.item() << "\n" << build_info() << "\n";
+  std::cout << "loss " << loss.item<double>() << "\n" << build_info() << "\n";
 }

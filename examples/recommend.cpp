@@ -1,0 +1,200 @@
+/// Hierarchical use of Fastformer (Wu et al. 2021, section 4.1): tokens to items and items to users, each with an
+/// encoder and additive pooling, to rank what a user will click. The clicks are generated.
+
+#include <functional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <linnet/linnet.h>
+
+#include "support/click_data.h"
+#include "support/program.h"
+#include "support/progress.h"
+#include "support/ranking.h"
+#include "support/table.h"
+
+using namespace linnet;
+using namespace linnet::examples;
+
+namespace {
+
+struct Options {
+  int64_t width = 32, heads = 4, layers = 1;
+  int64_t steps = 1000, batch = 64;
+  double lr = 5e-3, dropout = 0.1;
+  ClickDataConfig data;
+};
+
+/// Impressions as tensors: B users, H items of history, K candidates.
+struct Batch {
+  Tensor history, history_keep, candidates;  // int64 [B, H], bool [B, H], int64 [B, K]
+};
+
+Batch batch_of(const std::vector<Impression>& impressions, int64_t first, int64_t count) {
+  std::vector<int64_t> history, candidates;
+  std::vector<bool> keep;
+  for (int64_t i = first; i < first + count; ++i) {
+    const Impression& impression = impressions[static_cast<size_t>(i % std::ssize(impressions))];
+    for (int64_t j = 0; j < ClickData::kHistory; ++j) {
+      const bool there = j < std::ssize(impression.history);
+      history.push_back(there ? impression.history[static_cast<size_t>(j)] : 0);
+      keep.push_back(there);
+    }
+    candidates.insert(candidates.end(), impression.candidates.begin(), impression.candidates.end());
+  }
+  return {tensor(history).reshape({count, -1}), tensor(keep).reshape({count, -1}),
+          tensor(candidates).reshape({count, -1})};
+}
+
+/// A sequence of vectors [B, N, C] and its padding as one vector [B, C].
+using Encode = std::function<Tensor(const Tensor& x, const Tensor& keep)>;
+
+/// The mean of the tokens that are no padding: what the encoders are compared with.
+Tensor mean_of_kept(const Tensor& x, const Tensor& keep) {
+  const Tensor weights = keep.to(x.dtype()).unsqueeze(-1);
+  return sum(x * weights, {1}) / sum(weights, {1});
+}
+
+/// Scores candidates for users: both are sequences, of tokens and of items, in one vector each.
+class Recommender : public nn::Module {
+ public:
+  Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders)
+      : Module(rng),
+        data_(data),
+        width_(options.width),
+        tokens_(*this, "tokens", ClickData::kVocabulary, options.width) {
+    const auto add = [&](std::optional<nn::FastformerEncoder>& encoder, const char* name, int64_t longest) {
+      if (!with_encoders) return Encode(mean_of_kept);
+      encoder.emplace(*this, name,
+                      nn::FastformerEncoderConfig{.width = options.width,
+                                                  .heads = options.heads,
+                                                  .hidden = 2 * options.width,
+                                                  .layers = options.layers,
+                                                  .max_tokens = longest,
+                                                  .dropout = options.dropout,
+                                                  .eps = 1e-5,
+                                                  .released = false});
+      return Encode([&encoder](const Tensor& x, const Tensor& keep) { return (*encoder)(x, keep); });
+    };
+    encode_item_ = add(item_encoder_, "items", ClickData::kTitle);
+    encode_user_ = add(user_encoder_, "users", ClickData::kHistory);
+  }
+
+  /// [B, K]: user · candidate.
+  Tensor operator()(const Batch& batch) const {
+    const Tensor user = encode_user_(items(batch.history), batch.history_keep);
+    return matmul(items(batch.candidates), user.unsqueeze(-1)).squeeze(-1);
+  }
+
+ private:
+  /// Ids [B, N] → vectors [B, N, C]: tokens → item.
+  Tensor items(const Tensor& ids) const {
+    const Tensor flat = ids.flatten();
+    const Tensor item =
+        encode_item_(tokens_(index_select(data_.titles(), 0, flat)), index_select(data_.title_keep(), 0, flat));
+    return item.reshape({ids.size(0), ids.size(1), width_});
+  }
+
+  const ClickData& data_;
+  int64_t width_;
+  nn::Embedding tokens_;
+  std::optional<nn::FastformerEncoder> item_encoder_, user_encoder_;
+  Encode encode_item_, encode_user_;
+};
+
+/// Learns that the first candidate is the clicked one.
+void train(Recommender& model, const ClickData& data, const Options& options, const std::string& name) {
+  nn::AdamW optimizer(model.parameters(), {.lr = options.lr});
+  const nn::Schedule rate = nn::schedule::one_cycle({.max_lr = options.lr, .steps = options.steps});
+  Progress progress(stdout, options.steps, name);
+  for (int64_t step = 0; step < options.steps; ++step) {
+    optimizer.set_lr(rate(step));
+    const Batch batch = batch_of(data.train(), step * options.batch, options.batch);
+    const Tensor loss = cross_entropy(model(batch), zeros({options.batch}, DType::int64));
+    backward(loss);
+    nn::clip_grad_norm_(model.parameters(), 1);
+    optimizer.step();
+    optimizer.zero_grad();
+    progress.update(step + 1, {{"loss", fmt::format("{:.3f}", loss.item<double>())}});
+  }
+  progress.finish();
+}
+
+struct Metrics {
+  double auc = 0, mrr = 0, ndcg_5 = 0, ndcg_10 = 0;
+};
+
+/// Means over the test users of how `score` ranks their candidates.
+Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)>& score) {
+  const NoGrad no_grad;
+  Metrics total;
+  const auto users = static_cast<double>(data.test().size());
+  for (int64_t i = 0; i < std::ssize(data.test()); ++i) {
+    const std::vector<double> scores = score(batch_of(data.test(), i, 1)).to(DType::float64).to_vector<double>();
+    std::vector<bool> clicked(scores.size(), false);
+    clicked[0] = true;
+    total.auc += auc(scores, clicked) / users;
+    total.mrr += mean_reciprocal_rank(scores, clicked) / users;
+    total.ndcg_5 += ndcg_at(5, scores, clicked) / users;
+    total.ndcg_10 += ndcg_at(10, scores, clicked) / users;
+  }
+  return total;
+}
+
+Metrics train_and_evaluate(const ClickData& data, const Options& options, uint64_t seed, bool with_encoders) {
+  Generator rng(seed);
+  Recommender model(rng, options, data, with_encoders);
+  train(model, data, options, with_encoders ? "fastformer" : "mean");
+  model.eval();
+  return evaluate(data, [&](const Batch& batch) { return model(batch); });
+}
+
+void run(const Options& options, const Settings& settings) {
+  apply_machine_settings(settings);
+  const ClickData data(options.data);
+  Table table({"model", "AUC", "MRR", "nDCG@5", "nDCG@10"});
+  const auto add = [&](const std::string& name, const Metrics& m) {
+    table.add_row({name, fmt::format("{:.4f}", m.auc), fmt::format("{:.4f}", m.mrr), fmt::format("{:.4f}", m.ndcg_5),
+                   fmt::format("{:.4f}", m.ndcg_10)});
+  };
+  Generator chance(settings.seed);
+  add("chance", evaluate(data, [&](const Batch& batch) { return rand(batch.candidates.shape(), chance); }));
+  add("means of embeddings", train_and_evaluate(data, options, settings.seed, false));
+  add("Fastformer, twice", train_and_evaluate(data, options, settings.seed, true));
+  fmt::print("\ngenerated clicks, {} users to learn from, {} to test, {} candidates each, seed {}\n{}",
+             options.data.users, options.data.test_users, options.data.test_candidates, settings.seed, table.str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Ranks what users will click with two Fastformers: tokens to items, items to users.", "recommend");
+  return run_program(app, [&] {
+    Settings settings;
+    Options options;
+    add_common_flags(app, settings);
+    const auto count = [&](const char* flag, int64_t& value, const char* text) {
+      app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+    };
+    count("--users", options.data.users, "to learn from");
+    count("--test-users", options.data.test_users, "others, to test with");
+    count("--items", options.data.items, "that can be clicked");
+    count("--width", options.width, "channels, a multiple of the heads");
+    count("--heads", options.heads, "attention heads");
+    count("--layers", options.layers, "of each encoder");
+    count("--steps", options.steps, "optimizer steps");
+    count("--batch", options.batch, "users a step");
+    app.add_option("--lr", options.lr, "highest learning rate")->check(CLI::PositiveNumber);
+    app.add_option("--dropout", options.dropout, "rate in the encoders")->check(CLI::Range(0.0, 0.99));
+    app.parse(argc, argv);
+    constexpr int64_t kLeastItems = 100;
+    if (options.data.items < kLeastItems) {
+      throw UsageError(fmt::format("--items {}: must be at least {}", options.data.items, kLeastItems));
+    }
+    if (options.width % options.heads != 0) {
+      throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", options.width, options.heads));
+    }
+    options.data.seed = settings.seed;
+    run(options, settings);
+  });
+}

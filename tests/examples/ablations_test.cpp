@@ -1,0 +1,77 @@
+/// The programs for the Fastformer paper: ablations and recommend, and the charts that they draw.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "support/bar_chart.h"
+#include "tests/examples/picture.h"
+#include "tests/examples/tiny_run.h"
+
+using namespace linnet::examples;
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+
+TEST_CASE("ablations: a table and a chart for each question, the same from the same seed") {
+  const Workshop shop;
+  const auto run = [&](const std::string& out) {
+    Arguments flags = shop.tiny(out) + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "2"};
+    const Ended ended = run_program("ablations", flags);
+    CAPTURE(ended.err);
+    REQUIRE(ended.code == 0);
+    return ended.out;
+  };
+  const std::string out = run("a");
+  for (const std::string part : {"product", "concat", "query-value", "+ heads, layers", "± deviation"}) {
+    CAPTURE(part);
+    CHECK(out.find(part) != std::string::npos);
+  }
+  CHECK(names_in(shop / "a") == std::vector<std::string>{"interaction", "interaction.png", "sharing", "sharing.png"});
+  CHECK(names_in(shop / "a/interaction").size() == 6);
+  const auto table = [](const std::string& text) {
+    const size_t begin = text.find("interaction  parameters");  // up to the line that names the folder
+    return text.substr(begin, text.find('/', begin) - begin);
+  };
+  CHECK(table(run("b")) == table(out));
+}
+
+TEST_CASE("ablations and recommend: what they refuse") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& part) {
+    const Ended ended = run_program(program, flags);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 2);
+    CHECK(ended.err.find(part) != std::string::npos);
+  };
+  refused("ablations", shop.tiny("run") + Arguments{"--seeds", "0"}, "--seeds");
+  refused("ablations", shop.tiny("run") + Arguments{"--task", "speech"},
+          "--task speech: must be shakespeare or mnist");
+  refused("ablations", shop.tiny("run") + Arguments{"--heads", "3"}, "--width 16 is not a multiple of --heads 3");
+  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  refused("recommend", {"--items", "10"}, "--items 10: must be at least 100");
+  refused("recommend", {"--width", "10"}, "--width 10 is not a multiple of --heads 4");
+}
+
+TEST_CASE("recommend: a table of metrics, the same from the same seed") {
+  const Arguments flags{"--users", "50", "--test-users", "10", "--items", "100", "--steps", "3", "--batch", "8"};
+  const Ended first = run_program("recommend", flags), second = run_program("recommend", flags);
+  REQUIRE(first.code == 0);
+  const auto table = [](const std::string& text) { return text.substr(text.find("generated clicks")); };
+  CHECK(table(first.out) == table(second.out));
+  for (const std::string part : {"nDCG@10", "chance", "means of embeddings", "Fastformer, twice"}) {
+    CAPTURE(part);
+    CHECK(first.out.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("bar chart: drawn, or refused and not written") {
+  const Workshop shop;
+  write_png(BarChart{.title = "bars", .bars = {{"a", 1, 0.1}, {"b", 2, 0}}}, shop / "bars.png");
+  CHECK(read_bytes(shop / "bars.png").starts_with("\x89PNG"));
+  CHECK_THROWS_WITH(write_png(BarChart{}, shop / "none.png"), doctest::Contains("no bar to draw"));
+  CHECK_THROWS_WITH(write_png(BarChart{.bars = {{"a", std::nan(""), 0}}}, shop / "none.png"),
+                    doctest::Contains("the bar 'a' is nan"));
+  CHECK_FALSE(std::filesystem::exists(shop / "none.png"));
+}
