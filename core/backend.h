@@ -35,18 +35,29 @@ enum class Unary : uint8_t {
   neg, abs, sign, reciprocal, square, exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu,
   softplus, erf, logical_not
 };
+constexpr const char* kUnaryNames[] = {
+  "neg", "abs", "sign", "reciprocal", "square", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "relu",
+  "gelu", "gelu_tanh", "silu", "softplus", "erf", "logical_not"
+};
 
 /// y = f(a, b). The `*_backward` take (cotangent, x), or (cotangent, y) for tanh and sigmoid.
 enum class Binary : uint8_t {
   add, sub, mul, div, pow, maximum, minimum, tanh_backward, sigmoid_backward, relu_backward, gelu_backward,
   gelu_tanh_backward, silu_backward, softplus_backward
 };
+constexpr const char* kBinaryNames[] = {
+  "add", "sub", "mul", "div", "pow", "maximum", "minimum", "tanh_backward", "sigmoid_backward", "relu_backward",
+  "gelu_backward", "gelu_tanh_backward", "silu_backward", "softplus_backward"
+};
 
 // clang-format on
 
 enum class Compare : uint8_t { eq, ne, lt, le, gt, ge };
+constexpr const char* kCompareNames[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 enum class Reduce : uint8_t { sum, max, min, any, all };
+constexpr const char* kReduceNames[] = {"sum", "max", "min", "any", "all"};
 enum class ArgReduce : uint8_t { max, min };
+constexpr const char* kArgReduceNames[] = {"max", "min"};
 
 /// How `attention` weighs a score: softmax, or Fastmax's polynomial a0 + a1·s + a2·s².
 struct AttentionKind {

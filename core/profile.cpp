@@ -1,7 +1,7 @@
 #include <linnet/core/profile.h>
 
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include <linnet/core/error.h>
@@ -15,42 +15,14 @@ thread_local Profile* active_profile = nullptr;
 
 // ---- What a kernel with a choice was asked for ----
 
-const char* name_of(Unary op) {
-  constexpr std::array kNames{"neg",  "abs",       "sign", "reciprocal", "square", "exp",        "log",
-                              "sqrt", "rsqrt",     "sin",  "cos",        "tanh",   "sigmoid",    "relu",
-                              "gelu", "gelu_tanh", "silu", "softplus",   "erf",    "logical_not"};
-  return kNames.at(static_cast<size_t>(op));
-}
+const char* name_of(Unary op) { return kUnaryNames[static_cast<size_t>(op)]; }
+const char* name_of(Binary op) { return kBinaryNames[static_cast<size_t>(op)]; }
+const char* name_of(Compare op) { return kCompareNames[static_cast<size_t>(op)]; }
+const char* name_of(Reduce op) { return kReduceNames[static_cast<size_t>(op)]; }
+const char* name_of(ArgReduce op) { return kArgReduceNames[static_cast<size_t>(op)]; }
 
-const char* name_of(Binary op) {
-  constexpr std::array kNames{"add",
-                              "sub",
-                              "mul",
-                              "div",
-                              "pow",
-                              "maximum",
-                              "minimum",
-                              "tanh_backward",
-                              "sigmoid_backward",
-                              "relu_backward",
-                              "gelu_backward",
-                              "gelu_tanh_backward",
-                              "silu_backward",
-                              "softplus_backward"};
-  return kNames.at(static_cast<size_t>(op));
-}
-
-const char* name_of(Compare op) {
-  constexpr std::array kNames{"eq", "ne", "lt", "le", "gt", "ge"};
-  return kNames.at(static_cast<size_t>(op));
-}
-
-const char* name_of(Reduce op) {
-  constexpr std::array kNames{"sum", "max", "min", "any", "all"};
-  return kNames.at(static_cast<size_t>(op));
-}
-
-const char* name_of(ArgReduce op) { return op == ArgReduce::max ? "max" : "min"; }
+static_assert(std::size(kUnaryNames) == static_cast<size_t>(Unary::logical_not) + 1);
+static_assert(std::size(kBinaryNames) == static_cast<size_t>(Binary::softplus_backward) + 1);
 
 // ---- What it was given ----
 
