@@ -39,7 +39,7 @@ def main() -> None:
         path = folder / f"{name}.safetensors"
         goldens.save(path)
         print(f"{path.name}: {len(goldens.cases)} cases, {path.stat().st_size} bytes")
-    released_cases.save(folder / "released_fastformer.safetensors")
+    released_cases.save(folder / "weights" / "released_fastformer.safetensors")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ def save(path: pathlib.Path) -> None:
         "input_gradient": x.grad,
     } | {f"gradient.{name}": tensor.grad for name, tensor in w.items()}
     tensors = w | {f"test.{name}": tensor for name, tensor in tests.items()}
+    path.parent.mkdir(exist_ok=True)
     arrays = {name: tensor.detach().numpy().copy() for name, tensor in tensors.items()}
     sizes = {"layers": LAYERS, "heads": HEADS, "width": WIDTH, "hidden": HIDDEN, "max_tokens": MAX_TOKENS}
     safetensors.numpy.save_file(arrays, path, {name: str(size) for name, size in sizes.items()} | {"torch": torch.__version__})

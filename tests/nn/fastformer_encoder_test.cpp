@@ -16,7 +16,7 @@ using linnet::test::relative_error;
 namespace {
 
 const std::filesystem::path kOwnFixture =
-    std::filesystem::path(LINNET_TEST_DATA) / "goldens/released_fastformer.safetensors";
+    std::filesystem::path(LINNET_TEST_DATA) / "goldens/weights/released_fastformer.safetensors";
 
 int64_t number(const Safetensors& file, std::initializer_list<const char*> names) {
   for (const char* name : names) {
