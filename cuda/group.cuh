@@ -16,20 +16,26 @@ struct Plus {
   }
 };
 
-/// NaN is passed over: where it matters, what is computed from the result is NaN anyway.
+/// NaN where any is.
 struct Larger {
   template <class V>
   __device__ V operator()(V a, V b) const {
-    return b > a ? b : a;
+    return b > a || b != b ? b : a;
   }
 };
+
+/// The value of the lane whose number differs in `distance`.
+template <class V>
+__device__ V shuffle(V value, int distance) {
+  return __shfl_xor_sync(kAllLanes, value, distance);
+}
 
 /// The fold over the `kLanes` neighbours of a warp, at each of them: a power of two up to 32. All lanes of the
 /// warp must call it.
 template <int kLanes, class V, class F>
 __device__ V fold_lanes(V value, F fold) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    value = fold(value, __shfl_xor_sync(kAllLanes, value, distance));
+    value = fold(value, shuffle(value, distance));
   }
   return value;
 }
@@ -38,12 +44,13 @@ __device__ V fold_lanes(V value, F fold) {
 template <int kSize>
 struct Group {
   static_assert(kSize == kWarp || kSize == 256, "a warp, or a block of 256");
-  static constexpr int kRows = 256 / kSize;  ///< per block of 256 threads
+  static constexpr int size = kSize;
+  static constexpr int rows = 256 / kSize;  ///< per block of 256 threads
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kSize; }
   /// The first row of this thread's group, and the way to its next one. All threads of a group have one row.
-  __device__ static int64_t first_row() { return int64_t{blockIdx.x} * kRows + threadIdx.x / kSize; }
-  __device__ static int64_t row_step() { return int64_t{gridDim.x} * kRows; }
+  __device__ static int64_t first_row() { return int64_t{blockIdx.x} * rows + threadIdx.x / kSize; }
+  __device__ static int64_t row_step() { return int64_t{gridDim.x} * rows; }
 
   /// The fold over the group's threads, at each of them. All of the group must call it.
   template <class V, class F>

@@ -125,7 +125,7 @@ __global__ void fold_rows(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x, Ta
     const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
     typename F::Acc acc = F::identity;
 #pragma unroll 4
-    for (int64_t i = begin + Group::lane(); i < end; i += 256 / Group::kRows) {
+    for (int64_t i = begin + Group::lane(); i < end; i += Group::size) {
       acc = F()(acc, F::load(x[at.of[1] + reduced.at(i).of[0]]));
     }
     acc = Group::fold(acc, F());
@@ -189,12 +189,12 @@ void reduce_with(const View& out, const View& x) {
   } else {
     for_group(cut.length, [&](auto group) {
       using G = decltype(group);
-      launch(fold_rows<F, G, Y, X>, ceil_div(results * cut.parts, G::kRows), kThreads, plan.kept, plan.reduced, cut,
+      launch(fold_rows<F, G, Y, X>, ceil_div(results * cut.parts, G::rows), kThreads, plan.kept, plan.reduced, cut,
              data<const X>(x), target);
     });
   }
   if (cut.parts == 1) return;
-  launch(fold_parts<F, Y>, ceil_div(plan.kept.count, Group<kWarp>::kRows), kThreads, plan.kept, cut.parts,
+  launch(fold_parts<F, Y>, ceil_div(plan.kept.count, Group<kWarp>::rows), kThreads, plan.kept, cut.parts,
          partial.data(), data<Y>(out));
 }
 
