@@ -12,7 +12,8 @@
 /// to kTile columns of its result; wider heads take several blocks, which work out the scores anew. Backward has one
 /// kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
-/// Bounded by multiplications without tensor cores: 4·N·M·D forward, 14·N·M·D backward (half when causal).
+/// The loops over parts are unrolled, so that those stay in registers. What bounds all: multiplications without
+/// tensor cores: 4·N·M·D forward, 14·N·M·D backward (half when causal).
 
 namespace linnet::cuda {
 namespace {
@@ -124,7 +125,10 @@ class Dropout {
       number_ = index / 4;
       words_ = philox(in_.key, number_);
     }
-    return words_.word[index % 4] < in_.threshold ? in_.kept_factor : T{0};
+    // Not word[index % 4], which would move the words to memory.
+    const uint32_t low = index % 2 == 0 ? words_.word[0] : words_.word[1];
+    const uint32_t high = index % 2 == 0 ? words_.word[2] : words_.word[3];
+    return (index % 4 < 2 ? low : high) < in_.threshold ? in_.kept_factor : T{0};
   }
 
  private:
@@ -136,7 +140,9 @@ class Dropout {
 /// Writes a part of the result: rows first …, columns column …, those that there are.
 template <class T, class Value>
 __device__ void store_part(const Rows<T>& x, int64_t first, int64_t column, Value value) {
+#pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
+#pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const int64_t i = first + part_row<T>() + r, d = column + part_column<T>() + c;
       if (i < x.count && d < x.width) x.data[i * x.stride + d] = value(r, c, i);
@@ -151,10 +157,12 @@ __device__ void store_part(const Rows<T>& x, int64_t first, int64_t column, Valu
 template <class T>
 __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head, int64_t first_query,
                       int64_t first_key, Part<T>& s, T* maximum, T* total, T* fade) {
+#pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
     const int64_t i = first_query + part_row<T>() + r, visible = in.visible(i);
     bool sees[kPart<T>];
     T largest = -infinity<T>();
+#pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const int64_t j = first_key + part_column<T>() + c;
       sees[c] = j < visible && k.has(j);
@@ -170,6 +178,7 @@ __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head
       maximum[r] = largest;
     }
     T sum = 0;
+#pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const T score = s.of[r][c];
       const T weight = in.softmax ? exp(score - base) : in.a0 + score * (in.a1 + score * in.a2);
@@ -179,6 +188,7 @@ __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head
     total[r] = total[r] * fade[r] + fold_lanes<kSide>(sum, Plus());
     if (in.drops) {
       Dropout<T> dropout(in, head, i);
+#pragma unroll
       for (int c = 0; c < kPart<T>; ++c) s.of[r][c] *= dropout.factor(first_key + part_column<T>() + c);
     }
   }
@@ -194,6 +204,7 @@ __global__ void __launch_bounds__(kThreads)
     const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     Part<T> sum;
     T maximum[kPart<T>], total[kPart<T>], fade[kPart<T>];
+#pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
       maximum[r] = -infinity<T>();
       total[r] = 0;
@@ -201,7 +212,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       Part<T> weights = products_of_rows(shared, q, task.first, k, key);
       weigh(in, k, task.head, task.first, key, weights, maximum, total, fade);
+#pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
+#pragma unroll
         for (int c = 0; c < kPart<T>; ++c) {
           sum.of[r][c] *= fade[r];
           shared.a[part_column<T>() + c][part_row<T>() + r] = weights.of[r][c];
@@ -220,6 +233,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     store_part(task.rows(o, in.queries, in.width), task.first, task.column,
                [&](int r, int c, int64_t) { return total[r] == 0 ? T{0} : sum.of[r][c] / total[r]; });
+#pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
       const int64_t i = task.first + part_row<T>() + r;
       if (task.column > 0 || part_column<T>() > 0 || i >= in.queries) continue;
@@ -258,12 +272,14 @@ __global__ void find_deltas(Problem<T> in, Cotangents<T> from) {
 template <class T>
 __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from, const Rows<const T>& k, int64_t head,
                                 int64_t first_query, int64_t first_key, Part<T>& s, Part<T>& ds) {
+#pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
     const int64_t i = first_query + part_row<T>() + r, visible = in.visible(i);
     const bool there = i < in.queries;
     const T normaliser = there ? from.normaliser[head * in.queries + i] : T{1};
     const T delta = there ? from.delta[head * in.queries + i] : T{0};
     Dropout<T> dropout(in, head, i);
+#pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const int64_t j = first_key + part_column<T>() + c;
       if (j >= visible || !k.has(j)) {
@@ -303,7 +319,9 @@ __global__ void __launch_bounds__(kThreads)
       Part<T> gradients = products_of_rows(shared, g, query, v, task.first);
       score_gradients(in, from, k, task.head, query, task.first, weights, gradients);
       const auto add = [&](Part<T>& sum, const Part<T>& factors, const Rows<const T>& x) {
+#pragma unroll
         for (int r = 0; r < kPart<T>; ++r) {
+#pragma unroll
           for (int c = 0; c < kPart<T>; ++c) shared.a[part_row<T>() + r][part_column<T>() + c] = factors.of[r][c];
         }
         load_tile(shared.b, x, query, task.column);
@@ -335,7 +353,9 @@ __global__ void __launch_bounds__(kThreads)
       Part<T> weights = products_of_rows(shared, q, task.first, k, key);
       Part<T> gradients = products_of_rows(shared, g, task.first, v, key);
       score_gradients(in, from, k, task.head, task.first, key, weights, gradients);
+#pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
+#pragma unroll
         for (int c = 0; c < kPart<T>; ++c) {
           shared.a[part_column<T>() + c][part_row<T>() + r] = gradients.of[r][c];
         }
