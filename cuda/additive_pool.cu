@@ -5,8 +5,8 @@
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/scratch.cuh>
 
-/// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With m
-/// the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
+/// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With
+/// m the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
 ///   1. a warp for each chunk sums it up;
 ///   2. the chunks' sums are added up in order, so that each chunk knows what comes before it;
 ///   3. a warp for each chunk goes through its tokens again, from there (causal pooling only).
@@ -262,7 +262,8 @@ __global__ void carry_chunks(Pool<T> in, Results<T> results, T* carried) {
 /// With r and t gone on with from what comes from behind, or those of the one result of a head:
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t)
 template <class T>
-__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, const T* carried, Heads<T> dscores, Heads<T> dx) {
+__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, const T* carried, Heads<T> dscores,
+                                     Heads<T> dx) {
   __shared__ T of_block[Warp::rows][kChunk];
   T* x_times_r = of_block[threadIdx.x / kWarp];  // of each token; only its own warp's first lane uses it
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
@@ -336,7 +337,7 @@ void additive_pool_backward(View dscores, View dx, View dout, View out, View max
     const int64_t heads = in.tasks / in.chunks, count = causal ? in.tokens : 1;
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
     const Scratch<T> products(heads * count), carried(causal ? in.tasks * (in.width + 1) : 0);
-    const Results<T> results{Heads<const T>(dout),    Heads<const T>(out), Heads<const T>(maximum),
+    const Results<T> results{Heads<const T>(dout),  Heads<const T>(out), Heads<const T>(maximum),
                              Heads<const T>(total), products.data(),     count};
     launch(find_products<T>, ceil_div(heads * count, Warp::rows), kThreads, in, results);
     if (causal) {

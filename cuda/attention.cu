@@ -7,10 +7,10 @@
 #include <linnet/cuda/tile.cuh>
 
 /// Quadratic attention, tile by tile of queries and keys: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
-/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Scores stay in registers and shared memory, with
-/// the running maximum and sum of Milakov & Gimelshein 2018, as in FlashAttention (Dao et al. 2022). A block makes up
-/// to kTile columns of its result; wider heads take several blocks, which work out the scores anew. Backward has one
-/// kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
+/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Scores stay in registers and shared memory,
+/// with the running maximum and sum of Milakov & Gimelshein 2018, as in FlashAttention (Dao et al. 2022). A block
+/// makes up to kTile columns of its result; wider heads take several blocks, which work out the scores anew. Backward
+/// has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
 /// The loops over parts are unrolled, so that those stay in registers. What bounds all: multiplications without
 /// tensor cores: 4·N·M·D forward, 14·N·M·D backward (half when causal).
@@ -25,7 +25,10 @@ struct Heads {
   int64_t batch_stride, head_stride, row_stride;
 
   explicit Heads(const View& x)
-      : data(static_cast<T*>(x.data)), batch_stride(x.strides[0]), head_stride(x.strides[1]), row_stride(x.strides[2]) {}
+      : data(static_cast<T*>(x.data)),
+        batch_stride(x.strides[0]),
+        head_stride(x.strides[1]),
+        row_stride(x.strides[2]) {}
 };
 
 /// What all kernels read.
@@ -225,9 +228,8 @@ __global__ void __launch_bounds__(kThreads)
       if (key + kTile<T> <= in.visible(task.first)) {
         add_product(sum, shared.a, shared.b, kTile<T>);
       } else {  // what a row does not see is not read for it: not even an infinity comes back from the future
-        add_product(sum, shared.a, shared.b, kTile<T>, [&](int j, int r) {
-          return key + j < in.visible(task.first + part_row<T>() + r);
-        });
+        add_product(sum, shared.a, shared.b, kTile<T>,
+                    [&](int j, int r) { return key + j < in.visible(task.first + part_row<T>() + r); });
       }
       __syncthreads();  // before the next tile of keys takes the place of this one
     }
@@ -365,9 +367,8 @@ __global__ void __launch_bounds__(kThreads)
       if (key + kTile<T> <= in.visible(task.first)) {
         add_product(sum, shared.a, shared.b, kTile<T>);
       } else {
-        add_product(sum, shared.a, shared.b, kTile<T>, [&](int j, int r) {
-          return key + j < in.visible(task.first + part_row<T>() + r);
-        });
+        add_product(sum, shared.a, shared.b, kTile<T>,
+                    [&](int j, int r) { return key + j < in.visible(task.first + part_row<T>() + r); });
       }
       __syncthreads();  // before the next tile of keys takes the place of this one
     }

@@ -119,7 +119,8 @@ bool is_packed(const T* data, int64_t step) {
 }
 
 template <class F, class Y, class... X, size_t... v>
-void map_views(const F& f, const View& out, std::index_sequence<v...>, const std::array<View, 1 + sizeof...(X)>& all) {
+void map_views(const F& f, const View& out, std::index_sequence<v...>,
+               const std::array<View, 1 + sizeof...(X)>& all) {
   const auto walk = walk_without<1 + sizeof...(X)>(all, -1);
   Offsets<1 + sizeof...(X)> step = {};
   for (size_t k = 0; k < all.size(); ++k) step.of[k] = walk.rank == 0 ? 1 : walk.stride[0][k];

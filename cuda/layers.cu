@@ -21,8 +21,8 @@ struct Affine {
 };
 
 template <class Group, class T>
-__global__ void layer_norm_rows(int64_t rows, int64_t width, const T* in, Affine<T> w, Affine<T> b, double eps, T* out,
-                                T* mean, T* rstd) {
+__global__ void layer_norm_rows(int64_t rows, int64_t width, const T* in, Affine<T> w, Affine<T> b, double eps,
+                                T* out, T* mean, T* rstd) {
   const double n = static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
     const T* x = in + r * width;
@@ -167,15 +167,13 @@ void rms_norm(View y, View rstd, View x, const View* weight, double eps) {
 
 void layer_norm_backward(View dx, const View* dweight, const View* dbias, View dy, View x, View mean, View rstd,
                          const View* weight) {
-  dispatch_floating(x.dtype, [&](auto zero) {
-    norm_backward<decltype(zero)>(dx, dweight, dbias, dy, x, &mean, rstd, weight);
-  });
+  dispatch_floating(
+      x.dtype, [&](auto zero) { norm_backward<decltype(zero)>(dx, dweight, dbias, dy, x, &mean, rstd, weight); });
 }
 
 void rms_norm_backward(View dx, const View* dweight, View dy, View x, View rstd, const View* weight) {
-  dispatch_floating(x.dtype, [&](auto zero) {
-    norm_backward<decltype(zero)>(dx, dweight, nullptr, dy, x, nullptr, rstd, weight);
-  });
+  dispatch_floating(
+      x.dtype, [&](auto zero) { norm_backward<decltype(zero)>(dx, dweight, nullptr, dy, x, nullptr, rstd, weight); });
 }
 
 }  // namespace

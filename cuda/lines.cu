@@ -4,8 +4,8 @@
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 
-/// What goes along a dim like a reduction: arg_reduce, cumsum and softmax (with the reductions in ops/cpu/reduce.cpp).
-/// A group of threads handles a line. Reading x bounds these kernels.
+/// What goes along a dim like a reduction: arg_reduce, cumsum and softmax (with the reductions in
+/// ops/cpu/reduce.cpp). A group of threads handles a line. Reading x bounds these kernels.
 
 namespace linnet::cuda {
 namespace {

@@ -8,7 +8,8 @@ namespace linnet::cuda {
 
 /// Keys and a number that goes with each, to be sorted by `sort_pairs`. Working memory: 32 bytes a pair.
 struct Pairs {
-  explicit Pairs(int64_t count_) : count(count_), keys(count), values(count), sorted_keys(count), sorted_values(count) {}
+  explicit Pairs(int64_t count_)
+      : count(count_), keys(count), values(count), sorted_keys(count), sorted_values(count) {}
 
   int64_t count;
   Scratch<uint64_t> keys;
