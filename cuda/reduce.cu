@@ -60,7 +60,7 @@ struct All {
 struct Plan {
   Walk<2> kept;          ///< offsets in out and x
   Walk<1> reduced;       ///< offsets in x
-  bool columns = false;  ///< out keeps the innermost dim of x's memory: neighbours are reduced side by side
+  bool columns = false;  ///< neighbouring results are made side by side, not each by a group of threads
 
   Plan(const View& out, const View& x) {
     std::array<int, 64> order;
@@ -80,10 +80,11 @@ struct Plan {
       if (out.shape[d] == 1) {
         reduced.add(x.shape[d], {x.strides[d]});
       } else {
-        if (i == 0) columns = true;
+        if (i == 0) columns = true;  // and so their elements are neighbours
         kept.add(x.shape[d], {out.strides[d], x.strides[d]});
       }
     }
+    if (reduced.count < kWarp) columns = true;  // too few elements for the threads of a group
   }
 };
 
