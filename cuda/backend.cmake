@@ -81,10 +81,13 @@ if(LINNET_HAS_CUDA)
   target_compile_options(linnet_cuda PRIVATE --extended-lambda
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
-  target_link_libraries(linnet_cuda PRIVATE CUDA::cublas)
+  target_include_directories(linnet_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  set_source_files_properties(
+    ${PROJECT_SOURCE_DIR}/cuda/blas.cu PROPERTIES COMPILE_DEFINITIONS
+    "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
-  # The runtime becomes part of each program; cuBLAS, of half a gigabyte, stays where it is installed.
-  target_link_libraries(linnet PRIVATE CUDA::cublas CUDA::cudart_static)
+  # The runtime becomes part of each program; cuBLAS is loaded when it is needed.
+  target_link_libraries(linnet PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
 else()
   target_sources(linnet PRIVATE ${PROJECT_SOURCE_DIR}/cuda/stub.cpp)
 endif()

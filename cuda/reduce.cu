@@ -116,6 +116,21 @@ struct Target {
   }
 };
 
+/// Folds elements begin, begin + step, … below end of those that x walks over.
+template <class F, class X>
+__device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, const Walk<1>& reduced, const X* x) {
+  typename F::Acc acc = F::identity;
+  if (reduced.rank == 1) {  // nearly always: no divisions, and loads that do not wait for each other
+    const int64_t stride = reduced.stride[0][0];
+#pragma unroll 4
+    for (int64_t i = begin; i < end; i += step) acc = F()(acc, F::load(x[i * stride]));
+  } else {
+#pragma unroll 1
+    for (int64_t i = begin; i < end; i += step) acc = F()(acc, F::load(x[reduced.at(i).of[0]]));
+  }
+  return acc;
+}
+
 /// A group of threads for each part of each result.
 template <class F, class Group, class Y, class X>
 __global__ void fold_rows(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x, Target<F, Y> target) {
@@ -124,11 +139,7 @@ __global__ void fold_rows(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x, Ta
     const int64_t result = task / cut.parts, part = task % cut.parts;
     const Offsets<2> at = kept.at(result);
     const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
-    typename F::Acc acc = F::identity;
-#pragma unroll 4
-    for (int64_t i = begin + Group::lane(); i < end; i += Group::size) {
-      acc = F()(acc, F::load(x[at.of[1] + reduced.at(i).of[0]]));
-    }
+    typename F::Acc acc = fold_every<F>(Group::size, begin + Group::lane(), end, reduced, x + at.of[1]);
     acc = Group::fold(acc, F());
     if (Group::lane() == 0) target.store(at.of[0], result, part, cut.parts, acc);
   }
@@ -148,12 +159,7 @@ __global__ void fold_columns(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x,
     const Offsets<2> at = kept.at(there ? result : 0);
     const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
     typename F::Acc acc = F::identity;
-    if (there) {
-#pragma unroll 4
-      for (int64_t i = begin + slice; i < end; i += kSlices) {
-        acc = F()(acc, F::load(x[at.of[1] + reduced.at(i).of[0]]));
-      }
-    }
+    if (there) acc = fold_every<F>(kSlices, begin + slice, end, reduced, x + at.of[1]);
     slices[slice][column] = acc;
     __syncthreads();
     if (slice == 0 && there) {
