@@ -31,6 +31,11 @@ struct Heads {
         row_stride(x.strides[2]) {}
 };
 
+/// Byte `index` of a stream. Not inlined, to leave the registers of its ten rounds to kernels that seldom need it.
+__noinline__ __device__ int random_byte(RandomKey key, int64_t index) {
+  return static_cast<int>(random_word(key, static_cast<uint64_t>(index / 4)) >> (index % 4 * 8) & 255);
+}
+
 /// What all kernels read.
 template <class T>
 struct Problem {
@@ -42,6 +47,7 @@ struct Problem {
   bool softmax, causal, drops;
   uint64_t threshold;
   RandomKey key;
+  TokenDropout tokens;
 
   Problem(const View& q_view, const View& k_view, const View& v_view, const View* keep_view,
           const AttentionOptions& options)
@@ -63,7 +69,8 @@ struct Problem {
         causal(options.causal),
         drops(options.dropout > 0),
         threshold(keep_threshold(1 - options.dropout)),
-        key(options.key) {
+        key(options.key),
+        tokens(options.tokens) {
     if (keep_view == nullptr) return;
     keep_batch_stride = keep_view->strides[0];
     keep_stride = keep_view->strides[1];
@@ -72,12 +79,27 @@ struct Problem {
   int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
   int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
 
+  /// Whether whole queries and keys are dropped, and the factors, 0 or 256/keep, of query `i` and key `j`: the bytes
+  /// that the CPU's factorised form draws.
+  __host__ __device__ bool drops_tokens() const { return !softmax && tokens.keep % 256 != 0; }
+  __device__ T query_factor(int64_t head, int64_t i) const { return token_factor(tokens.query_key, head, i + lag()); }
+  __device__ T key_factor(int64_t head, int64_t j) const { return token_factor(tokens.key_key, head, j); }
+
   /// The keys that query `i` sees are those before this, without padding.
   __device__ int64_t visible(int64_t i) const {
     if (i >= queries) return 0;
     return causal ? min(max(i + 1 + keys - queries, int64_t{0}), keys) : keys;
   }
   __device__ int64_t visible_to_tile(int64_t first) const { return visible(min(first + kTile<T>, queries) - 1); }
+
+ private:
+  /// Where the first query is, counted as keys are.
+  __device__ int64_t lag() const { return causal ? keys - queries : 0; }
+  __device__ T token_factor(RandomKey stream, int64_t head, int64_t position) const {
+    const int64_t first = min(lag(), int64_t{0}), positions = max(keys, queries + lag()) - first;
+    const int64_t index = head * (ceil_div(positions, 64) * 64) + position - first;
+    return random_byte(stream, index) < tokens.keep ? static_cast<T>(256.0 / tokens.keep) : T{0};
+  }
 };
 
 /// Blocks that share the columns of a tile of results; one even without columns.
@@ -180,13 +202,20 @@ __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head
       fade[r] = exp(maximum[r] - base);
       maximum[r] = largest;
     }
+    const bool drops_tokens = in.drops_tokens() && i < in.queries;
+    const T query_factor = drops_tokens ? in.query_factor(head, i) : T{1};
     T sum = 0;
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
-      const T score = s.of[r][c];
-      const T weight = in.softmax ? exp(score - base) : in.a0 + score * (in.a1 + score * in.a2);
+      const T score = s.of[r][c], rest = score * (in.a1 + score * in.a2);
+      T weight = in.softmax ? exp(score - base) : in.a0 + rest;
+      T summed = weight;
+      if (drops_tokens && sees[c]) {
+        weight = in.a0 + rest * (query_factor * in.key_factor(head, first_key + part_column<T>() + c));
+        if (in.tokens.shared_normaliser) summed = weight;
+      }
       s.of[r][c] = sees[c] ? weight : T{0};
-      sum += s.of[r][c];
+      sum += sees[c] ? summed : T{0};
     }
     total[r] = total[r] * fade[r] + fold_lanes<kSide>(sum, Plus());
     if (in.drops) {
@@ -271,6 +300,8 @@ __global__ void find_deltas(Problem<T> in, Cotangents<T> from) {
 /// gradients of the products q·k.
 ///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
+/// With dropout of whole tokens, whose factors make up c_j, d_o·v_j is multiplied by c_j, and delta too where the
+/// denominator g saw the factors.
 template <class T>
 __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from, const Rows<const T>& k, int64_t head,
                                 int64_t first_query, int64_t first_key, Part<T>& s, Part<T>& ds) {
@@ -280,6 +311,8 @@ __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from,
     const bool there = i < in.queries;
     const T normaliser = there ? from.normaliser[head * in.queries + i] : T{1};
     const T delta = there ? from.delta[head * in.queries + i] : T{0};
+    const bool drops_tokens = in.drops_tokens() && there;
+    const T query_factor = drops_tokens ? in.query_factor(head, i) : T{1};
     Dropout<T> dropout(in, head, i);
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
@@ -291,13 +324,15 @@ __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from,
       }
       const T factor = in.drops ? dropout.factor(j) : T{1};
       const T score = s.of[r][c] * in.scale;
-      const T difference = (ds.of[r][c] * factor - delta) * in.scale;
       if (in.softmax) {
         const T weight = exp(score - normaliser);
         s.of[r][c] = weight * factor;
-        ds.of[r][c] = weight * difference;
+        ds.of[r][c] = weight * (ds.of[r][c] * factor - delta) * in.scale;
       } else {
-        s.of[r][c] = (in.a0 + score * (in.a1 + score * in.a2)) / normaliser * factor;
+        const T kept = drops_tokens ? query_factor * in.key_factor(head, j) : T{1};
+        const T seen = in.tokens.shared_normaliser ? kept : T{1};
+        const T difference = (kept * ds.of[r][c] * factor - seen * delta) * in.scale;
+        s.of[r][c] = (in.a0 + score * (in.a1 + score * in.a2) * kept) / normaliser * factor;
         ds.of[r][c] = (in.a1 + 2 * in.a2 * score) * difference / normaliser;
       }
     }

@@ -76,7 +76,8 @@ if(LINNET_HAS_CUDA)
   add_library(linnet_cuda OBJECT ${cuda_sources})
   # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms, but for
   # -Wpedantic, which the code that nvcc hands on to the C++ compiler does not pass.
-  set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+  set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
+                                               POSITION_INDEPENDENT_CODE ON)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
   target_compile_options(linnet_cuda PRIVATE --extended-lambda
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
@@ -87,7 +88,9 @@ if(LINNET_HAS_CUDA)
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
   # The runtime becomes part of each program; cuBLAS is loaded when it is needed.
-  target_link_libraries(linnet PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+  # Named by its path, so that an installed linnet asks its users for no CUDAToolkit package.
+  get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+  target_link_libraries(linnet PRIVATE ${cudart} ${CMAKE_DL_LIBS} rt)
 else()
   target_sources(linnet PRIVATE ${PROJECT_SOURCE_DIR}/cuda/stub.cpp)
 endif()

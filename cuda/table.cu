@@ -20,7 +20,10 @@ void fill_gemm(Backend& table);
 void fill_layers(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
+void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
+void fill_additive_attention(Backend& table);
+void fill_short_conv(Backend& table);
 void fill_optimizer(Backend& table);
 
 namespace {
@@ -49,7 +52,10 @@ Backend make_backend() {
   fill_layers(table);
   fill_loss(table);
   fill_attention(table);
+  fill_fastmax(table);
   fill_additive_pool(table);
+  fill_additive_attention(table);
+  fill_short_conv(table);
   fill_optimizer(table);
   return table;
 }
