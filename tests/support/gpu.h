@@ -21,6 +21,15 @@ inline bool has_gpu(const std::string& what) {
   }
 }
 
+inline bool gpu_answers() {
+  try {
+    backend(Device::cuda);
+    return true;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
 /// While one lives, op cases are tried on the GPU.
 class CasesOnGpu {
  public:
