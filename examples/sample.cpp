@@ -11,7 +11,7 @@ using namespace linnet::examples;
 
 namespace {
 
-void write_sample(const std::filesystem::path& folder, const SampleOptions& options, uint64_t seed) {
+void write_sample(const std::filesystem::path& folder, const SampleOptions& options, const Settings& machine) {
   const Settings settings = read_config(folder);
   if (settings.task != "shakespeare") {
     throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
@@ -21,10 +21,10 @@ void write_sample(const std::filesystem::path& folder, const SampleOptions& opti
   const auto codes = metadata.find("vocabulary");
   if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
   const nn::Vocabulary vocabulary = decode_vocabulary(codes->second);
-  Generator rng(seed);
-  nn::DecoderLM model(rng, text_model_config(settings, vocabulary.size()));
+  Generator rng(machine.seed);
+  nn::DecoderLM model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine));
   model.load(weights);
-  Generator draws(seed);
+  Generator draws(machine.seed);
   fmt::print("{}\n", generate(model, vocabulary, options, draws));
 }
 
@@ -50,6 +50,6 @@ int main(int argc, char** argv) {
       throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest character");
     }
     apply_machine_settings(settings);
-    write_sample(folder, options, settings.seed);
+    write_sample(folder, options, settings);
   });
 }

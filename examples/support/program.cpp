@@ -137,7 +137,7 @@ Settings settings_from_preset(int argc, char** argv, const std::string& task, co
 
 void apply_machine_settings(const Settings& settings) {
   if (settings.threads > 0) set_num_threads(settings.threads);
-  backend(settings.device == "cuda" ? Device::cuda : Device::cpu);
+  backend(device_of(settings));
 }
 
 }  // namespace linnet::examples

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/core/dtype.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace linnet::examples {
@@ -61,6 +62,9 @@ struct Settings {
   bool resume = false;
   bool profile = false;
 };
+
+/// Where the run computes.
+inline Device device_of(const Settings& settings) { return settings.device == "cuda" ? Device::cuda : Device::cpu; }
 
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
 Settings preset(const std::string& task, const std::string& name);

@@ -52,7 +52,7 @@ std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, con
 
   nn::DecoderState state = model.start();
   Tensor logits;
-  const auto feed = [&](int64_t id) { logits = model.step(state, tensor<int64_t>({id})); };
+  const auto feed = [&](int64_t id) { logits = model.step(state, tensor<int64_t>({id}).to(model.device())); };
   // Learned positions end with the context: then the second half of it is read again from their beginning.
   const auto restart = [&] {
     state = model.start();

@@ -29,7 +29,7 @@ class TextTask : public Task {
       : settings_(s),
         source_(load_text(s)),
         rng_(s.seed),
-        model_(rng_, text_model_config(s, source_.text.vocabulary().size())) {
+        model_(rng_, text_model_config(s, source_.text.vocabulary().size()), DType::float32, device_of(s)) {
     nn::Windows(source_.text.validation(), s.context);  // a text that is too short is an error now, not later
   }
 
@@ -81,7 +81,9 @@ class TextTask : public Task {
   }
 
  private:
-  Tensor loss_of(const nn::Batch& batch) { return cross_entropy(model_(batch.inputs), batch.targets); }
+  Tensor loss_of(const nn::Batch& batch) {
+    return cross_entropy(model_(batch.inputs.to(model_.device())), batch.targets.to(model_.device()));
+  }
 
   Settings settings_;
   NamedText source_;

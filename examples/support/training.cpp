@@ -82,7 +82,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
     }
   }
 
-  reset_peak_memory();
+  reset_peak_memory(device_of(s));
   const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
   std::vector<double> step_times;
   double loss_sum = 0;
@@ -98,7 +98,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
                     .lr = rate(step),
                     .ms_per_step = ms,
                     .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0,
-                    .peak_bytes = memory_stats().peak};
+                    .peak_bytes = memory_stats(device_of(s)).peak};
     loss_sum = 0;
     loss_count = 0;
     folder.log(metrics);
@@ -135,7 +135,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   result.full = task.evaluate(0);
   result.ms_per_step = median(step_times);
   result.tokens_per_second = result.ms_per_step > 0 ? tokens / result.ms_per_step * 1e3 : 0;
-  result.peak_bytes = memory_stats().peak;
+  result.peak_bytes = memory_stats(device_of(s)).peak;
   task.model().save(folder.path() / "model.safetensors", task.metadata());
   if (const std::string text = task.sample(500); !text.empty()) folder.write_text("samples.txt", text + "\n");
   draw_losses({{s.attention, &result}}, fmt::format("{} on {}", s.attention, s.task), task.data_name(),

@@ -42,7 +42,7 @@ void add_view_cases(Registry& registry) {
   add("split", "columns", {2, 4}, [](auto& x) { return x.split(2, 1).front(); });
   add("contiguous", "of a transpose", {2, 3}, [](auto& x) { return x.transpose(0, 1).contiguous(); });
   add("clone", "rank 3", {2, 1, 3}, [](auto& x) { return x.clone(); });
-  add("to", "the same dtype", {2, 3}, [](auto& x) { return x.to(DType::float64).to(Device::cpu); });
+  add("to", "the same dtype", {2, 3}, [](auto& x) { return x.to(DType::float64).to(x.device()); });
 
   registry.non_differentiable.push_back(
       {"Tensor::to", {uniform({3}, ++seed)}, [](auto& in) { return in[0].to(DType::int64); }});

@@ -92,7 +92,7 @@ Tensor padding(int64_t tokens) {
   const auto kept = keep.mutable_data<bool>();
   kept[0] = kept[tokens - 1] = false;
   for (int64_t i = 0; i < tokens; ++i) kept[tokens + i] = false;
-  return keep;
+  return keep.to(case_device());
 }
 
 void add_softmax_cases(Cases& cases) {

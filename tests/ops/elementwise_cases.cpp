@@ -126,7 +126,7 @@ void add_functions(Registry& registry) {
 
 void add_choices(Registry& registry) {
   const auto any = [](const Shape& shape, uint64_t operand) { return uniform(shape, 60 + operand); };
-  const auto mask = [](const Shape& shape) { return gt(uniform(shape, 62), 0); };
+  const auto mask = [](const Shape& shape) { return gt(uniform(shape, 62), 0).to(case_device()); };
   add_two(
       registry, "where",
       [mask](auto& a, auto& b) { return where(mask(broadcast_shapes(a.shape(), b.shape())), a, b); }, any);

@@ -18,17 +18,7 @@ namespace linnet::test {
 namespace {
 
 const Registry& registry() {
-  static const Registry all = [] {
-    Registry filled;
-    add_elementwise_cases(filled);
-    add_reduction_cases(filled);
-    add_indexing_cases(filled);
-    add_matmul_cases(filled);
-    add_layer_cases(filled);
-    add_attention_cases(filled);
-    add_view_cases(filled);
-    return filled;
-  }();
+  static const Registry all = all_cases();
   return all;
 }
 

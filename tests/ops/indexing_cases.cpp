@@ -28,13 +28,15 @@ class Cases {
   Generator generator_{21};
 };
 
-Tensor ids(const std::vector<int64_t>& values, const Shape& shape = {-1}) { return tensor(values, shape); }
+Tensor ids(const std::vector<int64_t>& values, const Shape& shape = {-1}) {
+  return tensor(values, shape).to(case_device());
+}
 
 void add_index_cases(Cases& cases) {
   cases.add("embedding", "[2, 3] ids, some twice", {{4, 3}},
             [](auto& in) { return embedding(in[0], ids({0, 2, 2, 3, 0, 2}, {2, 3})); });
   cases.add("embedding", "int32 id of rank 0", {{4, 3}},
-            [](auto& in) { return embedding(in[0], scalar(2, DType::int32)); });
+            [](auto& in) { return embedding(in[0], scalar(2, DType::int32).to(case_device())); });
   cases.add("embedding", "no ids", {{4, 3}}, [](auto& in) { return embedding(in[0], ids({}, {2, 0})); });
   cases.add("embedding", "size 1", {{1, 1}}, [](auto& in) { return embedding(in[0], ids({0, 0})); });
 

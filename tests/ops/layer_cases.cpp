@@ -49,12 +49,13 @@ void add_cross_entropy(Registry& registry) {
     const Shape rows(logits.begin(), logits.end() - 1);
     Tensor targets = randint(0, logits[logits.rank() - 1], rows, generator);
     if (ignored_row >= 0) targets.mutable_data<int64_t>()[static_cast<size_t>(ignored_row)] = options.ignore_index;
-    registry.differentiable.push_back(
-        {"cross_entropy",
-         variant,
-         {randn(logits, generator, DType::float64)},
-         [targets, options](const Inputs& in) { return cross_entropy(in[0], targets, options); },
-         false});
+    registry.differentiable.push_back({"cross_entropy",
+                                       variant,
+                                       {randn(logits, generator, DType::float64)},
+                                       [targets = targets.to(case_device()), options](const Inputs& in) {
+                                         return cross_entropy(in[0], targets, options);
+                                       },
+                                       false});
   };
   add("mean", {4, 5}, {});
   add("sum", {4, 5}, {.reduction = Reduction::sum});

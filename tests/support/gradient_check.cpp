@@ -20,7 +20,12 @@ constexpr double kRelative = 1e-7;
 constexpr double kRoundings = 64;
 constexpr double kEpsilon = 0x1p-52;
 
-Tensor zeros_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype()).fill_(0); }
+Tensor zeros_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()).fill_(0); }
+
+std::vector<Tensor> on(Device device, std::vector<Tensor> tensors) {
+  for (Tensor& tensor : tensors) tensor = tensor.to(device);
+  return tensors;
+}
 
 std::vector<Values> values_of(const std::vector<Tensor>& tensors) {
   std::vector<Values> values;
@@ -120,11 +125,13 @@ std::vector<Layouts> layouts_to_check(size_t inputs) {
 
 class Check {
  public:
-  Check(const MultiFunction& f, const std::vector<Tensor>& inputs, uint64_t seed) : f_(f), inputs_(inputs) {
-    const std::vector<Tensor> results = f(inputs);
-    weights_ = weights_for(results, seed);
+  Check(const MultiFunction& f, const std::vector<Tensor>& inputs, const CheckOptions& options)
+      : f_(f), inputs_(inputs), device_(options.device) {
+    const std::vector<Tensor> results = f(on(device_, inputs));
+    weights_ = weights_for(results, options.seed);
     results_ = values_of(results);
-    for (size_t k = 0; k < inputs.size(); ++k) numeric_.push_back(numeric_gradient(f, inputs, k, weights_));
+    const MultiFunction there = [&](const std::vector<Tensor>& x) { return f(on(device_, x)); };
+    for (size_t k = 0; k < inputs.size(); ++k) numeric_.push_back(numeric_gradient(there, inputs, k, weights_));
   }
 
   CheckResult run() {
@@ -139,7 +146,7 @@ class Check {
   void check(const Layouts& layouts) {
     std::vector<Tensor> leaves, views;
     for (size_t k = 0; k < inputs_.size(); ++k) {
-      leaves.push_back(pack(inputs_[k], layouts[k]).set_requires_grad());
+      leaves.push_back(pack(inputs_[k], layouts[k]).to(device_).set_requires_grad());
       views.push_back(unpack(leaves[k], layouts[k]));
     }
     const std::vector<Tensor> results = f_(views);
@@ -148,7 +155,7 @@ class Check {
       compare(fmt::format("result {} ({})", r, name_of(layouts[0])), values[r], results_[r],
               1e-12 * (1 + largest(results_[r])));
     }
-    const std::vector<Tensor> gradients = recorded_gradients(results, leaves, weights_.cotangents);
+    const std::vector<Tensor> gradients = recorded_gradients(results, leaves, on(device_, weights_.cotangents));
     for (size_t k = 0; k < leaves.size(); ++k) {
       const std::string what = fmt::format("gradient of input {} ({})", k, name_of(layouts[k]));
       if (gradients[k].shape() != leaves[k].shape())
@@ -180,6 +187,7 @@ class Check {
 
   const MultiFunction& f_;
   const std::vector<Tensor>& inputs_;
+  Device device_;
   Weights weights_;
   std::vector<Values> results_;
   std::vector<Values> numeric_;
@@ -201,13 +209,15 @@ MultiFunction gradient_of(const Function& f) {
 
 CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options) {
   const MultiFunction first = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x)}; };
-  CheckResult result = Check(first, inputs, options.seed).run();
+  CheckResult result = Check(first, inputs, options).run();
   if (!result || !options.twice) return result;
 
   std::vector<Tensor> arguments = inputs;
-  arguments.push_back(uniform(f(inputs).shape(), options.seed + 100));
+  arguments.push_back(uniform(f(on(options.device, inputs)).shape(), options.seed + 100));
   const MultiFunction gradient = gradient_of(f);
-  CheckResult second = Check(gradient, arguments, options.seed + 200).run();
+  CheckOptions again = options;
+  again.seed += 200;
+  CheckResult second = Check(gradient, arguments, again).run();
   if (!second) second.failure = "second derivatives: " + second.failure;
   second.worst = std::max(second.worst, result.worst);
   return second;

@@ -15,8 +15,9 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 using MultiFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 struct CheckOptions {
-  uint64_t seed = 1;   ///< of the cotangents
-  bool twice = false;  ///< checks the second derivatives too
+  uint64_t seed = 1;            ///< of the cotangents
+  bool twice = false;           ///< checks the second derivatives too
+  Device device = Device::cpu;  ///< where f is computed; the inputs come from the CPU
 };
 
 /// Converts to true when the check passed.

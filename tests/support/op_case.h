@@ -45,4 +45,11 @@ void add_attention_cases(Registry& registry);
 /// The views and copies of core/tensor.h, as `Tensor::name`; in tests/core/view_cases.cpp.
 void add_view_cases(Registry& registry);
 
+/// All of these.
+Registry all_cases();
+
+/// Where the cases are tried. The device of whatever a case makes beside its inputs, an index or a mask: set it
+/// before a registry is made, and while its cases are used.
+Device& case_device();
+
 }  // namespace linnet::test

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <cuda_runtime_api.h>
+#include <linnet/core/dtype.h>
+
+/// The GPU that linnet uses, device 0 of those that CUDA_VISIBLE_DEVICES leaves, and the stream that all its work
+/// goes to. One stream keeps kernels, copies and reuse of memory in the order of the calls that asked for them.
+
+namespace linnet::cuda {
+
+/// Opens the GPU on first use. Throws DeviceError when none answers, or none that this build has code for; the
+/// process goes on without it, and a later call tries again.
+void open_device();
+
+cudaStream_t stream();
+
+/// Throws DeviceError unless `status` is cudaSuccess. `what` says what was tried: "copy to the GPU".
+void check(cudaError_t status, const char* what);
+
+/// To be called after each kernel launch: throws DeviceError when it was refused. A kernel that fails while it
+/// runs is noticed by a later call, unless the environment variable LINNET_CUDA_CHECK=1 is set: then this waits
+/// for the kernel, so that the error names the op that caused it.
+void check_launch();
+
+/// Waits for all work so far. Throws DeviceError when any of it failed.
+void synchronise(const char* what);
+
+/// Name, architecture and memory of the GPU, and the versions of driver and runtime.
+std::string describe_device();
+
+/// Whether an environment variable is set, and not to 0.
+bool is_set(const char* variable);
+
+/// Throws DTypeError.
+[[noreturn]] void refuse_dtype(DType dtype);
+
+}  // namespace linnet::cuda

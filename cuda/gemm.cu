@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include <linnet/cuda/blas.cuh>
+#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/scratch.cuh>
+
+/// Batched matrix products: operands are handed to cuBLAS where they lie, or copied when neither of their last two
+/// dims has unit stride.
+
+namespace linnet::cuda {
+namespace {
+
+/// Row-major or transposed, with rows that do not overlap; a dim of size 1 may have any stride.
+bool has_unit_stride(const View& x, int along, int across) {
+  return (x.shape[along] == 1 || x.strides[along] == 1) &&
+         (x.shape[across] == 1 || x.strides[across] >= x.shape[along]);
+}
+
+template <class T>
+void copy_elements(const View& out, const View& x) {
+  map<T, T>([] __device__(T value) { return value; }, out, x);
+}
+
+/// An operand [batch, rows, columns] as cuBLAS takes it.
+template <class T>
+class Operand {
+ public:
+  explicit Operand(const View& x)
+      : in_place_(has_unit_stride(x, 2, 1) || has_unit_stride(x, 1, 2)),
+        matrices_(x.shape[0] == 1 || x.strides[0] == 0 ? 1 : x.shape[0]),
+        copy_(in_place_ ? 0 : matrices_ * x.shape[1] * x.shape[2]) {
+    const int64_t rows = x.shape[1], columns = x.shape[2];
+    result_ = {data<const T>(x), columns, matrices_ == 1 ? 0 : x.strides[0], false};
+    if (has_unit_stride(x, 2, 1)) {
+      if (rows > 1) result_.leading = x.strides[1];
+    } else if (in_place_) {
+      result_.leading = columns > 1 ? x.strides[2] : rows;
+      result_.transposed = true;
+    } else {
+      const int64_t shape[] = {matrices_, rows, columns};
+      const int64_t strides[] = {rows * columns, columns, 1};
+      copy_elements<T>({copy_.data(), x.dtype, 3, shape, strides}, {x.data, x.dtype, 3, shape, x.strides});
+      result_ = {copy_.data(), columns, matrices_ == 1 ? 0 : rows * columns, false};
+    }
+  }
+
+  const Matrices<const T>& matrices() const { return result_; }
+
+ private:
+  bool in_place_;
+  int64_t matrices_;
+  Scratch<T> copy_;
+  Matrices<const T> result_;
+};
+
+/// out = bias (+ out), or 0 (+ out) without a bias: what the product is then added to.
+template <class T>
+void start_from(const View& out, const View* bias, bool accumulate) {
+  if (bias == nullptr) {
+    if (!accumulate) map<T>([] __device__() { return T{0}; }, out);
+    return;
+  }
+  const int64_t strides[] = {0, 0, bias->strides[0]};
+  const View expanded{bias->data, bias->dtype, 3, out.shape, strides};
+  if (accumulate) {
+    map<T, T, T>([] __device__(T p, T q) { return p + q; }, out, out, expanded);
+  } else {
+    copy_elements<T>(out, expanded);
+  }
+}
+
+template <class T>
+void product(const View& out, const View& a, const View& b, const View* bias, bool accumulate) {
+  const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
+  if (batch * m * n == 0) return;
+  if (bias != nullptr || k == 0) start_from<T>(out, bias, accumulate);
+  if (k == 0) return;
+  const Operand<T> left(a), right(b);
+  const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
+  gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), accumulate || bias != nullptr ? T{1} : T{0}, result);
+}
+
+void matrix_product(View out, View a, View b, const View* bias, bool accumulate) {
+  dispatch_floating(out.dtype, [&](auto zero) { product<decltype(zero)>(out, a, b, bias, accumulate); });
+}
+
+}  // namespace
+
+void fill_gemm(Backend& table) { table.gemm = matrix_product; }
+
+}  // namespace linnet::cuda

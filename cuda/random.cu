@@ -1,0 +1,100 @@
+#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/math.cuh>
+
+/// Random numbers: words of a Philox stream, four at a time, and what is made of them. The words, and all that is
+/// made of them but normals, are the CPU's to the bit. The ten rounds of Philox and writing the result bound these
+/// kernels about equally.
+
+namespace linnet::cuda {
+namespace {
+
+/// y[i] = make(i, word i), or with two words make(i, word 2i, word 2i + 1). One thread for each block of words.
+template <int kWords, class T, class Make>
+__global__ void draw(int64_t count, RandomKey key, Make make, T* y) {
+  constexpr int kElements = 4 / kWords;
+  for (int64_t block = first_item(); block * kElements < count; block += item_step()) {
+    const PhiloxBlock words = philox(key, static_cast<uint64_t>(block));
+    for (int e = 0; e < kElements; ++e) {
+      const int64_t i = block * kElements + e;
+      if (i >= count) return;
+      if constexpr (kWords == 1) {
+        y[i] = make(i, words.word[e]);
+      } else {
+        y[i] = make(i, words.word[2 * e], words.word[2 * e + 1]);
+      }
+    }
+  }
+}
+
+template <int kWords, class T, class Make>
+void draw_into(const View& out, RandomKey key, Make make) {
+  const int64_t count = numel(out);
+  launch(draw<kWords, T, Make>, blocks_for(ceil_div(count * kWords, 4)), kThreads, count, key, make, data<T>(out));
+}
+
+void uniform(View out, RandomKey key) {
+  if (out.dtype == DType::float32) {
+    draw_into<1, float>(out, key, [] __device__(int64_t, uint32_t word) { return to_uniform(word); });
+  } else if (out.dtype == DType::float64) {
+    draw_into<2, double>(out, key, [] __device__(int64_t, uint32_t high, uint32_t low) {
+      return ((high >> 5) * 0x1p26 + (low >> 6)) * 0x1p-53;  // 27 bits above 26 bits
+    });
+  } else {
+    refuse_dtype(out.dtype);
+  }
+}
+
+/// √(−2·ln u)·cos(2π·v) with u in (0, 1] and v in [0, 1) (Box & Muller 1958).
+template <class T>
+void normal_typed(const View& out, RandomKey key) {
+  draw_into<2, T>(out, key, [] __device__(int64_t, uint32_t first, uint32_t second) {
+    const T u = (static_cast<T>(static_cast<int32_t>(first >> 1)) + T(1)) * T(0x1p-31);
+    const T v = static_cast<T>(to_uniform(second));
+    return static_cast<T>(sqrt(T(-2) * log(u)) * cospi(2 * v));
+  });
+}
+
+void normal(View out, RandomKey key) {
+  dispatch_floating(out.dtype, [&](auto zero) { normal_typed<decltype(zero)>(out, key); });
+}
+
+template <class T>
+void random_integers_typed(const View& out, int64_t low, int64_t range, RandomKey key) {
+  draw_into<1, T>(out, key, [low, range] __device__(int64_t, uint32_t word) {
+    const uint64_t offset = (uint64_t{word} * static_cast<uint64_t>(range)) >> 32;
+    return static_cast<T>(low + static_cast<int64_t>(offset));
+  });
+}
+
+void random_integers(View out, int64_t low, int64_t range, RandomKey key) {
+  switch (out.dtype) {
+    case DType::int32: return random_integers_typed<int32_t>(out, low, range, key);
+    case DType::int64: return random_integers_typed<int64_t>(out, low, range, key);
+    default: refuse_dtype(out.dtype);
+  }
+}
+
+template <class T>
+void dropout_typed(const View& out, const View& x, double rate, RandomKey key) {
+  const uint64_t threshold = keep_threshold(1 - rate);
+  const T scale = threshold == 0 ? T(0) : static_cast<T>(1 / (1 - rate));
+  const T* from = data<const T>(x);
+  draw_into<1, T>(out, key, [from, threshold, scale] __device__(int64_t i, uint32_t word) {
+    return word < threshold ? from[i] * scale : T(0);
+  });
+}
+
+void dropout(View out, View x, double rate, RandomKey key) {
+  dispatch_floating(out.dtype, [&](auto zero) { dropout_typed<decltype(zero)>(out, x, rate, key); });
+}
+
+}  // namespace
+
+void fill_random(Backend& table) {
+  table.uniform = uniform;
+  table.normal = normal;
+  table.random_integers = random_integers;
+  table.dropout = dropout;
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include <linnet/cuda/kernel.cuh>
+
+/// A depthwise convolution over the tokens, added to them. Bound by memory: neighbouring threads have neighbouring
+/// channels, and the taps find their rows in the cache.
+
+namespace linnet::cuda {
+namespace {
+
+/// [B, N, C] with unit stride in C.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t batch_stride, token_stride;
+
+  explicit Rows(const View& x)
+      : data(static_cast<T*>(x.data)), batch_stride(x.strides[0]), token_stride(x.strides[1]) {}
+
+  __device__ T* at(int64_t b, int64_t i) const { return data + b * batch_stride + i * token_stride; }
+};
+
+template <class T>
+struct Problem {
+  Rows<const T> x;
+  const T* weight;
+  const bool* keep;
+  int64_t channel_stride, tap_stride, keep_batch_stride = 0, keep_stride = 0;
+  int64_t batch, tokens, channels, taps, before;
+
+  Problem(const View& x_view, const View& weight_view, const View* keep_view, int64_t before_)
+      : x(x_view),
+        weight(data<const T>(weight_view)),
+        keep(data<const bool>(keep_view)),
+        channel_stride(weight_view.strides[0]),
+        tap_stride(weight_view.strides[1]),
+        batch(x_view.shape[0]),
+        tokens(x_view.shape[1]),
+        channels(x_view.shape[2]),
+        taps(weight_view.shape[1]),
+        before(before_) {
+    if (keep_view == nullptr) return;
+    keep_batch_stride = keep_view->strides[0];
+    keep_stride = keep_view->strides[1];
+  }
+
+  int64_t count() const { return batch * tokens * channels; }
+  __device__ bool kept(int64_t b, int64_t i) const {
+    return i >= 0 && i < tokens && (keep == nullptr || keep[b * keep_batch_stride + i * keep_stride]);
+  }
+  __device__ T tap(int64_t c, int64_t t) const { return weight[c * channel_stride + t * tap_stride]; }
+};
+
+template <class T>
+__global__ void convolve(Problem<T> in, Rows<T> y) {
+  for (int64_t e = first_item(); e < in.batch * in.tokens * in.channels; e += item_step()) {
+    const int64_t c = e % in.channels, i = e / in.channels % in.tokens, b = e / in.channels / in.tokens;
+    T sum = in.x.at(b, i)[c];
+    for (int64_t t = 0; t < in.taps; ++t) {
+      const int64_t j = i + t - in.before;
+      if (in.kept(b, j)) sum += in.tap(c, t) * in.x.at(b, j)[c];
+    }
+    y.at(b, i)[c] = sum;
+  }
+}
+
+template <class T>
+__global__ void convolve_backward(Problem<T> in, Rows<const T> dy, Rows<T> dx) {
+  for (int64_t e = first_item(); e < in.batch * in.tokens * in.channels; e += item_step()) {
+    const int64_t c = e % in.channels, j = e / in.channels % in.tokens, b = e / in.channels / in.tokens;
+    T sum = dy.at(b, j)[c];
+    for (int64_t t = 0; t < in.taps && in.kept(b, j); ++t) {
+      const int64_t i = j - t + in.before;  // the token that has this one at tap t
+      if (i >= 0 && i < in.tokens) sum += in.tap(c, t) * dy.at(b, i)[c];
+    }
+    dx.at(b, j)[c] = sum;
+  }
+}
+
+constexpr int kColumns = 32, kSlices = 8;
+
+/// dweight[c, t] = sum over tokens of x_j·dy_i, j being tap t of i: a block for kColumns channels of one tap, of
+/// whose tokens each of kSlices threads sums every kSlices-th.
+template <class T>
+__global__ void sum_taps(Problem<T> in, Rows<const T> dy, T* dweight, int64_t channel_stride, int64_t tap_stride) {
+  __shared__ double slices[kSlices][kColumns];
+  const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
+  const int64_t blocks = ceil_div(in.channels, kColumns);
+  for (int64_t task = blockIdx.x; task < blocks * in.taps; task += gridDim.x) {
+    const int64_t t = task / blocks, c = task % blocks * kColumns + column;
+    double sum = 0;
+    for (int64_t row = slice; row < in.batch * in.tokens && c < in.channels; row += kSlices) {
+      const int64_t b = row / in.tokens, j = row % in.tokens, i = j - t + in.before;
+      if (i < 0 || i >= in.tokens || !in.kept(b, j)) continue;
+      sum += static_cast<double>(in.x.at(b, j)[c]) * static_cast<double>(dy.at(b, i)[c]);
+    }
+    slices[slice][column] = sum;
+    __syncthreads();
+    if (slice == 0 && c < in.channels) {
+      for (int s = 1; s < kSlices; ++s) sum += slices[s][column];
+      dweight[c * channel_stride + t * tap_stride] = static_cast<T>(sum);
+    }
+    __syncthreads();  // before the next task writes there
+  }
+}
+
+void short_conv(View y, View x, View weight, const View* keep, int64_t before) {
+  dispatch_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Problem<T> in(x, weight, keep, before);
+    launch(convolve<T>, blocks_for(in.count()), kThreads, in, Rows<T>(y));
+  });
+}
+
+void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before) {
+  dispatch_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Problem<T> in(x, weight, keep, before);
+    launch(convolve_backward<T>, blocks_for(in.count()), kThreads, in, Rows<const T>(dy), Rows<T>(dx));
+    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps, kColumns * kSlices, in, Rows<const T>(dy),
+           data<T>(dweight), dweight.strides[0], dweight.strides[1]);
+  });
+}
+
+}  // namespace
+
+void fill_short_conv(Backend& table) {
+  table.short_conv = short_conv;
+  table.short_conv_backward = short_conv_backward;
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,72 @@
+#include <linnet/core/backend.h>
+#include <linnet/cuda/allocator.cuh>
+#include <linnet/cuda/blas.cuh>
+#include <linnet/cuda/device.cuh>
+#include <linnet/cuda/transfer.cuh>
+
+/// The GPU's backend: all families of kernels of this folder.
+
+namespace linnet {
+namespace cuda {
+
+void fill_elementwise(Backend& table);
+void fill_copy(Backend& table);
+void fill_random(Backend& table);
+void fill_reduce(Backend& table);
+void fill_lines(Backend& table);
+void fill_sort(Backend& table);
+void fill_index(Backend& table);
+void fill_gemm(Backend& table);
+void fill_layers(Backend& table);
+void fill_loss(Backend& table);
+void fill_attention(Backend& table);
+void fill_fastmax(Backend& table);
+void fill_additive_pool(Backend& table);
+void fill_additive_attention(Backend& table);
+void fill_short_conv(Backend& table);
+void fill_optimizer(Backend& table);
+
+namespace {
+
+std::string describe() { return describe_device() + ", " + describe_blas(); }
+
+Backend make_backend() {
+  open_device();
+  Backend table{};
+  table.describe = describe;
+  table.allocate = allocate;
+  table.deallocate = deallocate;
+  table.memory_stats = memory_stats;
+  table.reset_peak = reset_peak;
+  table.release_cached = release_cached;
+  table.from_host = from_host;
+  table.to_host = to_host;
+  fill_elementwise(table);
+  fill_copy(table);
+  fill_random(table);
+  fill_reduce(table);
+  fill_lines(table);
+  fill_sort(table);
+  fill_index(table);
+  fill_gemm(table);
+  fill_layers(table);
+  fill_loss(table);
+  fill_attention(table);
+  fill_fastmax(table);
+  fill_additive_pool(table);
+  fill_additive_attention(table);
+  fill_short_conv(table);
+  fill_optimizer(table);
+  return table;
+}
+
+}  // namespace
+}  // namespace cuda
+
+/// Throws DeviceError while no GPU answers; the next call tries again.
+const Backend& cuda_backend() {
+  static const Backend table = cuda::make_backend();
+  return table;
+}
+
+}  // namespace linnet

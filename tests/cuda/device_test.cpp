@@ -1,0 +1,81 @@
+#include <string>
+
+#include <linnet/core/build_info.h>
+#include <linnet/ops/arithmetic.h>
+
+#include "tests/cuda/agreement.h"
+
+/// Memory, transfers and errors of the GPU; and what is said where there is none.
+
+namespace linnet::test {
+
+TEST_CASE("gpu: asking for one that does not answer is an error that says what to do, each time") {
+  if (gpu_answers()) return;
+  for (int time = 0; time < 2; ++time) {
+    try {
+      Tensor::empty({2}, DType::float32, Device::cuda);
+      FAIL("nothing was thrown");
+    } catch (const DeviceError& error) {
+      const std::string message = error.what();
+      CAPTURE(message);
+      CHECK(message.find("--device cpu") != std::string::npos);
+    }
+  }
+  CHECK(build_info().find("no CUDA") != std::string::npos);
+  CHECK(add(uniform({2}, 1), 1).numel() == 2);  // the process goes on
+}
+
+TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and what is live") {
+  if (!has_gpu("memory of the GPU")) return;
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  release_cached_memory(Device::cuda);
+  reset_peak_memory(Device::cuda);
+  const MemoryStats start = memory_stats(Device::cuda);
+  const void* block = nullptr;
+  {
+    const Tensor a = Tensor::empty({2 * kMebibyte}, DType::boolean, Device::cuda);
+    block = a.view().data;
+    CHECK(memory_stats(Device::cuda).live == start.live + 2 * kMebibyte);
+  }
+  CHECK(memory_stats(Device::cuda).peak == start.live + 2 * kMebibyte);
+  CHECK(memory_stats(Device::cuda).cached == 2 * kMebibyte);
+  CHECK(Tensor::empty({2 * kMebibyte - 100}, DType::boolean, Device::cuda).view().data == block);
+  try {
+    Tensor::empty({int64_t{1} << 50}, DType::boolean, Device::cuda);
+    FAIL("nothing was thrown");
+  } catch (const MemoryError& error) {
+    const std::string message = error.what();
+    CAPTURE(message);
+    CHECK(message.find(std::to_string(int64_t{1} << 50)) != std::string::npos);
+    CHECK(message.find("live") != std::string::npos);
+  }
+  CHECK(memory_stats(Device::cuda).live == start.live);
+  CHECK(spread({5}, 1, DType::float32, Device::cuda).to_vector<float>().size() == 5);  // the process goes on
+}
+
+TEST_CASE("gpu: transfers of any size bring back what was sent") {
+  if (!has_gpu("transfers to the GPU")) return;
+  for (const int64_t n : {0, 1, 1000, 524'288, 524'289, 2'000'000}) {  // 4 MiB are 524,288
+    const Tensor x = uniform({n}, 3);
+    CHECK(x.to(Device::cuda).to_vector<double>() == x.to_vector<double>());
+  }
+  std::vector<Tensor> many;  // more than there are staging slots, before any is read
+  for (uint64_t i = 0; i < 20; ++i) many.push_back(uniform({1000}, i).to(Device::cuda));
+  for (uint64_t i = 0; i < 20; ++i) CHECK(many[i].to_vector<double>() == uniform({1000}, i).to_vector<double>());
+}
+
+TEST_CASE("gpu: tensors on two devices are refused") {
+  if (!has_gpu("tensors on two devices")) return;
+  const Tensor x = uniform({3}, 1);
+  CHECK_THROWS_AS(add(x, x.to(Device::cuda)), DeviceError);
+}
+
+TEST_CASE("gpu: anomaly mode finds a NaN") {
+  if (!has_gpu("NaN on the GPU")) return;
+  const AnomalyMode anomaly;
+  const Tensor zero = spread({1000}, 1, DType::float32, Device::cuda, 0, 0);
+  CHECK_NOTHROW(add(zero, 1));
+  CHECK_THROWS_AS(div(zero, zero), ValueError);
+}
+
+}  // namespace linnet::test

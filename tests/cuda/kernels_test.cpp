@@ -1,0 +1,189 @@
+#include <limits>
+
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/indexing.h>
+#include <linnet/ops/matmul.h>
+#include <linnet/ops/random.h>
+#include <linnet/ops/reduction.h>
+#include <linnet/ops/softmax.h>
+#include <linnet/ops/sorting.h>
+
+#include "tests/cuda/agreement.h"
+
+namespace linnet::test {
+namespace {
+
+constexpr DType kAll[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
+constexpr DType kNumbers[] = {DType::float32, DType::float64, DType::int32, DType::int64};
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Whole numbers with many ties, and in floating dtypes NaN, ±∞ and ±0 among them.
+Tensor awkward(const Shape& shape, DType dtype, Device device) {
+  Tensor x = uniform(shape, 5, -4, 4).to(DType::int32).to(DType::float64);
+  if (is_floating(dtype)) {
+    const auto values = x.mutable_data<double>();
+    const double special[] = {kNan, kInfinity, -kInfinity, 0.0, -0.0, -kNan};
+    for (size_t i = 0; i < values.size(); i += 7) values[i] = special[i / 7 % 6];
+  }
+  return x.to(dtype).to(device);
+}
+
+}  // namespace
+
+TEST_CASE("gpu: random numbers are the CPU's") {
+  if (!has_gpu("random numbers of the GPU")) return;
+  for (const int64_t n : {0, 1, 5, 1003, 100'000}) {
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      agree("rand", 0, [&](Device device) {
+        Generator generator(3);
+        return std::vector<Tensor>{rand({n}, generator, dtype, device)};
+      });
+      agree("randn", dtype == DType::float32 ? 1e-6 : 1e-14, [&](Device device) {
+        Generator generator(3);
+        return std::vector<Tensor>{randn({n}, generator, dtype, device)};
+      });
+      agree("dropout", 0, [&](Device device) {
+        Generator generator(3);
+        return std::vector<Tensor>{dropout(spread({n}, 1, dtype, device), 0.3, generator)};
+      });
+    }
+    for (const DType dtype : {DType::int32, DType::int64}) {
+      agree("randint", 0, [&](Device device) {
+        Generator generator(3);
+        return std::vector<Tensor>{randint(-7, 1'000'000, {n}, generator, dtype, device)};
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: conversions, comparisons and choices") {
+  if (!has_gpu("conversions and comparisons on the GPU")) return;
+  for (const DType from : kAll) {
+    agree("finite to another dtype", 0, [&](Device device) {
+      std::vector<Tensor> results;
+      for (const DType to : kAll) results.push_back(spread({41, 33}, 2, from, device, -9, 9).transpose(0, 1).to(to));
+      return results;
+    });
+    agree("comparisons", 0, [&](Device device) {
+      const Tensor a = awkward({33, 41}, from, device), b = awkward({41}, from, device);
+      return std::vector<Tensor>{eq(a, b), ne(a, b), lt(a, b), le(a, b), gt(a, b), ge(a, b), where(eq(a, b), a, b)};
+    });
+  }
+  for (const DType dtype : kNumbers) {
+    agree("arithmetic", 0, [&](Device device) {
+      const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
+      return std::vector<Tensor>{add(a, b), sub(a, b), mul(a, b), maximum(a, b), minimum(a, b)};
+    });
+  }
+}
+
+TEST_CASE("gpu: reductions of long, wide and strided tensors") {
+  if (!has_gpu("reductions on the GPU")) return;
+  const std::vector<std::pair<Shape, Shape>> uses = {{{100'003}, {0}},         {{3, 5001}, {1}},   {{5001, 3}, {0}},
+                                                     {{40, 50, 60}, {0, 2}},   {{300, 70}, {0}},   {{40, 50, 6}, {1}},
+                                                     {{40, 50, 6}, {0, 1, 2}}, {{20'000, 65}, {0}}};
+  for (const auto& [shape, dims] : uses) {
+    for (const DType dtype : kAll) {
+      agree("any, all", 0, [&, &s = shape, &d = dims](Device device) {
+        const Tensor x = gt(spread(s, 4, DType::float64, device), 0.999).to(dtype);
+        return std::vector<Tensor>{any(x, d), all(x, d)};
+      });
+    }
+    for (const DType dtype : kNumbers) {
+      agree("max, min", 0, [&, &s = shape, &d = dims](Device device) {
+        const Tensor x = spread(s, 4, dtype, device, -1000, 1000);
+        return std::vector<Tensor>{max(x, d), min(x, d), max(awkward(s, dtype, device), d)};
+      });
+      agree("sum", dtype == DType::float32 ? 1e-6 : 1e-14, [&, &s = shape, &d = dims](Device device) {
+        const Tensor x = spread(s, 4, dtype, device, -1000, 1000);
+        return std::vector<Tensor>{sum(x, d), sum(x.slice(0, 0, s[0], 2), d)};
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: along a dim") {
+  if (!has_gpu("argmax, cumsum and softmax on the GPU")) return;
+  for (const DType dtype : kNumbers) {
+    agree("argmax, argmin", 0, [&](Device device) {
+      const Tensor x = awkward({37, 1500}, dtype, device), y = spread({600, 9}, 6, dtype, device, -50, 50);
+      return std::vector<Tensor>{argmax(x, 1), argmin(x, 1), argmax(x, 0), argmin(y, 0), argmax(y, 1)};
+    });
+  }
+  for (const auto& [dtype, allowed] : kPrecisions) {
+    agree("cumsum", allowed, [dtype = dtype](Device device) {
+      return with_gradients({spread({3, 1000}, 7, dtype, device)}, [](auto& in) { return cumsum(in[0], 1); });
+    });
+    agree("softmax", allowed, [dtype = dtype](Device device) {
+      const Tensor ruled_out = full({3, 5000}, -kInfinity, dtype, device);
+      return std::vector<Tensor>{softmax(spread({3, 5000}, 7, dtype, device, -9, 9), -1), softmax(ruled_out, -1),
+                                 log_softmax(spread({5000, 3}, 7, dtype, device, -9, 9), 0)};
+    });
+  }
+}
+
+TEST_CASE("gpu: sorting") {
+  if (!has_gpu("sorting on the GPU")) return;
+  for (const DType dtype : kAll) {
+    for (const bool descending : {false, true}) {
+      for (const Shape& shape : {Shape{9, 1000}, Shape{1, 20'000}, Shape{3000, 3}, Shape{1}}) {
+        agree("sort", 0, [&](Device device) {
+          const Sorted sorted = sort(awkward(shape, dtype, device), -1, descending);
+          return std::vector<Tensor>{sorted.values, sorted.indices};
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: adding at indices that repeat gives the CPU's bits") {
+  if (!has_gpu("gather and scatter_add on the GPU")) return;
+  const auto ids = [](const Shape& shape, int64_t bound, Device device) {
+    Generator generator(8);
+    return randint(0, bound, shape, generator, DType::int64, device);
+  };
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    agree("embedding", 0, [&](Device device) {
+      return with_gradients({spread({65, 33}, 9, dtype, device)},
+                            [&](auto& in) { return embedding(in[0], ids({700}, 65, device)); });
+    });
+    agree("index_select", 0, [&](Device device) {
+      return with_gradients({spread({5, 12, 7}, 9, dtype, device)},
+                            [&](auto& in) { return index_select(in[0], 1, ids({300}, 12, device)); });
+    });
+    agree("gather, scatter_add", 0, [&](Device device) {
+      return with_gradients(
+          {spread({40, 9, 6}, 9, dtype, device), spread({40, 50, 6}, 10, dtype, device)}, [&](auto& in) {
+            const Tensor index = ids({40, 50, 6}, 9, device);
+            return add(scatter_add(in[0], 1, index, in[1]), scatter_add(in[0], 1, index, gather(in[0], 1, index)));
+          });
+    });
+  }
+}
+
+TEST_CASE("gpu: matrix products of any layout") {
+  if (!has_gpu("matrix products on the GPU")) return;
+  for (const auto& [dtype, allowed] : kPrecisions) {
+    agree("matmul", allowed, [dtype = dtype](Device device) {
+      const Tensor a = spread({3, 70, 50}, 11, dtype, device), b = spread({3, 50, 30}, 12, dtype, device);
+      const Tensor wide = spread({3, 70, 100}, 13, dtype, device);
+      return std::vector<Tensor>{matmul(a, b),
+                                 matmul(transpose(b), transpose(a)),
+                                 matmul(a, b.select(0, 1)),
+                                 matmul(wide.slice(2, 0, 100, 2), b),
+                                 matmul(a.select(1, 2), b.select(0, 0)),
+                                 matmul(a.narrow(1, 3, 1), b),
+                                 matmul(wide.narrow(2, 7, 50), b)};
+    });
+    agree("linear", allowed, [dtype = dtype](Device device) {
+      return with_gradients({spread({200, 50}, 11, dtype, device), spread({30, 50}, 12, dtype, device),
+                             spread({30}, 13, dtype, device)},
+                            [](auto& in) { return linear(in[0], in[1], in[2]); });
+    });
+  }
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,155 @@
+#include <linnet/nn/optim.h>
+#include <linnet/ops/attention.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastmax.h>
+#include <linnet/ops/loss.h>
+#include <linnet/ops/normalisation.h>
+#include <linnet/ops/random.h>
+
+#include "tests/cuda/agreement.h"
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+/// Bool [batch, tokens]: every fifth token, and the whole of the last sequence, is padding.
+Tensor padding(int64_t batch, int64_t tokens, Device device) {
+  Tensor keep = ones({batch, tokens}, DType::boolean);
+  const auto kept = keep.mutable_data<bool>();
+  for (int64_t i = 0; i < batch * tokens; ++i) kept[i] = i % 5 != 3 && i < (batch - 1) * tokens;
+  return keep.to(device);
+}
+
+/// q [2, 2, queries, width], k and v [2, 2, keys, width], the last two as projections leave them: transposed.
+Inputs heads(int64_t queries, int64_t keys, int64_t width, DType dtype, Device device) {
+  return {spread({2, 2, queries, width}, 1, dtype, device),
+          spread({2, keys, 2, width}, 2, dtype, device).transpose(1, 2).detach(),
+          spread({2, keys, 2, width}, 3, dtype, device).transpose(1, 2).detach()};
+}
+
+}  // namespace
+
+TEST_CASE("gpu: normalisation of many rows and of wide ones") {
+  if (!has_gpu("normalisation on the GPU")) return;
+  for (const Shape& shape : {Shape{700, 33}, Shape{3, 3000}, Shape{20'000, 4}}) {
+    for (const auto& [dtype, allowed] : kPrecisions) {
+      const Shape width{shape[1]};
+      agree("layer_norm", 2 * allowed, [&, dtype = dtype](Device device) {
+        return with_gradients(
+            {spread(shape, 1, dtype, device), spread(width, 2, dtype, device), spread(width, 3, dtype, device)},
+            [](auto& in) { return layer_norm(in[0], in[1], in[2]); });
+      });
+      agree("rms_norm", 2 * allowed, [&, dtype = dtype](Device device) {
+        return with_gradients({spread(shape, 1, dtype, device), spread(width, 2, dtype, device)},
+                              [](auto& in) { return rms_norm(in[0], in[1]); });
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: cross-entropy of few classes and of many") {
+  if (!has_gpu("cross-entropy on the GPU")) return;
+  for (const int64_t classes : {10, 65, 5000}) {
+    for (const auto& [dtype, allowed] : kPrecisions) {
+      agree("cross_entropy", allowed, [&, dtype = dtype](Device device) {
+        Generator generator(4);
+        const Tensor targets = randint(0, classes, {50}, generator, DType::int64, device);
+        return with_gradients({spread({50, classes}, 1, dtype, device, -5, 5)}, [&](auto& in) {
+          return cross_entropy(in[0], targets, {.ignore_index = 7, .label_smoothing = 0.1});
+        });
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: attention over several tiles of queries, keys and columns") {
+  if (!has_gpu("attention on the GPU")) return;
+  for (const auto& [queries, keys, width] : {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [dtype, allowed] : kPrecisions) {
+        const auto inputs = [n = queries, m = keys, d = width, dtype = dtype](Device device) {
+          return heads(n, m, d, dtype, device);
+        };
+        agree("softmax", 4 * allowed, [&](Device device) {
+          return with_gradients(inputs(device),
+                                [&](auto& in) { return softmax_attention(in[0], in[1], in[2], {.causal = causal}); });
+        });
+        agree("softmax with padding and dropout", 4 * allowed, [&, m = keys](Device device) {
+          return with_gradients(inputs(device), [&](auto& in) {
+            Generator generator(6);
+            return softmax_attention(
+                in[0], in[1], in[2],
+                {.causal = causal, .keep = padding(2, m, device), .dropout = 0.3, .generator = &generator});
+          });
+        });
+        agree("fastmax with padding", 20 * allowed, [&, m = keys](Device device) {
+          return with_gradients(inputs(device), [&](auto& in) {
+            return fastmax(in[0], in[1], in[2],
+                           {.scale = FastmaxScale::sqrt, .causal = causal, .keep = padding(2, m, device)});
+          });
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: what a query does not see is not read for it") {
+  if (!has_gpu("infinities behind masks on the GPU")) return;
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    std::vector<Tensor> in = heads(70, 70, 8, dtype, Device::cpu);
+    const Tensor clean = softmax_attention(in[0], in[1], in[2], {.causal = true}).narrow(2, 0, 60);
+    for (Tensor& input : in) input = input.clone();
+    in[2].narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
+    for (Tensor& input : in) input = input.to(Device::cuda);
+    const Tensor seen = softmax_attention(in[0], in[1], in[2], {.causal = true}).narrow(2, 0, 60);
+    CHECK(relative_error(seen, clean.to_vector<double>()) < 1e-5);
+  }
+}
+
+TEST_CASE("gpu: additive pooling over several chunks") {
+  if (!has_gpu("additive pooling on the GPU")) return;
+  for (const auto& [tokens, width] : {std::pair{300, 40}, {64, 32}, {65, 7}, {1, 3}}) {
+    for (const bool causal : {false, true}) {
+      for (const bool padded : {false, true}) {
+        for (const auto& [dtype, allowed] : kPrecisions) {
+          agree("additive_pool", 10 * allowed, [&, n = tokens, d = width, dtype = dtype](Device device) {
+            return with_gradients(
+                {spread({2, 3, n}, 1, dtype, device, -30, 30), spread({2, 3, n, d}, 2, dtype, device)},
+                [&](auto& in) {
+                  return additive_pool(in[0], in[1], {causal, padded ? padding(2, n, device) : Tensor()});
+                });
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: optimizers") {
+  if (!has_gpu("optimizers on the GPU")) return;
+  const auto trained = [](auto&& make, DType dtype, Device device) {
+    Tensor weight = spread({33, 31}, 1, dtype, device).set_requires_grad();
+    auto optimizer = make(Inputs{weight});
+    for (uint64_t step = 0; step < 3; ++step) {
+      weight.set_grad(spread({33, 31}, 2 + step, dtype, device));
+      optimizer.step();
+    }
+    return Inputs{weight.detach()};
+  };
+  for (const auto& [dtype, allowed] : kPrecisions) {
+    agree("AdamW", allowed, [&, dtype = dtype](Device device) {
+      return trained([](const Inputs& p) { return nn::AdamW(p); }, dtype, device);
+    });
+    agree("SGD", allowed, [&, dtype = dtype](Device device) {
+      return trained([](const Inputs& p) { return nn::SGD(p, {.lr = 0.1}); }, dtype, device);
+    });
+    agree("SGD with momentum", allowed, [&, dtype = dtype](Device device) {
+      return trained([](const Inputs& p) { return nn::SGD(p, {.lr = 0.1, .momentum = 0.9, .nesterov = true}); },
+                     dtype, device);
+    });
+  }
+}
+
+}  // namespace linnet::test

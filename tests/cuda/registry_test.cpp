@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <cstdio>
+
+#include <doctest/doctest.h>
+#include <linnet/core/tape.h>
+
+#include "tests/support/gpu.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/near.h"
+#include "tests/support/values.h"
+
+/// The registry of op cases on the GPU: the same gradient checks as on the CPU, and that the two agree.
+
+namespace linnet::test {
+namespace {
+
+std::vector<Tensor> leaves_of(const std::vector<Tensor>& inputs, DType dtype, Device device) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.to(dtype).to(device).clone().set_requires_grad());
+  return leaves;
+}
+
+/// The result of a case and the gradients of its inputs, one after the other.
+std::vector<Tensor> results_of(const OpCase& op_case, DType dtype, Device device) {
+  const std::vector<Tensor> leaves = leaves_of(op_case.inputs, dtype, device);
+  std::vector<Tensor> results{op_case.f(leaves)};
+  if (!results[0].requires_grad()) return results;
+  const Tensor cotangent = uniform(results[0].shape(), 9).to(results[0].dtype()).to(device);
+  for (const Tensor& gradient : grad({results[0]}, leaves, {.grad_outputs = {cotangent}, .allow_unused = true})) {
+    if (gradient.defined()) results.push_back(gradient);
+  }
+  return results;
+}
+
+double norm_of(const Tensor& x) { return relative_error(x, std::vector<double>(static_cast<size_t>(x.numel()))); }
+
+/// ‖a − b‖ / max(1, ‖b‖): inputs are of about 1, and so are the terms that may cancel in a gradient.
+double difference(const Tensor& a, const Tensor& b) {
+  const double norm = norm_of(b);
+  return relative_error(a, b.to_vector<double>()) * (norm == 0 ? 1 : std::min(norm, 1.0));
+}
+
+/// What differs between the devices by more than `allowed`; empty if nothing.
+std::string disagreement(const OpCase& on_cpu, const OpCase& on_gpu, DType dtype, double allowed) {
+  case_device() = Device::cpu;
+  const std::vector<Tensor> expected = results_of(on_cpu, dtype, Device::cpu);
+  const std::vector<Tensor> exact = results_of(on_cpu, DType::float64, Device::cpu);
+  case_device() = Device::cuda;
+  const std::vector<Tensor> actual = results_of(on_gpu, dtype, Device::cuda);
+  if (actual.size() != expected.size()) return "another number of gradients";
+  for (size_t r = 0; r < actual.size(); ++r) {
+    const std::string what = r == 0 ? "result" : "gradient " + std::to_string(r - 1);
+    if (actual[r].device() != Device::cuda) return what + " is not on the GPU";
+    if (!(actual[r].shape() == expected[r].shape())) return what + " has shape " + to_string(actual[r].shape());
+    // A gradient that is 0, such as of a logit's bias, is what rounding leaves of larger terms: nothing to compare.
+    if (r > 0 && norm_of(exact[r]) < 1e-10) continue;
+    const double error = difference(actual[r], expected[r]);
+    if (!(error <= allowed)) return what + " is off by " + std::to_string(error / allowed) + " times what is allowed";
+  }
+  return "";
+}
+
+/// Op cases that the GPU has no kernel for yet, which say so. Counted as one skipped test where there are any.
+class Missing {
+ public:
+  ~Missing() {
+    if (count_ > 0) std::printf("SKIPPED: %d op cases that are not on the GPU yet\n", count_);
+  }
+  /// What `f` returns or throws; nothing where the kernel is missing.
+  template <class F>
+  std::string failure_of(F&& f) {
+    try {
+      return f();
+    } catch (const DeviceError& error) {
+      if (std::string(error.what()).find("not on the GPU yet") == std::string::npos) return error.what();
+      ++count_;
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+ private:
+  int count_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("gpu: gradients agree with central differences, in every layout") {
+  const size_t cases = all_cases().differentiable.size();
+  if (!has_gpu(std::to_string(cases) + " gradient checks on the GPU")) return;
+  const CasesOnGpu on_gpu;
+  Missing missing;
+  for (const OpCase& op_case : all_cases().differentiable) {
+    const std::string failure = missing.failure_of([&] {
+      return check_gradients(op_case.f, op_case.inputs, {.twice = op_case.twice, .device = Device::cuda}).failure;
+    });
+    CHECK_MESSAGE(failure.empty(), op_case.op, " (", op_case.variant, "): ", failure);
+  }
+}
+
+TEST_CASE("gpu: results and gradients agree with the CPU's") {
+  const Registry on_cpu = all_cases();
+  if (!has_gpu(std::to_string(2 * on_cpu.differentiable.size()) + " comparisons of the GPU with the CPU")) return;
+  const CasesOnGpu guard;
+  const Registry on_gpu = all_cases();
+  Missing missing;
+  // In units of the last place: some for each of the forty ops that the longest composite is made of.
+  constexpr double kRoundings = 256;
+  for (const auto& [dtype, allowed] :
+       {std::pair{DType::float64, kRoundings * 0x1p-52}, std::pair{DType::float32, kRoundings * 0x1p-23}}) {
+    for (size_t i = 0; i < on_gpu.differentiable.size(); ++i) {
+      const OpCase& op_case = on_gpu.differentiable[i];
+      const std::string failure =
+          missing.failure_of([&] { return disagreement(on_cpu.differentiable[i], op_case, dtype, allowed); });
+      CHECK_MESSAGE(failure.empty(), op_case.op, " (", op_case.variant, ") in ", std::string(name_of(dtype)), ": ",
+                    failure);
+    }
+  }
+}
+
+TEST_CASE("gpu: ops without a gradient agree with the CPU's") {
+  const Registry on_cpu = all_cases();
+  if (!has_gpu(std::to_string(on_cpu.non_differentiable.size()) + " ops without a gradient on the GPU")) return;
+  const CasesOnGpu guard;
+  for (const NonDifferentiableCase& op_case : on_cpu.non_differentiable) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : op_case.inputs) inputs.push_back(input.to(Device::cuda));
+    CHECK_MESSAGE(op_case.f(inputs).to_vector<double>() == op_case.f(op_case.inputs).to_vector<double>(), op_case.op);
+  }
+}
+
+}  // namespace linnet::test
