@@ -104,24 +104,32 @@ def main() -> None:
     version = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
     print(f"{processor()}, {os.cpu_count()} threads, PyTorch {version.stdout.strip()}, {datetime.date.today()}; "
           f"median ms of {arguments.rounds} rounds (least–most)\n")
-    print("| case | linnet | floor | PyTorch's best | variant | ratio |\n|---|---|---|---|---|---|")
+    print("| case | linnet | floor | PyTorch's best | variant | ratio | resident MiB | other variants |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, field, ours, peers in CASES:
         if not re.search(arguments.cases, name):
             continue
         mine: list[float] = []
+        memory: dict[str, float] = {}  # resident MiB of whole processes, for steps
         floors: list[float] = []
         theirs: dict[str, list[float]] = {peer: [] for peer in peers}
         for _ in range(arguments.rounds):
             result = run([arguments.bench, "--json", "--seconds", arguments.seconds, *ours])
             mine.append(result[field])
             floors.append(result.get("floor_ms", 0))
+            memory["linnet"] = result.get("resident_bytes", 0) / 2**20
             for peer, flags in peers.items():
                 command = [python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds, *flags]
-                theirs[peer].append(run(command)[field])
+                result = run(command)
+                theirs[peer].append(result[field])
+                memory[peer] = result.get("resident_bytes", 0) / 2**20
         best = min(theirs, key=lambda peer: statistics.median(theirs[peer]))
         ratio = statistics.median(theirs[best]) / statistics.median(mine)
         floor = f"{statistics.median(floors):.2f}" if max(floors) > 0 else ""
-        print(f"| {name} | {show(mine)} | {floor} | {show(theirs[best])} | {best} | {ratio:.1f} |", flush=True)
+        resident = f"{memory['linnet']:.0f} / {memory[best]:.0f}" if memory["linnet"] > 0 else ""
+        others = "; ".join(f"{peer} {show(times)}" for peer, times in theirs.items() if peer != best)
+        print(f"| {name} | {show(mine)} | {floor} | {show(theirs[best])} | {best} | {ratio:.1f} | {resident} | {others} |",
+              flush=True)
 
 
 if __name__ == "__main__":
