@@ -23,6 +23,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/openblas.cmake
         DESTINATION ${package_dir})
+if(LINNET_HAS_CUDA)
+  set(LINNET_CUDA_LIBS "${cudart} -ldl -lrt")
+endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/linnet.pc.in ${PROJECT_BINARY_DIR}/linnet.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
