@@ -178,12 +178,16 @@ class CausalAttention {
   }
 
   /// From the last tile of a piece to the first. The weights' gradients are summed tile by tile, so that rounding
-  /// does not grow with the tokens.
+  /// does not grow with the tokens; what every token changes is a copy of this task's own, because other tasks' heads
+  /// share its cache lines in the carries.
   template <Reach reach>
-  void reverse(const Piece& piece, const AdditiveAttentionGradients& out, const View& du, const Carry<T>& key,
-               const Carry<T>& query, T* dw_q, T* dw_k) const {
-    const int64_t channels = piece.heads * width_;
-    const Scratch<T> sums(2 * channels);
+  void reverse(const Piece& piece, const AdditiveAttentionGradients& out, const View& du, const Carry<T>& key_carry,
+               const Carry<T>& query_carry, T* dw_q, T* dw_k) const {
+    const int64_t channels = piece.heads * width_, size = Carry<T>::size(piece.heads, width_);
+    const Scratch<T> sums(2 * channels), memory(2 * size);
+    const Carry<T> key(memory.data(), piece.heads, width_), query(memory.data() + size, piece.heads, width_);
+    key_carry.copy_to(key, piece.heads, width_);
+    query_carry.copy_to(query, piece.heads, width_);
     CausalTile<T, Width> tile(problem_, piece, width_);
     for (int64_t index = (piece.end - 1) / kTile; index >= piece.begin / kTile; --index) {
       load(tile, index);
@@ -196,6 +200,8 @@ class CausalAttention {
         dw_k[c] += sums[channels + c];
       }
     }
+    key.copy_to(key_carry, piece.heads, width_);
+    query.copy_to(query_carry, piece.heads, width_);
   }
 
   /// dw [H, D] = Σ parts / √D, over sequences and spans.
