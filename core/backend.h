@@ -54,8 +54,8 @@ constexpr const char* kBinaryNames[] = {
 
 enum class Compare : uint8_t { eq, ne, lt, le, gt, ge };
 constexpr const char* kCompareNames[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-enum class Reduce : uint8_t { sum, max, min, any, all };
-constexpr const char* kReduceNames[] = {"sum", "max", "min", "any", "all"};
+enum class Reduce : uint8_t { sum, sum_squares, max, min, any, all };
+constexpr const char* kReduceNames[] = {"sum", "sum_squares", "max", "min", "any", "all"};
 enum class ArgReduce : uint8_t { max, min };
 constexpr const char* kArgReduceNames[] = {"max", "min"};
 

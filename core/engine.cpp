@@ -46,6 +46,44 @@ struct Ready {
   }
 };
 
+/// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
+/// are copied side by side, so that nothing need be filled with zeros first.
+class Sum {
+ public:
+  Tensor& total() {
+    if (filled_) {
+      total_.slice(dim_, *filled_, total_.shape()[dim_]).fill_(0);
+      filled_.reset();
+    }
+    return total_;
+  }
+
+  void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
+    if (!total_.defined()) {
+      total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
+      dim_ = slice.dim;
+      filled_ = 0;
+    }
+    const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
+    if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
+      const Tensor part = total_.slice(dim_, slice.start, stop);
+      part.backend().copy(part.view(), gradient.view());
+      filled_ = stop;
+      return;
+    }
+    Tensor& sum = total();
+    if (!sum.owns_elements_alone() || !sum.is_contiguous()) sum = sum.clone();
+    const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
+    sum.backend().binary(Binary::add, part.view(), part.view(), gradient.view());
+    sum.bump_version();
+  }
+
+ private:
+  Tensor total_;
+  int dim_ = 0;
+  std::optional<int64_t> filled_;  ///< of `dim_`, how far elements are set; all are when empty
+};
+
 class Walk {
  public:
   Walk(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}
@@ -53,7 +91,7 @@ class Walk {
   /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
   void add(const std::shared_ptr<Node>& node, Tensor gradient) {
     gradient = sum_to_shape(gradient, node->shape);
-    Tensor& sum = pending_of(node);
+    Tensor& sum = pending_of(node).total();
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else {
@@ -68,7 +106,7 @@ class Walk {
       const std::shared_ptr<Node> node = ready_.top().node;
       ready_.pop();
       auto handle = pending_.extract(node.get());
-      Tensor gradient = std::move(handle.mapped());
+      Tensor gradient = std::move(handle.mapped().total());
       const Call call(node->op, node->where, "backward of ");
       for (const auto& hook : node->hooks) {
         if (Tensor replaced = hook(gradient); replaced.defined()) gradient = std::move(replaced);
@@ -89,26 +127,10 @@ class Walk {
   }
 
  private:
-  /// The sum of the gradients for what `node` made that have come so far; undefined at first.
-  Tensor& pending_of(const std::shared_ptr<Node>& node) {
+  Sum& pending_of(const std::shared_ptr<Node>& node) {
     const auto [entry, is_new] = pending_.try_emplace(node.get());
     if (is_new) ready_.push({node, static_cast<int64_t>(pending_.size())});
     return entry->second;
-  }
-
-  /// Adds the gradient of a slice of what `node` made, in place: parts of one tensor, such as queries, keys and
-  /// values, then cost one tensor of zeros together, and not one each.
-  void add_slice(const std::shared_ptr<Node>& node, const SliceOf& slice, const Tensor& gradient) {
-    Tensor& sum = pending_of(node);
-    if (!sum.defined()) {
-      sum = Tensor::empty(node->shape, gradient.dtype(), gradient.device()).fill_(0);
-    } else if (!sum.owns_elements_alone() || !sum.is_contiguous()) {
-      sum = sum.clone();
-    }
-    const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
-    const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
-    sum.backend().binary(Binary::add, part.view(), part.view(), gradient.view());
-    sum.bump_version();
   }
 
   void propagate(Node& node, const Tensor& gradient) {
@@ -119,7 +141,7 @@ class Walk {
     }
     if (node.slice && !create_graph_) {
       if (!retain_) node.backward = nullptr;
-      add_slice(node.inputs[0], *node.slice, gradient);
+      pending_of(node.inputs[0]).add_slice(*node.inputs[0], *node.slice, gradient);
       return;
     }
     const Grads gradients = node.backward(gradient);
@@ -148,7 +170,7 @@ class Walk {
 
   bool retain_;
   bool create_graph_;
-  std::unordered_map<Node*, Tensor> pending_;
+  std::unordered_map<Node*, Sum> pending_;
   std::priority_queue<Ready> ready_;
 };
 

@@ -21,6 +21,11 @@ struct Sum {
 };
 
 template <class X>
+struct SumSquares : Sum<X> {
+  __device__ static double load(X x) { return static_cast<double>(x) * static_cast<double>(x); }
+};
+
+template <class X>
 struct Max {
   using Acc = X;
   static constexpr X identity =
@@ -211,6 +216,11 @@ void reduce(Reduce op, View out, View x) {
       return dispatch_any(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         reduce_with<Sum<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);
+      });
+    case Reduce::sum_squares:
+      return dispatch_floating(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        reduce_with<SumSquares<T>, T, T>(out, x);
       });
     case Reduce::max:
       return dispatch_number(x.dtype, [&](auto zero) {

@@ -101,11 +101,10 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
 /// norm for 1 < p < ∞, where the formula's derivative at 0 is 0/0.
 Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Op op("norm", where, {x});
-  op.floating_dtype();
+  const DType dtype = op.floating_dtype();
   const Plan plan = plan_reduction(x, dims, keepdim);
-  const Tensor detached = x.detach();
-  Tensor out =
-      p == 2 ? sqrt(sum(square(detached), dims, keepdim)) : pow(sum(pow(abs(detached), p), dims, keepdim), 1 / p);
+  Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), plan, dtype))
+                      : pow(sum(pow(abs(x.detach()), p), dims, keepdim), 1 / p);
   return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
     const Tensor norms = y().reshape(kept);
     const Tensor at_zero = eq(norms.detach(), 0);

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include <linnet/ops/cpu/attention_rows.h>
 #include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
-#include <linnet/ops/cpu/vector_math.h>
 
 /// Quadratic attention, block by block of query rows: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
 /// weights of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Memory beside the results is linear in
@@ -145,121 +144,8 @@ void visible_product(const Block& block, int64_t width, Rows<const T> weights, R
     gemm<T>(false, false, rows, width, common, 1, weights[first], weights.stride, x.data, x.stride, 0, out[first],
             out.stride);
     for (int64_t r = first; r < first + rows; ++r) {
-      T* y = out[r];
-      for (int64_t j = common; j < block.visible[r]; ++j) {
-        const T weight = weights[r][j];
-        const T* row = x[j];
-#pragma omp simd
-        for (int64_t d = 0; d < width; ++d) y[d] += weight * row[d];
-      }
+      add_weighted_rows(out[r], weights[r] + common, x[common], x.stride, block.visible[r] - common, width);
     }
-  }
-}
-
-template <class T>
-T dot(const T* a, const T* b, int64_t n) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-template <class T>
-void scale_by(T* x, T factor, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
-}
-
-template <class T>
-void multiply(T* x, const T* factors, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) x[i] *= factors[i];
-}
-
-/// What a row's weights add up to, and what backward needs to make the normalised weights again.
-template <class T>
-struct RowSum {
-  T total;
-  T normaliser;
-};
-
-/// Scores to weights: exp(s − max).
-template <class T>
-RowSum<T> weigh_softmax(T* s, int64_t n) {
-  T maximum = -std::numeric_limits<T>::infinity();
-#pragma omp simd reduction(max : maximum)
-  for (int64_t j = 0; j < n; ++j) maximum = s[j] > maximum ? s[j] : maximum;
-  T total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t j = 0; j < n; ++j) {
-    s[j] = vec::exp(s[j] - maximum);
-    total += s[j];
-  }
-  return {total, maximum + std::log(total)};
-}
-
-/// Scores to weights: f(s) = a0 + a1 s + a2 s² (Gerami et al. 2024, eq. 8).
-template <class T>
-RowSum<T> weigh_polynomial(T* s, int64_t n, const AttentionKind& kind) {
-  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-  T total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t j = 0; j < n; ++j) {
-    s[j] = a0 + s[j] * (a1 + s[j] * a2);
-    total += s[j];
-  }
-  return {total, total};
-}
-
-/// The same with dropout of whole queries and keys: what f adds to a0 is multiplied by both tokens' factors.
-template <class T>
-RowSum<T> weigh_dropped(T* s, int64_t n, const AttentionKind& kind, T factor, const T* factors, bool shared) {
-  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-  T clean = 0, total = 0;
-#pragma omp simd reduction(+ : clean, total)
-  for (int64_t j = 0; j < n; ++j) {
-    const T rest = s[j] * (a1 + s[j] * a2);
-    s[j] = a0 + rest * (factor * factors[j]);
-    clean += a0 + rest;
-    total += s[j];
-  }
-  return shared ? RowSum<T>{total, total} : RowSum<T>{clean, clean};
-}
-
-/// Turns a row's scores s into its normalised weights p, and its products ds = d_o·v (times dropout) into the
-/// gradients of the scores; delta = d_o·o.
-///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
-///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
-template <class T>
-void score_gradients(T* s, T* ds, int64_t n, T delta, T normaliser, const AttentionKind& kind) {
-  if (kind.softmax) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      s[j] = vec::exp(s[j] - normaliser);
-      ds[j] = s[j] * (ds[j] - delta);
-    }
-  } else {
-    const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-    const T inverse = 1 / normaliser;
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      ds[j] = (a1 + 2 * a2 * s[j]) * (ds[j] - delta) * inverse;
-      s[j] = (a0 + s[j] * (a1 + s[j] * a2)) * inverse;
-    }
-  }
-}
-
-/// The same for `weigh_dropped`, whose denominator sees the factors when it is shared.
-template <class T>
-void dropped_score_gradients(T* s, T* ds, int64_t n, T delta, T normaliser, const AttentionKind& kind, T factor,
-                             const T* factors, bool shared) {
-  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-  const T inverse = 1 / normaliser, unseen = shared ? T{0} : T{1};
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    const T kept = factor * factors[j];
-    ds[j] = (a1 + 2 * a2 * s[j]) * (kept * ds[j] - (unseen + (1 - unseen) * kept) * delta) * inverse;
-    s[j] = (a0 + s[j] * (a1 + s[j] * a2) * kept) * inverse;
   }
 }
 
@@ -338,16 +224,17 @@ class Head {
   /// Writes the outputs and normalisers of the block of queries that starts at `first`.
   void forward(int64_t first, const View& o, const View& normaliser) {
     const Block block(first, in_.queries(), keys_, in_.options.causal);
-    const Scratch<T> memory(block.rows * block.seen_by_any());
+    const Scratch<T> memory(block.rows * padded<T>(block.seen_by_any()));
     const Rows<T> weights = scores(block, memory.data());
-    T totals[kBlock];
+    T totals[kBlock], maxima[kBlock];
     for (int64_t r = 0; r < block.rows; ++r) {
       const int64_t n = block.visible[r];
       const RowSum<T> sum = weigh(first + r, weights[r], n);
       totals[r] = sum.total;
-      row_values(normaliser)[first + r] = sum.normaliser;
+      maxima[r] = sum.maximum;
       if (drops_) multiply(weights[r], dropout_factors(first + r, n), n);
     }
+    set_normalisers(row_values(normaliser) + first, totals, maxima, block.rows);
 
     // o_i = sum_j f(s_ij) v_j / sum_j f(s_ij)
     const Rows<T> out = rows<T>(o).from(first);
@@ -362,7 +249,7 @@ class Head {
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
                 const View& normaliser) {
     KeyGradients<T> to_k(keys_, rows<T>(dk), width_), to_v(keys_, rows<T>(dv), width_);
-    const Scratch<T> memory(2 * std::min(kBlock, in_.queries()) * keys_.count());
+    const Scratch<T> memory(2 * std::min(kBlock, in_.queries()) * padded<T>(keys_.count()));
     for (int64_t first = 0; first < in_.queries(); first += kBlock) {
       const Block block(first, in_.queries(), keys_, in_.options.causal);
       const int64_t extent = block.seen_by_any();
@@ -376,7 +263,6 @@ class Head {
         if (factors != nullptr) multiply(ds[r], factors, n);
         differentiate(first + r, weights[r], ds[r], n, dot(g[r], y[r], width_), row_values(normaliser)[first + r]);
         if (factors != nullptr) multiply(weights[r], factors, n);
-        scale_by(ds[r], static_cast<T>(in_.options.scale), n);
         std::fill(weights[r] + n, weights[r] + extent, T{0});
         std::fill(ds[r] + n, ds[r] + extent, T{0});
       }
@@ -400,7 +286,7 @@ class Head {
   /// s_ij = scale · q_i·k_j, for the keys that any row of the block sees.
   Rows<T> scores(const Block& block, T* memory) const {
     const int64_t extent = block.seen_by_any();
-    const Rows<T> s{memory, stride_for(0, extent)};
+    const Rows<T> s{memory, stride_for(0, padded<T>(extent))};
     product_transposed<T>(block.rows, extent, width_, static_cast<T>(in_.options.scale), q_.from(block.first),
                           keys_.k(), s);
     return s;
@@ -413,10 +299,21 @@ class Head {
     return weigh_dropped(s, n, kind, tokens_.query(i), tokens_.keys(), in_.options.tokens.shared_normaliser);
   }
 
+  /// What backward needs to make the normalised weights again: of softmax max + log Σ exp(s − max), else the sum.
+  void set_normalisers(T* normaliser, const T* totals, const T* maxima, int64_t n) const {
+    if (!in_.options.kind.softmax) {
+      std::copy_n(totals, n, normaliser);
+      return;
+    }
+#pragma omp simd
+    for (int64_t r = 0; r < n; ++r) normaliser[r] = maxima[r] + vec::log(totals[r]);
+  }
+
   void differentiate(int64_t i, T* s, T* ds, int64_t n, T delta, T normaliser) const {
     const AttentionKind& kind = in_.options.kind;
-    if (!tokens_.drops()) return score_gradients(s, ds, n, delta, normaliser, kind);
-    dropped_score_gradients(s, ds, n, delta, normaliser, kind, tokens_.query(i), tokens_.keys(),
+    const T scale = static_cast<T>(in_.options.scale);
+    if (!tokens_.drops()) return score_gradients(s, ds, n, delta, normaliser, scale, kind);
+    dropped_score_gradients(s, ds, n, delta, normaliser, scale, kind, tokens_.query(i), tokens_.keys(),
                             in_.options.tokens.shared_normaliser);
   }
 

@@ -23,6 +23,11 @@ struct Sum {
 };
 
 template <class X>
+struct SumSquares : Sum<X> {
+  static double load(X x) { return static_cast<double>(x) * static_cast<double>(x); }
+};
+
+template <class X>
 struct Max {
   using Acc = X;
   static constexpr X identity =
@@ -233,6 +238,8 @@ void reduce(Reduce op, View out, View x) {
       return dispatch_any(x.dtype, [&]<class T>(T) {
         reduce_with<Sum<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);
       });
+    case Reduce::sum_squares:
+      return dispatch_floating(x.dtype, [&]<class T>(T) { reduce_with<SumSquares<T>, T, T>(out, x); });
     case Reduce::max: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Max<T>, T, T>(out, x); });
     case Reduce::min: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Min<T>, T, T>(out, x); });
     case Reduce::any: return dispatch_any(x.dtype, [&]<class T>(T) { reduce_with<Any<T>, bool, T>(out, x); });
