@@ -117,7 +117,7 @@ TEST_CASE("train_mnist: the same for images, without a text") {
   if (stand_in_hidden("mnist")) return;
   const Ended ended = run_program("train_mnist", shop.tiny_images("run"));
   check_done(ended);
-  CHECK(contains(ended.out, "training on drawn digits instead"));
+  CHECK(contains(ended.out, "taking drawn digits instead"));
   CHECK(contains(ended.out, "accuracy"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
                                                            "metrics.jsonl", "model.safetensors"});
@@ -137,7 +137,7 @@ TEST_CASE("without data the stand-in is used, and said so") {
   flags.erase(flags.begin(), flags.begin() + 2);  // --data
   const Ended ended = run_program("train_shakespeare", flags);
   check_done(ended);
-  CHECK(contains(ended.out, "training on the sources of linnet instead"));
+  CHECK(contains(ended.out, "taking the sources of linnet instead"));
   CHECK(contains(ended.out, "softmax on linnet's own sources (stand-in)"));
   CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "linnet's own sources (stand-in)");
 }
@@ -229,7 +229,7 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
 }
 
 TEST_CASE("every program has --help and --version") {
-  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare"}) {
+  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare", "attention_maps"}) {
     const Ended help = run_program(program, {"--help"});
     check_done(help);
     for (const char* flag : {"--version", "--seed", "--threads", "--device"}) CHECK(contains(help.out, flag));
