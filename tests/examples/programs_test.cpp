@@ -95,13 +95,16 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   REQUIRE(metrics.size() == 3);
   for (size_t i = 0; i < metrics.size(); ++i) {
     CHECK(metrics[i]["step"] == 10 * i);
-    for (const char* name : {"val_loss", "lr", "ms_per_step", "tokens_per_second", "peak_bytes"}) {
+    for (const char* name : {"val_loss", "lr", "seconds", "ms_per_step", "tokens_per_second", "peak_bytes"}) {
       CHECK(metrics[i].at(name).is_number());
     }
     CHECK(metrics[i].contains("train_loss"));
     CHECK_FALSE(metrics[i].contains("accuracy"));
   }
   CHECK(metrics[2]["val_loss"] < metrics[0]["val_loss"]);
+  CHECK(metrics[0]["seconds"] == 0);
+  CHECK(metrics[1]["seconds"] > 0);
+  CHECK(metrics[2]["seconds"] > metrics[1]["seconds"]);
   CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
   CHECK(metrics[2]["peak_bytes"] > 0);
 
@@ -226,6 +229,7 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   }
   CHECK(contains(ended.out, "Tiny Shakespeare, preset nanogpt-cpu, 20 steps, seed 1337"));
   CHECK(Picture(shop / "all/compare.png").width() > 1000);
+  CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }
 
 TEST_CASE("every program has --help and --version") {
