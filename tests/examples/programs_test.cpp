@@ -216,6 +216,18 @@ TEST_CASE("sample takes prompts longer than the context, and contexts of one cha
   }
 }
 
+TEST_CASE("sample writes on far past the context, with positions that have no end") {
+  const Workshop shop;
+  for (const std::string positions : {"none", "sinusoidal", "rotary"}) {
+    CAPTURE(positions);
+    check_done(run_program("train_shakespeare",
+                           shop.tiny(positions) + Arguments{"--attention", "fastmax2", "--positions", positions}));
+    const Ended ended = run_program("sample", {shop / positions, "--prompt", "to be", "--tokens", "1000"});
+    check_done(ended);
+    CHECK(ended.out.size() == 5 + 1000 + 1);
+  }
+}
+
 TEST_CASE("compare prints one table, and a folder for each mechanism") {
   const Workshop shop;
   const Ended ended = run_program("compare", shop.tiny("all"));
