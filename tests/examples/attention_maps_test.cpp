@@ -112,8 +112,11 @@ TEST_CASE("attention_maps draws all heads of a model, or those that are chosen")
   CHECK(all.height() > 1.5 * all.width());  // two maps for each of two layers, below each other
   draw(shop, "again", "maps.png", model);
   CHECK(read_bytes(shop / "again/maps.png") == read_bytes(shop / "all/maps.png"));
-  CHECK(draw(shop, "layer", "maps.png", model + Arguments{"--layer", "2"}).height() < 0.7 * all.height());
-  CHECK(draw(shop, "head", "maps.png", model + Arguments{"--head", "1"}).height() < 0.7 * all.height());
+  const Picture layer = draw(shop, "layer", "maps.png", model + Arguments{"--layer", "2"});
+  CHECK(layer.height() < 0.7 * all.height());
+  // α and β side by side
+  const Picture head = draw(shop, "head", "maps.png", model + Arguments{"--layer", "2", "--head", "1"});
+  CHECK(head.height() < 0.7 * layer.height());
   draw(shop, "text", "maps.png", {shop / "fastformer"});  // the validation text
 }
 

@@ -103,8 +103,8 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   }
   CHECK(metrics[2]["val_loss"] < metrics[0]["val_loss"]);
   CHECK(metrics[0]["seconds"] == 0);
-  CHECK(metrics[1]["seconds"] > 0);
-  CHECK(metrics[2]["seconds"] > metrics[1]["seconds"]);
+  // Half of 20 steps took the median or longer.
+  CHECK(1e3 * metrics[2]["seconds"].get<double>() >= 10 * metrics[2]["ms_per_step"].get<double>());
   CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
   CHECK(metrics[2]["peak_bytes"] > 0);
 
