@@ -57,7 +57,7 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
 }
 
 Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device) {
-  const Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
+  Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
   if (!causal) return padding;
   const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
   const Tensor future = gt(j, i).to(device);
