@@ -1,13 +1,16 @@
-/// The Fastformer paper's ablations on the data at hand: how a global vector meets a token (its figure 3), and which
-/// parameters are shared (its figure 4).
+/// The papers' ablations on the data at hand. Wu et al. 2021: how a global vector meets a token (figure 3), and which
+/// parameters are shared (figure 4). Gerami et al. 2024: what dropout drops, and how much (figure 2).
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "support/bar_chart.h"
+#include "support/plot.h"
 #include "support/program.h"
 #include "support/table.h"
 #include "support/training.h"
@@ -23,24 +26,49 @@ struct Variant {
 
 struct Ablation {
   std::string name, title;
+  std::string attention;
   std::vector<Variant> variants;
 };
 
-const std::vector<Ablation> kAblations{
-    {"interaction",
-     "Interaction function (Wu et al. 2021, figure 3)",
-     {{"product", [](Settings& s) { s.fastformer_interaction = "product"; }},
-      {"add", [](Settings& s) { s.fastformer_interaction = "add"; }},
-      {"concat", [](Settings& s) { s.fastformer_interaction = "concat"; }}}},
-    {"sharing",
-     "Parameter sharing (Wu et al. 2021, figure 4)",
-     {{"none", [](Settings& s) { s.share = {"none"}; }},
-      {"query-value", [](Settings& s) { s.share = {"query-value"}; }},
-      {"+ heads", [](Settings& s) { s.share = {"query-value", "heads"}; }},
-      {"+ layers", [](Settings& s) { s.share = {"query-value", "layers"}; }},
-      {"+ heads, layers", [](Settings& s) { s.share = {"query-value", "heads", "layers"}; }}}}};
+const std::vector<std::string> kNames{"interaction", "sharing", "dropout"};
+const std::vector<std::string> kDropoutKinds{"quadratic", "standard", "token"};
 
-/// What the runs of a variant came to, one number a seed: accuracy in percent for images, validation loss for text.
+Ablation interaction() {
+  return {"interaction",
+          "Interaction function (Wu et al. 2021, figure 3)",
+          "fastformer",
+          {{"product", [](Settings& s) { s.fastformer_interaction = "product"; }},
+           {"add", [](Settings& s) { s.fastformer_interaction = "add"; }},
+           {"concat", [](Settings& s) { s.fastformer_interaction = "concat"; }}}};
+}
+
+Ablation sharing() {
+  return {"sharing",
+          "Parameter sharing (Wu et al. 2021, figure 4)",
+          "fastformer",
+          {{"none", [](Settings& s) { s.share = {"none"}; }},
+           {"query-value", [](Settings& s) { s.share = {"query-value"}; }},
+           {"+ heads", [](Settings& s) { s.share = {"query-value", "heads"}; }},
+           {"+ layers", [](Settings& s) { s.share = {"query-value", "layers"}; }},
+           {"+ heads, layers", [](Settings& s) { s.share = {"query-value", "heads", "layers"}; }}}};
+}
+
+/// First without dropout; then each kind at each rate.
+Ablation dropout(const std::vector<double>& rates) {
+  Ablation ablation{"dropout", "Dropout in Fastmax (Gerami et al. 2024, figure 2)", "fastmax2", {}};
+  ablation.variants.push_back({"none", [](Settings&) {}});
+  for (const std::string& kind : kDropoutKinds) {
+    for (const double rate : rates) {
+      ablation.variants.push_back({fmt::format("{} {}", kind, rate), [=](Settings& s) {
+                                     s.dropout_kind = kind;
+                                     s.attention_dropout = rate;
+                                   }});
+    }
+  }
+  return ablation;
+}
+
+/// What the runs of a variant came to, one number a seed: see `measure`.
 struct Outcome {
   std::string variant;
   int64_t parameters = 0;
@@ -61,6 +89,7 @@ struct Outcome {
 
 Settings settings_for(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seed) {
   Settings s = common;
+  s.attention = ablation.attention;
   variant.change(s);
   s.seed = common.seed + static_cast<uint64_t>(seed);
   s.out = common.out / ablation.name / fmt::format("{}-{}", variant.name, s.seed);
@@ -68,8 +97,8 @@ Settings settings_for(const Settings& common, const Ablation& ablation, const Va
 }
 
 /// What would fail late must fail before the first of them has trained.
-void validate_all(const Settings& common, int64_t seeds) {
-  for (const Ablation& ablation : kAblations) {
+void validate_all(const Settings& common, const std::vector<Ablation>& ablations, int64_t seeds) {
+  for (const Ablation& ablation : ablations) {
     for (const Variant& variant : ablation.variants) {
       for (int64_t seed = 0; seed < seeds; ++seed) {
         const Settings settings = settings_for(common, ablation, variant, seed);
@@ -78,6 +107,16 @@ void validate_all(const Settings& common, int64_t seeds) {
       }
     }
   }
+}
+
+/// The figures of both papers show accuracy for classes and loss for text, but that about dropout losses alone.
+bool by_accuracy(const Settings& common, const Ablation& ablation) {
+  return common.task == "mnist" && ablation.name != "dropout";
+}
+
+std::string measure(const Settings& common, const Ablation& ablation) {
+  if (by_accuracy(common, ablation)) return "accuracy, %";
+  return common.task == "mnist" ? "test loss" : "validation loss";
 }
 
 Outcome run_variant(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seeds,
@@ -92,61 +131,120 @@ Outcome run_variant(const Settings& common, const Ablation& ablation, const Vari
     RunFolder folder(settings, data);
     const TrainingResult result = train(*task, settings, folder);
     outcome.parameters = result.parameters;
-    outcome.results.push_back(result.full.accuracy ? 100 * *result.full.accuracy : result.full.loss);
+    outcome.results.push_back(by_accuracy(common, ablation) ? 100 * *result.full.accuracy : result.full.loss);
   }
   return outcome;
 }
 
-void report(const Settings& common, const Ablation& ablation, const std::vector<Outcome>& outcomes,
-            const std::string& data) {
-  const bool images = common.task == "mnist";
-  const std::string measure = images ? "accuracy, %" : "validation loss";
-  Table table({ablation.name, "parameters", "mean " + measure, "± deviation"});
-  BarChart chart{
-      .title = ablation.title,
-      .subtitle = fmt::format("data: {}, {} seeds, mean ± standard deviation", data, outcomes.front().results.size()),
-      .y_label = measure};
+/// A bar for each variant.
+void draw_bars(const Ablation& ablation, const std::vector<Outcome>& outcomes, const std::string& subtitle,
+               const std::string& y_label, const std::filesystem::path& path) {
+  BarChart chart{.title = ablation.title, .subtitle = subtitle, .y_label = y_label};
+  for (const Outcome& outcome : outcomes)
+    chart.bars.push_back({outcome.variant, outcome.mean(), outcome.deviation()});
+  write_png(chart, path);
+}
+
+/// A line for each kind of dropout, against its rate; all begin without any.
+void draw_rates(const Ablation& ablation, const std::vector<Outcome>& outcomes, const std::vector<double>& rates,
+                const std::string& subtitle, const std::string& y_label, const std::filesystem::path& path) {
+  LineChart chart{.title = ablation.title, .subtitle = subtitle, .x_label = "rate of dropout", .y_label = y_label};
+  size_t next = 1;
+  for (const std::string& kind : kDropoutKinds) {
+    Series series{.label = kind, .x = {0}, .y = {outcomes.front().mean()}};
+    for (const double rate : rates) {
+      series.x.push_back(rate);
+      series.y.push_back(outcomes[next++].mean());
+    }
+    chart.series.push_back(std::move(series));
+  }
+  write_png(chart, path);
+}
+
+void report(const Settings& common, const Ablation& ablation, const std::vector<double>& rates,
+            const std::vector<Outcome>& outcomes, const std::string& data) {
+  const std::string y_label = measure(common, ablation);
+  Table table({ablation.name, "parameters", "mean " + y_label, "± deviation"});
   for (const Outcome& outcome : outcomes) {
     table.add_row({outcome.variant, fmt::format("{}", outcome.parameters), fmt::format("{:.4f}", outcome.mean()),
                    fmt::format("{:.4f}", outcome.deviation())});
-    chart.bars.push_back({outcome.variant, outcome.mean(), outcome.deviation()});
   }
+  const auto count = outcomes.front().results.size();
+  const std::string seeds = fmt::format("{} seed{}", count, count == 1 ? "" : "s");
   const std::filesystem::path picture = common.out / (ablation.name + ".png");
-  write_png(chart, picture);
+  if (ablation.name == "dropout") {
+    draw_rates(ablation, outcomes, rates, fmt::format("data: {}, mean of {}", data, seeds), y_label, picture);
+  } else {
+    draw_bars(ablation, outcomes, fmt::format("data: {}, {}, mean ± standard deviation", data, seeds), y_label,
+              picture);
+  }
   fmt::print("\n{}, preset {}\n{}{}\n\n", data, common.preset, table.str(), picture.string());
 }
 
-void run_ablations(const Settings& common, int64_t seeds) {
+void run_ablations(const Settings& common, const std::vector<Ablation>& ablations, const std::vector<double>& rates,
+                   int64_t seeds) {
   apply_machine_settings(common);
   catch_interrupts();
-  for (const Ablation& ablation : kAblations) {
+  for (const Ablation& ablation : ablations) {
     std::vector<Outcome> outcomes;
     std::string data;
     for (const Variant& variant : ablation.variants) {
       outcomes.push_back(run_variant(common, ablation, variant, seeds, data));
     }
-    report(common, ablation, outcomes, data);
+    report(common, ablation, rates, outcomes, data);
+  }
+}
+
+std::vector<Ablation> ablations_of(const std::vector<std::string>& names, const std::vector<double>& rates) {
+  std::vector<Ablation> ablations;
+  for (const std::string& name : names) {
+    ablations.push_back(name == "interaction" ? interaction() : name == "sharing" ? sharing() : dropout(rates));
+  }
+  return ablations;
+}
+
+/// Every name once; rates that there can be, from low to high, so that a line through them goes from left to right.
+void check_choice(const CLI::App& app, const std::vector<std::string>& names, const std::vector<double>& rates) {
+  for (const std::string& name : names) {
+    if (std::ranges::count(names, name) > 1) throw UsageError(fmt::format("{} is named twice", name));
+  }
+  if (app.count("--rates") > 0 && std::ranges::find(names, "dropout") == names.end()) {
+    throw UsageError(fmt::format("--rates does not apply to {}", fmt::join(names, " and ")));
+  }
+  double last = 0;
+  for (const double rate : rates) {
+    if (!(rate > last && rate <= 0.99)) {
+      throw UsageError(fmt::format("--rates {}: must rise, above 0 and up to 0.99", fmt::join(rates, ",")));
+    }
+    last = rate;
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("The Fastformer paper's figures 3 and 4: interaction functions, and shared parameters.", "ablations");
+  CLI::App app(
+      "Ablations: interaction functions and shared parameters (Wu et al. 2021, figures 3 and 4), and dropout (Gerami "
+      "et "
+      "al. 2024, figure 2).",
+      "ablations");
   return run_program(app, [&] {
     std::string task = flag_value(argc, argv, "--task", "shakespeare");
     if (task != "shakespeare" && task != "mnist") {
       throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
     }
     Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
-    settings.attention = "fastformer";
     settings.checkpoint_every = 0;
     settings.epochs = task == "mnist" ? 1 : 0;
     settings.steps = task == "mnist" ? 0 : 500;
     settings.warmup = task == "mnist" ? 0 : 50;
     settings.out = "out/ablations-" + task;
     int64_t seeds = 3;
+    std::vector<std::string> names = kNames;
+    std::vector<double> rates{0.05, 0.1, 0.2, 0.4};
     add_common_flags(app, settings);
+    app.add_option("what", names, "what to vary: interaction, sharing, dropout")->check(CLI::IsMember(kNames));
+    app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
     app.add_option("--task", task, "what to train: shakespeare or mnist (--patch 1 takes pixels)");
     app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(CLI::PositiveNumber);
     add_model_flags(app, settings);
@@ -155,7 +253,9 @@ int main(int argc, char** argv) {
     app.add_option("--out", settings.out, "folder for all results");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
-    validate_all(settings, seeds);
-    run_ablations(settings, seeds);
+    check_choice(app, names, rates);
+    const std::vector<Ablation> ablations = ablations_of(names, rates);
+    validate_all(settings, ablations, seeds);
+    run_ablations(settings, ablations, rates, seeds);
   });
 }

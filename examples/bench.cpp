@@ -97,8 +97,7 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
 }
 
 /// One token of a text that is `context` tokens long already.
-void bench_generate(const Output& output, Settings settings, int64_t context) {
-  settings.positions = "none";
+void bench_generate(const Output& output, const Settings& settings, int64_t context) {
   Generator rng(settings.seed);
   constexpr int64_t kVocabulary = 65;
   nn::DecoderLM model(rng, text_model_config(settings, kVocabulary));
@@ -117,6 +116,7 @@ void bench_generate(const Output& output, Settings settings, int64_t context) {
   const Timing timing = summary(times);
   print(output, fmt::format("{} after {} tokens", settings.attention, context), {{"token", timing}},
         {{"attention", settings.attention},
+         {"positions", settings.positions},
          {"context", context},
          {"ms_per_token", timing.median_ms},
          {"resident_bytes", resident_bytes()}});
@@ -169,8 +169,11 @@ int main(int argc, char** argv) {
     step.add_option("--data", settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
 
     int64_t context = 1000;
-    CLI::App& generation = *app.add_subcommand("generate", "one more token of a text, without positions");
+    CLI::App& generation = *app.add_subcommand("generate", "one more token of a text");
+    std::string positions = "none";
     add_attention_flags(generation, settings);
+    generation.add_option("--positions", positions, "how tokens know their place")
+        ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
     generation.add_option("--context", context, "tokens before it")->check(CLI::NonNegativeNumber);
 
     ScalingOptions scaling;
@@ -193,6 +196,8 @@ int main(int argc, char** argv) {
       validate(settings);
       bench_step(output, settings, with_profile);
     } else if (generation.parsed()) {
+      settings.positions = positions;
+      validate(settings);
       bench_generate(output, settings, context);
     } else {
       run_scaling(scaling, output.json);

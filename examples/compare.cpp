@@ -1,4 +1,5 @@
-/// Trains several mechanisms on one task with one budget and seed, prints one table and draws one picture.
+/// Trains several mechanisms on one task with one budget and seed, prints one table and draws the
+/// losses against steps and against seconds.
 
 #include <algorithm>
 #include <vector>
@@ -82,9 +83,11 @@ void compare(const std::vector<std::string>& mechanisms, const Settings& setting
              entries.front().result.history.back().step, settings.seed, table);
   std::vector<std::pair<std::string, const TrainingResult*>> runs;
   for (const Entry& entry : entries) runs.emplace_back(entry.attention, &entry.result);
-  const std::filesystem::path picture = settings.out / "compare.png";
-  draw_losses(runs, "Attention mechanisms compared", data, picture);
-  fmt::print("\nloss curves: {}\n", picture.string());
+  // Gerami et al. 2024, figure 6
+  const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
+  draw_losses(runs, Against::steps, "Attention mechanisms compared, step by step", data, steps);
+  draw_losses(runs, Against::seconds, "Attention mechanisms compared, in equal time", data, seconds);
+  fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "support/program.h"
-#include "support/run_folder.h"
 #include "support/text_model.h"
 
 using namespace linnet;
@@ -12,20 +11,9 @@ using namespace linnet::examples;
 namespace {
 
 void write_sample(const std::filesystem::path& folder, const SampleOptions& options, const Settings& machine) {
-  const Settings settings = read_config(folder);
-  if (settings.task != "shakespeare") {
-    throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
-  }
-  const std::filesystem::path weights = folder / "model.safetensors";
-  const auto metadata = read_safetensors(weights).metadata;
-  const auto codes = metadata.find("vocabulary");
-  if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
-  const nn::Vocabulary vocabulary = decode_vocabulary(codes->second);
-  Generator rng(machine.seed);
-  nn::DecoderLM model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine));
-  model.load(weights);
+  TrainedTextModel trained(folder, machine);
   Generator draws(machine.seed);
-  fmt::print("{}\n", generate(model, vocabulary, options, draws));
+  fmt::print("{}\n", generate(trained.model, trained.vocabulary, options, draws));
 }
 
 }  // namespace

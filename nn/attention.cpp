@@ -2,10 +2,12 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/tape.h>
 #include <linnet/nn/fastformer.h>
 #include <linnet/nn/fastmax.h>
 #include <linnet/nn/softmax_attention.h>
@@ -29,6 +31,8 @@ constexpr std::array<Entry, 4> kMechanisms = {{{"softmax", make<SoftmaxAttention
                                                {"fastmax1", make<FastmaxAttention>},
                                                {"fastmax2", make<FastmaxAttention>},
                                                {"fastformer", make<FastformerAttention>}}};
+
+thread_local AttentionMaps* collection = nullptr;
 
 }  // namespace
 
@@ -59,8 +63,7 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
   }
 }
 
-Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
-  const Call call(label(), where);
+void Attention::check_input(const Tensor& x, const Tensor& keep) const {
   if (x.rank() != 3 || x.size(2) != config_.width) {
     throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
   }
@@ -68,7 +71,24 @@ Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) c
     throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
                                  name_of(keep.dtype()), to_string(keep.shape())));
   }
+}
+
+Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  check_input(x, keep);
+  if (collection != nullptr) {
+    const NoGrad no_grad;
+    for (AttentionMap& map : maps(x, keep, where)) collection->maps_.push_back(std::move(map));
+  }
   return forward(x, keep);
+}
+
+std::vector<AttentionMap> Attention::maps(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  check_input(x, keep);
+  std::vector<AttentionMap> maps = forward_maps(x, keep);
+  for (AttentionMap& map : maps) map.name = map.name.empty() ? path() : path() + " " + map.name;
+  return maps;
 }
 
 std::unique_ptr<AttentionState> Attention::start() const {
@@ -105,5 +125,8 @@ void Attention::refuse_fastformer_options() const {
 }
 
 void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }
+
+AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
+AttentionMaps::~AttentionMaps() { collection = outer_; }
 
 }  // namespace linnet::nn

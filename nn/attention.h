@@ -49,6 +49,14 @@ class AttentionState {
   int64_t batch_ = 0;
 };
 
+/// Which tokens an attention drew on, one map a head. Row i holds the weights of the tokens that went into token i;
+/// they sum to 1, or to 0 where all of them are padding.
+struct AttentionMap {
+  std::string
+      name;        ///< of the attention in its model, `blocks.0.attention`, and which map it is where it has several
+  Tensor weights;  ///< [B, H, N, N]; or [B, H, 1, N], where one row serves all tokens
+};
+
 /// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
 /// any model takes any of them by name. Shapes: B batch, N tokens, C width.
 class Attention : public Module {
@@ -56,6 +64,10 @@ class Attention : public Module {
   /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and
   /// must not be seen; undefined when none is.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+
+  /// The weights that the sequence form gives the tokens, without dropout; see the mechanism. To look at: they take
+  /// memory for N² numbers a head, which the attention itself never does.
+  std::vector<AttentionMap> maps(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   /// Starts the step form. Throws ValueError unless the attention is causal.
   std::unique_ptr<AttentionState> start() const;
@@ -70,6 +82,8 @@ class Attention : public Module {
   Attention(Module& parent, std::string name, const AttentionConfig& config);
 
   virtual Tensor forward(const Tensor& x, const Tensor& keep) const = 0;
+  /// Its maps, named for what tells them apart: "" when there is one.
+  virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const = 0;
   virtual std::unique_ptr<AttentionState> start_state() const = 0;
   /// One token, x [B, 1, C] → [B, 1, C].
   virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
@@ -87,9 +101,33 @@ class Attention : public Module {
   }
 
  private:
+  void check_input(const Tensor& x, const Tensor& keep) const;
   [[noreturn]] void refuse_state() const;
 
   AttentionConfig config_;
+};
+
+/// While one lives, the maps of every attention that this thread evaluates, in its sequence form, are collected:
+/// those of a whole model, layer by layer.
+///
+///     AttentionMaps maps;
+///     model(x);
+///     for (const auto& [name, weights] : maps.all()) …
+///
+/// They have no gradients. Collections do not nest: the inner one gets the maps.
+class AttentionMaps {
+ public:
+  AttentionMaps();
+  ~AttentionMaps();
+  AttentionMaps(const AttentionMaps&) = delete;
+  AttentionMaps& operator=(const AttentionMaps&) = delete;
+
+  const std::vector<AttentionMap>& all() const { return maps_; }
+
+ private:
+  friend class Attention;
+  std::vector<AttentionMap> maps_;
+  AttentionMaps* outer_;
 };
 
 /// The names that `make_attention` knows.

@@ -70,6 +70,12 @@ std::vector<std::string> column_names(int64_t columns) {
   return names;
 }
 
+/// α and β of eqs. 3 and 5, or the numbers of other columns' stages.
+std::string map_name(size_t stage, size_t stages) {
+  if (stages == 2) return stage == 0 ? "α" : "β";
+  return fmt::format("{}", stage + 1);
+}
+
 std::vector<std::string> weight_names(int64_t columns) {
   if (columns == 3) return {"w_q", "w_k"};
   std::vector<std::string> names;
@@ -145,7 +151,7 @@ std::vector<AdditiveStage> FastformerAttention::stages() const {
   return stages;
 }
 
-Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
+FastformerAttention::Columns FastformerAttention::project(const Tensor& x, const Tensor& keep) const {
   std::vector<Tensor> columns = map_columns(x);
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns_[i].conv) columns[i] = (*columns_[i].conv)(columns[i], keep);
@@ -154,13 +160,29 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
   for (Tensor& column : columns) column = split_heads(column, config().heads);
   const Column& last = columns_.back();
   if (!last.map && !last.conv) columns.back() = columns.front();  // one tensor, so that it gets one gradient
-  const Tensor u = additive_attention(columns, stages(),
-                                      {.interaction = config().interaction,
-                                       .causal = config().causal,
-                                       .keep = keep,
-                                       .dropout = training() ? config().dropout : 0,
-                                       .generator = &generator()});
+  return {query, columns};
+}
+
+AdditiveAttentionOptions FastformerAttention::options(const Tensor& keep) const {
+  return {.interaction = config().interaction,
+          .causal = config().causal,
+          .keep = keep,
+          .dropout = training() ? config().dropout : 0,
+          .generator = &generator()};
+}
+
+Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
+  const auto [query, columns] = project(x, keep);
+  const Tensor u = additive_attention(columns, stages(), options(keep));
   return (*out_)(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
+}
+
+std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
+  const std::vector<Tensor> weights = additive_attention_weights(project(x, keep).by_head, stages(), options(keep));
+  std::vector<AttentionMap> maps;
+  maps.reserve(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) maps.push_back({map_name(i, weights.size()), weights[i]});
+  return maps;
 }
 
 std::unique_ptr<AttentionState> FastformerAttention::start_state() const {

@@ -12,7 +12,9 @@
 namespace linnet::nn {
 
 /// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over
-/// its own prefix. Its step form keeps one running softmax sum a stage and head, however long the text.
+/// its own prefix. Its step form keeps one running softmax sum a stage and head, however long the text. Two maps, "α"
+/// and "β" (eqs. 3 and 5; "1", "2", … with other columns than three): one row that serves all tokens, [B, H, 1, N],
+/// or when causal a row for each.
 ///
 /// Parts: the maps of the columns, `query`, `key` and `value` (`column1`, `column2`, … when there are other than
 /// three), where the last is absent while it shares the first's; `<column>_conv` with a short convolution; and `out`.
@@ -31,12 +33,21 @@ class FastformerAttention : public Attention {
     std::optional<ShortConvolution> conv;
   };
 
+  /// The first column of all heads, [B, N, C], and all columns, [B, H, N, D], after any convolution.
+  struct Columns {
+    Tensor query;
+    std::vector<Tensor> by_head;
+  };
+
   Tensor forward(const Tensor& x, const Tensor& keep) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   void add_column(const std::string& column_name, bool has_map);
   void add_stage(const std::string& weight_name);
+  Columns project(const Tensor& x, const Tensor& keep) const;
+  AdditiveAttentionOptions options(const Tensor& keep) const;
   /// The columns of tokens x [B, N, C], before any convolution.
   std::vector<Tensor> map_columns(const Tensor& x) const;
   /// The parameters of the stages, one row for each head.

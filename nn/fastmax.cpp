@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <linnet/nn/heads.h>
 #include <linnet/nn/positions.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -56,7 +55,9 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
 }
 
 FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
+  // Rotary positions come after the normalisation, so project() does that.
   return {.order = order_,
+          .normalisation = config().rotary ? FastmaxNormalisation::none : FastmaxNormalisation::standard,
           .scale = scale_,
           .causal = config().causal,
           .keep = keep,
@@ -81,14 +82,22 @@ Tensor FastmaxAttention::features(const Tensor& x) const {
   return concat({one, x, index_select(x, -1, first_) * index_select(x, -1, second_)}, -1);
 }
 
-Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+Qkv FastmaxAttention::project(const Tensor& x, const Tensor& keep) const {
   Tensor projected = qkv_(x);
   if (conv_) projected = (*conv_)(projected, keep);
-  const auto [q, k, v] = split_qkv(projected, config().heads);
-  FastmaxOptions o = options(keep);
-  if (!config().rotary) return out_(merge_heads(fastmax(q, k, v, o)));
-  o.normalisation = FastmaxNormalisation::none;  // done before the rotation
-  return out_(merge_heads(fastmax(standardised(q, 0), standardised(k, 0), v, o)));
+  auto [q, k, v] = split_qkv(projected, config().heads);
+  if (config().rotary) q = standardised(q, 0), k = standardised(k, 0);
+  return {q, k, v};
+}
+
+Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+  const auto [q, k, v] = project(x, keep);
+  return out_(merge_heads(fastmax(q, k, v, options(keep))));
+}
+
+std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
+  const auto [q, k, v] = project(x, keep);
+  return {{"", fastmax_weights(q, k, options(keep))}};
 }
 
 std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }

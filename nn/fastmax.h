@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <linnet/nn/attention.h>
+#include <linnet/nn/heads.h>
 #include <linnet/nn/linear.h>
 #include <linnet/nn/short_convolution.h>
 
@@ -10,17 +11,21 @@ namespace linnet::nn {
 
 /// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts:
 /// `qkv`, one projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per
-/// head, of a size that does not grow with the text.
+/// head, of a size that does not grow with the text. One map, eq. 7.
 class FastmaxAttention : public Attention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
  private:
   Tensor forward(const Tensor& x, const Tensor& keep) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   FastmaxOptions options(const Tensor& keep = {}) const;
+  /// Queries, keys and values of tokens x [B, N, C], the first two standardised and rotated when positions are
+  /// rotary.
+  Qkv project(const Tensor& x, const Tensor& keep) const;
   /// q̂, k̂ or their packed features φ; see the definitions.
   Tensor standardised(const Tensor& x, int64_t start) const;
   Tensor features(const Tensor& x) const;

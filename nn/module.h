@@ -81,6 +81,8 @@ class Module {
   std::string summary() const;
   /// What errors call this module: its name in the model and what it is, `fc1 (Linear 784→128)`.
   const char* label() const { return label_.c_str(); }
+  /// Its name in the model: `blocks.0.attention`. Empty for the model itself.
+  const std::string& path() const { return path_; }
   /// What it is: `Linear 784→128`. Empty when its constructor did not say.
   const std::string& kind() const { return kind_; }
 

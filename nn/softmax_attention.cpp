@@ -1,6 +1,5 @@
 #include <linnet/nn/softmax_attention.h>
 
-#include <linnet/nn/heads.h>
 #include <linnet/nn/positions.h>
 #include <linnet/ops/attention.h>
 #include <linnet/ops/join.h>
@@ -25,17 +24,27 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
 }
 
-Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+Qkv SoftmaxAttention::project(const Tensor& x, const Tensor& keep) const {
   Tensor projected = qkv_(x);
   if (conv_) projected = (*conv_)(projected, keep);
   auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q), k = rotate(k);
+  return {q, k, v};
+}
+
+Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
+  const auto [q, k, v] = project(x, keep);
   const Tensor o = softmax_attention(q, k, v,
                                      {.causal = config().causal,
                                       .keep = keep,
                                       .dropout = training() ? config().dropout : 0,
                                       .generator = &generator()});
   return out_(merge_heads(o));
+}
+
+std::vector<AttentionMap> SoftmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
+  const auto [q, k, v] = project(x, keep);
+  return {{"", softmax_attention_weights(q, k, {.causal = config().causal, .keep = keep})}};
 }
 
 std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }

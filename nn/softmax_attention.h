@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <linnet/nn/attention.h>
+#include <linnet/nn/heads.h>
 #include <linnet/nn/linear.h>
 #include <linnet/nn/short_convolution.h>
 
@@ -10,14 +11,19 @@ namespace linnet::nn {
 
 /// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys
 /// and values, `conv`, if it has a short convolution, and `out`. Its step form keeps keys and values.
+/// One map, of those weights.
 class SoftmaxAttention : public Attention {
  public:
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
  private:
   Tensor forward(const Tensor& x, const Tensor& keep) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+
+  /// Queries, keys and values of tokens x [B, N, C], rotated when positions are rotary.
+  Qkv project(const Tensor& x, const Tensor& keep) const;
 
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;

@@ -1,22 +1,34 @@
 #include <linnet/ops/attention.h>
 
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/quadratic_attention.h>
+#include <linnet/ops/matmul.h>
+#include <linnet/ops/softmax.h>
 
 namespace linnet {
+namespace {
+
+double scale_of(const SoftmaxAttentionOptions& options, int64_t width) {
+  const double scale = options.scale.value_or(width > 0 ? 1 / std::sqrt(static_cast<double>(width)) : 1);
+  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
+  return scale;
+}
+
+}  // namespace
 
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SoftmaxAttentionOptions& options,
                          Where where) {
   Call call("softmax_attention", where);
   detail::check_heads(q, "q");
-  const auto width = static_cast<double>(q.shape()[3]);
-  const double scale = options.scale.value_or(width > 0 ? 1 / std::sqrt(width) : 1);
-  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
+  const double scale = scale_of(options, q.shape()[3]);
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
     throw ValueError(fmt::format("dropout is {}; it must be in [0, 1]", options.dropout));
   }
@@ -30,6 +42,15 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   kernel.dropout = options.dropout;
   if (options.dropout > 0) kernel.key = options.generator->next();
   return detail::quadratic_attention(q, k, v, options.keep, kernel);
+}
+
+Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options,
+                                 Where where) {
+  Call call("softmax_attention_weights", where);
+  detail::check_qkv(q, k, k, options.keep);
+  const Tensor scores = matmul(q, transpose(k)) * scale_of(options, q.shape()[3]);
+  return detail::masked_softmax(scores,
+                                detail::unseen(q.size(2), k.size(2), options.keep, options.causal, q.device()));
 }
 
 }  // namespace linnet

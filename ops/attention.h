@@ -31,4 +31,10 @@ struct SoftmaxAttentionOptions {
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const SoftmaxAttentionOptions& options = {}, Where where = {});
 
+/// The weights softmax_j(scale · q_i·k_j) that softmax_attention gives the values, as a matrix: [B, H, N, M], whose
+/// rows sum to 1, or to 0 where a query sees no key. To look at: memory grows with N·M. No dropout. Differentiable
+/// any number of times. Throws ShapeError, DTypeError, and ValueError for a scale out of range.
+Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options = {},
+                                 Where where = {});
+
 }  // namespace linnet

@@ -4,6 +4,7 @@
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/detail/additive_attention.h>
+#include <linnet/ops/detail/heads.h>
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
@@ -77,6 +78,24 @@ Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std
     token = interact(global, next, stages[i], options.interaction);
   }
   return zero_where_empty(token, options.keep, options.causal);
+}
+
+std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
+                                              const std::vector<AdditiveStage>& stages,
+                                              const AdditiveAttentionOptions& options) {
+  const int64_t tokens = columns[0].size(2);
+  const Tensor hidden = unseen(tokens, tokens, options.keep, options.causal, columns[0].device());
+  std::vector<Tensor> weights;
+  Tensor token = without_padding(columns[0], options.keep);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
+    const int64_t rows = options.causal ? tokens : 1;
+    weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
+    if (i + 1 == stages.size()) break;
+    const Tensor next = without_padding(columns[i + 1], options.keep);
+    token = interact(matmul(weights.back(), token), next, stages[i], options.interaction);
+  }
+  return weights;
 }
 
 }  // namespace linnet::detail

@@ -76,20 +76,33 @@ bool is_fused(const std::vector<Tensor>& columns, const std::vector<AdditiveStag
   });
 }
 
+void check(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+           const AdditiveAttentionOptions& options) {
+  check_columns(columns, stages.size());
+  for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, columns[0]);
+  detail::check_keep(options.keep, columns[0], column_name(0).c_str());
+}
+
 }  // namespace
 
 Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                           const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention", where);
-  check_columns(columns, stages.size());
-  for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, columns[0]);
-  detail::check_keep(options.keep, columns[0], column_name(0).c_str());
+  check(columns, stages, options);
   check_dropout(options);
   if (is_fused(columns, stages, options)) {
     return detail::fused_additive_attention(columns[0], columns[1], columns[2], stages[0].weight, stages[1].weight,
                                             options);
   }
   return detail::composed_additive_attention(columns, stages, options);
+}
+
+std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
+                                               const std::vector<AdditiveStage>& stages,
+                                               const AdditiveAttentionOptions& options, Where where) {
+  Call call("additive_attention_weights", where);
+  check(columns, stages, options);
+  return detail::composed_additive_weights(columns, stages, options);
 }
 
 }  // namespace linnet

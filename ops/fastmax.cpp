@@ -117,6 +117,25 @@ Tensor quadratic_form(const Tensor& q, const Tensor& k, const Tensor& v, const F
                                      attention);
 }
 
+/// The weights in terms of t = q̂·k̂ = s / scale. Throws ValueError unless all that can occur are positive.
+FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
+  const bool standard = options.normalisation == FastmaxNormalisation::standard;
+  const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
+  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
+  // A standardised vector has length √D at most, so that |q̂·k̂| ≤ D.
+  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : kInfinity);
+  return {.a0 = f.a0,
+          .a1 = f.a1 * scale,
+          .a2 = f.a2 * scale * scale,
+          .standardise = standard,
+          .causal = options.causal,
+          .keep = bytes_kept(options.dropout),
+          .dropout = options.dropout_kind,
+          .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
+          .query_key = {},
+          .key_key = {}};
+}
+
 }  // namespace
 
 double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width) {
@@ -134,25 +153,8 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
   detail::check_heads(k, "k");
   detail::check_keep(options.keep, k, "k");
   check_dropout(options);
-  const bool standard = options.normalisation == FastmaxNormalisation::standard;
-  const int64_t width = q.shape()[3];
   const Polynomial f = polynomial_of(options);
-  const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
-  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
-  // A standardised vector has length √D at most, so that |q̂·k̂| ≤ D.
-  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : kInfinity);
-
-  // In terms of t = q̂·k̂ = s / scale.
-  FastmaxKernel kernel{.a0 = f.a0,
-                       .a1 = f.a1 * scale,
-                       .a2 = f.a2 * scale * scale,
-                       .standardise = standard,
-                       .causal = options.causal,
-                       .keep = bytes_kept(options.dropout),
-                       .dropout = options.dropout_kind,
-                       .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
-                       .query_key = {},
-                       .key_key = {}};
+  FastmaxKernel kernel = kernel_of(f, options, q.shape()[3]);
   if (options.dropout > 0) {
     kernel.query_key = options.generator->next();
     kernel.key_key = options.generator->next();
@@ -162,6 +164,13 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
     case FastmaxForm::reference: return detail::fastmax_reference(q, k, v, options.keep, kernel);
     default: return quadratic_form(q, k, v, options, kernel);
   }
+}
+
+Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {
+  Call call("fastmax_weights", where);
+  detail::check_qkv(q, k, k, options.keep);
+  return detail::fastmax_reference_weights(q, k, options.keep,
+                                           kernel_of(polynomial_of(options), options, q.shape()[3]));
 }
 
 }  // namespace linnet

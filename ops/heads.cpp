@@ -1,8 +1,13 @@
 #include <linnet/ops/detail/heads.h>
 
+#include <limits>
+
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/softmax.h>
 
 namespace linnet::detail {
 
@@ -49,6 +54,19 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
   }
   check_same_shape(v, "v", k, "k");
   check_keep(keep, k, "k");
+}
+
+Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device) {
+  Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
+  if (!causal) return padding;
+  const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
+  const Tensor future = gt(j, i).to(device);
+  return padding.defined() ? logical_or(padding, future) : future;
+}
+
+Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  return softmax(unseen.defined() ? masked_fill(scores, unseen, kNever) : scores);
 }
 
 Tensor with_plain_rows(const Tensor& x) {

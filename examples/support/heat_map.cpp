@@ -15,7 +15,7 @@ namespace {
 constexpr double kGap = 16;  // points between maps
 constexpr double kTickGap = 5;
 constexpr double kTickSize = 9;  // font sizes
-constexpr double kSmallestTickSize = 6;
+constexpr double kSmallestTickSize = 5;
 constexpr double kMapTitleRoom = 18;
 constexpr double kAxisLabelRoom = 20;
 constexpr double kBarWidth = 13;

@@ -1,5 +1,4 @@
-#include <fmt/format.h>
-
+#include "support/data_sets.h"
 #include "support/task.h"
 
 /// An image classifier over patches, on MNIST or on drawn digits.
@@ -9,32 +8,13 @@ namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
-struct NamedDigits {
-  std::string name;
-  nn::Digits train;
-  nn::Digits test;
-};
-
-NamedDigits load_digits(const Settings& settings) {
-  if (const auto folder = find_data(settings, "mnist")) {
-    nn::Mnist mnist(*folder);
-    return {"MNIST", std::move(mnist.train), std::move(mnist.test)};
-  }
-  fmt::print(
-      "no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on drawn digits "
-      "instead\n");
-  return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
-}
-
 class ImageTask : public Task {
  public:
   explicit ImageTask(const Settings& s)
       : settings_(s),
         data_(load_digits(s)),
         rng_(s.seed),
-        model_(rng_,
-               {.patch = s.patch, .classes = nn::Digits::kClasses, .layers = s.layers, .block = block_config(s)},
-               DType::float32, device_of(s)),
+        model_(rng_, image_model_config(s), DType::float32, device_of(s)),
         loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
     data_.train.set_shift(kMaxShift);
   }
@@ -86,6 +66,14 @@ class ImageTask : public Task {
 };
 
 }  // namespace
+
+nn::PatchClassifierConfig image_model_config(const Settings& s) {
+  return {.patch = s.patch,
+          .classes = nn::Digits::kClasses,
+          .layers = s.layers,
+          .share_layers = shares(s, "layers"),
+          .block = block_config(s)};
+}
 
 std::unique_ptr<Task> make_image_task(const Settings& settings) { return std::make_unique<ImageTask>(settings); }
 

@@ -34,6 +34,7 @@ nlohmann::json to_json(const Metrics& m) {
                       {"train_loss", m.train_loss},
                       {"val_loss", m.val_loss},
                       {"lr", m.lr},
+                      {"seconds", m.seconds},
                       {"ms_per_step", m.ms_per_step},
                       {"tokens_per_second", m.tokens_per_second},
                       {"peak_bytes", m.peak_bytes}};
@@ -50,6 +51,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
             .train_loss = number("train_loss"),
             .val_loss = number("val_loss"),
             .lr = number("lr"),
+            .seconds = number("seconds"),
             .ms_per_step = number("ms_per_step"),
             .tokens_per_second = number("tokens_per_second"),
             .peak_bytes = json.at("peak_bytes").get<int64_t>()};

@@ -21,6 +21,7 @@ struct Metrics {
   double val_loss = 0;
   std::optional<double> accuracy = {};
   double lr = 0;
+  double seconds = 0;  ///< of training so far, evaluations aside
   double ms_per_step = 0;
   double tokens_per_second = 0;
   int64_t peak_bytes = 0;

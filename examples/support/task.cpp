@@ -1,7 +1,6 @@
 #include "support/task.h"
 
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -40,26 +39,6 @@ FastmaxDropout parse_dropout_kind(const std::string& name) {
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
   return settings.task == "mnist" ? make_image_task(settings) : make_text_task(settings);
-}
-
-std::optional<std::filesystem::path> find_data(const Settings& settings, const std::string& name) {
-  namespace fs = std::filesystem;
-  if (!settings.data.empty()) {
-    const fs::path path = settings.data / name;
-    if (fs::exists(path)) return path;
-    throw IoError(
-        fmt::format("--data {}: it has no {}; examples/fetch_data.sh gets it", settings.data.string(), name));
-  }
-  std::vector<fs::path> folders;
-  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
-    folders.emplace_back(variable);
-  }
-  folders.emplace_back(fs::path(LINNET_SOURCE_DIR) / "data");
-  folders.emplace_back("data");
-  for (const fs::path& folder : folders) {
-    if (fs::exists(folder / name)) return folder / name;
-  }
-  return std::nullopt;
 }
 
 nn::BlockConfig block_config(const Settings& s) {

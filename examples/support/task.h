@@ -45,11 +45,8 @@ inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
   return {seed, static_cast<uint64_t>(stream) + static_cast<uint64_t>(index)};
 }
 
-/// The folder of a data set: in --data, then $LINNET_DATA, then data/ beside the project or here; nothing when it is
-/// in none of them. A --data that lacks it is an error.
-std::optional<std::filesystem::path> find_data(const Settings& settings, const std::string& name);
-
 /// What the command line asks of a model's layers.
 nn::BlockConfig block_config(const Settings& settings);
+nn::PatchClassifierConfig image_model_config(const Settings& settings);
 
 }  // namespace linnet::examples

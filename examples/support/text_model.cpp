@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "support/program.h"
+#include "support/run_folder.h"
 #include "support/task.h"
 
 namespace linnet::examples {
@@ -15,6 +16,20 @@ nn::Positions parse_positions(const std::string& name) {
   if (name == "sinusoidal") return nn::Positions::sinusoidal;
   if (name == "rotary") return nn::Positions::rotary;
   return name == "none" ? nn::Positions::none : nn::Positions::learned;
+}
+
+/// The settings of the run in `folder`, which must be one of train_shakespeare.
+Settings text_settings(const std::filesystem::path& folder) {
+  Settings settings = read_config(folder);
+  if (settings.task == "shakespeare") return settings;
+  throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
+}
+
+nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
+  const auto metadata = read_safetensors(weights).metadata;
+  const auto codes = metadata.find("vocabulary");
+  if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
+  return decode_vocabulary(codes->second);
 }
 
 /// The next character from logits [1, V].
@@ -38,6 +53,15 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
           .share_layers = shares(s, "layers"),
           .block = block_config(s),
           .positions = parse_positions(s.positions)};
+}
+
+TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Settings& machine)
+    : settings(text_settings(folder)),
+      vocabulary(read_vocabulary(folder / "model.safetensors")),
+      rng(machine.seed),
+      model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine)) {
+  model.load(folder / "model.safetensors");
+  model.eval();
 }
 
 std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include <linnet/linnet.h>
@@ -9,6 +10,17 @@
 namespace linnet::examples {
 
 nn::DecoderConfig text_model_config(const Settings& settings, int64_t vocabulary);
+
+/// A language model and its vocabulary as train_shakespeare left them in its --out folder, in evaluation, on the
+/// device and with the seed of `machine`. Throws IoError or ValueError when there is none, or one of another task.
+struct TrainedTextModel {
+  TrainedTextModel(const std::filesystem::path& folder, const Settings& machine);
+
+  Settings settings;
+  nn::Vocabulary vocabulary;
+  Generator rng;
+  nn::DecoderLM model;
+};
 
 struct SampleOptions {
   std::string prompt = "\n";

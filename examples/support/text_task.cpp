@@ -1,5 +1,4 @@
-#include <fmt/format.h>
-
+#include "support/data_sets.h"
 #include "support/task.h"
 #include "support/text_model.h"
 
@@ -7,21 +6,6 @@
 
 namespace linnet::examples {
 namespace {
-
-struct NamedText {
-  std::string name;
-  nn::CharText text;
-};
-
-NamedText load_text(const Settings& settings) {
-  if (const auto folder = find_data(settings, "tinyshakespeare/input.txt")) {
-    return {"Tiny Shakespeare", nn::CharText::read(*folder)};
-  }
-  fmt::print(
-      "no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): training on the "
-      "sources of linnet instead\n");
-  return {"linnet's own sources (stand-in)", nn::CharText::of_this_project()};
-}
 
 class TextTask : public Task {
  public:

@@ -85,6 +85,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   reset_peak_memory(device_of(s));
   const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
   std::vector<double> step_times;
+  double seconds = result.history.empty() ? 0 : result.history.back().seconds;
   double loss_sum = 0;
   int64_t loss_count = 0;
 
@@ -96,6 +97,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
                     .val_loss = evaluation.loss,
                     .accuracy = evaluation.accuracy,
                     .lr = rate(step),
+                    .seconds = seconds,
                     .ms_per_step = ms,
                     .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0,
                     .peak_bytes = memory_stats(device_of(s)).peak};
@@ -115,6 +117,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
     const auto do_step = [&] { return train_step(step, rate(step)); };
     const double loss = profile ? profile->run(do_step, folder) : do_step();
     step_times.push_back(milliseconds_since(begin));
+    seconds += step_times.back() / 1e3;
     loss_sum += loss;
     ++loss_count;
     ++step;
@@ -138,18 +141,22 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   result.peak_bytes = memory_stats(device_of(s)).peak;
   task.model().save(folder.path() / "model.safetensors", task.metadata());
   if (const std::string text = task.sample(500); !text.empty()) folder.write_text("samples.txt", text + "\n");
-  draw_losses({{s.attention, &result}}, fmt::format("{} on {}", s.attention, s.task), task.data_name(),
-              folder.path() / "loss.png");
+  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("{} on {}", s.attention, s.task),
+              task.data_name(), folder.path() / "loss.png");
   return result;
 }
 
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, const std::string& title,
-                 const std::string& data_name, const std::filesystem::path& path) {
-  LineChart chart{.title = title, .subtitle = "data: " + data_name, .x_label = "step", .y_label = "validation loss"};
+void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
+                 const std::string& title, const std::string& data_name, const std::filesystem::path& path) {
+  const bool steps = against == Against::steps;
+  LineChart chart{.title = title,
+                  .subtitle = "data: " + data_name,
+                  .x_label = steps ? "step" : "seconds of training",
+                  .y_label = "validation loss"};
   for (const auto& [name, result] : runs) {
     Series series{.label = name};
     for (const Metrics& m : result->history) {
-      series.x.push_back(static_cast<double>(m.step));
+      series.x.push_back(steps ? static_cast<double>(m.step) : m.seconds);
       series.y.push_back(m.val_loss);
     }
     chart.series.push_back(std::move(series));

@@ -27,8 +27,10 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// checkpoint written.
 TrainingResult train(Task& task, const Settings& settings, RunFolder& folder);
 
+enum class Against : uint8_t { steps, seconds };
+
 /// The loss curves of runs as a picture.
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, const std::string& title,
-                 const std::string& data_name, const std::filesystem::path& path);
+void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
+                 const std::string& title, const std::string& data_name, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

@@ -11,6 +11,11 @@ namespace linnet::detail {
 Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                                    const AdditiveAttentionOptions& options);
 
+/// The weights in it, without dropout: one tensor a stage, as additive_attention_weights says.
+std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
+                                              const std::vector<AdditiveStage>& stages,
+                                              const AdditiveAttentionOptions& options);
+
 /// Three columns with weights per head, product or add, in one op. Its arguments have been checked but for dtype and
 /// device.
 Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,

@@ -9,4 +9,7 @@ namespace linnet::detail {
 Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                          const FastmaxKernel& kernel);
 
+/// The weights in it, eq. 7: [B, H, N, M].
+Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& keep, const FastmaxKernel& kernel);
+
 }  // namespace linnet::detail

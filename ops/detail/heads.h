@@ -19,6 +19,13 @@ void check_keep(const Tensor& keep, const Tensor& x, const char* name);
 /// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `keep` is as check_keep says.
 void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep);
 
+/// Bool, for scores [B, H, N, M] of N queries and M keys: true where a query may not see a key, because that is
+/// padding or, when causal, comes later (query i sees keys up to i + (M − N)). Undefined when all are seen.
+Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device);
+
+/// softmax of scores [B, H, N, M] over the keys that `unseen` leaves; 0 for those, and in rows without any.
+Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
+
 /// x, of rank 2 or more, without history and as kernels take it, with unit stride in its last dim and rows that do
 /// not overlap; a copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);

@@ -1,4 +1,4 @@
-/// The programs for the Fastformer paper: ablations and recommend, and the charts that they draw.
+/// The programs for what the papers vary and show: ablations and recommend, and the charts that they draw.
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,8 @@ using linnet::test::run_program;
 TEST_CASE("ablations: a table and a chart for each question, the same from the same seed") {
   const Workshop shop;
   const auto run = [&](const std::string& out) {
-    Arguments flags = shop.tiny(out) + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "2"};
-    const Ended ended = run_program("ablations", flags);
+    const Arguments flags = shop.tiny(out) + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "2"};
+    const Ended ended = run_program("ablations", flags + Arguments{"interaction", "sharing"});
     CAPTURE(ended.err);
     REQUIRE(ended.code == 0);
     return ended.out;
@@ -37,6 +37,29 @@ TEST_CASE("ablations: a table and a chart for each question, the same from the s
   CHECK(table(run("b")) == table(out));
 }
 
+TEST_CASE("ablations dropout: every kind at every rate, and none; a line for each kind") {
+  const Workshop shop;
+  const Arguments flags = shop.tiny("a") + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "1"};
+  const Ended ended = run_program("ablations", flags + Arguments{"dropout", "--rates", "0.1,0.5"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(names_in(shop / "a") == std::vector<std::string>{"dropout", "dropout.png"});
+  CHECK(names_in(shop / "a/dropout") ==
+        std::vector<std::string>{"none-1337", "quadratic 0.1-1337", "quadratic 0.5-1337", "standard 0.1-1337",
+                                 "standard 0.5-1337", "token 0.1-1337", "token 0.5-1337"});
+  const std::string config = read_bytes(shop / "a/dropout/token 0.5-1337/config.json");
+  for (const std::string part :
+       {"\"attention\": \"fastmax2\"", "\"attention_dropout\": 0.5", "\"dropout_kind\": \"token\""}) {
+    CAPTURE(part);
+    CHECK(contains(config, part));
+  }
+  for (const std::string part : {"dropout", "none", "quadratic 0.5", "mean validation loss"}) {
+    CAPTURE(part);
+    CHECK(contains(ended.out, part));
+  }
+  CHECK(Picture(shop / "a/dropout.png").width() > 1000);
+}
+
 TEST_CASE("ablations and recommend: what they refuse") {
   const Workshop shop;
   const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& part) {
@@ -49,6 +72,15 @@ TEST_CASE("ablations and recommend: what they refuse") {
   refused("ablations", shop.tiny("run") + Arguments{"--task", "speech"},
           "--task speech: must be shakespeare or mnist");
   refused("ablations", shop.tiny("run") + Arguments{"--heads", "3"}, "--width 16 is not a multiple of --heads 3");
+  refused("ablations", shop.tiny("run") + Arguments{"size"}, "size");
+  refused("ablations", shop.tiny("run") + Arguments{"sharing", "sharing"}, "sharing is named twice");
+  refused("ablations", shop.tiny("run") + Arguments{"sharing", "--rates", "0.1"},
+          "--rates does not apply to sharing");
+  for (const std::string rates : {"0", "1", "nan", "0.2,0.1", "0.1,0.1"}) {
+    refused("ablations", shop.tiny("run") + Arguments{"dropout", "--rates", rates},
+            "must rise, above 0 and up to 0.99");
+  }
+  refused("ablations", shop.tiny("run") + Arguments{"dropout", "--rates", "much"}, "--rates");
   CHECK_FALSE(std::filesystem::exists(shop / "run"));
   refused("recommend", {"--items", "10"}, "--items 10: must be at least 100");
   refused("recommend", {"--width", "10"}, "--width 10 is not a multiple of --heads 4");

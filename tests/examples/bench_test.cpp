@@ -76,6 +76,7 @@ TEST_CASE("bench generate: a token at a context") {
   const auto token = object_of(kQuick + Arguments{"generate", "--attention", "fastmax2", "--context", "3"});
   check_positive(token, {"ms_per_token", "resident_bytes"});
   CHECK(token["context"] == 3);
+  CHECK(token["positions"] == "none");
 }
 
 TEST_CASE("bench scaling: one object a length, and pictures") {
@@ -97,6 +98,9 @@ TEST_CASE("bench: what it refuses") {
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
   refused({"step", "--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are");
+  refused({"generate", "--positions", "learned"}, "--positions");
+  refused({"generate", "--attention", "fastmax1", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention fastmax1");
   refused({"scaling", "--from", "64", "--to", "32"}, "--from 64 is above --to 32");
 }
 

@@ -95,13 +95,16 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   REQUIRE(metrics.size() == 3);
   for (size_t i = 0; i < metrics.size(); ++i) {
     CHECK(metrics[i]["step"] == 10 * i);
-    for (const char* name : {"val_loss", "lr", "ms_per_step", "tokens_per_second", "peak_bytes"}) {
+    for (const char* name : {"val_loss", "lr", "seconds", "ms_per_step", "tokens_per_second", "peak_bytes"}) {
       CHECK(metrics[i].at(name).is_number());
     }
     CHECK(metrics[i].contains("train_loss"));
     CHECK_FALSE(metrics[i].contains("accuracy"));
   }
   CHECK(metrics[2]["val_loss"] < metrics[0]["val_loss"]);
+  CHECK(metrics[0]["seconds"] == 0);
+  // Half of 20 steps took the median or longer.
+  CHECK(1e3 * metrics[2]["seconds"].get<double>() >= 10 * metrics[2]["ms_per_step"].get<double>());
   CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
   CHECK(metrics[2]["peak_bytes"] > 0);
 
@@ -117,7 +120,7 @@ TEST_CASE("train_mnist: the same for images, without a text") {
   if (stand_in_hidden("mnist")) return;
   const Ended ended = run_program("train_mnist", shop.tiny_images("run"));
   check_done(ended);
-  CHECK(contains(ended.out, "training on drawn digits instead"));
+  CHECK(contains(ended.out, "taking drawn digits instead"));
   CHECK(contains(ended.out, "accuracy"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
                                                            "metrics.jsonl", "model.safetensors"});
@@ -137,7 +140,7 @@ TEST_CASE("without data the stand-in is used, and said so") {
   flags.erase(flags.begin(), flags.begin() + 2);  // --data
   const Ended ended = run_program("train_shakespeare", flags);
   check_done(ended);
-  CHECK(contains(ended.out, "training on the sources of linnet instead"));
+  CHECK(contains(ended.out, "taking the sources of linnet instead"));
   CHECK(contains(ended.out, "softmax on linnet's own sources (stand-in)"));
   CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "linnet's own sources (stand-in)");
 }
@@ -213,6 +216,18 @@ TEST_CASE("sample takes prompts longer than the context, and contexts of one cha
   }
 }
 
+TEST_CASE("sample writes on far past the context, with positions that have no end") {
+  const Workshop shop;
+  for (const std::string positions : {"none", "sinusoidal", "rotary"}) {
+    CAPTURE(positions);
+    check_done(run_program("train_shakespeare",
+                           shop.tiny(positions) + Arguments{"--attention", "fastmax2", "--positions", positions}));
+    const Ended ended = run_program("sample", {shop / positions, "--prompt", "to be", "--tokens", "1000"});
+    check_done(ended);
+    CHECK(ended.out.size() == 5 + 1000 + 1);
+  }
+}
+
 TEST_CASE("compare prints one table, and a folder for each mechanism") {
   const Workshop shop;
   const Ended ended = run_program("compare", shop.tiny("all"));
@@ -226,10 +241,11 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   }
   CHECK(contains(ended.out, "Tiny Shakespeare, preset nanogpt-cpu, 20 steps, seed 1337"));
   CHECK(Picture(shop / "all/compare.png").width() > 1000);
+  CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }
 
 TEST_CASE("every program has --help and --version") {
-  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare"}) {
+  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare", "attention_maps"}) {
     const Ended help = run_program(program, {"--help"});
     check_done(help);
     for (const char* flag : {"--version", "--seed", "--threads", "--device"}) CHECK(contains(help.out, flag));

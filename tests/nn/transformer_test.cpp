@@ -55,6 +55,33 @@ TEST_CASE("DecoderLM: names, tied head, and initial values as in GPT-2") {
   CHECK(loss.item<double>() == near(std::log(65), 0.02));
 }
 
+TEST_CASE("DecoderLM: the state of linear mechanisms has one size, and is right far past the context") {
+  const NoGrad no_grad;
+  const auto check = [](const std::string& mechanism, nn::Positions positions) {
+    CAPTURE(mechanism);
+    CAPTURE(static_cast<int>(positions));
+    constexpr int64_t kEarly = 300, kLate = 812;  // of a context of 8
+    Generator rng(19);
+    nn::DecoderLM model(rng, small_decoder(mechanism, positions), DType::float64);
+    const Tensor ids = randint(0, 11, {1, kLate}, rng);
+    nn::DecoderState state = model.start();
+    Tensor logits;
+    const auto live_after = [&](int64_t tokens) {
+      while (state.tokens < tokens) logits = model.step(state, ids.select(1, state.tokens));
+      return memory_stats().live;
+    };
+    const int64_t early = live_after(kEarly), late = live_after(kLate);
+    CHECK((late == early) == (mechanism != "softmax"));  // which keeps all keys and values
+    CHECK(largest_difference(logits, model(ids).select(1, kLate - 1)) < 1e-12);
+  };
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    check(mechanism, nn::Positions::none);
+    check(mechanism, nn::Positions::sinusoidal);
+  }
+  check("softmax", nn::Positions::rotary);
+  check("fastmax2", nn::Positions::rotary);
+}
+
 TEST_CASE("DecoderLM: the step form gives what the sequence form gives, for every mechanism") {
   const auto check = [](const nn::DecoderConfig& config) {
     CAPTURE(config.block.attention.mechanism);

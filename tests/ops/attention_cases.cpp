@@ -2,6 +2,7 @@
 #include <linnet/ops/creation.h>
 #include <linnet/ops/fastformer.h>
 #include <linnet/ops/fastmax.h>
+#include <linnet/ops/join.h>
 #include <linnet/ops/random.h>
 
 #include "tests/ops/additive_reference.h"
@@ -41,6 +42,23 @@ class Cases {
     });
   }
 
+  /// Without values: the weights that they would get.
+  void softmax_weights(const std::string& variant, Size size, const SoftmaxAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "softmax_attention_weights", variant, inputs,
+        [options](const Inputs& in) { return softmax_attention_weights(in[0], in[1], options); }, true);
+  }
+
+  void fastmax_weights(const std::string& variant, Size size, const FastmaxOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "fastmax_weights", variant, inputs,
+        [options](const Inputs& in) { return linnet::fastmax_weights(in[0], in[1], options); }, true);
+  }
+
   void pool(const std::string& variant, Size size, const AdditivePoolOptions& options = {}) {
     add("additive_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
         [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
@@ -48,20 +66,24 @@ class Cases {
 
   void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t columns = 3,
                 bool full = false) {
-    AdditiveInputs in;
-    for (int64_t i = 0; i < columns; ++i) in.columns.push_back(draw({size.b, size.h, size.n, size.d}));
-    for (int64_t i = 1; i < columns; ++i) {
-      AdditiveStage stage{draw({size.h, full ? size.h * size.d : size.d})};
-      if (full) stage.bias = draw({size.h});
-      if (options.interaction == Interaction::concat) stage.projection = draw({size.h, 2 * size.d, size.d});
-      in.stages.push_back(stage);
-    }
+    const AdditiveInputs in = additive_inputs(size, options.interaction, columns, full);
     add("additive_attention", variant, in.tensors(), [in, options](const Inputs& tensors) mutable {
       Generator generator(3);
       options.generator = &generator;
       const AdditiveInputs given = in.with(tensors);
       return additive_attention(given.columns, given.stages, options);
     });
+  }
+
+  void additive_weights(const std::string& variant, Size size, const AdditiveAttentionOptions& options) {
+    const AdditiveInputs in = additive_inputs(size, options.interaction, 3, false);
+    add(
+        "additive_attention_weights", variant, in.tensors(),
+        [in, options](const Inputs& tensors) {
+          const AdditiveInputs given = in.with(tensors);
+          return concat(additive_attention_weights(given.columns, given.stages, options), 2);
+        },
+        true);
   }
 
   void short_conv(const std::string& variant, const Shape& size, int64_t taps, const ShortConvOptions& options) {
@@ -80,6 +102,18 @@ class Cases {
   }
 
  private:
+  AdditiveInputs additive_inputs(Size size, Interaction interaction, int64_t columns, bool full) {
+    AdditiveInputs in;
+    for (int64_t i = 0; i < columns; ++i) in.columns.push_back(draw({size.b, size.h, size.n, size.d}));
+    for (int64_t i = 1; i < columns; ++i) {
+      AdditiveStage stage{draw({size.h, full ? size.h * size.d : size.d})};
+      if (full) stage.bias = draw({size.h});
+      if (interaction == Interaction::concat) stage.projection = draw({size.h, 2 * size.d, size.d});
+      in.stages.push_back(stage);
+    }
+    return in;
+  }
+
   Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
 
   Registry& registry_;
@@ -212,6 +246,30 @@ void add_fastformer_cases(Cases& cases) {
   }
 }
 
+void add_weights_cases(Cases& cases) {
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " causal" : "";
+    cases.softmax_weights("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.softmax_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.softmax_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal, .scale = 0.3});
+    cases.softmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.softmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    cases.fastmax_weights("order 2" + suffix, {1, 2, 4, 4, 3}, {.causal = causal});
+    cases.fastmax_weights("order 1" + suffix, {1, 2, 4, 4, 3}, {.order = 1, .causal = causal});
+    cases.fastmax_weights("padding" + suffix, {2, 1, 5, 5, 3},
+                          {.scale = FastmaxScale::sqrt, .causal = causal, .keep = padding(5)});
+    cases.fastmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.fastmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    for (const Interaction interaction : {Interaction::product, Interaction::concat}) {
+      const std::string kind = (interaction == Interaction::product ? "product" : "concat") + suffix;
+      cases.additive_weights(kind, {1, 2, 4, 4, 3}, {.interaction = interaction, .causal = causal});
+      cases.additive_weights(kind + " padding", {2, 1, 5, 5, 2},
+                             {.interaction = interaction, .causal = causal, .keep = padding(5)});
+      cases.additive_weights(kind + " no tokens", {2, 1, 0, 0, 2}, {.interaction = interaction, .causal = causal});
+    }
+  }
+}
+
 }  // namespace
 
 void add_attention_cases(Registry& registry) {
@@ -219,6 +277,7 @@ void add_attention_cases(Registry& registry) {
   add_softmax_cases(cases);
   add_fastmax_cases(cases);
   add_fastformer_cases(cases);
+  add_weights_cases(cases);
   registry.exempt.emplace_back("fastmax_scale", "returns a number");
   registry.exempt.emplace_back("fastmax_form", "returns a choice");
 }

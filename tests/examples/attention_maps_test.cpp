@@ -1,0 +1,197 @@
+/// attention_maps: the maps that it reads from models, the pictures that it draws of them, and what it refuses.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "support/model_maps.h"
+#include "tests/examples/picture.h"
+#include "tests/examples/tiny_run.h"
+#include "tests/nn/data/idx_file.h"
+
+using namespace linnet;
+using namespace linnet::examples;
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::idx_bytes;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+using linnet::test::write_bytes;
+
+namespace {
+
+constexpr uint32_t kImages = 130;  // a batch of preset mnist-small, and two
+
+/// A workshop with images too: bright where their number says.
+void add_images(const Workshop& shop) {
+  std::string pixels, labels;
+  for (uint32_t i = 0; i < kImages; ++i) {
+    labels += static_cast<char>(i % 10);
+    for (uint32_t p = 0; p < 28 * 28; ++p) pixels += p / 79 == i % 10 ? '\xFF' : '\0';
+  }
+  std::filesystem::create_directories(shop / "data/mnist");
+  for (const std::string part : {"train", "t10k"}) {
+    write_bytes(shop / ("data/mnist/" + part + "-images-idx3-ubyte"), idx_bytes({kImages, 28, 28}, pixels));
+    write_bytes(shop / ("data/mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({kImages}, labels));
+  }
+}
+
+/// Trains `mechanism` on text, and on images, for a moment; into <mechanism> and images-<mechanism>.
+void train_text(const Workshop& shop, const std::string& mechanism) {
+  REQUIRE(
+      run_program("train_shakespeare", shop.tiny(mechanism) + Arguments{"--attention", mechanism, "--layers", "2"})
+          .code == 0);
+}
+void train_images(const Workshop& shop, const std::string& mechanism) {
+  Arguments flags = shop.tiny_images("images-" + mechanism) + Arguments{"--attention", mechanism, "--layers", "2"};
+  REQUIRE(run_program("train_mnist", flags + Arguments{"--data", shop / "data"}).code == 0);
+}
+
+/// Draws into `out`, of which this is the only picture.
+Picture draw(const Workshop& shop, const std::string& out, const std::string& picture, const Arguments& flags) {
+  const Ended ended = run_program("attention_maps", flags + Arguments{"--out", shop / out, "--data", shop / "data"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.out.ends_with(picture + "\n"));
+  return Picture(shop / out / picture);
+}
+
+Settings machine_of(const Workshop& shop) {
+  Settings machine;
+  machine.data = shop / "data";
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("attention maps of trained models: rows whose largest is 1, and nothing of what comes later") {
+  const Workshop shop;
+  add_images(shop);
+  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer"}) {
+    CAPTURE(mechanism);
+    train_text(shop, mechanism);
+    const ModelMaps model = read_maps(shop / mechanism, {.prompt = "to be, or"}, machine_of(shop));
+    CHECK(model.settings.attention == mechanism);
+    CHECK(model.data == "Tiny Shakespeare");
+    CHECK(model.tokens.size() == 9);
+    CHECK(model.maps_per_layer() == (mechanism == "fastformer" ? 2 : 1));
+    CHECK(std::ssize(model.maps) == 2 * model.maps_per_layer());
+    const HeatMap map = heat_map_of(model, 1, 1);
+    CHECK(map.rows == 9);
+    CHECK(map.cols == 9);
+    CHECK(map.x_ticks == model.tokens);
+    for (int64_t i = 0; i < 9; ++i) {
+      const auto row = map.values.begin() + 9 * i;
+      CHECK(*std::max_element(row, row + i + 1) == 1);
+      CHECK(*std::min_element(row, row + i + 1) > 0);
+      CHECK(std::all_of(row + i + 1, row + 9, [](double value) { return std::isnan(value); }));
+    }
+  }
+  for (const std::string mechanism : {"softmax", "fastformer"}) {
+    CAPTURE(mechanism);
+    train_images(shop, mechanism);
+    const ModelMaps model = read_maps(shop / ("images-" + mechanism), {.image = 13}, machine_of(shop));
+    CHECK(model.input == "test image 13, a 3");
+    const HeatMap map = heat_map_of(model, 0, 0);
+    CHECK(map.rows == (mechanism == "fastformer" ? 1 : 16));
+    CHECK(map.cols == 16);
+    CHECK(*std::max_element(map.values.begin(), map.values.end()) == 1);
+    CHECK(std::none_of(map.values.begin(), map.values.end(), [](double value) { return std::isnan(value); }));
+    const ModelMaps other = read_maps(shop / ("images-" + mechanism), {}, machine_of(shop));
+    CHECK(other.input == "test image 0, a 0");
+    CHECK(heat_map_of(other, 0, 0).values != map.values);
+  }
+}
+
+TEST_CASE("attention_maps draws all heads of a model, or those that are chosen") {
+  const Workshop shop;
+  train_text(shop, "fastformer");
+  const Arguments model{shop / "fastformer", "--prompt", "to be, or not"};
+  const Picture all = draw(shop, "all", "maps.png", model);
+  CHECK(names_in(shop / "all") == std::vector<std::string>{"maps.png"});
+  CHECK(all.height() > 1.5 * all.width());  // two maps for each of two layers, below each other
+  draw(shop, "again", "maps.png", model);
+  CHECK(read_bytes(shop / "again/maps.png") == read_bytes(shop / "all/maps.png"));
+  const Picture layer = draw(shop, "layer", "maps.png", model + Arguments{"--layer", "2"});
+  CHECK(layer.height() < 0.7 * all.height());
+  // α and β side by side
+  const Picture head = draw(shop, "head", "maps.png", model + Arguments{"--layer", "2", "--head", "1"});
+  CHECK(head.height() < 0.7 * layer.height());
+  draw(shop, "text", "maps.png", {shop / "fastformer"});  // the validation text
+}
+
+TEST_CASE("attention_maps --figure: a head of each model that is named, or of those that it trains") {
+  const Workshop shop;
+  add_images(shop);
+  const Picture four = draw(shop, "figure", "figure4.png", {"--figure", "--steps", "1"});
+  CHECK(names_in(shop / "figure") == std::vector<std::string>{"figure4.png", "mnist-fastmax2", "mnist-softmax",
+                                                              "shakespeare-fastmax2", "shakespeare-softmax"});
+  const Arguments same{"--figure", shop / "figure/mnist-softmax", shop / "figure/mnist-fastmax2",
+                       shop / "figure/shakespeare-softmax", shop / "figure/shakespeare-fastmax2"};
+  draw(shop, "again", "figure4.png", same);
+  CHECK(read_bytes(shop / "again/figure4.png") == read_bytes(shop / "figure/figure4.png"));
+  const Picture one =
+      draw(shop, "one", "figure4.png", {"--figure", shop / "figure/shakespeare-softmax", "--head", "4"});
+  CHECK(one.width() < 0.7 * four.width());
+
+  const Ended ended =
+      run_program("attention_maps", {"--figure", "--out", shop / "figure", "--data", shop / "data", "--steps", "1"});
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "mnist-softmax holds a run already"));
+}
+
+TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
+  const Workshop shop;
+  add_images(shop);
+  train_text(shop, "softmax");
+  train_images(shop, "softmax");
+  const std::filesystem::path text = shop / "softmax", images = shop / "images-softmax";
+  const auto refused = [&](int code, const std::string& part, Arguments flags) {
+    CAPTURE(part);
+    if (std::find(flags.begin(), flags.end(), "--data") == flags.end()) {
+      flags.insert(flags.end(), {"--data", shop / "data"});
+    }
+    const Ended ended = run_program("attention_maps", flags + Arguments{"--out", shop / "drawn"});
+    CAPTURE(ended.err);
+    CHECK(ended.code == code);
+    CHECK(contains(ended.err, part));
+    CHECK_FALSE(std::filesystem::exists(shop / "drawn"));
+  };
+  refused(2, "give the folder of a model, or --figure", {});
+  refused(2, "give one model, or --figure for one head of each", {text, images});
+  refused(2, "--layer 3: softmax on shakespeare has layers 1 to 2", {text, "--layer", "3"});
+  refused(2, "--head 0: softmax on mnist has heads 1 to 2", {images, "--head", "0"});
+  refused(2, "--layer 5: softmax on shakespeare has layers 1 to 4", {"--figure", "--layer", "5"});
+  refused(2, "--image does not apply to", {text, "--image", "1"});
+  refused(2, "--prompt does not apply to", {images, "--prompt", "to be"});
+  refused(2, "--image 130: the test images are 0 to 129", {images, "--image", "130"});
+  refused(2, "--image -1: the test images are 0 to 129", {images, "--image", "-1"});
+  refused(2, "--steps does not apply to a model that is trained already", {text, "--steps", "5"});
+  refused(2, "--steps does not apply to models that are trained already", {"--figure", text, "--steps", "5"});
+  refused(2, "--steps 0: must be at least 1", {"--figure", "--steps", "0"});
+  refused(2, "--prompt does not apply to --figure", {"--figure", "--prompt", "to be"});
+  refused(2, "--image does not apply to --figure", {"--figure", "--image", "1"});
+  refused(1, "nowhere/config.json; is it the --out folder of a training run?", {shop / "nowhere"});
+  refused(1, "the prompt is empty; give at least one character", {text, "--prompt", ""});
+  refused(1, "the prompt has 1025 characters; a picture shows 1024 at the most",
+          {text, "--prompt", std::string(1025, 'b')});
+  refused(1, "the character 'X' is not among the", {text, "--prompt", "to beX"});
+  refused(1, "17 tokens, but learned positions end at 16", {text, "--prompt", "to be, or not to "});
+  refused(1, "nowhere: it has no tinyshakespeare/input.txt", {text, "--data", shop / "nowhere"});
+
+  write_bytes(text / "model.safetensors", "no model");
+  refused(1, "softmax/model.safetensors", {text, "--prompt", "to be"});
+  write_bytes(images / "config.json", "{");
+  refused(1, "config.json is damaged", {images});
+}
+
+TEST_CASE("attention_maps: another data set than the one that the model learned from is refused") {
+  if (std::filesystem::exists(std::filesystem::path(LINNET_SOURCE_DIR) / "data")) return;
+  const Workshop shop;
+  train_text(shop, "softmax");
+  const Ended ended = run_program("attention_maps", {shop / "softmax", "--out", shop / "drawn"});
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err,
+                 "learned from Tiny Shakespeare, but there is linnet's own sources (stand-in); name its folder with "
+                 "--data, or give a --prompt"));
+}
