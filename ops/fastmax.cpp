@@ -7,12 +7,9 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/detail/factorised_fastmax.h>
 #include <linnet/ops/detail/fastmax_reference.h>
+#include <linnet/ops/detail/fused_fastmax.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/detail/quadratic_attention.h>
-#include <linnet/ops/normalisation.h>
 
 namespace linnet {
 namespace {
@@ -63,11 +60,6 @@ void check_positive(const Polynomial& f, double bound) {
                   f.a0, f.a1, f.a2, minimum, bound));
 }
 
-/// Without what padded keys hold, which normalisation would otherwise bring into their gradients.
-Tensor without_padding(const Tensor& k, const Tensor& keep) {
-  return keep.defined() ? masked_fill(k, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : k;
-}
-
 void check_dropout(const FastmaxOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     throw ValueError(fmt::format("dropout is {}; it must be at least 0 and below 1", options.dropout));
@@ -100,23 +92,6 @@ FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const
 /// How many of 256 values of a byte keep what it decides on.
 int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
 
-Tensor quadratic_form(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options,
-                      const FastmaxKernel& kernel) {
-  AttentionOptions attention{};
-  attention.kind = {false, kernel.a0, kernel.a1, kernel.a2};
-  attention.scale = 1;
-  attention.causal = kernel.causal;
-  attention.tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key};
-  if (!kernel.standardise) return detail::quadratic_attention(q, k, v, options.keep, attention);
-  // Eqs. 5 and 6: x̂ = (x − mean(x)) / std(x). In the order [B, N, H, D], in which heads usually lie in memory, a
-  // layer norm copies nothing.
-  const auto standardised = [](const Tensor& x) {
-    return layer_norm(x.transpose(1, 2), {}, {}, 1e-5).transpose(1, 2);
-  };
-  return detail::quadratic_attention(standardised(q), standardised(without_padding(k, options.keep)), v, options.keep,
-                                     attention);
-}
-
 /// The weights in terms of t = q̂·k̂ = s / scale. Throws ValueError unless all that can occur are positive.
 FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
   const bool standard = options.normalisation == FastmaxNormalisation::standard;
@@ -127,6 +102,7 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
   return {.a0 = f.a0,
           .a1 = f.a1 * scale,
           .a2 = f.a2 * scale * scale,
+          .quadratic = false,
           .standardise = standard,
           .causal = options.causal,
           .keep = bytes_kept(options.dropout),
@@ -159,11 +135,11 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
     kernel.query_key = options.generator->next();
     kernel.key_key = options.generator->next();
   }
-  switch (form_of(q, k, f, options)) {
-    case FastmaxForm::factorised: return detail::factorised_fastmax(q, k, v, options.keep, kernel);
-    case FastmaxForm::reference: return detail::fastmax_reference(q, k, v, options.keep, kernel);
-    default: return quadratic_form(q, k, v, options, kernel);
-  }
+  const FastmaxForm form = form_of(q, k, f, options);
+  if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.keep, kernel);
+  kernel.quadratic = form == FastmaxForm::quadratic;
+  if (q.numel() == 0 || k.numel() == 0) kernel.standardise = false;  // there is nothing to take a mean of
+  return detail::fused_fastmax(q, k, v, options.keep, kernel);
 }
 
 Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {

@@ -1,10 +1,9 @@
 #include <linnet/core/tape.h>
-#include <linnet/ops/detail/factorised_fastmax.h>
+#include <linnet/ops/detail/fused_fastmax.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/quadratic_attention.h>
 
-/// The two attentions that have kernels of their own, weight by weight and through features: as ops they differ in
-/// the kernels alone.
+/// The two attentions that have kernels of their own, softmax and Fastmax: as ops they differ in the kernels alone.
 
 namespace linnet::detail {
 namespace {
@@ -52,8 +51,8 @@ Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, co
                                                                             v, keep, options);
 }
 
-Tensor factorised_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                          const FastmaxKernel& kernel) {
+Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                     const FastmaxKernel& kernel) {
   return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>("fastmax", "fastmax_backward", q, k, v, keep,
                                                                         kernel);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
@@ -20,17 +19,6 @@ namespace linnet::cpu::LINNET_ISA::additive {
 
 /// Tokens of a tile.
 constexpr int64_t kTile = 64;
-
-/// Calls `f` with the width of a head: a constant where it is a common one, whose short loops then unroll.
-template <class F>
-void with_width(int64_t width, F&& f) {
-  switch (width) {
-    case 16: return f(std::integral_constant<int64_t, 16>{});
-    case 32: return f(std::integral_constant<int64_t, 32>{});
-    case 64: return f(std::integral_constant<int64_t, 64>{});
-    default: return f(width);
-  }
-}
 
 /// Tokens [begin, end) of heads [head, head + heads) of sequence b.
 struct Piece {

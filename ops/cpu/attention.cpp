@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <linnet/ops/cpu/attention.h>
 #include <linnet/ops/cpu/attention_rows.h>
 #include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/head_rows.h>
@@ -343,6 +344,8 @@ class Head {
   TokenFactors<T> tokens_;
 };
 
+}  // namespace
+
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
   const Inputs in{q, k, v, keep, options};
   const int64_t blocks = (in.queries() + kBlock - 1) / kBlock;
@@ -364,8 +367,6 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
     });
   });
 }
-
-}  // namespace
 
 void fill_attention(Backend& table) {
   table.attention = attention;

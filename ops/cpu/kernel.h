@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include <linnet/core/backend.h>
 #include <linnet/core/parallel.h>
@@ -50,6 +51,18 @@ template <class F>
 void dispatch_any(DType dtype, F&& f) {
   if (dtype == DType::boolean) return f(bool{});
   dispatch_number(dtype, f);
+}
+
+/// Calls `f` with the width of a head: a constant where it is a common one, whose short loops then unroll.
+template <class F>
+void with_width(int64_t width, F&& f) {
+  switch (width) {
+    case 16: return f(std::integral_constant<int64_t, 16>{});
+    case 32: return f(std::integral_constant<int64_t, 32>{});
+    case 64: return f(std::integral_constant<int64_t, 64>{});
+    case 128: return f(std::integral_constant<int64_t, 128>{});
+    default: return f(width);
+  }
 }
 
 template <class T>
