@@ -92,9 +92,12 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name) : p
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw IoError(fmt::format("--out: cannot make {}: {}", path_.string(), error.message()));
-  nlohmann::json config{{"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
-  replace_text(path_ / "config.json", config.dump(2) + "\n");
+  const nlohmann::json config{
+      {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
+  config_ = config.dump(2) + "\n";
 }
+
+void RunFolder::begin() const { replace_text(path_ / "config.json", config_); }
 
 void RunFolder::log(const Metrics& metrics) {
   std::ofstream file(path_ / "metrics.jsonl", std::ios::app);
@@ -105,7 +108,7 @@ void RunFolder::log(const Metrics& metrics) {
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
   const fs::path path = path_ / "metrics.jsonl";
-  std::istringstream lines(read_text(path));
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // none when it was cut off at once
   std::string kept;
   std::vector<Metrics> metrics;
   for (std::string line; std::getline(lines, line);) {
@@ -137,7 +140,7 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
   } catch (const nlohmann::json::exception& error) {
     throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
   } catch (const UsageError& error) {
-    throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+    throw IoError(fmt::format("{} is damaged, or of another version of linnet: {}", path.string(), error.what()));
   }
 }
 
