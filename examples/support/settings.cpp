@@ -94,6 +94,7 @@ void for_each_field(S& s, Field&& field) {
   field("eval_every", s.eval_every);
   field("eval_batches", s.eval_batches);
   field("checkpoint_every", s.checkpoint_every);
+  field("tensorboard", s.tensorboard);
   field("seed", s.seed);
   field("device", s.device);
 }

@@ -59,6 +59,7 @@ struct Settings {
   std::string device = "cpu";
   std::filesystem::path data = {};
   std::filesystem::path out = {};
+  bool tensorboard = false;
   bool resume = false;
   bool profile = false;
 };
