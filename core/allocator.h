@@ -10,9 +10,12 @@ namespace linnet::cpu_memory {
 
 /// 64-byte aligned. Throws MemoryError saying what was asked and what is live.
 void* allocate(int64_t bytes);
+/// Takes back what `allocate` gave, with its size.
 void deallocate(void* data, int64_t bytes);
+/// Bytes live, and the most that were since `reset_peak`.
 MemoryStats stats();
 void reset_peak();
+/// Gives the blocks that are kept back to the system.
 void release_cached();
 
 }  // namespace linnet::cpu_memory

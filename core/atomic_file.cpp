@@ -1,6 +1,5 @@
 #include <linnet/core/atomic_file.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -8,6 +7,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <linnet/core/error.h>
@@ -20,20 +21,43 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-/// A name that no other file being written has: neither of this process nor of another.
-std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  static std::atomic<int> count{0};
-  return folder_of(path) / fmt::format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), count++);
+bool is_still_named(int descriptor, const std::filesystem::path& path) {
+  struct stat opened = {}, named = {};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+/// Opens an empty file, and locks it until it is closed or the process ends. Takes over a file that is there unless
+/// somebody has its lock: then returns -1 with errno EWOULDBLOCK, and for other errors theirs.
+int open_locked(const std::filesystem::path& path) {
+  for (;;) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor < 0) return -1;
+    // Where the file system has no locks, the file is ours as well.
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor);
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    // Between the two calls, whoever had it may have committed or removed it.
+    if (is_still_named(descriptor, path) && ::ftruncate(descriptor, 0) == 0) return descriptor;
+    ::close(descriptor);
+  }
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(folder_of(path_) / fmt::format(".{}.tmp", path_.filename().string())) {
   std::error_code ignored;
   if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
     throw IoError(fmt::format("cannot write '{}': it is not a file; choose another name", path_.string()));
   }
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  descriptor_ = open_locked(temporary_);
+  if (descriptor_ < 0 && errno == EWOULDBLOCK) {
+    throw IoError(fmt::format("cannot write '{}': another program is writing it; wait for it, or choose another name",
+                              path_.string()));
+  }
   if (descriptor_ < 0) fail("check that the folder exists and that you may write to it");
 }
 

@@ -5,13 +5,14 @@
 
 namespace linnet {
 
-/// A file that appears under its name only when it is complete. What is written goes to a temporary file in
-/// the same folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes
-/// it, and a file that had the name before stays as it was.
+/// A file that appears under its name only when it is complete. What is written goes to `.<name>.tmp` in the same
+/// folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes it, and a file
+/// that had the name before stays as it was. A process that is killed leaves the temporary file, which the next one
+/// that writes under the name takes over.
 class AtomicFile {
  public:
-  /// Throws IoError when the folder cannot be written to, or when the name belongs to something other than a
-  /// file.
+  /// Throws IoError when the folder cannot be written to, when the name belongs to something other than a file, or
+  /// while another AtomicFile of any process has the name.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

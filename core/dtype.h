@@ -22,12 +22,15 @@ constexpr int64_t size_of(DType dtype) {
   return 0;
 }
 
+/// Whether it is one that has gradients.
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16;
 }
 
+/// int32 or int64; bool is neither integer nor floating.
 constexpr bool is_integer(DType dtype) { return dtype == DType::int32 || dtype == DType::int64; }
 
+/// As messages write it: "float32".
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::float32: return "float32";

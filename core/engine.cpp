@@ -136,8 +136,8 @@ class Walk {
   void propagate(Node& node, const Tensor& gradient) {
     if (!node.backward) {
       throw AutogradError(
-          "the tape was already walked, and what it saved is gone; pass {.retain = true} to the first "
-          "backward to walk it again");
+          "the tape was already walked, and what it saved is gone; compute the result anew, or pass {.retain = true} "
+          "to the first backward to walk it again");
     }
     if (node.slice && !create_graph_) {
       if (!retain_) node.backward = nullptr;
@@ -189,7 +189,7 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
   if (!output.requires_grad()) {
     throw AutogradError(
         fmt::format("{} does not require grad: no op on the way to it was recorded with an input that "
-                    "requires one",
+                    "requires one; was it computed under NoGrad, or from detached or frozen tensors?",
                     what));
   }
   if (given.defined()) {

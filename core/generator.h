@@ -11,11 +11,13 @@ namespace linnet {
 /// not on the device either. Copying one copies its state; two with the same state draw the same.
 class Generator {
  public:
+  /// All that there is to it: what a checkpoint keeps.
   struct State {
     uint64_t seed;
     uint64_t draws;
   };
 
+  /// At its first draw.
   explicit Generator(uint64_t seed) : state_{seed, 0} {}
 
   /// The key of the next draw.

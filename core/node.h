@@ -18,7 +18,7 @@ struct SliceOf {
 };
 
 /// A recorded op, or a leaf: a tensor that gathers gradients.
-struct Node {
+struct [[gnu::visibility("hidden")]] Node {
   Node();
   ~Node();
   Node(const Node&) = delete;

@@ -38,6 +38,7 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
+  /// In the order in which they began.
   const std::vector<KernelCall>& calls() const { return calls_; }
   void add(KernelCall call) { calls_.push_back(std::move(call)); }
   /// Milliseconds since the profile began.
@@ -51,7 +52,7 @@ class Profile {
 
 namespace detail {
 /// The CPU's backend with every kernel timed, while a profile lives on this thread; otherwise null.
-const Backend* timed_cpu_backend();
+[[gnu::visibility("hidden")]] const Backend* timed_cpu_backend();
 }  // namespace detail
 
 }  // namespace linnet

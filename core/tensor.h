@@ -27,6 +27,7 @@ class Tensor {
   /// No tensor: `defined()` is false, and any other use throws.
   Tensor() = default;
 
+  /// Whether there is a tensor behind the handle.
   bool defined() const { return impl_ != nullptr; }
   const Shape& shape() const;
   const Strides& strides() const;  ///< in elements
@@ -36,6 +37,7 @@ class Tensor {
   int64_t numel() const { return shape().numel(); }
   DType dtype() const;
   Device device() const;
+  /// Whether the elements lie row-major and without gaps.
   bool is_contiguous() const;
 
   // ---- Data ----
@@ -148,6 +150,7 @@ class Tensor {
 /// Exactly what `str` of the same array gives in NumPy (2.4): shortest digits, at most 8 behind the point, columns
 /// aligned, lines of 75; above 1000 elements, 3 at each end of a long dimension.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+/// The same as a string.
 std::string to_string(const Tensor& tensor);
 
 /// Memory of a device, in bytes.

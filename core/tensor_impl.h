@@ -9,7 +9,7 @@
 namespace linnet {
 
 /// A block of memory and the count of edits made to it; freed with its last tensor.
-struct Storage {
+struct [[gnu::visibility("hidden")]] Storage {
   Storage(int64_t size, Device where);
   Storage(void* elements, std::shared_ptr<void> owner);
   ~Storage();
@@ -24,7 +24,7 @@ struct Storage {
   bool borrowed = false;
 };
 
-struct Tensor::Impl {
+struct [[gnu::visibility("hidden")]] Tensor::Impl {
   std::shared_ptr<Storage> storage;
   int64_t offset;  ///< of element 0 in the storage, in elements
   Shape shape;

@@ -77,7 +77,7 @@ if(LINNET_HAS_CUDA)
   # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms, but for
   # -Wpedantic, which the code that nvcc hands on to the C++ compiler does not pass.
   set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
-                                               POSITION_INDEPENDENT_CODE ON)
+                                               POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
   target_compile_options(linnet_cuda PRIVATE --extended-lambda
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion

@@ -63,8 +63,9 @@ Backend make_backend() {
 }  // namespace
 }  // namespace cuda
 
-/// Throws DeviceError while no GPU answers; the next call tries again.
-const Backend& cuda_backend() {
+/// Throws DeviceError while no GPU answers; the next call tries again. The one name of this room that a shared
+/// library exports.
+[[gnu::visibility("default")]] const Backend& cuda_backend() {
   static const Backend table = cuda::make_backend();
   return table;
 }

@@ -11,7 +11,7 @@ Block::Block(Module& parent, std::string name, const BlockConfig& config)
       attention_(make_attention(*this, "attention", config.attention)),
       norm2_(*this, "norm2", config.attention.width, {.bias = config.attention.bias}),
       mlp_(*this, "mlp", config.attention.width, config.hidden > 0 ? config.hidden : 4 * config.attention.width,
-           config.attention.bias),
+           config.attention.bias, config.gelu),
       dropout_(*this, "dropout", config.dropout) {}
 
 template <class Attend>

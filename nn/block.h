@@ -14,6 +14,7 @@ struct BlockConfig {
   int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
   double dropout = 0;              ///< of both branches, before they are added
   bool pre_norm = true;            ///< x + f(norm(x)), rather than norm(x + f(x))
+  Gelu gelu = Gelu::erf;           ///< of the feed-forward part
 };
 
 /// A Transformer layer (Vaswani et al. 2017, section 3.1): attention and feed-forward, each with a residual

@@ -8,6 +8,7 @@ namespace linnet::nn {
 /// evaluation, nothing.
 class Dropout : public Module {
  public:
+  /// Throws ValueError unless 0 ≤ rate < 1.
   Dropout(Module& parent, std::string name, double rate);
 
   Tensor operator()(const Tensor& x, Where where = {}) const;

@@ -1,19 +1,22 @@
 #pragma once
 
 #include <linnet/nn/linear.h>
+#include <linnet/ops/activation.h>
 
 namespace linnet::nn {
 
 /// fc2(gelu(fc1(x))), with `fc1` width→hidden and `fc2` hidden→width (Vaswani et al. 2017, eq. 2, with GELU).
 class FeedForward : public Module {
  public:
-  FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true);
+  FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true,
+              Gelu kind = Gelu::erf);
 
   /// [..., width] → [..., width]
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
  private:
   Linear fc1_, fc2_;
+  Gelu kind_;
 };
 
 }  // namespace linnet::nn

@@ -8,10 +8,13 @@
 
 namespace linnet::nn::init {
 
+/// Every element 0, 1 or `value`.
 void zeros_(Tensor& tensor);
 void ones_(Tensor& tensor);
 void constant_(Tensor& tensor, Scalar value);
+/// U(low, high)
 void uniform_(Tensor& tensor, Generator& rng, double low = 0, double high = 1);
+/// N(mean, deviation²)
 void normal_(Tensor& tensor, Generator& rng, double mean = 0, double deviation = 1);
 
 /// U(−b, b), b = gain·√(6/(fan in + fan out)) (Glorot & Bengio 2010, eq. 16).

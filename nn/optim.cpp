@@ -47,10 +47,17 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
       slots_.push_back({.parameter = parameter, .moments = {}});
     }
   }
-  if (slots_.empty()) throw ValueError("optimizer: no parameters; give it those of a model, model.parameters()");
+  if (slots_.empty())
+    throw ValueError(
+        "optimizer: no parameters; give it model.parameters(), of a model that registers them, by parameter() or as "
+        "modules inside it");
 }
 
-void Optimizer::step() {
+void Optimizer::step(Where where) {
+  const Call call("step", where);
+  if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.parameter.grad().defined(); })) {
+    throw AutogradError("no parameter has a gradient; call backward(loss) first, and zero_grad() only after step()");
+  }
   const NoGrad guard;
   auto slot = slots_.begin();
   for (const ParameterGroup& group : groups_) {

@@ -18,14 +18,15 @@ struct ParameterGroup {
 /// Two groups: tensors of rank 2 and more with `weight_decay`, the others (gains, biases) with none.
 std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& parameters, double weight_decay);
 
-/// Changes parameters by their gradients. Parameters without one are left alone.
+/// Changes parameters by their gradients.
 class Optimizer {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  void step();
+  /// Parameters without a gradient are left alone. Throws AutogradError when none has one.
+  void step(Where where = {});
   /// Drops the gradients.
   void zero_grad();
 

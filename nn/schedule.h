@@ -14,8 +14,10 @@ using Schedule = std::function<double(int64_t step)>;
 
 namespace schedule {
 
+/// `lr` at every step.
 Schedule constant(double lr);
 
+/// A rise and a fall.
 struct Decay {
   double lr = 1e-3;    ///< reached after the warm-up
   double min_lr = 0;   ///< reached at `steps`, and kept

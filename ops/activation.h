@@ -6,6 +6,7 @@
 
 namespace linnet {
 
+/// The hyperbolic tangent.
 Tensor tanh(const Tensor& x, Where where = {});
 /// 1/(1 + exp(−x))
 Tensor sigmoid(const Tensor& x, Where where = {});

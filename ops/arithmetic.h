@@ -8,13 +8,16 @@
 
 namespace linnet {
 
+/// a + b
 Tensor add(const Tensor& a, const Tensor& b, Where where = {});
 Tensor add(const Tensor& a, Scalar b, Where where = {});
 
+/// a − b
 Tensor sub(const Tensor& a, const Tensor& b, Where where = {});
 Tensor sub(const Tensor& a, Scalar b, Where where = {});
 Tensor sub(Scalar a, const Tensor& b, Where where = {});
 
+/// a · b, element by element; `matmul` is the matrix product.
 Tensor mul(const Tensor& a, const Tensor& b, Where where = {});
 Tensor mul(const Tensor& a, Scalar b, Where where = {});
 
@@ -50,6 +53,7 @@ struct Operand {
       : tensor(tensor_), where(where_) {}
 };
 
+/// `add`, `sub`, `mul`, `div` and `neg`, whose errors name the line of the expression.
 Tensor operator+(Operand a, const Tensor& b);
 Tensor operator+(Operand a, Scalar b);
 Tensor operator+(Scalar a, Operand b);

@@ -7,6 +7,7 @@
 
 namespace linnet {
 
+/// a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b: bool. A comparison with NaN is false, but for `ne`.
 Tensor eq(const Tensor& a, const Tensor& b, Where where = {});
 Tensor eq(const Tensor& a, Scalar b, Where where = {});
 Tensor ne(const Tensor& a, const Tensor& b, Where where = {});

@@ -14,6 +14,7 @@
 
 namespace linnet {
 
+/// Zeros or ones. Throws ShapeError for a negative size, MemoryError when there is not room.
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 /// Every element `value`. Throws DTypeError when the dtype cannot hold it: 0.5 as an int64, say.

@@ -47,8 +47,9 @@ int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore_ind
   for (const int64_t target : host.data<int64_t>()) {
     if (target != ignore_index) {
       if (target < 0 || target >= classes) {
-        throw IndexError(fmt::format("target {} of row {} is not a class: there are {} (and ignore_index is {})",
-                                     target, row, classes, ignore_index));
+        throw IndexError(
+            fmt::format("target {} of row {} is not a class: there are {}, from 0 on (and ignore_index is {})",
+                        target, row, classes, ignore_index));
       }
       ++count;
     }

@@ -8,9 +8,11 @@
 
 namespace linnet {
 
+/// eˣ
 Tensor exp(const Tensor& x, Where where = {});
 /// The natural logarithm; −inf at 0, NaN below.
 Tensor log(const Tensor& x, Where where = {});
+/// √x; NaN below 0.
 Tensor sqrt(const Tensor& x, Where where = {});
 /// 1/√x
 Tensor rsqrt(const Tensor& x, Where where = {});
@@ -18,6 +20,7 @@ Tensor rsqrt(const Tensor& x, Where where = {});
 Tensor abs(const Tensor& x, Where where = {});
 /// −1, 0 or 1; NaN of NaN. Floating or integer. The gradient is 0.
 Tensor sign(const Tensor& x, Where where = {});
+/// Of radians.
 Tensor sin(const Tensor& x, Where where = {});
 Tensor cos(const Tensor& x, Where where = {});
 /// x². Floating or integer.

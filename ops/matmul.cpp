@@ -89,6 +89,15 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
   });
 }
 
+/// What may have been meant by an x that does not fit.
+std::string linear_remedy(const Tensor& x, const Tensor& weight) {
+  if (x.rank() > 0 && x.size(-1) == weight.size(0)) return "; did you mean transpose(weight)?";
+  if (x.rank() > 2 && x.numel() > 0 && x.numel() == x.size(0) * weight.size(1)) {
+    return fmt::format("; did you mean x.reshape({{{}, -1}})?", x.size(0));
+  }
+  return "";
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
@@ -107,10 +116,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   }
   const int64_t out_features = weight.size(0), in_features = weight.size(1);
   if (x.rank() == 0 || x.size(-1) != in_features) {
-    const bool transposed_fits = x.rank() > 0 && x.size(-1) == out_features;
     throw ShapeError(fmt::format("x{} does not fit weight{}: the last dim of x must be {}{}", to_string(x.shape()),
-                                 to_string(weight.shape()), in_features,
-                                 transposed_fits ? "; did you mean transpose(weight)?" : ""));
+                                 to_string(weight.shape()), in_features, linear_remedy(x, weight)));
   }
   if (bias.defined() && bias.shape() != Shape{out_features}) {
     throw ShapeError(fmt::format("bias{} does not fit weight{}: it must be [{}]", to_string(bias.shape()),

@@ -5,6 +5,7 @@
 
 namespace linnet {
 
+/// Elements, and where they were.
 struct Sorted {
   Tensor values;
   Tensor indices;  ///< int64, along the dim that was sorted

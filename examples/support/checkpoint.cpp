@@ -28,36 +28,47 @@ Checkpoint::Checkpoint(std::filesystem::path folder, nn::Module& model, nn::Opti
       optimizer_(optimizer),
       metadata_(std::move(metadata)) {}
 
-void Checkpoint::save(int64_t step) const {
+void Checkpoint::save(const Position& position) const {
   Safetensors content{.tensors = {}, .metadata = metadata_};
   add(content.tensors, "model.", model_.state());
   add(content.tensors, "optimizer.", optimizer_.state());
   const Generator::State random = model_.generator().state();
-  content.metadata["step"] = std::to_string(step);
-  content.metadata["generator_seed"] = std::to_string(random.seed);
-  content.metadata["generator_draws"] = std::to_string(random.draws);
+  content.metadata["step"] = fmt::to_string(position.step);
+  content.metadata["loss_sum"] = fmt::to_string(position.loss_sum);  // reads back to the bit
+  content.metadata["loss_count"] = fmt::to_string(position.loss_count);
+  content.metadata["generator_seed"] = fmt::to_string(random.seed);
+  content.metadata["generator_draws"] = fmt::to_string(random.draws);
   write_safetensors(path_, content);
 }
 
-int64_t Checkpoint::load() const {
+Checkpoint::Position Checkpoint::load() const {
   const Safetensors content = read_safetensors(path_);
-  const auto number = [&](const std::string& name) -> uint64_t {
+  const auto read = [&](const std::string& name, auto& value) {
     const auto entry = content.metadata.find(name);
     const std::string text = entry == content.metadata.end() ? "" : entry->second;
-    uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    if (error != std::errc() || end != text.data() + text.size()) {
       throw IoError(
           fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"", path_.string(), name));
     }
-    return value;
   };
-  const auto step = static_cast<int64_t>(number("step"));
-  const Generator::State random{number("generator_seed"), number("generator_draws")};
-  model_.load_state(take(content.tensors, "model."));
-  optimizer_.load_state(take(content.tensors, "optimizer."));
+  Position position;
+  Generator::State random{};
+  read("step", position.step);
+  read("generator_seed", random.seed);
+  read("generator_draws", random.draws);
+  if (content.metadata.contains("loss_count")) {  // as all have but the oldest
+    read("loss_sum", position.loss_sum);
+    read("loss_count", position.loss_count);
+  }
+  try {
+    model_.load_state(take(content.tensors, "model."));
+    optimizer_.load_state(take(content.tensors, "optimizer."));
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("{} is of another run: {}", path_.string(), error.what()));
+  }
   model_.generator().set_state(random);
-  return step;
+  return position;
 }
 
 }  // namespace linnet::examples

@@ -8,17 +8,24 @@
 
 namespace linnet::examples {
 
-/// Everything a run needs to go on as if it had never stopped: weights, optimizer, generator and step. (Batches and
-/// learning rates are functions of the step.)
+/// Everything a run needs to go on as if it had never stopped: weights, optimizer, generator and how far it is.
+/// (Batches and learning rates are functions of the step.)
 class Checkpoint {
  public:
+  struct Position {
+    int64_t step = 0;     ///< steps done
+    double loss_sum = 0;  ///< of the steps since the last evaluation
+    int64_t loss_count = 0;
+  };
+
   Checkpoint(std::filesystem::path folder, nn::Module& model, nn::Optimizer& optimizer,
              std::map<std::string, std::string> metadata);
 
   /// Replaces the folder's checkpoint.safetensors, atomically.
-  void save(int64_t step) const;
-  /// Puts everything back and returns the step. Throws IoError or ValueError when the file is not of this run.
-  int64_t load() const;
+  void save(const Position& position) const;
+  /// Puts everything back and returns how far the run was. Throws IoError or ValueError, naming the file, when it is
+  /// not of this run.
+  Position load() const;
 
  private:
   std::filesystem::path path_;

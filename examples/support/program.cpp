@@ -9,6 +9,8 @@
 
 #include <linnet/linnet.h>
 
+#include "support/event_file.h"
+
 namespace linnet::examples {
 namespace {
 
@@ -112,6 +114,7 @@ void add_training_flags(CLI::App& app, Settings& s) {
     app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given");
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations");
+  app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data");
 }
 
@@ -136,6 +139,7 @@ Settings settings_from_preset(int argc, char** argv, const std::string& task, co
 }
 
 void apply_machine_settings(const Settings& settings) {
+  if (settings.tensorboard) require_event_files();
   if (settings.threads > 0) set_num_threads(settings.threads);
   backend(device_of(settings));
 }

@@ -49,7 +49,8 @@ std::string flag_value(int argc, char** argv, const std::string& flag, const std
 /// settings of it. Call before the flags are parsed.
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);
 
-/// Applies --threads, and refuses a device that is not there, before long work starts.
+/// Applies --threads, and refuses a device that is not there, or event files that were not built, before long work
+/// starts.
 void apply_machine_settings(const Settings& settings);
 
 }  // namespace linnet::examples

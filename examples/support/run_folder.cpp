@@ -59,6 +59,18 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   return m;
 }
 
+/// What there is of them, under the names that TensorBoard shows.
+std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
+  std::vector<std::pair<std::string, double>> scalars{{"loss/validation", m.val_loss},
+                                                      {"lr", m.lr},
+                                                      {"speed/ms_per_step", m.ms_per_step},
+                                                      {"speed/tokens_per_second", m.tokens_per_second},
+                                                      {"peak_bytes", static_cast<double>(m.peak_bytes)}};
+  if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // there is none before training
+  if (m.accuracy) scalars.emplace_back("accuracy/validation", *m.accuracy);
+  return scalars;
+}
+
 bool holds_run(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / "config.json", ignored);
@@ -76,7 +88,8 @@ std::string resume_command(const Settings& settings) {
   return fmt::format("train_{} --resume --out {}", settings.task, settings.out.string());
 }
 
-RunFolder::RunFolder(const Settings& settings, const std::string& data_name) : path_(settings.out) {
+RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
+    : path_(settings.out), tensorboard_(settings.tensorboard) {
   if (settings.resume) {
     if (!holds_run(path_)) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
     std::string before;
@@ -92,8 +105,14 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name) : p
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw IoError(fmt::format("--out: cannot make {}: {}", path_.string(), error.message()));
-  nlohmann::json config{{"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
-  replace_text(path_ / "config.json", config.dump(2) + "\n");
+  const nlohmann::json config{
+      {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
+  config_ = config.dump(2) + "\n";
+}
+
+void RunFolder::begin() {
+  replace_text(path_ / "config.json", config_);
+  if (tensorboard_) events_.emplace(path_);
 }
 
 void RunFolder::log(const Metrics& metrics) {
@@ -101,11 +120,12 @@ void RunFolder::log(const Metrics& metrics) {
   file << to_json(metrics).dump() << "\n";
   file.flush();
   if (!file) throw IoError(fmt::format("cannot write {}; is the disk full?", (path_ / "metrics.jsonl").string()));
+  if (events_) events_->add(metrics.step, scalars(metrics));
 }
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
   const fs::path path = path_ / "metrics.jsonl";
-  std::istringstream lines(read_text(path));
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // none when it was cut off at once
   std::string kept;
   std::vector<Metrics> metrics;
   for (std::string line; std::getline(lines, line);) {
@@ -119,6 +139,10 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
     }
   }
   replace_text(path, kept);
+  if (tensorboard_) {
+    events_.emplace(path_);
+    for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
+  }
   return metrics;
 }
 
@@ -137,7 +161,7 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
   } catch (const nlohmann::json::exception& error) {
     throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
   } catch (const UsageError& error) {
-    throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+    throw IoError(fmt::format("{} is damaged, or of another version of linnet: {}", path.string(), error.what()));
   }
 }
 

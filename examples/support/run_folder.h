@@ -10,6 +10,7 @@
 
 #include <linnet/linnet.h>
 
+#include "support/event_file.h"
 #include "support/settings.h"
 
 namespace linnet::examples {
@@ -27,14 +28,17 @@ struct Metrics {
   int64_t peak_bytes = 0;
 };
 
-/// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png.
+/// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png,
+/// and an event file when settings.tensorboard.
 class RunFolder {
  public:
-  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be written, when it holds a
-  /// run already, or when there is none to resume, or one on other data.
+  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be made, when it holds a run
+  /// already, or when there is none to resume, or one on other data.
   RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }
+  /// Writes config.json, and so makes the folder hold a run: call it once there is a checkpoint to go on from.
+  void begin();
   void log(const Metrics& metrics);
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
   std::vector<Metrics> rewind(int64_t step);
@@ -42,6 +46,9 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
+  std::string config_;
+  bool tensorboard_;
+  std::optional<EventFile> events_;
 };
 
 /// Throws IoError when settings.out holds a run already.

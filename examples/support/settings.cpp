@@ -94,6 +94,7 @@ void for_each_field(S& s, Field&& field) {
   field("eval_every", s.eval_every);
   field("eval_batches", s.eval_batches);
   field("checkpoint_every", s.checkpoint_every);
+  field("tensorboard", s.tensorboard);
   field("seed", s.seed);
   field("device", s.device);
 }
@@ -208,10 +209,15 @@ nlohmann::json to_json(const Settings& settings) {
 
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
-  for_each_field(settings, [&](const char* name, auto& value) { json.at(name).get_to(value); });
-  for_each_optional(settings, [&](const char* name, auto& value) {
-    if (json.contains(name)) value = json[name].get<std::string>();
+  nlohmann::json unknown = json;
+  json.at("task").get_to(settings.task);  // which all have had from the first
+  for_each_field(settings, [&](const char* name, auto& value) {
+    if (unknown.erase(name) > 0) json[name].get_to(value);
   });
+  for_each_optional(settings, [&](const char* name, auto& value) {
+    if (unknown.erase(name) > 0) value = json[name].get<std::string>();
+  });
+  require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
   return settings;
 }
 

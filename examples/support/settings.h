@@ -52,13 +52,14 @@ struct Settings {
 
   int64_t eval_every = 250;
   int64_t eval_batches = 40;
-  int64_t checkpoint_every = 500;  ///< 0 for none but the last
+  int64_t checkpoint_every = 500;  ///< 0 for none between the first and the last
 
   uint64_t seed = 1337;
   int threads = 0;  ///< 0: all that this process may use
   std::string device = "cpu";
   std::filesystem::path data = {};
   std::filesystem::path out = {};
+  bool tensorboard = false;
   bool resume = false;
   bool profile = false;
 };
@@ -77,6 +78,7 @@ void validate(const Settings& settings);
 bool shares(const Settings& settings, const std::string& what);
 
 nlohmann::json to_json(const Settings& settings);
+/// What an older run's file lacks has its default. Throws UsageError for a setting that is not known here.
 Settings settings_from_json(const nlohmann::json& json);
 
 }  // namespace linnet::examples

@@ -73,36 +73,37 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
 
   TrainingResult result;
   result.parameters = train_step.parameters();
-  int64_t step = 0;
+  Checkpoint::Position at;
   if (s.resume) {
-    step = checkpoint.load();
-    result.history = folder.rewind(step);
+    at = checkpoint.load();
+    result.history = folder.rewind(at.step);
     if (!result.history.empty()) {
       result.final = {.loss = result.history.back().val_loss, .accuracy = result.history.back().accuracy};
     }
+  } else {
+    checkpoint.save(at);
+    folder.begin();
   }
 
   reset_peak_memory(device_of(s));
   const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
   std::vector<double> step_times;
   double seconds = result.history.empty() ? 0 : result.history.back().seconds;
-  double loss_sum = 0;
-  int64_t loss_count = 0;
 
   const auto evaluate = [&] {
     const Task::Evaluation evaluation = task.evaluate(s.eval_batches);
     const double ms = median(step_times);
-    Metrics metrics{.step = step,
-                    .train_loss = loss_count > 0 ? loss_sum / static_cast<double>(loss_count) : NAN,
+    Metrics metrics{.step = at.step,
+                    .train_loss = at.loss_count > 0 ? at.loss_sum / static_cast<double>(at.loss_count) : NAN,
                     .val_loss = evaluation.loss,
                     .accuracy = evaluation.accuracy,
-                    .lr = rate(step),
+                    .lr = rate(at.step),
                     .seconds = seconds,
                     .ms_per_step = ms,
                     .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0,
                     .peak_bytes = memory_stats(device_of(s)).peak};
-    loss_sum = 0;
-    loss_count = 0;
+    at.loss_sum = 0;
+    at.loss_count = 0;
     folder.log(metrics);
     result.history.push_back(metrics);
     result.final = evaluation;
@@ -112,28 +113,28 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   std::optional<StepProfile> profile;
   if (s.profile) profile.emplace();
   if (result.history.empty()) evaluate();
-  while (step < steps) {
+  while (at.step < steps) {
     const Clock::time_point begin = Clock::now();
-    const auto do_step = [&] { return train_step(step, rate(step)); };
+    const auto do_step = [&] { return train_step(at.step, rate(at.step)); };
     const double loss = profile ? profile->run(do_step, folder) : do_step();
     step_times.push_back(milliseconds_since(begin));
     seconds += step_times.back() / 1e3;
-    loss_sum += loss;
-    ++loss_count;
-    ++step;
-    if (step % s.eval_every == 0 || step == steps) evaluate();
-    if (s.checkpoint_every > 0 && step % s.checkpoint_every == 0) checkpoint.save(step);
+    at.loss_sum += loss;
+    ++at.loss_count;
+    ++at.step;
+    if (at.step % s.eval_every == 0 || at.step == steps) evaluate();
+    if (s.checkpoint_every > 0 && at.step % s.checkpoint_every == 0) checkpoint.save(at);
     if (interrupted()) {
-      checkpoint.save(step);
-      throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", step, steps, resume_command(s)));
+      checkpoint.save(at);
+      throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at.step, steps, resume_command(s)));
     }
     std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
                                       {"val", fmt::format("{:.3f}", result.final.loss)}};
     if (result.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result.final.accuracy)});
-    progress.update(step, std::move(fields));
+    progress.update(at.step, std::move(fields));
   }
   progress.finish();
-  checkpoint.save(step);
+  checkpoint.save(at);
 
   result.full = task.evaluate(0);
   result.ms_per_step = median(step_times);

@@ -39,6 +39,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
+  /// A smaller last one included, unless it is dropped.
   int64_t batches_per_epoch() const;
 
   /// Where in the stream of batches the loader stands: enough to go on from there.

@@ -17,7 +17,9 @@ class Vocabulary {
   /// Of all characters that occur in `text`.
   explicit Vocabulary(std::string_view text);
 
+  /// How many there are.
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
+  /// Character i is number i.
   const std::string& characters() const { return characters_; }
   /// Throws ValueError naming the first character that is not in the vocabulary.
   std::vector<int64_t> encode(std::string_view text) const;
@@ -39,6 +41,7 @@ class CharText {
   static CharText of_this_project();
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// The numbers of the characters; both parts live as long as this does.
   std::span<const int64_t> train() const { return {ids_.data(), split_}; }
   std::span<const int64_t> validation() const { return std::span(ids_).subspan(split_); }
 

@@ -15,7 +15,7 @@
 namespace linnet::cpu {
 
 /// Throws DTypeError. Defined in dispatch.cpp, so that no code for one instruction set builds strings.
-[[noreturn]] void refuse_dtype(DType dtype);
+[[noreturn, gnu::visibility("hidden")]] void refuse_dtype(DType dtype);
 
 }  // namespace linnet::cpu
 

@@ -9,7 +9,8 @@
 
 /// What the elementwise ops share. Internal to ops/*.cpp.
 
-namespace linnet::detail {
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
 
 /// x as it reads in the larger `shape`, without history: for kernels.
 inline Tensor expanded(const Tensor& x, const Shape& shape) {
@@ -51,4 +52,5 @@ inline Tensor number_beside(const Tensor& x, Scalar value) {
   return number;
 }
 
-}  // namespace linnet::detail
+}  // namespace detail
+}  // namespace linnet

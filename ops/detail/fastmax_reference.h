@@ -2,7 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-namespace linnet::detail {
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
 
 /// Fastmax as its definition reads (Gerami et al. 2024, eqs. 5–12), composed of other ops: the oracle of the fused
 /// forms, with their arguments and errors. Memory grows with N². Ignores the kernel's dropout.
@@ -12,4 +13,5 @@ Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, cons
 /// The weights in it, eq. 7: [B, H, N, M].
 Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& keep, const FastmaxKernel& kernel);
 
-}  // namespace linnet::detail
+}  // namespace detail
+}  // namespace linnet

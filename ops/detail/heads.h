@@ -5,7 +5,8 @@
 /// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a
 /// head).
 
-namespace linnet::detail {
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
 
 /// Throws ShapeError unless x has rank 4.
 void check_heads(const Tensor& x, const char* name);
@@ -34,4 +35,5 @@ Tensor with_plain_rows(const Tensor& x);
 /// heads to [B, N, H·D] copies nothing.
 Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 
-}  // namespace linnet::detail
+}  // namespace detail
+}  // namespace linnet

@@ -5,7 +5,8 @@
 /// Checks of values, for ops whose kernels rely on them. They read the elements, so a tensor on a GPU is
 /// copied over.
 
-namespace linnet::detail {
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
 
 /// Where element `i`, in row-major order, is in a tensor of this shape.
 Shape position_of(int64_t i, const Shape& shape);
@@ -15,4 +16,5 @@ Shape position_of(int64_t i, const Shape& shape);
 /// the two.
 Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim);
 
-}  // namespace linnet::detail
+}  // namespace detail
+}  // namespace linnet

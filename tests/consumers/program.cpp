@@ -1,4 +1,4 @@
-/// A program of someone else's: trains one layer for one step and writes its weights.
+/// A program of someone else's: trains one layer for one step, and catches an error of the library.
 #include <iostream>
 
 #include <linnet/linnet.h>
@@ -16,5 +16,11 @@ int main() {
   const Tensor loss = cross_entropy(model.fc(randn({8, 4}, rng)), zeros({8}, DType::int64));
   backward(loss);
   optimizer.step();
+  try {
+    matmul(loss, loss);
+    return 1;
+  } catch (const ShapeError& error) {
+    std::cout << error.what() << "\n";
+  }
   std::cout << "loss " << loss.item<double>() << "\n" << build_info() << "\n";
 }

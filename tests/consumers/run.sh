@@ -36,6 +36,12 @@ build_and_run fetch_content-shared fetch_content -D FETCHCONTENT_SOURCE_DIR_LINN
   -D LINNET_INSTALL=ON -D CMAKE_BUILD_TYPE=Release
 cmake --install "$work/fetch_content-shared" --prefix "$work/shared" >>"$work/install.log"
 build_and_run find_package-shared find_package -D CMAKE_PREFIX_PATH="$work/shared"
+library=$(find "$work/shared" -name liblinnet.so)
+if nm -D --defined-only "$library" | grep -vE ' _Z(NK?|T[ISTV]N|T[hv].*_N)6linnet'; then
+  echo "the shared library exports these names from outside namespace linnet"
+  exit 1
+fi
+echo "shared: exports $(nm -D --defined-only "$library" | wc -l) names, all of linnet"
 
 # The packages: that they hold what they should, and that the programs run from where they are unpacked.
 (cd "$work" && cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >>"$work/install.log")

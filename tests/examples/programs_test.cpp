@@ -71,6 +71,7 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
   for (size_t i = 0; i < whole.size(); ++i) {
     CHECK(whole[i]["step"] == parts[i]["step"]);
     CHECK(whole[i]["val_loss"] == parts[i]["val_loss"]);
+    CHECK(whole[i]["train_loss"] == parts[i]["train_loss"]);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <linnet/core/build_info.h>
+
 namespace {
 
 std::string read(const std::string& name) {
@@ -17,4 +19,11 @@ std::string read(const std::string& name) {
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {
   CHECK(read("README.md").find("```cpp\n" + read("examples/mlp.cpp") + "```") != std::string::npos);
+}
+
+TEST_CASE("CHANGELOG.md begins with the version that is built") {
+  const std::string text = read("CHANGELOG.md");
+  const size_t begin = text.find("\n## ") + 4;
+  const std::string version = text.substr(begin, text.find('\n', begin) - begin);
+  CHECK(linnet::build_info().starts_with("linnet " + version + ";"));
 }

@@ -197,7 +197,7 @@ TEST_CASE("a loss that is not finite: exit 1, saying what to do") {
   const Ended ended =
       run_program("train_shakespeare", shop.tiny("run") + Arguments{"--lr", "1000", "--steps", "200"});
   check_fails(ended, "lower --lr");
-  CHECK(names_in(shop / "run") == std::vector<std::string>{"config.json", "metrics.jsonl"});
+  CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "metrics.jsonl"});
 }
 
 TEST_CASE("--resume refuses what is not the run it had") {
@@ -221,6 +221,9 @@ TEST_CASE("--resume refuses what is not the run it had") {
   check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
   write_bytes(shop / "run/checkpoint.safetensors", model);
   check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors is no checkpoint of a training run");
+  CHECK(run_program("train_shakespeare", shop.tiny("wider") + Arguments{"--width", "32"}).code == 0);
+  write_bytes(shop / "run/checkpoint.safetensors", read_bytes(shop / "wider/checkpoint.safetensors"));
+  check_fails(run_program("train_shakespeare", resume), "run/checkpoint.safetensors is of another run: load_state: ");
   std::filesystem::remove(shop / "run/checkpoint.safetensors");
   check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
 }

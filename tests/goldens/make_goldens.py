@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference files that the C++ tests compare against (see README.md).
 
-    pip install torch numpy safetensors
+    pip install torch numpy safetensors transformers
     python3 tests/goldens/make_goldens.py [FOLDER]
 
 Every case draws its inputs from a seed of its own name, so a new case changes no other one.
@@ -14,6 +14,7 @@ import torch
 
 import attention_cases
 import decoder_cases
+import gpt2_cases
 import layer_cases
 import loss_cases
 import optimizer_cases
@@ -40,6 +41,7 @@ def main() -> None:
         goldens.save(path)
         print(f"{path.name}: {len(goldens.cases)} cases, {path.stat().st_size} bytes")
     released_cases.save(folder / "weights" / "released_fastformer.safetensors")
+    gpt2_cases.save(folder / "weights" / "gpt2")
 
 
 if __name__ == "__main__":

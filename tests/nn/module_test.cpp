@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include <linnet/linnet.h>
 
+#include "tests/support/files.h"
 #include "tests/support/near.h"
 
 using namespace linnet;
@@ -112,13 +112,13 @@ TEST_CASE("Module: state goes from one to another, and through a file") {
   other.load_state(model.state());
   CHECK(model.tok.weight().to_vector<float>() == other.tok.weight().to_vector<float>());
 
-  const auto path = std::filesystem::temp_directory_path() / "linnet-module-test.safetensors";
+  const linnet::test::TemporaryFolder folder;
+  const auto path = folder / "model.safetensors";
   model.save(path, {{"note", "a test"}});
   Model third(other_rng);
   third.load(path);
   CHECK(model.tok.weight().to_vector<float>() == third.tok.weight().to_vector<float>());
   CHECK(read_safetensors(path).metadata.at("note") == "a test");
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("Module: a state that does not fit is refused whole, with everything that is wrong") {

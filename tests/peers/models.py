@@ -58,11 +58,14 @@ class TextModel(nn.Module):
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
 
-    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+    def logits(self, ids: Tensor) -> Tensor:
         x = self.tok(ids) + self.pos.weight[: ids.shape[1]]
         for block in self.blocks:
             x = block(x)
-        return F.cross_entropy((self.norm(x) @ self.tok.weight.T).flatten(0, 1), targets.flatten())
+        return self.norm(x) @ self.tok.weight.T
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(self.logits(ids).flatten(0, 1), targets.flatten())
 
 
 class PatchClassifier(nn.Module):

@@ -53,11 +53,15 @@ ChildProgram::ChildProgram(const std::string& name, const std::vector<std::strin
 
 ChildProgram::~ChildProgram() {
   if (!running()) return;
-  kill(pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
   waitpid(pid_, &status_, 0);
 }
 
-void ChildProgram::interrupt() const { kill(pid_, SIGINT); }
+void ChildProgram::interrupt() const { ::kill(pid_, SIGINT); }
+
+void ChildProgram::kill() {
+  if (running()) ::kill(pid_, SIGKILL);
+}
 
 bool ChildProgram::running() {
   if (!reaped_) reaped_ = waitpid(pid_, &status_, WNOHANG) == pid_;

@@ -27,6 +27,8 @@ class ChildProgram {
 
   /// What Ctrl-C does.
   void interrupt() const;
+  /// Ends it at once, whatever it is doing.
+  void kill();
   bool running();
   /// Throws std::runtime_error when it takes longer than two minutes.
   Ended wait();

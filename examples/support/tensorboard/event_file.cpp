@@ -1,0 +1,59 @@
+#include "support/event_file.h"
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include <event.pb.h>
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+
+#include "support/tfrecord.h"
+
+namespace linnet::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "events.out.tfevents.";  // what TensorBoard looks for
+
+proto::Event event_now() {
+  proto::Event event;
+  event.set_wall_time(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return event;
+}
+
+}  // namespace
+
+void require_event_files() {}
+
+EventFile::EventFile(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(kName)) fs::remove(entry.path());
+  }
+  proto::Event event = event_now();
+  event.set_file_version("brain.Event:2");
+  path_ = folder / fmt::format("{}{:010.0f}.linnet", kName, std::floor(event.wall_time()));
+  append(event.SerializeAsString());
+}
+
+void EventFile::add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) const {
+  proto::Event event = event_now();
+  event.set_step(step);
+  for (const auto& [tag, value] : scalars) {
+    proto::Summary::Value* entry = event.mutable_summary()->add_value();
+    entry->set_tag(tag);
+    entry->set_simple_value(static_cast<float>(value));
+  }
+  append(event.SerializeAsString());
+}
+
+void EventFile::append(const std::string& event) const {
+  std::ofstream file(path_, std::ios::binary | std::ios::app);
+  file << tfrecord(event);
+  file.flush();
+  if (!file) throw IoError(fmt::format("cannot write {}; is the disk full?", path_.string()));
+}
+
+}  // namespace linnet::examples
