@@ -171,7 +171,8 @@ struct Backend {
   void (*cumsum)(View out, View x, int dim, bool reverse);
   /// Along the last dim, out contiguous; rows that are all −inf give 0 (softmax) and −inf (log).
   void (*softmax)(View out, View x, bool log);
-  /// Along the last dim; stable; values and int64 indices contiguous. NaN sorts as the largest.
+  /// Along the last dim; stable; values and int64 indices contiguous, and maybe shorter there: then they take what
+  /// comes first in order. NaN sorts as the largest.
   void (*sort)(View values, View indices, View x, bool descending);
 
   // Indexing. Indices are int64, contiguous, and already checked against their range.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -137,10 +138,10 @@ Tensor Op::non_differentiable(Tensor output, const char* reason) {
 void Op::non_differentiable(const char* reason) {
   finished_ = true;
   if (!tracked()) return;
+  const bool named = outermost()->name() == std::string_view(name());  // where messages begin with that name already
   throw AutogradError(
-      fmt::format("{} has no gradient: {}. An input requires grad; pass input.detach(), or call it "
-                  "under NoGrad",
-                  name(), reason));
+      fmt::format("{}{}has no gradient: {}. An input requires grad; pass input.detach(), or call it under NoGrad",
+                  named ? "" : name(), named ? "" : " ", reason));
 }
 
 }  // namespace linnet
