@@ -21,11 +21,12 @@ struct View {
   const int64_t* strides;
 };
 
-/// Bytes held by tensors of one device.
+/// Memory of one device's tensors, in bytes.
 struct MemoryStats {
-  int64_t live;    ///< in tensors now
-  int64_t peak;    ///< the most that `live` has been since the start or `reset_peak`
-  int64_t cached;  ///< kept for reuse, beside `live`
+  int64_t live;      ///< in tensors now
+  int64_t peak;      ///< the most that `live` has been since the start or `reset_peak`
+  int64_t cached;    ///< kept for reuse, beside `live`
+  int64_t requests;  ///< calls for more to the system or the driver so far: none in a loop that is warm
 };
 
 // clang-format off

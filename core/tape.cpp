@@ -108,13 +108,15 @@ bool Op::tracked() const {
                                   [](const Tensor& input) { return input.defined() && input.requires_grad(); });
 }
 
-Tensor Op::record(Tensor output, Backward backward) {
+bool Op::end_with(const Tensor& output) {
   finished_ = true;
   if (anomaly_mode && is_floating(output.dtype()) && output.backend().has_nan(output.view())) {
     throw ValueError(fmt::format("produced a NaN (AnomalyMode), in op {}", name()));
   }
-  if (!tracked()) return output;
+  return tracked();
+}
 
+Tensor Op::add_node(Tensor output, Backward backward) {
   const std::shared_ptr<Node> node = pending_ ? std::move(pending_) : Node::make();
   node->op = outermost()->name();
   node->where = outermost()->where();
