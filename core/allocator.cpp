@@ -30,10 +30,10 @@ class Cache {
     const int64_t size = block_size(bytes);
     const std::lock_guard lock(mutex_);
     void* data = take_cached(size);
-    if (data == nullptr) data = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+    if (data == nullptr) data = from_system(size);
     if (data == nullptr) {
       release();
-      data = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+      data = from_system(size);
     }
     if (data == nullptr) {
       throw MemoryError(
@@ -79,6 +79,12 @@ class Cache {
     return data;
   }
 
+  /// Null when the system has no room.
+  void* from_system(int64_t size) {
+    ++stats_.requests;
+    return std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  }
+
   void release() {
     for (auto& [size, blocks] : free_) {
       for (void* data : blocks) std::free(data);
@@ -89,7 +95,7 @@ class Cache {
 
   std::mutex mutex_;
   std::unordered_map<int64_t, std::vector<void*>> free_;
-  MemoryStats stats_{0, 0, 0};
+  MemoryStats stats_{};
 };
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.

@@ -21,11 +21,12 @@ struct View {
   const int64_t* strides;
 };
 
-/// Bytes held by tensors of one device.
+/// Memory of one device's tensors, in bytes.
 struct MemoryStats {
-  int64_t live;    ///< in tensors now
-  int64_t peak;    ///< the most that `live` has been since the start or `reset_peak`
-  int64_t cached;  ///< kept for reuse, beside `live`
+  int64_t live;      ///< in tensors now
+  int64_t peak;      ///< the most that `live` has been since the start or `reset_peak`
+  int64_t cached;    ///< kept for reuse, beside `live`
+  int64_t requests;  ///< calls for more to the system or the driver so far: none in a loop that is warm
 };
 
 // clang-format off
@@ -171,7 +172,8 @@ struct Backend {
   void (*cumsum)(View out, View x, int dim, bool reverse);
   /// Along the last dim, out contiguous; rows that are all −inf give 0 (softmax) and −inf (log).
   void (*softmax)(View out, View x, bool log);
-  /// Along the last dim; stable; values and int64 indices contiguous. NaN sorts as the largest.
+  /// Along the last dim; stable; values and int64 indices contiguous, and maybe shorter there: then they take what
+  /// comes first in order. NaN sorts as the largest.
   void (*sort)(View values, View indices, View x, bool descending);
 
   // Indexing. Indices are int64, contiguous, and already checked against their range.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -107,13 +108,15 @@ bool Op::tracked() const {
                                   [](const Tensor& input) { return input.defined() && input.requires_grad(); });
 }
 
-Tensor Op::record(Tensor output, Backward backward) {
+bool Op::end_with(const Tensor& output) {
   finished_ = true;
   if (anomaly_mode && is_floating(output.dtype()) && output.backend().has_nan(output.view())) {
     throw ValueError(fmt::format("produced a NaN (AnomalyMode), in op {}", name()));
   }
-  if (!tracked()) return output;
+  return tracked();
+}
 
+Tensor Op::add_node(Tensor output, Backward backward) {
   const std::shared_ptr<Node> node = pending_ ? std::move(pending_) : Node::make();
   node->op = outermost()->name();
   node->where = outermost()->where();
@@ -137,10 +140,10 @@ Tensor Op::non_differentiable(Tensor output, const char* reason) {
 void Op::non_differentiable(const char* reason) {
   finished_ = true;
   if (!tracked()) return;
+  const bool named = outermost()->name() == std::string_view(name());  // where messages begin with that name already
   throw AutogradError(
-      fmt::format("{} has no gradient: {}. An input requires grad; pass input.detach(), or call it "
-                  "under NoGrad",
-                  name(), reason));
+      fmt::format("{}{}has no gradient: {}. An input requires grad; pass input.detach(), or call it under NoGrad",
+                  named ? "" : name(), named ? "" : " ", reason));
 }
 
 }  // namespace linnet

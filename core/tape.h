@@ -3,6 +3,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <linnet/core/error.h>
@@ -96,8 +97,12 @@ class Op : public Call {
   /// Whether input `i` wants a gradient.
   bool needs_grad(size_t i) const { return inputs_[i].defined() && inputs_[i].requires_grad(); }
 
-  /// Ends the op: `output` gets a node when any input requires a gradient and recording is on.
-  Tensor record(Tensor output, Backward backward);
+  /// Ends the op: `output` gets a node when any input requires a gradient and recording is on. `backward` is a
+  /// Backward, made into one (which allocates) only then.
+  template <class Function>
+  Tensor record(Tensor output, Function&& backward) {
+    return end_with(output) ? add_node(std::move(output), std::forward<Function>(backward)) : output;
+  }
   /// The other way to end an op. Throws AutogradError with the reason when a gradient would be lost: when an input
   /// requires one and recording is on.
   Tensor non_differentiable(Tensor output, const char* reason);
@@ -106,6 +111,9 @@ class Op : public Call {
 
  private:
   bool tracked() const;
+  /// Whether this output is to get a node.
+  bool end_with(const Tensor& output);
+  Tensor add_node(Tensor output, Backward backward);
 
   std::vector<Tensor> inputs_;
   std::shared_ptr<Node> pending_;

@@ -153,7 +153,7 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 /// The same as a string.
 std::string to_string(const Tensor& tensor);
 
-/// Memory of a device, in bytes.
+/// What tensors on a device take.
 MemoryStats memory_stats(Device device = Device::cpu);
 /// Makes the peak count start anew from what is live now.
 void reset_peak_memory(Device device = Device::cpu);

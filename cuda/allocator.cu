@@ -73,7 +73,8 @@ class Cache {
   }
 
   /// Null when the GPU has no room.
-  static void* from_driver(int64_t size) {
+  void* from_driver(int64_t size) {
+    ++stats_.requests;
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, static_cast<size_t>(size));
     if (status == cudaErrorMemoryAllocation) {
@@ -106,7 +107,7 @@ class Cache {
 
   std::mutex mutex_;
   std::unordered_map<int64_t, std::vector<void*>> free_;
-  MemoryStats stats_{0, 0, 0};
+  MemoryStats stats_{};
 };
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.

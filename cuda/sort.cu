@@ -47,11 +47,12 @@ __global__ void make_row_keys(int64_t count, int64_t n, const int64_t* elements,
   }
 }
 
+/// The first k of each row.
 template <class T>
-__global__ void take_sorted(Walk<1> rows, int64_t n, int64_t step, const T* x, const int64_t* elements, T* sorted,
-                            int64_t* indices) {
-  for (int64_t i = first_item(); i < rows.count * n; i += item_step()) {
-    const int64_t e = elements[i], index = e % n;
+__global__ void take_sorted(Walk<1> rows, int64_t n, int64_t k, int64_t step, const T* x, const int64_t* elements,
+                            T* sorted, int64_t* indices) {
+  for (int64_t i = first_item(); i < rows.count * k; i += item_step()) {
+    const int64_t e = elements[i / k * n + i % k], index = e % n;
     sorted[i] = x[rows.at(e / n).of[0] + index * step];
     indices[i] = index;
   }
@@ -60,7 +61,7 @@ __global__ void take_sorted(Walk<1> rows, int64_t n, int64_t step, const T* x, c
 template <class T>
 void sort_typed(const View& values, const View& indices, const View& x, bool descending) {
   const int dim = x.rank - 1;
-  const int64_t n = x.shape[dim], step = x.strides[dim];
+  const int64_t n = x.shape[dim], k = values.shape[dim], step = x.strides[dim];
   const Walk<1> rows = walk_without<1>({x}, dim);
   const Pairs pairs(rows.count * n);
   const int value_bits = std::is_same_v<T, bool> ? 1 : 8 * static_cast<int>(sizeof(T));
@@ -74,7 +75,7 @@ void sort_typed(const View& values, const View& indices, const View& x, bool des
            pairs.keys.data(), pairs.values.data());
     sort_pairs(pairs, row_bits);
   }
-  launch(take_sorted<T>, blocks_for(pairs.count), kThreads, rows, n, step, data<const T>(x),
+  launch(take_sorted<T>, blocks_for(rows.count * k), kThreads, rows, n, k, step, data<const T>(x),
          pairs.sorted_values.data(), data<T>(values), data<int64_t>(indices));
 }
 

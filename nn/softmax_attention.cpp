@@ -1,5 +1,8 @@
 #include <linnet/nn/softmax_attention.h>
 
+#include <algorithm>
+
+#include <linnet/core/tape.h>
 #include <linnet/nn/positions.h>
 #include <linnet/ops/attention.h>
 #include <linnet/ops/join.h>
@@ -8,9 +11,40 @@ namespace linnet::nn {
 
 namespace {
 
-/// Keys and values of the tokens so far, [B, H, T, D].
+/// Rows of the tokens so far, [B, H, T, D], with room for more: it doubles when it is used up, so that a text of N
+/// tokens copies O(N) rows. While the tape records, each token gets a tensor of its own instead, which earlier ones'
+/// history may keep.
+class TokenRows {
+ public:
+  /// With one more token at the end, [B, H, 1, D].
+  Tensor append(const Tensor& row) {
+    if (grad_enabled()) {
+      room_ = count_ == 0 ? row : concat({so_far(), row}, 2);
+    } else {
+      if (count_ == 0 || count_ == room_.size(2)) grow(row);
+      room_.narrow(2, count_, 1).copy_(row);
+    }
+    ++count_;
+    return so_far();
+  }
+
+ private:
+  Tensor so_far() const { return room_.narrow(2, 0, count_); }
+
+  void grow(const Tensor& row) {
+    Shape shape = row.shape();
+    shape[2] = std::max<int64_t>(16, 2 * count_);
+    const Tensor larger = Tensor::empty(shape, row.dtype(), row.device());
+    if (count_ > 0) larger.narrow(2, 0, count_).copy_(so_far());
+    room_ = larger;
+  }
+
+  Tensor room_;
+  int64_t count_ = 0;
+};
+
 struct KeysAndValues : AttentionState {
-  Tensor k, v;
+  TokenRows k, v;
   ShortConvolution::State conv;
 };
 
@@ -55,9 +89,7 @@ Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
   if (conv_) projected = conv_->step(past.conv, projected);
   auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q, state.tokens()), k = rotate(k, state.tokens());
-  past.k = past.k.defined() ? concat({past.k, k}, 2) : k;
-  past.v = past.v.defined() ? concat({past.v, v}, 2) : v;
-  return out_(merge_heads(softmax_attention(q, past.k, past.v)));
+  return out_(merge_heads(softmax_attention(q, past.k.append(k), past.v.append(v))));
 }
 
 }  // namespace linnet::nn

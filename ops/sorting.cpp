@@ -17,15 +17,25 @@
 namespace linnet {
 namespace {
 
-Sorted sort_rows(const Tensor& x, bool descending) {
+/// The first `count` of each row in order.
+Sorted sort_rows(const Tensor& x, int64_t count, bool descending) {
   Op op("sort", {}, {x});
-  Tensor values = Tensor::empty(x.shape(), x.dtype(), x.device());
-  Tensor indices = Tensor::empty(x.shape(), DType::int64, x.device());
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = count;
+  Tensor values = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor indices = Tensor::empty(shape, DType::int64, x.device());
   values.backend().sort(values.view(), indices.view(), x.view(), descending);
-  values = op.record(values, [indices = op.save(indices)](const Tensor& g) {
-    return Grads{scatter_add(zeros_like(g), -1, indices(), g)};
+  values = op.record(values, [indices = op.save(indices), from = x.shape()](const Tensor& g) {
+    return Grads{scatter_add(zeros(from, g.dtype(), g.device()), -1, indices(), g)};
   });
   return {values, indices};
+}
+
+/// The same along dim `axis`.
+Sorted sort_along(const Tensor& x, int axis, int64_t count, bool descending) {
+  if (axis == x.rank() - 1) return sort_rows(x, count, descending);
+  const Sorted sorted = sort_rows(x.transpose(axis, -1), count, descending);
+  return {sorted.values.transpose(axis, -1), sorted.indices.transpose(axis, -1)};
 }
 
 /// Throws unless every row could be drawn from.
@@ -62,10 +72,7 @@ Sorted sort(const Tensor& x, int64_t dim, bool descending, Where where) {
     const Sorted sorted = sort(x.reshape({1}), dim, descending);
     return {sorted.values.reshape({}), sorted.indices.reshape({})};
   }
-  const int axis = normalise_dim(dim, x.rank());
-  if (axis == x.rank() - 1) return sort_rows(x, descending);
-  const Sorted sorted = sort_rows(x.transpose(axis, -1), descending);
-  return {sorted.values.transpose(axis, -1), sorted.indices.transpose(axis, -1)};
+  return sort_along(x, normalise_dim(dim, x.rank()), x.size(dim), descending);
 }
 
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
@@ -75,8 +82,8 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) 
     throw ValueError(
         fmt::format("k is {}; dim {} of x{} has {} elements to choose from", k, dim, to_string(x.shape()), size));
   }
-  const Sorted sorted = sort(x, dim, largest);
-  return {sorted.values.narrow(dim, 0, k).contiguous(), sorted.indices.narrow(dim, 0, k).contiguous()};
+  const Sorted sorted = sort_along(x, normalise_dim(dim, x.rank()), k, largest);
+  return {sorted.values.contiguous(), sorted.indices.contiguous()};
 }
 
 Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement,

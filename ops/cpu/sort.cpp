@@ -25,19 +25,21 @@ bool less(T a, T b) {
 
 void sort(View values, View indices, View x, bool descending) {
   const int dim = x.rank - 1;
-  const int64_t n = x.shape[dim], step = x.strides[dim];
+  const int64_t n = x.shape[dim], first = values.shape[dim], step = x.strides[dim];
   const int64_t cost = 16 * n;  // a comparison or move per bit of n, about
   dispatch_any(x.dtype, [&]<class T>(T) {
     for_each_line<3>({values, indices, x}, dim, cost, [&](const auto& at) {
       const Scratch<Item<T>> scratch(n);
       Item<T>* items = scratch.data();
       for (int64_t i = 0; i < n; ++i) items[i] = {data<T>(x)[at[2] + i * step], i};
-      std::sort(items, items + n, [descending](const Item<T>& a, const Item<T>& b) {
+      const auto before = [descending](const Item<T>& a, const Item<T>& b) {
         if (descending ? less(b.value, a.value) : less(a.value, b.value)) return true;
         if (descending ? less(a.value, b.value) : less(b.value, a.value)) return false;
         return a.index < b.index;  // which makes it stable
-      });
-      for (int64_t i = 0; i < n; ++i) {
+      };
+      std::nth_element(items, items + first, items + n, before);  // does nothing when all are wanted
+      std::sort(items, items + first, before);
+      for (int64_t i = 0; i < first; ++i) {
         data<T>(values)[at[0] + i] = items[i].value;
         data<int64_t>(indices)[at[1] + i] = items[i].index;
       }

@@ -49,11 +49,14 @@ TEST_CASE("allocator: live, peak and cached bytes") {
 TEST_CASE("allocator: a freed block serves the next tensor of about its size") {
   release_cached_memory();
   const void* block = mebibytes(1).view().data;
+  const int64_t requests = memory_stats().requests;
   const Tensor again = Tensor::empty({kMebibyte - 1000}, DType::boolean);
   CHECK(again.view().data == block);
   CHECK(memory_stats().cached == 0);
+  CHECK(memory_stats().requests == requests);
   const Tensor other = mebibytes(1);
   CHECK(other.view().data != block);
+  CHECK(memory_stats().requests == requests + 1);
 }
 
 TEST_CASE("allocator: blocks are aligned, waste at most an eighth, and exist for empty tensors") {

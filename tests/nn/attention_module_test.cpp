@@ -94,6 +94,41 @@ TEST_CASE("attention: the step form gives what the sequence form gives") {
   }
 }
 
+TEST_CASE("SoftmaxAttention: the step form copies O(N) rows in N tokens, recording or not gives the same") {
+  Generator rng(19);
+  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const Tensor x = randn({2, 200, 8}, rng, DType::float64);
+  const Tensor sequence = (*model.attention)(x);
+  const auto state = model.attention->start();
+  const auto step = [&](int64_t t) {
+    CHECK(largest_difference(model.attention->step(*state, x.select(1, t)), sequence.select(1, t)) < 1e-12);
+  };
+  for (int64_t t = 0; t < 3; ++t) step(t);
+  int64_t copied = 0;
+  {
+    const NoGrad no_grad;
+    const Profile profile;
+    for (int64_t t = 3; t < 197; ++t) step(t);
+    for (const KernelCall& call : profile.calls()) {
+      if (call.kernel == "copy" && call.operands[1].shape.rank() == 4) copied += call.operands[1].shape[2];
+    }
+  }
+  CHECK(copied < 2 * 3 * 197);  // keys and values, each written once and moved less than twice on average
+  for (int64_t t = 197; t < 200; ++t) step(t);
+}
+
+TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence form's gradients") {
+  Generator rng(20);
+  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  Tensor x = randn({1, 5, 8}, rng, DType::float64).set_requires_grad();
+  const Tensor weight = randn({1, 5, 8}, rng, DType::float64);
+  const Tensor expected = grad({sum((*model.attention)(x)*weight)}, {x}).front();
+  const auto state = model.attention->start();
+  std::vector<Tensor> steps;
+  for (int64_t t = 0; t < 5; ++t) steps.push_back(model.attention->step(*state, x.select(1, t)));
+  CHECK(largest_difference(grad({sum(stack(steps, 1) * weight)}, {x}).front(), expected) < 1e-12);
+}
+
 TEST_CASE("FastmaxAttention: the step form of a long text, where sums would round away what is added") {
   for (const char* mechanism : {"fastmax1", "fastmax2"}) {
     Generator rng(15);

@@ -6,6 +6,7 @@
 #include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/indexing.h>
 #include <linnet/ops/join.h>
@@ -183,6 +184,24 @@ TEST_CASE("sort is stable on long rows") {
       wrong += a == b ? order[i - 1] > order[i] : (a > b) != descending;
     }
     CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("topk is the start of sort, ties and NaN included") {
+  Generator generator(9);
+  Tensor x = randint(0, 50, {3, 1000, 2}, generator).to(DType::float64);
+  x.narrow(1, 500, 3).fill_(kNan);
+  const auto comparable = [](const Tensor& v) { return masked_fill(v, ne(v, v), -1); };
+  for (const bool largest : {false, true}) {
+    const Sorted all = sort(x, 1, largest);
+    for (const int64_t k : {0, 1, 2, 40, 999, 1000}) {
+      CAPTURE(k);
+      const Sorted best = topk(x, k, 1, largest);
+      CHECK(best.values.shape() == Shape{3, k, 2});
+      CHECK(best.values.is_contiguous());
+      CHECK(integers(best.indices) == integers(all.indices.narrow(1, 0, k)));
+      CHECK(values(comparable(best.values)) == values(comparable(all.values.narrow(1, 0, k))));
+    }
   }
 }
 
