@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/bench_case.h"
+#include "support/crossover.h"
 #include "support/floor.h"
 #include "support/format.h"
 #include "support/plot.h"
@@ -180,6 +181,11 @@ int main(int argc, char** argv) {
     CLI::App& curves = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
     add_scaling_flags(curves, scaling);
 
+    CrossoverOptions crossover;
+    CLI::App& lengths =
+        *app.add_subcommand("crossover", "from how many tokens on fastmax's factorised form is the faster one");
+    add_crossover_flags(lengths, crossover);
+
     app.parse(argc, argv);
     apply_machine_settings(settings);
     if (attention.parsed()) {
@@ -199,6 +205,8 @@ int main(int argc, char** argv) {
       settings.positions = positions;
       validate(settings);
       bench_generate(output, settings, context);
+    } else if (lengths.parsed()) {
+      run_crossover(crossover, output.seconds, output.json);
     } else {
       run_scaling(scaling, output.json);
     }

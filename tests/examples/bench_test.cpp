@@ -91,6 +91,22 @@ TEST_CASE("bench scaling: one object a length, and pictures") {
   CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
 }
 
+TEST_CASE("bench crossover: measured lengths beside the theory's and the committed ones") {
+  const Ended ended = run_program("bench", {"--json", "--seconds", "0.001", "crossover", "--mechanisms", "fastmax2",
+                                            "--head-dims", "16", "--to", "512"});
+  REQUIRE(ended.code == 0);
+  std::istringstream lines(ended.out);
+  std::vector<nlohmann::json> found;
+  for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line));
+  REQUIRE(found.size() == 2);
+  CHECK(found[0]["causal"] == false);
+  CHECK(found[0]["theory"] == doctest::Approx(162.5625));  // 153 features · 17 / 16
+  CHECK(found[0]["committed"] == 192);
+  CHECK(found[1]["theory"] == doctest::Approx(325.125));
+  CHECK(found[1]["committed"].is_null());  // it is above 512
+  for (const char* key : {"against_quadratic", "against_softmax"}) CHECK(found[0].contains(key));
+}
+
 TEST_CASE("bench: what it refuses") {
   refused({}, "subcommand is required");
   refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
