@@ -40,7 +40,13 @@ int open_locked(const std::filesystem::path& path) {
       return -1;
     }
     // Between the two calls, whoever had it may have committed or removed it.
-    if (is_still_named(descriptor, path) && ::ftruncate(descriptor, 0) == 0) return descriptor;
+    if (is_still_named(descriptor, path)) {
+      if (::ftruncate(descriptor, 0) == 0) return descriptor;
+      const int why = errno;
+      ::close(descriptor);
+      errno = why;
+      return -1;
+    }
     ::close(descriptor);
   }
 }

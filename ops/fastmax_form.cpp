@@ -4,8 +4,8 @@ namespace linnet {
 namespace {
 
 /// From how many tokens on the factorised form is the faster one, forward and backward, for heads of a width.
-/// Measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21); in float64 they are within a fifth of
-/// these. In theory, second order: 163, 579, 2,179 and 8,451 in full, twice that when causal.
+/// Measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21); in float64 they are
+/// within a fifth of these. In theory, second order: 163, 579, 2,179 and 8,451 in full, twice that when causal.
 struct Crossover {
   int64_t width;
   int64_t full, causal;
