@@ -102,6 +102,9 @@ struct FastmaxKernel {
   RandomKey query_key, key_key;
 };
 
+/// Fastmax weight by weight, as `attention` computes it from queries and keys that are standardised if need be.
+[[gnu::visibility("hidden")]] AttentionOptions quadratic_form(const FastmaxKernel& kernel);
+
 /// What both passes of the fused additive attention read: q, k, v [B, H, N, D] of any strides with unit last one,
 /// where v may be q; w_q and w_k [H, D]; `keep` a bool [B, N] or null, false where a token is padding.
 struct AdditiveAttentionProblem {

@@ -71,12 +71,7 @@ AttentionOptions as_attention(const FastmaxKernel& kernel) {
         "token), "
         "or the CPU");
   }
-  AttentionOptions options{};
-  options.kind = {false, kernel.a0, kernel.a1, kernel.a2};
-  options.scale = 1;
-  options.causal = kernel.causal;
-  options.tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key};
-  return options;
+  return quadratic_form(kernel);
 }
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {

@@ -124,20 +124,11 @@ class Standardised {
   Strides strides_[2];
 };
 
-AttentionOptions as_attention(const FastmaxKernel& kernel) {
-  AttentionOptions options{};
-  options.kind = {false, kernel.a0, kernel.a1, kernel.a2};
-  options.scale = 1;
-  options.causal = kernel.causal;
-  options.tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key};
-  return options;
-}
-
 }  // namespace
 
 void quadratic_fastmax(const View& o, const View& normaliser, const View& q, const View& k, const View& v,
                        const View* keep, const FastmaxKernel& kernel) {
-  const AttentionOptions options = as_attention(kernel);
+  const AttentionOptions options = quadratic_form(kernel);
   if (!kernel.standardise) return attention(o, normaliser, q, k, v, keep, options);
   dispatch_floating(q.dtype, [&]<class T>(T) {
     const Standardised<T> x(q, k);
@@ -148,7 +139,7 @@ void quadratic_fastmax(const View& o, const View& normaliser, const View& q, con
 void quadratic_fastmax_backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
                                 const View& normaliser, const View& q, const View& k, const View& v, const View* keep,
                                 const FastmaxKernel& kernel) {
-  const AttentionOptions options = as_attention(kernel);
+  const AttentionOptions options = quadratic_form(kernel);
   if (!kernel.standardise) return attention_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, options);
   dispatch_floating(q.dtype, [&]<class T>(T) {
     const Standardised<T> x(q, k);

@@ -6,7 +6,7 @@ namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees: the
-/// primitive under softmax_attention and fastmax. q [B, H, N, D], k and v [B, H, M, D] of one floating dtype;
+/// primitive under softmax_attention. q [B, H, N, D], k and v [B, H, M, D] of one floating dtype;
 /// `keep` undefined or bool [B, M]. Throws ShapeError, DTypeError and DeviceError. Differentiable once.
 Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                            const AttentionOptions& options);
