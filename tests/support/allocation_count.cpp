@@ -9,10 +9,9 @@ namespace {
 
 std::atomic<int64_t> allocations{0};
 
-void* counted(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
+void* counted(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  return memory;
+  return std::malloc(size == 0 ? 1 : size);
 }
 
 }  // namespace
@@ -21,7 +20,13 @@ int64_t allocations_so_far() { return allocations.load(std::memory_order_relaxed
 
 }  // namespace linnet::test
 
-// The standard library's other forms of new and delete call these.
-void* operator new(size_t size) { return linnet::test::counted(std::malloc(size == 0 ? 1 : size)); }
+// The other forms of new and delete call these, in the standard library; in AddressSanitizer's they do not, and
+// memory of its nothrow new, freed by this delete, would be a mismatch.
+void* operator new(size_t size) {
+  void* memory = linnet::test::counted(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(size_t size, const std::nothrow_t& /*tag*/) noexcept { return linnet::test::counted(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t /*size*/) noexcept { std::free(memory); }
