@@ -1,0 +1,172 @@
+#include <linnet/ops/cpu/attention.h>
+#include <linnet/ops/cpu/attention_block.h>
+
+/// The backward pass of attention.cpp: weights are made again, tile by tile, from the normalisers that were kept, and
+/// each tile gives five matrix products. A task has some keys of a head and all of its queries, so that the gradients
+/// of keys and values are sums in a fixed order; those of queries are added up over the tasks, in order too.
+
+namespace linnet::cpu::LINNET_ISA {
+namespace {
+
+/// Enough tasks that a slow core does not hold up four; heads are cut, at whole tiles, only where they are fewer.
+constexpr int64_t kTasks = 16;
+
+/// The keys of a head in parts.
+struct Parts {
+  int64_t count, size;
+
+  Parts(int64_t heads, int64_t keys) {
+    const int64_t tiles = std::max((keys + kKeys - 1) / kKeys, int64_t{1});
+    const int64_t wanted = std::min((kTasks - 1) / std::max(heads, int64_t{1}) + 1, tiles);
+    size = (tiles + wanted - 1) / wanted * kKeys;
+    count = std::max((keys + size - 1) / size, int64_t{1});
+  }
+};
+
+/// Where the gradients of a head's keys (or values) are summed: in place, or where there is padding in rows of the
+/// others alone, which `finish` spreads out.
+template <class T>
+class KeyGradients {
+ public:
+  KeyGradients(const Attention<T>& all, const View& result)
+      : all_(all), result_(result), compact_(all.in.keep != nullptr ? all.in.heads() * all.in.keys() * width() : 0) {}
+
+  Rows<T> rows(int64_t head) const {
+    if (all_.in.keep == nullptr) return rows_of<T>(result_, head);
+    return {compact_.data() + head * all_.in.keys() * width(), width()};
+  }
+
+  void finish() const {
+    if (all_.in.keep == nullptr) return;
+    parallel_tasks(all_.in.heads(), [&](int64_t head) {
+      const Rows<T> from = rows(head), to = rows_of<T>(result_, head);
+      for (int64_t p = 0; p < all_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
+      for (int64_t j = 0; j < all_.keys.count(head); ++j) {
+        std::copy_n(from[j], width(), to[all_.keys.position(head, j)]);
+      }
+    });
+  }
+
+ private:
+  int64_t width() const { return all_.in.width(); }
+
+  const Attention<T>& all_;
+  const View& result_;
+  Scratch<T> compact_;
+};
+
+template <class T>
+class Backward {
+ public:
+  Backward(const Attention<T>& all, const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
+           const View& normaliser)
+      : all_(all),
+        in_(all.in),
+        parts_(in_.heads(), in_.keys()),
+        dq_(dq),
+        d_o_(d_o),
+        o_(o),
+        normaliser_(normaliser),
+        dk_(all, dk),
+        dv_(all, dv),
+        partial_((parts_.count - 1) * in_.heads() * in_.queries() * in_.width()) {}
+
+  void run() const {
+    // Of causal heads the first keys have the most queries: their parts come first.
+    parallel_for(parts_.count * in_.heads(), in_.grain(in_.queries()), [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) keys_of(task % in_.heads(), task / in_.heads());
+    });
+    if (parts_.count > 1) join();
+    dk_.finish();
+    dv_.finish();
+  }
+
+ private:
+  /// The gradients from one part of a head's keys.
+  void keys_of(int64_t head, int64_t part) const {
+    const int64_t begin = part * parts_.size, end = std::min(begin + parts_.size, all_.keys.count(head));
+    const Rows<const T> keys = all_.keys.k(head), values = all_.keys.v(head);
+    const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
+    for (int64_t j = begin; j < end; ++j) {
+      std::fill_n(dk[j], in_.width(), T{0});
+      std::fill_n(dv[j], in_.width(), T{0});
+    }
+    const Scratch<T> memory((2 * kKeys + in_.width()) * padded<T>(std::min(kQueries, in_.queries())));
+    for (int64_t first = 0; first < in_.queries(); first += kQueries) {
+      Block<T> block(all_, head, first);
+      const int64_t width = block.padded_rows();
+      T *scores = memory.data(), *products = scores + kKeys * width, *transposed = products + kKeys * width;
+      const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
+      transpose(g, block.rows(), in_.width(), T{1}, transposed);
+      const Slopes<T> slopes = slopes_of(block, head, first);
+      const Rows<T> dq = query_gradients(part, head).from(first);
+      for (int64_t r = 0; r < block.rows(); ++r) std::fill_n(dq[r], in_.width(), T{0});
+      for (int64_t from = begin; from < std::min(end, block.seen_by_any()); from += kKeys) {
+        const Tile<T> weights = block.tile(from, end, scores), ds = block.tile(from, end, products);
+        block.scores(weights, from);
+        block.products(ds, values.from(from), transposed);
+        block.draw(ds, from);
+        block.drop(ds);
+        block.differentiate(weights, ds, from, slopes);
+        block.drop(weights);
+        block.add_visible(ds, keys.from(from), from, dq);
+        block.add_by_key(ds, block.queries(), dk.from(from));
+        block.add_by_key(weights, g, dv.from(from));
+      }
+      if (parts_.count == 1) block.backward(dq);
+    }
+    for (int64_t j = begin; j < end; ++j) all_.keys.backward(head, j, dk[j]);
+  }
+
+  Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {
+    const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
+    const Rows<const T> y = rows_of<const T>(o_, head).from(first);
+    Slopes<T> slopes;
+    for (int64_t r = 0; r < block.rows(); ++r) slopes.delta[r] = dot(g[r], y[r], in_.width());
+    std::copy_n(data<T>(normaliser_) + head * in_.queries() + first, block.rows(), slopes.normaliser);
+    return slopes;
+  }
+
+  /// Where a part of the keys leaves the gradients of all queries: the first one in the result.
+  Rows<T> query_gradients(int64_t part, int64_t head) const {
+    if (part == 0) return rows_of<T>(dq_, head);
+    return {partial_.data() + ((part - 1) * in_.heads() + head) * in_.queries() * in_.width(), in_.width()};
+  }
+
+  void join() const {
+    const int64_t blocks = (in_.queries() + kQueries - 1) / kQueries;
+    parallel_tasks(in_.heads() * blocks, [&](int64_t task) {
+      const int64_t head = task % in_.heads(), first = task / in_.heads() * kQueries;
+      const Rows<T> dq = query_gradients(0, head).from(first);
+      for (int64_t r = 0; r < std::min(kQueries, in_.queries() - first); ++r) {
+        for (int64_t part = 1; part < parts_.count; ++part) {
+          const T* more = query_gradients(part, head)[first + r];
+#pragma omp simd
+          for (int64_t d = 0; d < in_.width(); ++d) dq[r][d] += more[d];
+        }
+      }
+      if (in_.standardised) Block<T>(all_, head, first).backward(dq);
+    });
+  }
+
+  const Attention<T>& all_;
+  const AttentionInputs& in_;
+  Parts parts_;
+  const View &dq_, &d_o_, &o_, &normaliser_;
+  KeyGradients<T> dk_, dv_;
+  Scratch<T> partial_;
+};
+
+}  // namespace
+
+void attention_backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
+                        const View& normaliser, const View& q, const View& k, const View& v, const View* keep,
+                        const AttentionOptions& options, bool standardised) {
+  const AttentionInputs in{q, k, v, keep, options, standardised};
+  dispatch_floating(q.dtype, [&]<class T>(T) {
+    const Attention<T> all(in);
+    Backward<T>(all, dq, dk, dv, d_o, o, normaliser).run();
+  });
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,223 @@
+#pragma once
+
+#include <cmath>
+
+#include <linnet/ops/cpu/attention_keys.h>
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// What dropout of whole tokens multiplies with, 0 or 256/keep each: the bytes that the factorised form draws.
+template <class T>
+class TokenFactors {
+ public:
+  TokenFactors(const AttentionInputs& in, const Keys<T>& keys)
+      : in_(in),
+        queries_(in.drops_tokens() ? in.heads() * in.queries() : 0),
+        keys_(in.drops_tokens() ? in.heads() * in.keys() : 0) {
+    if (!in.drops_tokens()) return;
+    parallel_tasks(in.heads(), [&](int64_t head) { draw(head, keys); });
+  }
+
+  const T* queries(int64_t head) const { return queries_.data() + head * in_.queries(); }
+  /// In the order of Keys, without padding.
+  const T* keys(int64_t head) const { return keys_.data() + head * in_.keys(); }
+
+ private:
+  void draw(int64_t head, const Keys<T>& keys) {
+    const TokenDropout& dropout = in_.options.tokens;
+    const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : 0, first = std::min(lag, int64_t{0});
+    const int64_t positions = std::max(in_.keys(), in_.queries() + lag) - first;
+    const int64_t before = head * ((positions + 63) / 64 * 64) - first;
+    T *to_queries = queries_.data() + head * in_.queries(), *to_keys = keys_.data() + head * in_.keys();
+    draw(dropout.query_key, before + lag, in_.queries(), to_queries);
+    draw(dropout.key_key, before, in_.keys(), to_keys);
+    for (int64_t j = 0; j < keys.count(head); ++j) to_keys[j] = to_keys[keys.position(head, j)];
+  }
+
+  void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
+    const int keep = in_.options.tokens.keep;
+    const T kept = static_cast<T>(256.0 / keep);
+    for (int64_t block = first / 16; block * 16 < first + count; ++block) {
+      const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
+      for (int64_t byte = 0; byte < 16; ++byte) {
+        const int64_t i = block * 16 + byte - first;
+        if (i < 0 || i >= count) continue;
+        const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
+        out[i] = value < keep ? kept : T{0};
+      }
+    }
+  }
+
+  const AttentionInputs& in_;
+  Scratch<T> queries_, keys_;
+};
+
+/// What all heads share.
+template <class T>
+struct Attention {
+  const AttentionInputs& in;
+  Keys<T> keys{in};
+  TokenFactors<T> tokens{in, keys};
+
+  explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
+};
+
+/// Some queries of one head, with all that makes tiles of scores with its keys.
+template <class T>
+class Block {
+ public:
+  Block(const Attention<T>& all, int64_t head, int64_t first)
+      : all_(all),
+        head_(head),
+        first_(first),
+        rows_(std::min(kQueries, all.in.queries() - first)),
+        width_(padded<T>(rows_)),
+        queries_(rows_of<const T>(all.in.q, head).from(first)),
+        standardised_(all.in.standardised ? kQueries * all.in.width() : 0),
+        transposed_(all.in.width() * width_),
+        factors_(all.in.options.dropout > 0 ? kKeys * width_ : 0) {
+    const AttentionInputs& in = all.in;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t positions = in.options.causal ? first + r + 1 + in.keys() - in.queries() : in.keys();
+      visible_[r] = all.keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
+    }
+    if (in.standardised) {
+      with_width(in.width(), [&](auto width) {
+        for (int64_t r = 0; r < rows_; ++r) {
+          inverse_std_[r] = standardise(queries_[r], &standardised_[r * width], width);
+        }
+      });
+      queries_ = {standardised_.data(), in.width()};
+    }
+    if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
+    transpose(queries_, rows_, in.width(), static_cast<T>(in.options.scale), transposed_.data());
+  }
+
+  int64_t rows() const { return rows_; }
+  int64_t padded_rows() const { return width_; }
+  /// How many keys a query sees, never fewer than the one before.
+  int64_t visible(int64_t r) const { return visible_[r]; }
+  int64_t seen_by_any() const { return visible_[rows_ - 1]; }
+  /// As they are used: standardised where that is asked for.
+  Rows<const T> queries() const { return queries_; }
+
+  /// A tile of the keys from `from` on, up to `to` at most, with all that no query sees left out.
+  Tile<T> tile(int64_t from, int64_t to, T* memory) {
+    const int64_t count = std::min({kKeys, to - from, seen_by_any() - from});
+    if (from + count <= visible_[0]) return {memory, count, width_, nullptr};
+    for (int64_t j = 0, r = 0; j < count; ++j) {
+      while (visible_[r] <= from + j) ++r;
+      hidden_[j] = r;
+    }
+    return {memory, count, width_, hidden_};
+  }
+
+  /// s_j = x_j·y for all y in `columns` [D, padded rows], where key j is seen.
+  void products(const Tile<T>& s, Rows<const T> x, const T* columns) const {
+    const int64_t step = s.hidden == nullptr ? s.keys : kStrip;
+    for (int64_t j = 0; j < s.keys; j += step) {
+      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip * kStrip;
+      tile_product<T>(std::min(step, s.keys - j), width_ - unseen, all_.in.width(), {x[j], x.stride, 1},
+                      {columns + unseen, width_}, {s[j] + unseen, width_});
+    }
+  }
+  /// s_ij = scale · q_i·k_j
+  void scores(const Tile<T>& s, int64_t from) const {
+    products(s, all_.keys.k(head_).from(from), transposed_.data());
+  }
+
+  void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
+    const AttentionOptions& options = all_.in.options;
+    if (options.kind.softmax) return weigh_softmax(s, sums);
+    if (!all_.in.drops_tokens()) return weigh_polynomial(s, sums, options.kind);
+    weigh_dropped(s, sums, options.kind, token_factors_, all_.tokens.keys(head_) + from,
+                  options.tokens.shared_normaliser);
+  }
+
+  void differentiate(const Tile<T>& s, const Tile<T>& ds, int64_t from, const Slopes<T>& slopes) const {
+    const AttentionOptions& options = all_.in.options;
+    const T scale = static_cast<T>(options.scale);
+    if (!all_.in.drops_tokens()) return score_gradients(s, ds, slopes, scale, options.kind);
+    dropped_score_gradients(s, ds, slopes, scale, options.kind, token_factors_, all_.tokens.keys(head_) + from,
+                            options.tokens.shared_normaliser);
+  }
+
+  /// out_i += Σ_j w_ij x_j over the keys that query i sees: what it does not see is not read for it where that could
+  /// matter, so that not even an infinity comes back from the future.
+  void add_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out) const {
+    const int64_t width = all_.in.width();
+    const Left<T> weights{w.data, 1, w.width};
+    const int64_t strip = w.hidden == nullptr ? rows_ : is_finite(x, w.keys, width) ? kStrip : 1;
+    for (int64_t r = 0; r < rows_; r += strip) {
+      const int64_t rows = std::min(strip, rows_ - r);
+      const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
+      add_tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r));
+    }
+  }
+
+  /// out_j += Σ_i w_ij x_i over the queries that see key j.
+  void add_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out) const {
+    const int64_t step = w.hidden == nullptr ? w.keys : kStrip;
+    for (int64_t j = 0; j < w.keys; j += step) {
+      const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
+      add_tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
+                          x.from(unseen), out.from(j));
+    }
+  }
+
+  /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate).
+  void draw(const Tile<T>& s, int64_t from) const {
+    if (factors_.data() == nullptr) return;
+    const AttentionInputs& in = all_.in;
+    const uint64_t threshold = keep_threshold(1 - in.options.dropout);
+    const T kept = static_cast<T>(1 / (1 - in.options.dropout));
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t begin = (head_ * in.queries() + first_ + r) * in.keys();
+      PhiloxBlock random{};
+      for (int64_t j = 0, drawn = -1; j < s.keys; ++j) {
+        const int64_t element = begin + all_.keys.position(head_, from + j);
+        if (element / 4 != drawn) random = philox(in.options.key, static_cast<uint64_t>(drawn = element / 4));
+        factors_[j * width_ + r] = random.word[element % 4] < threshold ? kept : T{0};
+      }
+    }
+  }
+  /// Multiplies with what was drawn.
+  void drop(const Tile<T>& s) const {
+    if (factors_.data() == nullptr) return;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      const T* factors = factors_.data() + j * width_;
+      for (int64_t r = 0; r < rows_; ++r) s[j][r] *= factors[r];
+    }
+  }
+
+  /// From the gradients of the queries as they are used to those of the queries, in place.
+  void backward(Rows<T> gradients) const {
+    if (!all_.in.standardised) return;
+    with_width(all_.in.width(), [&](auto width) {
+      for (int64_t r = 0; r < rows_; ++r) standardise_backward(gradients[r], queries_[r], inverse_std_[r], width);
+    });
+  }
+
+ private:
+  /// Where queries see different numbers of keys, so many share a product.
+  static constexpr int64_t kStrip = 16;
+
+  static bool is_finite(Rows<const T> x, int64_t rows, int64_t width) {
+    T zero = 0;
+    for (int64_t j = 0; j < rows; ++j) {
+      const T* row = x[j];
+#pragma omp simd reduction(+ : zero)
+      for (int64_t d = 0; d < width; ++d) zero += row[d] * T{0};
+    }
+    return zero == 0;
+  }
+
+  const Attention<T>& all_;
+  int64_t head_, first_, rows_, width_;
+  Rows<const T> queries_;
+  Scratch<T> standardised_, transposed_, factors_;
+  int64_t visible_[kQueries], hidden_[kKeys];
+  T inverse_std_[kQueries], token_factors_[kQueries] = {};
+};
+
+}  // namespace linnet::cpu::LINNET_ISA

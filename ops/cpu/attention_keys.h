@@ -1,0 +1,128 @@
+#pragma once
+
+#include <linnet/ops/cpu/attention_tile.h>
+#include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/scratch.h>
+#include <linnet/ops/cpu/standardise.h>
+
+/// What quadratic attention reads: all keys made ready before the heads are shared out, and queries block by block.
+
+namespace linnet::cpu::LINNET_ISA {
+
+struct AttentionInputs {
+  View q, k, v;
+  const View* keep;  ///< null when nothing is padding
+  AttentionOptions options;
+  bool standardised;
+
+  int64_t heads() const { return q.shape[0] * q.shape[1]; }
+  int64_t sequence(int64_t head) const { return head / q.shape[1]; }
+  int64_t queries() const { return q.shape[2]; }
+  int64_t keys() const { return k.shape[2]; }
+  int64_t width() const { return q.shape[3]; }
+  bool drops_tokens() const { return options.tokens.keep % 256 != 0; }
+
+  /// How many pieces of `rows` queries are worth a thread.
+  int64_t grain(int64_t rows) const {
+    return std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
+  }
+};
+
+/// The rows of x [B, H, N, D] that belong to a head, counted over all sequences.
+template <class T>
+Rows<T> rows_of(const View& x, int64_t head) {
+  return head_of<T>(x, head / x.shape[1], head % x.shape[1]);
+}
+
+/// The keys that are no padding, and their values: in place when all are and nothing is to be standardised, otherwise
+/// copied together, so that nothing of a padded key is ever read, not even a NaN to be multiplied by 0.
+template <class T>
+class Keys {
+ public:
+  explicit Keys(const AttentionInputs& in)
+      : in_(in),
+        sequences_(in.keep != nullptr ? in.q.shape[0] : 0),
+        before_(sequences_ * (in.keys() + 1)),
+        positions_(sequences_ * in.keys()),
+        k_(in.keep != nullptr || in.standardised ? in.heads() * in.keys() * in.width() : 0),
+        v_(in.keep != nullptr ? in.heads() * in.keys() * in.width() : 0),
+        inverse_std_(in.standardised ? in.heads() * in.keys() : 0) {
+    for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
+    if (k_.data() == nullptr) return;
+    constexpr int64_t kCost = 8;  // of an element, in additions
+    parallel_for(in.heads() * in.keys(), kGrain / (kCost * std::max(in.width(), int64_t{1})) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   with_width(in.width(), [&](auto width) {
+                     for (int64_t row = begin; row < end; ++row) prepare(row / in.keys(), row % in.keys(), width);
+                   });
+                 });
+  }
+
+  /// Without padding.
+  int64_t count(int64_t head) const { return count_before(head, in_.keys()); }
+  /// How many of a head's keys are among the first `positions`.
+  int64_t count_before(int64_t head, int64_t positions) const {
+    return sequences_ > 0 ? before_[in_.sequence(head) * (in_.keys() + 1) + positions] : positions;
+  }
+  int64_t position(int64_t head, int64_t j) const {
+    return sequences_ > 0 ? positions_[in_.sequence(head) * in_.keys() + j] : j;
+  }
+  Rows<const T> k(int64_t head) const { return k_.data() != nullptr ? own(k_, head) : rows_of<const T>(in_.k, head); }
+  Rows<const T> v(int64_t head) const { return v_.data() != nullptr ? own(v_, head) : rows_of<const T>(in_.v, head); }
+
+  /// From the gradient of key j as it is used to that of the key, in place.
+  void backward(int64_t head, int64_t j, T* gradient) const {
+    if (!in_.standardised) return;
+    with_width(in_.width(), [&](auto width) {
+      standardise_backward(gradient, k(head)[j], inverse_std_[head * in_.keys() + j], width);
+    });
+  }
+
+ private:
+  Rows<T> own(const Scratch<T>& rows, int64_t head) const {
+    return {rows.data() + head * in_.keys() * in_.width(), in_.width()};
+  }
+
+  void find_kept(int64_t b) {
+    const View& keep = *in_.keep;
+    int64_t* before = before_.data() + b * (in_.keys() + 1);
+    int64_t count = 0;
+    for (int64_t p = 0; p < in_.keys(); ++p) {
+      before[p] = count;
+      if (data<bool>(keep)[b * keep.strides[0] + p * keep.strides[1]]) positions_[b * in_.keys() + count++] = p;
+    }
+    before[in_.keys()] = count;
+  }
+
+  /// Copies the j-th key and its value to where they are used.
+  template <class Width>
+  void prepare(int64_t head, int64_t j, Width width) {
+    if (j >= count(head)) return;
+    const int64_t p = position(head, j);
+    const T* key = rows_of<const T>(in_.k, head)[p];
+    if (in_.standardised) {
+      inverse_std_[head * in_.keys() + j] = standardise(key, own(k_, head)[j], width);
+    } else {
+      std::copy_n(key, int64_t{width}, own(k_, head)[j]);
+    }
+    if (v_.data() != nullptr) std::copy_n(rows_of<const T>(in_.v, head)[p], int64_t{width}, own(v_, head)[j]);
+  }
+
+  const AttentionInputs& in_;
+  int64_t sequences_;  ///< with padding
+  Scratch<int64_t> before_, positions_;
+  Scratch<T> k_, v_, inverse_std_;
+};
+
+/// to[d][n] = factor · from[n][d] for n < rows, 0 for the other n < padded(rows), which is how far rows of `to` are
+/// apart.
+template <class T>
+void transpose(Rows<const T> from, int64_t rows, int64_t width, T factor, T* to) {
+  const int64_t stride = padded<T>(rows);
+  for (int64_t d = 0; d < width; ++d, to += stride) {
+    for (int64_t n = 0; n < rows; ++n) to[n] = factor * from[n][d];
+    std::fill(to + rows, to + stride, T{0});
+  }
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

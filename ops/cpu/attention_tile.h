@@ -1,0 +1,218 @@
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include <linnet/core/backend.h>
+#include <linnet/ops/cpu/tile_product.h>
+#include <linnet/ops/cpu/vector_math.h>
+
+/// What quadratic attention does with a tile of scores, [keys, queries]: a row holds the scores of one key with all
+/// queries of a block, so that sums over the keys run down the columns, vector by vector.
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// Queries of a block and keys of a tile: its scores, 32 KiB of float32, stay in the nearest caches.
+constexpr int64_t kQueries = 64, kKeys = 128;
+
+/// A tile's rows have room for whole vectors of queries; what is beyond the last query is never used.
+template <class T>
+int64_t padded(int64_t queries) {
+  constexpr int64_t kLanes = 64 / sizeof(T);
+  return (queries + kLanes - 1) & -kLanes;
+}
+
+template <class T>
+T dot(const T* a, const T* b, int64_t n) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+template <class T>
+void scale_by(T* x, T factor, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+/// Scores, weights or their gradients.
+template <class T>
+struct Tile {
+  T* data;
+  int64_t keys, width;
+  /// How many queries, of the first ones, do not see a key; null where all queries see all keys.
+  const int64_t* hidden;
+
+  T* operator[](int64_t j) const { return data + j * width; }
+
+  /// Calls `f(j, row, width)`, with a width that is a constant when the block is a whole one.
+  template <class F>
+  void for_each_row(F f) const {
+    const auto all = [&](auto columns) {
+      for (int64_t j = 0; j < keys; ++j) f(j, (*this)[j], columns);
+    };
+    width == kQueries ? all(std::integral_constant<int64_t, kQueries>{}) : all(width);
+  }
+
+  void hide(T value) const {
+    if (hidden == nullptr) return;
+    for (int64_t j = 0; j < keys; ++j) std::fill_n((*this)[j], hidden[j], value);
+  }
+
+  /// out[c] = f(…f(f(start, s_0c), s_1c)…) with f of vectors.
+  template <class F>
+  void fold_columns(T start, T* out, F f) const {
+    constexpr int64_t kTogether = 4 * product::kLanes<T>;
+    if (width % kTogether == 0) {
+      for (int64_t c = 0; c < width; c += kTogether) fold_vectors<4>(c, start, out, f);
+    } else {
+      for (int64_t c = 0; c < width; c += product::kLanes<T>) fold_vectors<1>(c, start, out, f);
+    }
+  }
+  void sum_columns(T* out) const {
+    fold_columns(T{0}, out, [](auto sum, auto s) { return sum + s; });
+  }
+
+ private:
+  template <int kVectors, class F>
+  void fold_vectors(int64_t c, T start, T* out, F f) const {
+    using V = product::VectorOf<T, product::kLanes<T>>;
+    V value[kVectors];
+#pragma GCC unroll 4
+    for (V& v : value) v = V{} + start;
+    for (int64_t j = 0; j < keys; ++j) {
+#pragma GCC unroll 4
+      for (int l = 0; l < kVectors; ++l) {
+        value[l] = f(value[l], *reinterpret_cast<const V*>((*this)[j] + c + l * product::kLanes<T>));
+      }
+    }
+#pragma GCC unroll 4
+    for (int l = 0; l < kVectors; ++l) *reinterpret_cast<V*>(out + c + l * product::kLanes<T>) = value[l];
+  }
+};
+
+/// What has been added up for each query of a block: its weights so far, and what softmax subtracts from the scores.
+template <class T>
+struct Totals {
+  T total[kQueries] = {};
+  T maximum[kQueries];
+  /// By how much what was summed before the last tile has shrunk, as its maximum has grown.
+  T shrunk[kQueries];
+
+  Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
+};
+
+/// Scores to weights exp(s − max), with the maximum of all tiles up to this one (Milakov and Gimelshein 2018).
+template <class T>
+void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
+  s.hide(-std::numeric_limits<T>::infinity());
+  T maximum[kQueries], total[kQueries];
+  s.fold_columns(std::numeric_limits<T>::lowest(), maximum, [](auto most, auto x) { return x > most ? x : most; });
+  for (int64_t c = 0; c < s.width; ++c) maximum[c] = std::max(maximum[c], sums.maximum[c]);
+  s.for_each_row([&](int64_t, T* row, auto width) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) row[c] = vec::exp(row[c] - maximum[c]);
+  });
+  s.sum_columns(total);
+#pragma omp simd
+  for (int64_t c = 0; c < s.width; ++c) {
+    sums.shrunk[c] = vec::exp(sums.maximum[c] - maximum[c]);
+    sums.total[c] = sums.total[c] * sums.shrunk[c] + total[c];
+    sums.maximum[c] = maximum[c];
+  }
+}
+
+/// Scores to weights: f(s) = a0 + a1 s + a2 s² (Gerami et al. 2024, eq. 8).
+template <class T>
+void weigh_polynomial(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind) {
+  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+  s.for_each_row([&](int64_t, T* row, auto width) {
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) row[c] = a0 + row[c] * (a1 + row[c] * a2);
+  });
+  s.hide(T{0});
+  T total[kQueries];
+  s.sum_columns(total);
+  for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
+}
+
+/// The same with dropout of whole queries and keys: what f adds to a0 is multiplied by both tokens' factors.
+template <class T>
+void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind, const T* query_factors,
+                   const T* key_factors, bool shared) {
+  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+  T total[kQueries] = {};
+  s.for_each_row([&](int64_t j, T* row, auto width) {
+    const int64_t first = s.hidden != nullptr ? s.hidden[j] : 0;
+#pragma omp simd
+    for (int64_t c = first; c < width; ++c) {
+      const T rest = row[c] * (a1 + row[c] * a2);
+      row[c] = a0 + rest * (query_factors[c] * key_factors[j]);
+      total[c] += shared ? row[c] : a0 + rest;
+    }
+  });
+  s.hide(T{0});
+  for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
+}
+
+/// What backward knows of each query of a block.
+template <class T>
+struct Slopes {
+  T delta[kQueries] = {};  ///< d_o·o
+  T normaliser[kQueries];  ///< of softmax max + log Σ exp(s − max); else what the weights are divided by
+  Slopes() { std::fill_n(normaliser, kQueries, T{1}); }
+};
+
+/// Turns scores s into normalised weights p, and products ds = d_o·v (times dropout) into `scale` times the gradients
+/// of the scores.
+///   softmax:     ∂s_j = p_j (d_o·v_j − delta),  p_j = exp(s_j − normaliser)
+///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
+template <class T>
+void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale, const AttentionKind& kind) {
+  if (kind.softmax) {
+    s.for_each_row([&](int64_t j, T* weight, auto width) {
+      T* gradient = ds[j];
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) {
+        weight[c] = vec::exp(weight[c] - at.normaliser[c]);
+        gradient[c] = weight[c] * (gradient[c] - at.delta[c]) * scale;
+      }
+    });
+  } else {
+    const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+    T inverse[kQueries];
+    for (int64_t c = 0; c < kQueries; ++c) inverse[c] = 1 / at.normaliser[c];
+    s.for_each_row([&](int64_t j, T* weight, auto width) {
+      T* gradient = ds[j];
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) {
+        gradient[c] = (a1 + 2 * a2 * weight[c]) * (gradient[c] - at.delta[c]) * (inverse[c] * scale);
+        weight[c] = (a0 + weight[c] * (a1 + weight[c] * a2)) * inverse[c];
+      }
+    });
+  }
+  s.hide(T{0});
+  ds.hide(T{0});
+}
+
+/// The same for `weigh_dropped`, whose denominator sees the factors when it is shared.
+template <class T>
+void dropped_score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale,
+                             const AttentionKind& kind, const T* query_factors, const T* key_factors, bool shared) {
+  const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
+  s.for_each_row([&](int64_t j, T* weight, auto width) {
+    T* gradient = ds[j];
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) {
+      const T kept = query_factors[c] * key_factors[j], inverse = 1 / at.normaliser[c];
+      const T mean = (shared ? kept : T{1}) * at.delta[c];
+      gradient[c] = (a1 + 2 * a2 * weight[c]) * (kept * gradient[c] - mean) * (inverse * scale);
+      weight[c] = (a0 + weight[c] * (a1 + weight[c] * a2) * kept) * inverse;
+    }
+  });
+  s.hide(T{0});
+  ds.hide(T{0});
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

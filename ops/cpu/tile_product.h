@@ -1,0 +1,114 @@
+#pragma once
+
+#include <linnet/ops/cpu/head_rows.h>
+
+/// Matrix products of tiles that stay in the nearest caches: nothing is packed or copied, which is what a call to
+/// BLAS spends a good part of its time on when one dimension of a product is no more than the width of a head.
+///
+/// A tile of the result, some rows by some vectors, stays in registers while the sum runs. Each of its turns loads a
+/// vector a column and one element a row: with 8 rows and 2 columns, 10 loads for 16 multiplications of vectors, so
+/// that the multiplier is the bound.
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// The left factor of a product: its element (r, k) is data[r · row + k · step].
+template <class T>
+struct Left {
+  const T* data;
+  int64_t row, step;
+
+  Left from(int64_t r, int64_t k) const { return {data + r * row + k * step, row, step}; }
+};
+
+namespace product {
+
+#if defined(__AVX512F__)
+constexpr int64_t kVectorBytes = 64;
+constexpr int kRows = 8;
+#elif defined(__AVX__)
+constexpr int64_t kVectorBytes = 32;
+constexpr int kRows = 4;
+#else
+constexpr int64_t kVectorBytes = 16;
+constexpr int kRows = 4;
+#endif
+constexpr int kVectors = 2;
+template <class T>
+constexpr int kLanes = static_cast<int>(kVectorBytes / sizeof(T));
+
+/// `kCount` numbers, wherever they lie.
+template <class T, int kCount>
+struct Vector {
+  using Type [[gnu::vector_size(kCount * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
+};
+template <class T, int kCount>
+using VectorOf = typename Vector<T, kCount>::Type;
+
+/// kR rows by kC vectors of the result. What is added to is added to once, at the end, so that a long sum in tiles is
+/// one of blocks.
+template <int kR, int kC, class V, bool kAdd, class T>
+void multiply(int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  V sum[kR][kC] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    V right[kC];
+#pragma GCC unroll 2
+    for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(b[k] + l * kCount);
+#pragma GCC unroll 16
+    for (int r = 0; r < kR; ++r) {
+      const T left = a.data[r * a.row + k * a.step];
+#pragma GCC unroll 2
+      for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kR; ++r) {
+#pragma GCC unroll 2
+    for (int l = 0; l < kC; ++l) {
+      V* out = reinterpret_cast<V*>(c[r] + l * kCount);
+      *out = kAdd ? *out + sum[r][l] : sum[r][l];
+    }
+  }
+}
+
+/// All rows of some columns, kC vectors.
+template <int kC, class V, bool kAdd, class T>
+void multiply_columns(int64_t rows, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  constexpr int kTogether = kRows * kVectors / kC;
+  int64_t r = 0;
+  for (; r + kTogether <= rows; r += kTogether) multiply<kTogether, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
+  for (; r + 4 <= rows; r += 4) multiply<4, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
+  for (; r < rows; ++r) multiply<1, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
+}
+
+/// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
+template <int kC, int kCount, bool kAdd, class T>
+void multiply_all(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  for (; width >= kC * kCount; width -= kC * kCount) {
+    multiply_columns<kC, VectorOf<T, kCount>, kAdd>(rows, depth, a, b, c);
+    b.data += kC * kCount;
+    c.data += kC * kCount;
+  }
+  if (width == 0) return;
+  if constexpr (kC > 1) {
+    multiply_all<1, kCount, kAdd>(rows, width, depth, a, b, c);
+  } else if constexpr (kCount > 1) {
+    multiply_all<1, kCount / 2, kAdd>(rows, width, depth, a, b, c);
+  }
+}
+
+}  // namespace product
+
+/// c = a·b, for `rows` rows of a and c, `depth` rows of b, and `width` columns.
+template <class T>
+void tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  product::multiply_all<product::kVectors, product::kLanes<T>, false>(rows, width, depth, a, b, c);
+}
+
+/// c += a·b
+template <class T>
+void add_tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  product::multiply_all<product::kVectors, product::kLanes<T>, true>(rows, width, depth, a, b, c);
+}
+
+}  // namespace linnet::cpu::LINNET_ISA
