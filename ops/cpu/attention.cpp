@@ -50,9 +50,11 @@ void attention(const View& o, const View& normaliser, const View& q, const View&
   const int64_t blocks = (in.queries() + kQueries - 1) / kQueries;
   dispatch_floating(q.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
+    if (blocks > 1) all.keys.prepare();
     // The last blocks of a causal sequence have the most to do, and so come first.
     parallel_for(in.heads() * blocks, in.grain(kQueries), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
+        if (blocks == 1) all.keys.prepare(task, 0, in.keys());
         forward(all, task % in.heads(), (blocks - 1 - task / in.heads()) * kQueries, o, normaliser);
       }
     });

@@ -84,7 +84,9 @@ class Backward {
  private:
   /// The gradients from one part of a head's keys.
   void keys_of(int64_t head, int64_t part) const {
-    const int64_t begin = part * parts_.size, end = std::min(begin + parts_.size, all_.keys.count(head));
+    const int64_t count = all_.keys.count(head);
+    const int64_t begin = std::min(part * parts_.size, count), end = std::min(begin + parts_.size, count);
+    all_.keys.prepare(head, begin, end);
     const Rows<const T> keys = all_.keys.k(head), values = all_.keys.v(head);
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
     for (int64_t j = begin; j < end; ++j) {
@@ -115,7 +117,7 @@ class Backward {
       }
       if (parts_.count == 1) block.backward(dq);
     }
-    for (int64_t j = begin; j < end; ++j) all_.keys.backward(head, j, dk[j]);
+    all_.keys.backward(head, begin, end, dk);
   }
 
   Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {

@@ -82,11 +82,9 @@ class Block {
       visible_[r] = all.keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
     }
     if (in.standardised) {
-      with_width(in.width(), [&](auto width) {
-        for (int64_t r = 0; r < rows_; ++r) {
-          inverse_std_[r] = standardise(queries_[r], &standardised_[r * width], width);
-        }
-      });
+      const auto query = [&](int64_t r) { return queries_[r]; };
+      with_width(in.width(),
+                 [&](auto width) { standardise<T>(rows_, query, standardised_.data(), inverse_std_, width); });
       queries_ = {standardised_.data(), in.width()};
     }
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);

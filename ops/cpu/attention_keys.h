@@ -35,7 +35,7 @@ Rows<T> rows_of(const View& x, int64_t head) {
 }
 
 /// The keys that are no padding, and their values: in place when all are and nothing is to be standardised, otherwise
-/// copied together, so that nothing of a padded key is ever read, not even a NaN to be multiplied by 0.
+/// copied together by `prepare`, so that nothing of a padded key is ever read, not even a NaN to be multiplied by 0.
 template <class T>
 class Keys {
  public:
@@ -48,13 +48,36 @@ class Keys {
         v_(in.keep != nullptr ? in.heads() * in.keys() * in.width() : 0),
         inverse_std_(in.standardised ? in.heads() * in.keys() : 0) {
     for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
+  }
+
+  /// Makes a head's keys from `begin` on, up to `end` at most, ready for `k` and `v`.
+  void prepare(int64_t head, int64_t begin, int64_t end) const {
     if (k_.data() == nullptr) return;
+    const Rows<const T> keys = rows_of<const T>(in_.k, head), values = rows_of<const T>(in_.v, head);
+    const int64_t rows = std::min(end, count(head)) - begin, width = in_.width();
+    const auto key = [&](int64_t r) { return keys[position(head, begin + r)]; };
+    const Rows<T> to_k = own(k_, head).from(begin);
+    if (in_.standardised) {
+      T* inverse_std = inverse_std_.data() + head * in_.keys() + begin;
+      with_width(width, [&](auto constant) { standardise<T>(rows, key, to_k.data, inverse_std, constant); });
+    } else {
+      for (int64_t r = 0; r < rows; ++r) std::copy_n(key(r), width, to_k[r]);
+    }
+    if (v_.data() == nullptr) return;
+    const Rows<T> to_v = own(v_, head).from(begin);
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(values[position(head, begin + r)], width, to_v[r]);
+  }
+
+  /// The same for all heads, when several tasks read them.
+  void prepare() const {
+    if (k_.data() == nullptr) return;
+    const int64_t pieces = (in_.keys() + kKeys - 1) / kKeys;
     constexpr int64_t kCost = 8;  // of an element, in additions
-    parallel_for(in.heads() * in.keys(), kGrain / (kCost * std::max(in.width(), int64_t{1})) + 1,
+    parallel_for(in_.heads() * pieces, kGrain / (kCost * kKeys * std::max(in_.width(), int64_t{1})) + 1,
                  [&](int64_t begin, int64_t end) {
-                   with_width(in.width(), [&](auto width) {
-                     for (int64_t row = begin; row < end; ++row) prepare(row / in.keys(), row % in.keys(), width);
-                   });
+                   for (int64_t task = begin; task < end; ++task) {
+                     prepare(task / pieces, task % pieces * kKeys, (task % pieces + 1) * kKeys);
+                   }
                  });
   }
 
@@ -70,11 +93,14 @@ class Keys {
   Rows<const T> k(int64_t head) const { return k_.data() != nullptr ? own(k_, head) : rows_of<const T>(in_.k, head); }
   Rows<const T> v(int64_t head) const { return v_.data() != nullptr ? own(v_, head) : rows_of<const T>(in_.v, head); }
 
-  /// From the gradient of key j as it is used to that of the key, in place.
-  void backward(int64_t head, int64_t j, T* gradient) const {
+  /// From the gradients of the keys [begin, end) as they are used to those of the keys, in place.
+  void backward(int64_t head, int64_t begin, int64_t end, Rows<T> gradients) const {
     if (!in_.standardised) return;
+    const Rows<const T> keys = k(head);
     with_width(in_.width(), [&](auto width) {
-      standardise_backward(gradient, k(head)[j], inverse_std_[head * in_.keys() + j], width);
+      for (int64_t j = begin; j < end; ++j) {
+        standardise_backward(gradients[j], keys[j], inverse_std_[head * in_.keys() + j], width);
+      }
     });
   }
 
@@ -92,20 +118,6 @@ class Keys {
       if (data<bool>(keep)[b * keep.strides[0] + p * keep.strides[1]]) positions_[b * in_.keys() + count++] = p;
     }
     before[in_.keys()] = count;
-  }
-
-  /// Copies the j-th key and its value to where they are used.
-  template <class Width>
-  void prepare(int64_t head, int64_t j, Width width) {
-    if (j >= count(head)) return;
-    const int64_t p = position(head, j);
-    const T* key = rows_of<const T>(in_.k, head)[p];
-    if (in_.standardised) {
-      inverse_std_[head * in_.keys() + j] = standardise(key, own(k_, head)[j], width);
-    } else {
-      std::copy_n(key, int64_t{width}, own(k_, head)[j]);
-    }
-    if (v_.data() != nullptr) std::copy_n(rows_of<const T>(in_.v, head)[p], int64_t{width}, own(v_, head)[j]);
   }
 
   const AttentionInputs& in_;
