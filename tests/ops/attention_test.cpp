@@ -10,6 +10,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/join.h>
+#include <linnet/ops/matmul.h>
 #include <linnet/ops/reduction.h>
 
 #include "tests/ops/attention_reference.h"
@@ -69,6 +70,31 @@ TEST_CASE("softmax_attention is the explicit formula") {
       const auto [q, k, v] = normal_qkv(2, 2, n, m, 5);
       const Tensor o = softmax_attention(q, k, v, {.causal = causal});
       CHECK(relative_error(o, softmax_reference(q, k, v, 1 / std::sqrt(5.0), sees(n, m, causal))) < 1e-14);
+    }
+  }
+}
+
+TEST_CASE("softmax_attention and its gradients are those of the explicit weights, for keys in many tiles and parts") {
+  const Tensor keep = keep_all_but(1, 300, {{0, 0}, {0, 130}, {0, 131}, {0, 299}});
+  for (const int64_t width : {1, 7, 16, 24, 33, 63}) {
+    for (const int64_t queries : {3, 70, 300}) {
+      for (const SoftmaxAttentionOptions& options :
+           {SoftmaxAttentionOptions{}, {.causal = true}, {.causal = true, .keep = keep}}) {
+        CAPTURE(width);
+        CAPTURE(queries);
+        CAPTURE(options.causal);
+        const auto in = normal_qkv(1, 1, queries, 300, width);
+        const std::vector<Tensor> results = forward_backward(in, options);
+        Qkv leaf{in.q.clone(), in.k.clone(), in.v.clone()};
+        for (Tensor* x : {&leaf.q, &leaf.k, &leaf.v}) x->set_requires_grad();
+        const Tensor o = matmul(softmax_attention_weights(leaf.q, leaf.k, options), leaf.v);
+        std::vector<Tensor> expected =
+            grad({o}, {leaf.q, leaf.k, leaf.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
+        expected.push_back(o.detach());
+        for (size_t i = 0; i < results.size(); ++i) {
+          CHECK(relative_error(results[i], expected[i].to_vector<double>()) < 1e-13);
+        }
+      }
     }
   }
 }
@@ -176,24 +202,28 @@ TEST_CASE(
 }
 
 TEST_CASE("softmax_attention drops weights after normalisation, by the generator's words") {
-  const auto in = normal_qkv(2, 2, 5, 5, 5);
-  const Tensor identity = eye(5, -1, DType::float64).expand({2, 2, 5, 5});  // so that outputs are weights
-  const Tensor keep = keep_all_but(2, 5, {{0, 2}});
-  const std::vector<double> weights =
-      softmax_attention(in.q, in.k, identity, {.causal = true, .keep = keep}).to_vector<double>();
-  Generator generator(9);
-  const RandomKey key = Generator(9).next();
-  const std::vector<double> dropped =
-      softmax_attention(in.q, in.k, identity,
-                        {.causal = true, .keep = keep, .dropout = 0.25, .generator = &generator})
-          .to_vector<double>();
-  CHECK(generator.state().draws == 1);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const double factor = random_word(key, i) < keep_threshold(0.75) ? 1 / 0.75 : 0;
-    CHECK(dropped[i] == doctest::Approx(factor * weights[i]).epsilon(1e-14));
+  for (const int64_t n : {5, 150}) {
+    const auto in = normal_qkv(2, 2, n, n, n);
+    const Tensor identity = eye(n, -1, DType::float64).expand({2, 2, n, n});  // so that outputs are weights
+    const Tensor keep = keep_all_but(2, n, {{0, 2}});
+    const std::vector<double> weights =
+        softmax_attention(in.q, in.k, identity, {.causal = true, .keep = keep}).to_vector<double>();
+    Generator generator(9);
+    const RandomKey key = Generator(9).next();
+    const std::vector<double> dropped =
+        softmax_attention(in.q, in.k, identity,
+                          {.causal = true, .keep = keep, .dropout = 0.25, .generator = &generator})
+            .to_vector<double>();
+    CHECK(generator.state().draws == 1);
+    double error = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const double factor = random_word(key, i) < keep_threshold(0.75) ? 1 / 0.75 : 0;
+      error = std::max(error, std::abs(dropped[i] - factor * weights[i]));
+    }
+    CHECK(error < 1e-14);
+    CHECK(same_bits(softmax_attention(in.q, in.k, in.v, {.dropout = 1, .generator = &generator}),
+                    zeros(in.q.shape(), DType::float64)));
   }
-  CHECK(same_bits(softmax_attention(in.q, in.k, in.v, {.dropout = 1, .generator = &generator}),
-                  zeros({2, 2, 5, 5}, DType::float64)));
 }
 
 TEST_CASE("Dropout leaves the expectation of softmax_attention as it is") {
