@@ -11,17 +11,17 @@ namespace {
 
 /// Writes the outputs and normalisers of the block of queries from `first` on:  o_i = Σ_j f(s_ij) v_j / Σ_j f(s_ij)
 template <class T>
-void forward(const Attention<T>& all, int64_t head, int64_t first, const View& o, const View& normaliser) {
+void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t head, int64_t first, const View& o,
+             const View& normaliser) {
   const AttentionInputs& in = all.in;
-  Block<T> block(all, head, first);
+  Block<T> block(all, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
   for (int64_t r = 0; r < block.rows(); ++r) std::fill_n(out[r], in.width(), T{0});
 
-  const Scratch<T> memory(kKeys * block.padded_rows());
   const Rows<const T> values = all.keys.v(head);
   Totals<T> sums;
   for (int64_t from = 0; from < block.seen_by_any(); from += kKeys) {
-    const Tile<T> weights = block.tile(from, in.keys(), memory.data());
+    const Tile<T> weights = block.tile(from, in.keys(), workspace.tile(0));
     block.scores(weights, from);
     block.weigh(weights, from, sums);
     block.draw(weights, from);
@@ -53,9 +53,10 @@ void attention(const View& o, const View& normaliser, const View& q, const View&
     if (blocks > 1) all.keys.prepare();
     // The last blocks of a causal sequence have the most to do, and so come first.
     parallel_for(in.heads() * blocks, in.grain(kQueries), [&](int64_t begin, int64_t end) {
+      const Workspace<T> workspace(in, 1, 1);
       for (int64_t task = begin; task < end; ++task) {
         if (blocks == 1) all.keys.prepare(task, 0, in.keys());
-        forward(all, task % in.heads(), (blocks - 1 - task / in.heads()) * kQueries, o, normaliser);
+        forward(all, workspace, task % in.heads(), (blocks - 1 - task / in.heads()) * kQueries, o, normaliser);
       }
     });
   });

@@ -74,7 +74,8 @@ class Backward {
   void run() const {
     // Of causal heads the first keys have the most queries: their parts come first.
     parallel_for(parts_.count * in_.heads(), in_.grain(in_.queries()), [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) keys_of(task % in_.heads(), task / in_.heads());
+      const Workspace<T> workspace(in_, 2, 2);
+      for (int64_t task = begin; task < end; ++task) keys_of(workspace, task % in_.heads(), task / in_.heads());
     });
     if (parts_.count > 1) join();
     dk_.finish();
@@ -83,7 +84,7 @@ class Backward {
 
  private:
   /// The gradients from one part of a head's keys.
-  void keys_of(int64_t head, int64_t part) const {
+  void keys_of(const Workspace<T>& workspace, int64_t head, int64_t part) const {
     const int64_t count = all_.keys.count(head);
     const int64_t begin = std::min(part * parts_.size, count), end = std::min(begin + parts_.size, count);
     all_.keys.prepare(head, begin, end);
@@ -93,20 +94,19 @@ class Backward {
       std::fill_n(dk[j], in_.width(), T{0});
       std::fill_n(dv[j], in_.width(), T{0});
     }
-    const Scratch<T> memory((2 * kKeys + in_.width()) * padded<T>(std::min(kQueries, in_.queries())));
-    for (int64_t first = 0; first < in_.queries(); first += kQueries) {
-      Block<T> block(all_, head, first);
-      const int64_t width = block.padded_rows();
-      T *scores = memory.data(), *products = scores + kKeys * width, *transposed = products + kKeys * width;
+    const Rows<T> all_dq = query_gradients(part, head);
+    for (int64_t i = 0; i < in_.queries(); ++i) std::fill_n(all_dq[i], in_.width(), T{0});
+    for (int64_t first = first_block(head, begin, end); first < in_.queries(); first += kQueries) {
+      Block<T> block(all_, workspace, head, first);
       const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
-      transpose(g, block.rows(), in_.width(), T{1}, transposed);
+      transpose(g, block.rows(), in_.width(), T{1}, workspace.columns(1));
       const Slopes<T> slopes = slopes_of(block, head, first);
-      const Rows<T> dq = query_gradients(part, head).from(first);
-      for (int64_t r = 0; r < block.rows(); ++r) std::fill_n(dq[r], in_.width(), T{0});
+      const Rows<T> dq = all_dq.from(first);
       for (int64_t from = begin; from < std::min(end, block.seen_by_any()); from += kKeys) {
-        const Tile<T> weights = block.tile(from, end, scores), ds = block.tile(from, end, products);
+        const Tile<T> weights = block.tile(from, end, workspace.tile(0));
+        const Tile<T> ds = block.tile(from, end, workspace.tile(1));
         block.scores(weights, from);
-        block.products(ds, values.from(from), transposed);
+        block.products(ds, values.from(from), workspace.columns(1));
         block.draw(ds, from);
         block.drop(ds);
         block.differentiate(weights, ds, from, slopes);
@@ -118,6 +118,13 @@ class Backward {
       if (parts_.count == 1) block.backward(dq);
     }
     all_.keys.backward(head, begin, end, dk);
+  }
+
+  /// The first block of queries that sees any of the keys [begin, end).
+  int64_t first_block(int64_t head, int64_t begin, int64_t end) const {
+    if (begin == end) return in_.queries();
+    const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : in_.keys();
+    return std::max(all_.keys.position(head, begin) - lag, int64_t{0}) / kQueries * kQueries;
   }
 
   Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {
@@ -137,18 +144,20 @@ class Backward {
 
   void join() const {
     const int64_t blocks = (in_.queries() + kQueries - 1) / kQueries;
-    parallel_tasks(in_.heads() * blocks, [&](int64_t task) {
-      const int64_t head = task % in_.heads(), first = task / in_.heads() * kQueries;
-      const Rows<T> dq = query_gradients(0, head).from(first);
-      for (int64_t r = 0; r < std::min(kQueries, in_.queries() - first); ++r) {
-        for (int64_t part = 1; part < parts_.count; ++part) {
-          const T* more = query_gradients(part, head)[first + r];
-#pragma omp simd
-          for (int64_t d = 0; d < in_.width(); ++d) dq[r][d] += more[d];
-        }
-      }
-      if (in_.standardised) Block<T>(all_, head, first).backward(dq);
-    });
+    parallel_for(in_.heads() * blocks, kGrain / (parts_.count * kQueries * in_.width()) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   const Scratch<T> memory(in_.standardised ? kQueries * in_.width() : 0);
+                   for (int64_t task = begin; task < end; ++task) {
+                     const int64_t head = task / blocks, first = task % blocks * kQueries;
+                     const int64_t rows = std::min(kQueries, in_.queries() - first);
+                     const Rows<T> dq = query_gradients(0, head).from(first);
+                     for (int64_t part = 1; part < parts_.count; ++part) {
+                       const Rows<T> more = query_gradients(part, head).from(first);
+                       for (int64_t r = 0; r < rows; ++r) add(dq[r], more[r], in_.width());
+                     }
+                     Queries<T>(in_, head, first, rows, memory.data()).backward(dq);
+                   }
+                 });
   }
 
   const Attention<T>& all_;

@@ -62,42 +62,56 @@ struct Attention {
   explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
 };
 
+/// Memory for the blocks of a task, one after another.
+template <class T>
+class Workspace {
+ public:
+  /// With room for some tiles and for the columns of some tensors like the queries.
+  Workspace(const AttentionInputs& in, int64_t tiles, int64_t columns)
+      : width_(padded<T>(std::min(kQueries, in.queries()))),
+        columns_size_(width_ * in.width()),
+        factors_(tiles * kKeys * width_),
+        columns_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
+        rows_(columns_ + columns * columns_size_),
+        memory_(rows_ + (in.standardised ? columns_size_ : 0)) {}
+
+  T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
+  T* factors() const { return memory_.data() + factors_; }
+  T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
+  T* rows() const { return memory_.data() + rows_; }
+
+ private:
+  int64_t width_, columns_size_, factors_, columns_, rows_;
+  Scratch<T> memory_;
+};
+
 /// Some queries of one head, with all that makes tiles of scores with its keys.
 template <class T>
 class Block {
  public:
-  Block(const Attention<T>& all, int64_t head, int64_t first)
+  Block(const Attention<T>& all, const Workspace<T>& workspace, int64_t head, int64_t first)
       : all_(all),
         head_(head),
         first_(first),
         rows_(std::min(kQueries, all.in.queries() - first)),
         width_(padded<T>(rows_)),
-        queries_(rows_of<const T>(all.in.q, head).from(first)),
-        standardised_(all.in.standardised ? kQueries * all.in.width() : 0),
-        transposed_(all.in.width() * width_),
-        factors_(all.in.options.dropout > 0 ? kKeys * width_ : 0) {
+        queries_(all.in, head, first, rows_, workspace.rows()),
+        transposed_(workspace.columns(0)),
+        factors_(workspace.factors()) {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) {
       const int64_t positions = in.options.causal ? first + r + 1 + in.keys() - in.queries() : in.keys();
       visible_[r] = all.keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
     }
-    if (in.standardised) {
-      const auto query = [&](int64_t r) { return queries_[r]; };
-      with_width(in.width(),
-                 [&](auto width) { standardise<T>(rows_, query, standardised_.data(), inverse_std_, width); });
-      queries_ = {standardised_.data(), in.width()};
-    }
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
-    transpose(queries_, rows_, in.width(), static_cast<T>(in.options.scale), transposed_.data());
+    transpose(queries(), rows_, in.width(), static_cast<T>(in.options.scale), transposed_);
   }
 
   int64_t rows() const { return rows_; }
-  int64_t padded_rows() const { return width_; }
   /// How many keys a query sees, never fewer than the one before.
   int64_t visible(int64_t r) const { return visible_[r]; }
   int64_t seen_by_any() const { return visible_[rows_ - 1]; }
-  /// As they are used: standardised where that is asked for.
-  Rows<const T> queries() const { return queries_; }
+  Rows<const T> queries() const { return queries_.rows(); }
 
   /// A tile of the keys from `from` on, up to `to` at most, with all that no query sees left out.
   Tile<T> tile(int64_t from, int64_t to, T* memory) {
@@ -120,9 +134,7 @@ class Block {
     }
   }
   /// s_ij = scale · q_i·k_j
-  void scores(const Tile<T>& s, int64_t from) const {
-    products(s, all_.keys.k(head_).from(from), transposed_.data());
-  }
+  void scores(const Tile<T>& s, int64_t from) const { products(s, all_.keys.k(head_).from(from), transposed_); }
 
   void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
     const AttentionOptions& options = all_.in.options;
@@ -165,7 +177,7 @@ class Block {
 
   /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate).
   void draw(const Tile<T>& s, int64_t from) const {
-    if (factors_.data() == nullptr) return;
+    if (!drops()) return;
     const AttentionInputs& in = all_.in;
     const uint64_t threshold = keep_threshold(1 - in.options.dropout);
     const T kept = static_cast<T>(1 / (1 - in.options.dropout));
@@ -181,24 +193,20 @@ class Block {
   }
   /// Multiplies with what was drawn.
   void drop(const Tile<T>& s) const {
-    if (factors_.data() == nullptr) return;
+    if (!drops()) return;
     for (int64_t j = 0; j < s.keys; ++j) {
-      const T* factors = factors_.data() + j * width_;
+      const T* factors = factors_ + j * width_;
       for (int64_t r = 0; r < rows_; ++r) s[j][r] *= factors[r];
     }
   }
 
-  /// From the gradients of the queries as they are used to those of the queries, in place.
-  void backward(Rows<T> gradients) const {
-    if (!all_.in.standardised) return;
-    with_width(all_.in.width(), [&](auto width) {
-      for (int64_t r = 0; r < rows_; ++r) standardise_backward(gradients[r], queries_[r], inverse_std_[r], width);
-    });
-  }
+  void backward(Rows<T> gradients) const { queries_.backward(gradients); }
 
  private:
   /// Where queries see different numbers of keys, so many share a product.
   static constexpr int64_t kStrip = 16;
+
+  bool drops() const { return all_.in.options.dropout > 0; }
 
   static bool is_finite(Rows<const T> x, int64_t rows, int64_t width) {
     T zero = 0;
@@ -212,10 +220,10 @@ class Block {
 
   const Attention<T>& all_;
   int64_t head_, first_, rows_, width_;
-  Rows<const T> queries_;
-  Scratch<T> standardised_, transposed_, factors_;
+  Queries<T> queries_;
+  T *transposed_, *factors_;
   int64_t visible_[kQueries], hidden_[kKeys];
-  T inverse_std_[kQueries], token_factors_[kQueries] = {};
+  T token_factors_[kQueries] = {};
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

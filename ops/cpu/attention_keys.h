@@ -126,6 +126,38 @@ class Keys {
   Scratch<T> k_, v_, inverse_std_;
 };
 
+/// Some queries of one head, standardised where that is asked for: then into `memory`, [rows, D].
+template <class T>
+class Queries {
+ public:
+  Queries(const AttentionInputs& in, int64_t head, int64_t first, int64_t count, T* memory)
+      : standardised_(in.standardised),
+        count_(count),
+        width_(in.width()),
+        rows_(rows_of<const T>(in.q, head).from(first)) {
+    if (!standardised_) return;
+    const auto query = [&](int64_t r) { return rows_[r]; };
+    with_width(width_, [&](auto width) { standardise<T>(count_, query, memory, inverse_std_, width); });
+    rows_ = {memory, width_};
+  }
+
+  Rows<const T> rows() const { return rows_; }
+
+  /// From the gradients of the queries as they are used to those of the queries, in place.
+  void backward(Rows<T> gradients) const {
+    if (!standardised_) return;
+    with_width(width_, [&](auto width) {
+      for (int64_t r = 0; r < count_; ++r) standardise_backward(gradients[r], rows_[r], inverse_std_[r], width);
+    });
+  }
+
+ private:
+  bool standardised_;
+  int64_t count_, width_;
+  Rows<const T> rows_;
+  T inverse_std_[kQueries];
+};
+
 /// to[d][n] = factor · from[n][d] for n < rows, 0 for the other n < padded(rows), which is how far rows of `to` are
 /// apart.
 template <class T>

@@ -36,6 +36,12 @@ void scale_by(T* x, T factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
+template <class T>
+void add(T* x, const T* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+}
+
 /// Scores, weights or their gradients.
 template <class T>
 struct Tile {
