@@ -11,8 +11,8 @@ struct Crossover {
   int64_t full, causal;
 };
 
-constexpr Crossover kFirstOrder[] = {{16, 160, 896}, {32, 144, 704}, {64, 128, 528}, {128, 240, 640}};
-constexpr Crossover kSecondOrder[] = {{16, 192, 1024}, {32, 384, 1408}, {64, 1984, 3712}, {128, 7744, 12480}};
+constexpr Crossover kFirstOrder[] = {{16, 304, 1792}, {32, 288, 1296}, {64, 208, 768}, {128, 288, 1104}};
+constexpr Crossover kSecondOrder[] = {{16, 384, 1792}, {32, 688, 2304}, {64, 2560, 5824}, {128, 7744, 15040}};
 
 /// The row of the next width; beyond the last one, lengths grow as the features do: with the width, or its square.
 Crossover crossover(int64_t width, bool quadratic_term) {

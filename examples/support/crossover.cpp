@@ -1,6 +1,7 @@
 #include "support/crossover.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <optional>
 
@@ -121,6 +122,7 @@ void run_crossover(const CrossoverOptions& options, double seconds, bool json) {
                                     {"against_quadratic", length_json(found.quadratic)},
                                     {"against_softmax", length_json(found.softmax)}};
           fmt::print("{}\n", line.dump());
+          std::fflush(stdout);  // a line takes a minute to make
         }
         table.add_row({mechanism, std::to_string(head_dim), causal ? "yes" : "no",
                        format_count(static_cast<int64_t>(in_theory(c))), length_text(found.committed),
