@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
     Options options;
     add_common_flags(app, settings);
     const auto count = [&](const char* flag, int64_t& value, const char* text) {
-      app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+      app.add_option(flag, value, text)->check(whole_number(1));
     };
     count("--users", options.data.users, "to learn from");
     count("--test-users", options.data.test_users, "others, to test with");
