@@ -49,7 +49,10 @@ int run_program(const CLI::App& app, const std::function<void()>& body) {
   }
 }
 
-void catch_interrupts() { std::signal(SIGINT, on_interrupt); }
+void catch_interrupts() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGPIPE, SIG_IGN);
+}
 bool interrupted() { return interrupt_count > 0; }
 
 CLI::Validator whole_number(int64_t least) {

@@ -26,7 +26,8 @@ struct Interrupted : std::runtime_error {
 /// command line; 130 interrupted.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C sets `interrupted()`; a second one ends the program at once.
+/// From now on Ctrl-C sets `interrupted()`, where a second one ends the program at once; and a reader of its output
+/// that goes away, as `| head` does, stops no work.
 void catch_interrupts();
 bool interrupted();
 

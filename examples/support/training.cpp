@@ -23,6 +23,9 @@ class StepProfile {
  public:
   static constexpr int64_t kWarmUp = 10, kSteps = 10;
 
+  /// `what` is the run that it is of.
+  explicit StepProfile(std::string what) : what_(std::move(what)) {}
+
   /// Does one step, and after the last one of them writes and prints what came of it.
   double run(const std::function<double()>& step, RunFolder& folder) {
     if (++done_ <= kWarmUp || done_ > kWarmUp + kSteps) return step();
@@ -42,13 +45,15 @@ class StepProfile {
     const auto calls_per_step = std::ssize(calls_) / kSteps;
     const double floor = floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step}));
     const double step_ms = median(times_);
-    const std::string text = fmt::format("{} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}",
-                                         kSteps, step_ms, floor, profile_table(calls_, kSteps, step_ms, floor));
+    const std::string text =
+        fmt::format("{}, {} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}", what_, kSteps, step_ms,
+                    floor, profile_table(calls_, kSteps, step_ms, floor));
     folder.write_text("profile.txt", text);
     folder.write_text("trace.json", trace_json(calls_));
     fmt::print("\n{}\n", text);
   }
 
+  std::string what_;
   int64_t done_ = 0;
   double begin_ = 0;  ///< of the step under way, as if all had followed each other without a pause
   std::vector<double> times_;
@@ -131,7 +136,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
 
   Progress progress(stdout, steps, s.attention);
   std::optional<StepProfile> profile;
-  if (s.profile) profile.emplace();
+  if (s.profile) profile.emplace(fmt::format("{} on {}", s.attention, task.data_name()));
   if (result.history.empty()) evaluate();
   while (at.step < steps) {
     const Clock::time_point begin = Clock::now();

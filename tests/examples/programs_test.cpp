@@ -123,6 +123,14 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   CHECK(read_bytes(shop / "run/samples.txt").size() == 502);  // a new line, 500 characters, a new line
 }
 
+TEST_CASE("a training run whose output nobody reads any more goes on to its end") {
+  const Workshop shop;
+  std::string command = std::string(LINNET_BIN_DIR) + "/train_shakespeare";
+  for (const std::string& flag : shop.tiny("run") + Arguments{"--steps", "400"}) command += " " + flag;
+  run_program("/bin/sh", {"-c", command + " | head -n 1"});
+  CHECK(std::filesystem::exists(shop / "run/loss.png"));
+}
+
 TEST_CASE("train_mnist: the same for images, without a text") {
   const Workshop shop;
   if (stand_in_hidden("mnist")) return;
