@@ -68,7 +68,12 @@ if [[ -n $from && ! -d $from ]]; then
 fi
 
 temporary=
-trap '[[ -z $temporary ]] || rm -f "$temporary"' EXIT
+# shellcheck disable=SC2317  # the trap calls it
+cleanup() {
+  [[ -z $temporary ]] || rm -f "$temporary"
+  rmdir "$to/mnist" "$to/tinyshakespeare" "$to" 2>/dev/null || true  # if empty: programs would take them for data
+}
+trap cleanup EXIT
 
 # is_whole FILE NAME: FILE holds the data set file called NAME.
 is_whole() {

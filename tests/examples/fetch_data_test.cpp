@@ -47,7 +47,7 @@ TEST_CASE("fetch_data.sh: mirrors that fail or lie are passed over, and the last
                  "jsdelivr.net/gh/karpathy/char-rnn@master/data/tinyshakespeare/input.txt gave a file with "
                  "the wrong SHA-256"));
   CHECK(contains(ended.err, "place the file at " + (folder / "data/tinyshakespeare/input.txt").string()));
-  CHECK(names_in(folder / "data/tinyshakespeare").empty());
+  CHECK_FALSE(std::filesystem::exists(folder / "data"));  // an empty folder would be taken for data
 }
 
 TEST_CASE("fetch_data.sh: --from copies, plain or compressed files, and what is there is not fetched again") {
