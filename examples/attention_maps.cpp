@@ -104,8 +104,8 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   catch_interrupts();
   std::vector<fs::path> folders;
   for (const Settings& s : runs) {
-    fmt::print("{} on {}\n", s.attention, s.task);
     const std::unique_ptr<Task> task = make_task(s);
+    fmt::print("{} on {}\n", s.attention, task->data_name());
     RunFolder folder(s, task->data_name());
     train(*task, s, folder);
     folders.push_back(s.out);

@@ -168,8 +168,8 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   result.peak_bytes = std::max(memory_stats(device_of(s)).peak, result.history.back().peak_bytes);
   task.model().save(folder.path() / "model.safetensors", task.metadata());
   if (const std::string text = task.sample(500); !text.empty()) folder.write_text("samples.txt", text + "\n");
-  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("{} on {}", s.attention, s.task),
-              task.data_name(), folder.path() / "loss.png");
+  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("Training {}", s.attention), task.data_name(),
+              folder.path() / "loss.png");
   return result;
 }
 
