@@ -74,6 +74,7 @@ struct TokenDropout {
   RandomKey query_key, key_key;
 };
 
+/// How `attention` weighs.
 struct AttentionOptions {
   AttentionKind kind;
   double scale;         ///< s = scale · q·k
@@ -123,18 +124,21 @@ struct AdditiveAttentionGradients {
   View dw_q, dw_k;
 };
 
+/// One step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
 struct AdamWOptions {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
   int64_t step;    ///< counted from 1
 };
 
+/// One step of `sgd`.
 struct SgdOptions {
   double lr, momentum, dampening, weight_decay;
   bool nesterov;
   bool first_step;  ///< the momentum buffer has not been written yet
 };
 
+/// What a device does: one function for each line, none of them null.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();

@@ -63,6 +63,7 @@ constexpr DType dtype_of = [] {
 /// Where a tensor lives.
 enum class Device : uint8_t { cpu, cuda };
 
+/// As messages and command lines write it: "cpu", "cuda".
 constexpr const char* name_of(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 
 /// A C++ number that meets a tensor: it takes the tensor's dtype. An integer keeps all its 64 bits.
@@ -77,6 +78,7 @@ struct Scalar {
         integer(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0),
         is_integer(std::is_integral_v<T>) {}
 
+  /// As a T: a real number is cut to an integer, and any but 0 is true.
   template <class T>
   constexpr T as() const {
     if constexpr (std::is_same_v<T, bool>)

@@ -11,6 +11,7 @@ namespace linnet {
 /// user wrote, and so what messages name; an op made of other ops opens one with its own name.
 class Call {
  public:
+  /// Keeps the pointers: the texts must outlive it, as literals do.
   Call(const char* name, Where where, const char* prefix = "");
   ~Call();
   Call(const Call&) = delete;
@@ -34,6 +35,7 @@ class Call {
 /// Call. Catch a subclass to tell causes apart.
 class Error : public std::runtime_error {
  public:
+  /// With the call that is under way put around the message.
   explicit Error(const std::string& message);
 };
 

@@ -25,6 +25,7 @@ class Generator {
   /// A generator of its own, independent of this one: for a loader, say, beside a model.
   Generator split();
 
+  /// To save it, and to go on from there.
   State state() const { return state_; }
   void set_state(State state) { state_ = state; }
 

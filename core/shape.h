@@ -33,18 +33,20 @@ class Shape {
     return shape;
   }
 
-  int rank() const { return rank_; }
+  int rank() const { return rank_; }  ///< how many entries
   int64_t* data() { return heap_ ? heap_.get() : local_; }
   const int64_t* data() const { return heap_ ? heap_.get() : local_; }
   int64_t* begin() { return data(); }
   int64_t* end() { return data() + rank_; }
   const int64_t* begin() const { return data(); }
   const int64_t* end() const { return data() + rank_; }
+  /// Entry `dim`, from 0 to rank − 1, which is not checked.
   int64_t& operator[](int dim) { return data()[dim]; }
   int64_t operator[](int dim) const { return data()[dim]; }
 
   /// Product of the entries; 1 for rank 0.
   int64_t numel() const;
+  /// Puts `value` before entry `position`, or takes that entry out.
   void insert(int position, int64_t value);
   void erase(int position);
   void push_back(int64_t value) { insert(rank_, value); }

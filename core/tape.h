@@ -43,7 +43,7 @@ class AnomalyMode {
   ~AnomalyMode();
   AnomalyMode(const AnomalyMode&) = delete;
   AnomalyMode& operator=(const AnomalyMode&) = delete;
-  static bool enabled();
+  static bool enabled();  ///< on this thread
 
  private:
   bool before_;
@@ -121,6 +121,7 @@ class Op : public Call {
   bool finished_ = false;
 };
 
+/// How `backward` runs.
 struct BackwardOptions {
   /// The cotangent of the loss; ones when undefined, which asks for a loss with one element.
   Tensor grad = {};
@@ -131,9 +132,14 @@ struct BackwardOptions {
   bool create_graph = false;
 };
 
-/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Deterministic.
+/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Deterministic. Time and memory grow with the ops
+/// that were recorded, whose saved tensors it frees on its way, unless told to retain them; no depth is too deep.
+/// Throws AutogradError when the loss does not require a gradient, when the tape was walked before, or when a tensor
+/// that it saved was edited since; ShapeError for a loss of several elements and no `grad`, or a `grad` of another
+/// shape or dtype.
 void backward(const Tensor& loss, const BackwardOptions& options = {}, Where where = {});
 
+/// How `grad` runs: as `backward` with the options of the same names.
 struct GradOptions {
   /// Cotangents of the outputs; ones when empty, which asks for outputs with one element.
   std::vector<Tensor> grad_outputs = {};
@@ -143,7 +149,9 @@ struct GradOptions {
   bool allow_unused = false;
 };
 
-/// d outputs / d inputs, without touching any `grad()`.
+/// d outputs / d inputs, one tensor an input, of its shape and dtype, without touching any `grad()`. Throws as
+/// `backward` does; AutogradError also for an input that does not require a gradient, or on which no output depends,
+/// and ValueError unless there are as many grad_outputs as outputs, or none.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {}, Where where = {});
 

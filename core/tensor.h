@@ -21,7 +21,11 @@ struct Storage;
 /// An n-dimensional array: a handle that shares its elements when copied (`clone()` copies them). Views (reshape,
 /// transpose, …) share elements too. Shapes below are written `[B, N]`; a negative dim counts from the end.
 ///
-/// Two threads may use different tensors at once, and read the same one.
+/// Two threads may use different tensors at once, and read the same one. Making a view costs no copy; what copies is
+/// said to, in one pass over the elements.
+///
+/// Where dims or shapes do not fit, what is called here throws ShapeError, and so it does for a dim that does not
+/// exist; use of an undefined tensor throws ValueError.
 class Tensor {
  public:
   /// No tensor: `defined()` is false, and any other use throws.
@@ -29,14 +33,14 @@ class Tensor {
 
   /// Whether there is a tensor behind the handle.
   bool defined() const { return impl_ != nullptr; }
-  const Shape& shape() const;
-  const Strides& strides() const;  ///< in elements
-  int rank() const { return shape().rank(); }
+  const Shape& shape() const;                  ///< sizes, outermost first
+  const Strides& strides() const;              ///< in elements
+  int rank() const { return shape().rank(); }  ///< how many dims
   /// The size of one dimension. Throws ShapeError when it does not exist.
   int64_t size(int64_t dim, Where where = {}) const;
-  int64_t numel() const { return shape().numel(); }
-  DType dtype() const;
-  Device device() const;
+  int64_t numel() const { return shape().numel(); }  ///< how many elements
+  DType dtype() const;                               ///< of the elements
+  Device device() const;                             ///< where they are
   /// Whether the elements lie row-major and without gaps.
   bool is_contiguous() const;
 
@@ -45,8 +49,8 @@ class Tensor {
   /// The value of a tensor with one element, converted to T. Throws ShapeError for any other.
   template <class T>
   T item(Where where = {}) const;
-  /// The elements of a contiguous CPU tensor of dtype T, valid while any tensor shares them. Throws otherwise,
-  /// saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
+  /// The elements of a contiguous CPU tensor of dtype T, valid while any tensor shares them. Throws ShapeError,
+  /// DeviceError or DTypeError otherwise, saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
   template <class T>
   std::span<const T> data(Where where = {}) const;
   /// The same for writing. Counts as an in-place edit: a tensor that backward still needs is caught there.
@@ -62,11 +66,12 @@ class Tensor {
   Tensor clone(Where where = {}) const;
   /// Converted to another dtype (this tensor when it has it already). Differentiable between floating dtypes.
   Tensor to(DType dtype, Where where = {}) const;
-  /// Copied to another device (this tensor when it is there already). Differentiable.
+  /// Copied to another device (this tensor when it is there already). Differentiable. Throws DeviceError when the
+  /// device was not built or does not answer.
   Tensor to(Device device, Where where = {}) const;
 
   /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor
-  /// that the tape tracks, unless under NoGrad.
+  /// that the tape tracks, unless under NoGrad, by an AutogradError; as is a source that requires a gradient.
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element. An in-place edit, like `copy_`.
   Tensor& fill_(Scalar value, Where where = {});
@@ -74,19 +79,20 @@ class Tensor {
   // ---- Views: they share elements, and are differentiable ----
 
   /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
-  /// view.
+  /// view. Throws ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
   /// Dims start … end (inclusive) made one.
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
+  /// Two dims exchanged: [B, N, H, D].transpose(1, 2) is [B, H, N, D].
   Tensor transpose(int64_t dim0, int64_t dim1, Where where = {}) const;
   /// Dim `i` of the result is dim `dims[i]` of this tensor.
   Tensor permute(const Shape& dims, Where where = {}) const;
-  /// Indices start … start + length − 1 of `dim`.
+  /// Indices start … start + length − 1 of `dim`. Throws IndexError unless all exist.
   Tensor narrow(int64_t dim, int64_t start, int64_t length, Where where = {}) const;
   /// Indices start, start + step, … below stop, as Python slices them (negative start and stop count from the end,
-  /// out-of-range ones are clamped); step ≥ 1.
+  /// out-of-range ones are clamped). Throws ValueError unless step ≥ 1.
   Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
-  /// Index `index` of `dim`, which disappears.
+  /// Index `index` of `dim`, which disappears; a negative one counts from the end. Throws IndexError.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
   /// Without `dim`, which must have size 1.
   Tensor squeeze(int64_t dim, Where where = {}) const;
@@ -94,37 +100,42 @@ class Tensor {
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
   /// Dims of size 1 (and new leading ones) repeated without a copy; −1 keeps a size.
   Tensor expand(Shape shape, Where where = {}) const;
-  /// Parts of `size` along `dim`; the last one may be smaller.
+  /// Parts of `size` along `dim`; the last one may be smaller. Throws ValueError unless size ≥ 1.
   std::vector<Tensor> split(int64_t size, int64_t dim = 0, Where where = {}) const;
 
   // ---- Gradients ----
 
   /// Whether backward reaches this tensor: set on a leaf, or inherited from an op's inputs.
   bool requires_grad() const;
-  /// Makes a leaf of floating dtype track gradients, or stops it. Throws AutogradError on a tensor that an op made.
+  /// Makes a leaf track gradients, or stops it, and returns it. Throws AutogradError on a tensor that an op made, and
+  /// DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
   /// True for tensors that no recorded op made.
   bool is_leaf() const;
   /// The gradient that backward accumulated here; undefined before the first.
   Tensor grad() const;
-  /// Replaces the gradient, or drops it with an undefined tensor.
+  /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when the tensor does not
+  /// require one, ShapeError for one of another shape or dtype.
   void set_grad(Tensor grad, Where where = {});
-  /// Keeps `grad()` on a tensor that is no leaf.
+  /// Keeps `grad()` on a tensor that is no leaf. Throws AutogradError when it does not require one.
   void retain_grad(Where where = {});
   /// Calls `hook` with this tensor's gradient once it is complete in a backward pass; a defined result replaces it.
+  /// Throws AutogradError when the tensor does not require one.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach() const;
 
   // ---- For ops and kernels ----
 
-  /// A tensor with uninitialised elements, row-major.
+  /// A tensor with uninitialised elements, row-major. Throws ShapeError for a negative size, MemoryError when there
+  /// is not room, DTypeError for bfloat16 on the CPU.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
                       Where where = {});
   /// A view of this tensor's elements with any strides and an offset in elements from its first one; no history.
   Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
   /// What a kernel sees. Borrowed: valid while this handle lives.
   View view() const;
+  /// The kernels of its device.
   const Backend& backend() const { return linnet::backend(device()); }
   /// Edits made to the elements so far, through any tensor that shares them.
   uint64_t version() const;
@@ -132,6 +143,7 @@ class Tensor {
   void bump_version() const;
   /// True when no other tensor shares these elements.
   bool owns_elements_alone() const;
+  /// Its place in the tape; null where it has none.
   const std::shared_ptr<Node>& node() const;
   void set_node(std::shared_ptr<Node> node);
   /// Wraps memory of the caller's, which `keep_alive` must outlive; see `from_memory` in ops/creation.h.

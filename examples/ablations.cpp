@@ -93,6 +93,8 @@ Settings settings_for(const Settings& common, const Ablation& ablation, const Va
   variant.change(s);
   s.seed = common.seed + static_cast<uint64_t>(seed);
   s.out = common.out / ablation.name / fmt::format("{}-{}", variant.name, s.seed);
+  validate(s);
+  settle_run(s);
   return s;
 }
 
@@ -101,9 +103,7 @@ void validate_all(const Settings& common, const std::vector<Ablation>& ablations
   for (const Ablation& ablation : ablations) {
     for (const Variant& variant : ablation.variants) {
       for (int64_t seed = 0; seed < seeds; ++seed) {
-        const Settings settings = settings_for(common, ablation, variant, seed);
-        validate(settings);
-        check_holds_no_run(settings);
+        settings_for(common, ablation, variant, seed);
       }
     }
   }
@@ -246,11 +246,12 @@ int main(int argc, char** argv) {
     app.add_option("what", names, "what to vary: interaction, sharing, dropout")->check(CLI::IsMember(kNames));
     app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
     app.add_option("--task", task, "what to train: shakespeare or mnist (--patch 1 takes pixels)");
-    app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(CLI::PositiveNumber);
+    app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--short-conv", settings.short_conv, "taps of a short convolution; 0 for none");
     app.add_option("--out", settings.out, "folder for all results");
+    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
     check_choice(app, names, rates);

@@ -91,19 +91,21 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
       s.eval_batches = 4;
       s.checkpoint_every = 0;
       s.seed = machine.seed;
+      s.resume = machine.resume;
+      s.command = machine.command;
       s.device = machine.device;
       s.data = machine.data;
       s.out = machine.out / fmt::format("{}-{}", task, attention);
       validate(s);
       check_place(options, s);
-      check_holds_no_run(s);
+      settle_run(s);
     }
   }
   catch_interrupts();
   std::vector<fs::path> folders;
   for (const Settings& s : runs) {
-    fmt::print("{} on {}\n", s.attention, s.task);
     const std::unique_ptr<Task> task = make_task(s);
+    fmt::print("{} on {}\n", s.attention, task->data_name());
     RunFolder folder(s, task->data_name());
     train(*task, s, folder);
     folders.push_back(s.out);
@@ -142,8 +144,10 @@ void refuse_flags(const CLI::App& app, const Options& options) {
   const auto refuse = [&](const char* flag, const char* where) {
     if (app.count(flag) > 0) throw UsageError(fmt::format("{} does not apply to {}", flag, where));
   };
-  if (!options.figure) refuse("--steps", "a model that is trained already");
-  if (!options.models.empty()) refuse("--steps", "models that are trained already");
+  for (const char* flag : {"--steps", "--resume"}) {
+    if (!options.figure) refuse(flag, "a model that is trained already");
+    if (!options.models.empty()) refuse(flag, "models that are trained already");
+  }
   if (options.figure) refuse("--prompt", "--figure, which shows models the beginning of their validation data");
   if (options.figure) refuse("--image", "--figure, which shows models the beginning of their validation data");
   if (options.steps < 1) throw UsageError(fmt::format("--steps {}: must be at least 1", options.steps));
@@ -156,21 +160,26 @@ int main(int argc, char** argv) {
   return run_program(app, [&] {
     Settings machine;
     machine.out = "out/attention-maps";
+    machine.command = command_line(argc, argv);
     Options options;
     add_common_flags(app, machine);
     app.add_option("models", options.models, "the --out folder of a trainer; with --figure any number of them");
     app.add_option("--prompt", options.input.prompt,
                    "what a text model reads (default: the beginning of its validation text)");
-    app.add_option("--image", options.input.image, "what an image model sees: a test image, from 0 (default: 0)");
-    app.add_option("--layer", options.layer, "draw this layer only, from 1 (default: all, or any with --figure)");
-    app.add_option("--head", options.head, "draw this head only, from 1 (default: all, or any with --figure)");
+    app.add_option("--image", options.input.image, "what an image model sees: a test image, from 0 (default: 0)")
+        ->check(whole_number());
+    app.add_option("--layer", options.layer, "draw this layer only, from 1 (default: all, or any with --figure)")
+        ->check(whole_number());
+    app.add_option("--head", options.head, "draw this head only, from 1 (default: all, or any with --figure)")
+        ->check(whole_number());
     app.add_flag(
         "--figure", options.figure,
         "one head of each model: Gerami et al. 2024, figure 4. Without models, trains what that shows: softmax "
         "and fastmax2 on MNIST and on Tiny Shakespeare");
-    app.add_option("--steps", options.steps, "to train each of them");
+    app.add_option("--steps", options.steps, "to train each of them")->check(whole_number());
     app.add_option("--data", machine.data, "folder with the data (default: $LINNET_DATA, then data/)");
     app.add_option("--out", machine.out, "folder for the picture, and the models of --figure");
+    app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out, by the same flags");
     app.parse(argc, argv);
     refuse_flags(app, options);
     apply_machine_settings(machine);

@@ -25,29 +25,30 @@ Settings settings_for(const std::string& attention, const Settings& common) {
   Settings settings = common;
   settings.attention = attention;
   settings.out = common.out / attention;
+  validate(settings);
+  settle_run(settings);
   return settings;
 }
 
-/// What would fail late must fail before the first of them has trained.
-void validate_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+/// The settings of each run. What would fail late must fail before the first of them has trained.
+std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+  std::vector<Settings> runs;
   for (const std::string& attention : mechanisms) {
     if (std::count(mechanisms.begin(), mechanisms.end(), attention) > 1) {
       throw UsageError(fmt::format("--attention names {} twice", attention));
     }
-    const Settings settings = settings_for(attention, common);
-    validate(settings);
-    check_holds_no_run(settings);
+    runs.push_back(settings_for(attention, common));
   }
+  return runs;
 }
 
-std::vector<Entry> train_all(const std::vector<std::string>& mechanisms, const Settings& common, std::string& data) {
+std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& data) {
   std::vector<Entry> entries;
-  for (const std::string& attention : mechanisms) {
-    const Settings settings = settings_for(attention, common);
+  for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
     data = task->data_name();
     RunFolder folder(settings, data);
-    entries.push_back({attention, train(*task, settings, folder), task->sample(200)});
+    entries.push_back({settings.attention, train(*task, settings, folder), task->sample(200)});
   }
   return entries;
 }
@@ -70,23 +71,23 @@ std::string table_of(const std::vector<Entry>& entries) {
   return table.str();
 }
 
-void compare(const std::vector<std::string>& mechanisms, const Settings& settings) {
+void compare(const std::vector<Settings>& runs, const Settings& settings) {
   apply_machine_settings(settings);
   catch_interrupts();
   std::string data;
-  const std::vector<Entry> entries = train_all(mechanisms, settings, data);
+  const std::vector<Entry> entries = train_all(runs, data);
   for (const Entry& entry : entries) {
     if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
   }
   const std::string table = table_of(entries);
   fmt::print("\n{}, preset {}, {} steps, seed {}; losses on all validation data\n{}", data, settings.preset,
              entries.front().result.history.back().step, settings.seed, table);
-  std::vector<std::pair<std::string, const TrainingResult*>> runs;
-  for (const Entry& entry : entries) runs.emplace_back(entry.attention, &entry.result);
+  std::vector<std::pair<std::string, const TrainingResult*>> curves;
+  for (const Entry& entry : entries) curves.emplace_back(entry.attention, &entry.result);
   // Gerami et al. 2024, figure 6
   const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
-  draw_losses(runs, Against::steps, "Attention mechanisms compared, step by step", data, steps);
-  draw_losses(runs, Against::seconds, "Attention mechanisms compared, in equal time", data, seconds);
+  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", data, steps);
+  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", data, seconds);
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
@@ -111,9 +112,9 @@ int main(int argc, char** argv) {
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");
+    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
-    validate_all(mechanisms, settings);
-    compare(mechanisms, settings);
+    compare(settings_for_all(mechanisms, settings), settings);
   });
 }

@@ -3,8 +3,8 @@
 #
 #   examples/fetch_data.sh [--from DIR] [--to DIR] [--timeout SECONDS] [mnist] [tinyshakespeare]
 #
-# --from DIR copies from a folder laid out like data/ instead of downloading. Files already in place and whole are
-# kept. A file appears under its name only when it is complete.
+# --from DIR copies from a folder laid out like data/ instead of downloading; its files may be compressed by gzip or
+# not. Files already in place and whole are kept. A file appears under its name only when it is complete.
 set -euo pipefail
 
 mirrors_of() {
@@ -30,8 +30,10 @@ declare -A sums=(
   [tinyshakespeare/input.txt]=86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed
 )
 
+usage='fetch_data.sh [--from DIR] [--to DIR] [--timeout SECONDS] [mnist] [tinyshakespeare]'
+
 usage_error() {
-  echo "$0: $1; usage: fetch_data.sh [--from DIR] [--to DIR] [--timeout SECONDS] [mnist] [tinyshakespeare]" >&2
+  echo "$0: $1; usage: $usage" >&2
   exit 2
 }
 
@@ -50,6 +52,11 @@ while (($# > 0)); do
       sets+=("$1")
       shift
       ;;
+    -h | --help)
+      echo "Fetches the data sets into data/, or copies them from a folder, and checks them by SHA-256."
+      echo "Usage: $usage"
+      exit
+      ;;
     *) usage_error "unknown argument '$1'" ;;
   esac
 done
@@ -61,7 +68,12 @@ if [[ -n $from && ! -d $from ]]; then
 fi
 
 temporary=
-trap '[[ -z $temporary ]] || rm -f "$temporary"' EXIT
+# shellcheck disable=SC2317  # the trap calls it
+cleanup() {
+  [[ -z $temporary ]] || rm -f "$temporary"
+  rmdir "$to/mnist" "$to/tinyshakespeare" "$to" 2>/dev/null || true  # if empty: programs would take them for data
+}
+trap cleanup EXIT
 
 # is_whole FILE NAME: FILE holds the data set file called NAME.
 is_whole() {
@@ -80,7 +92,13 @@ get() {
     https://*)
       curl --fail --silent --show-error --location --connect-timeout 5 --max-time "$timeout" --output "$2" "$1"
       ;;
-    *) cp "$1" "$2" ;;
+    *)
+      if [[ ! -f $1 && -f ${1%.gz} ]]; then
+        gzip -nc <"${1%.gz}" >"$2"
+      else
+        cp "$1" "$2"
+      fi
+      ;;
   esac
 }
 

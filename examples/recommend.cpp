@@ -58,9 +58,10 @@ Tensor mean_of_kept(const Tensor& x, const Tensor& keep) {
 /// Scores candidates for users: both are sequences, of tokens and of items, in one vector each.
 class Recommender : public nn::Module {
  public:
-  Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders)
-      : Module(rng),
-        data_(data),
+  Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders, Device device)
+      : Module(rng, DType::float32, device),
+        titles_(data.titles().to(device)),
+        title_keep_(data.title_keep().to(device)),
         width_(options.width),
         tokens_(*this, "tokens", ClickData::kVocabulary, options.width) {
     const auto add = [&](std::optional<nn::FastformerEncoder>& encoder, const char* name, int64_t longest) {
@@ -82,20 +83,19 @@ class Recommender : public nn::Module {
 
   /// [B, K]: user · candidate.
   Tensor operator()(const Batch& batch) const {
-    const Tensor user = encode_user_(items(batch.history), batch.history_keep);
-    return matmul(items(batch.candidates), user.unsqueeze(-1)).squeeze(-1);
+    const Tensor user = encode_user_(items(batch.history.to(device())), batch.history_keep.to(device()));
+    return matmul(items(batch.candidates.to(device())), user.unsqueeze(-1)).squeeze(-1);
   }
 
  private:
   /// Ids [B, N] → vectors [B, N, C]: tokens → item.
   Tensor items(const Tensor& ids) const {
     const Tensor flat = ids.flatten();
-    const Tensor item =
-        encode_item_(tokens_(index_select(data_.titles(), 0, flat)), index_select(data_.title_keep(), 0, flat));
+    const Tensor item = encode_item_(tokens_(index_select(titles_, 0, flat)), index_select(title_keep_, 0, flat));
     return item.reshape({ids.size(0), ids.size(1), width_});
   }
 
-  const ClickData& data_;
+  Tensor titles_, title_keep_;  // of all items
   int64_t width_;
   nn::Embedding tokens_;
   std::optional<nn::FastformerEncoder> item_encoder_, user_encoder_;
@@ -110,7 +110,7 @@ void train(Recommender& model, const ClickData& data, const Options& options, co
   for (int64_t step = 0; step < options.steps; ++step) {
     optimizer.set_lr(rate(step));
     const Batch batch = batch_of(data.train(), step * options.batch, options.batch);
-    const Tensor loss = cross_entropy(model(batch), zeros({options.batch}, DType::int64));
+    const Tensor loss = cross_entropy(model(batch), zeros({options.batch}, DType::int64, model.device()));
     backward(loss);
     nn::clip_grad_norm_(model.parameters(), 1);
     optimizer.step();
@@ -141,9 +141,10 @@ Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)
   return total;
 }
 
-Metrics train_and_evaluate(const ClickData& data, const Options& options, uint64_t seed, bool with_encoders) {
-  Generator rng(seed);
-  Recommender model(rng, options, data, with_encoders);
+Metrics train_and_evaluate(const ClickData& data, const Options& options, const Settings& settings,
+                           bool with_encoders) {
+  Generator rng(settings.seed);
+  Recommender model(rng, options, data, with_encoders, device_of(settings));
   train(model, data, options, with_encoders ? "fastformer" : "mean");
   model.eval();
   return evaluate(data, [&](const Batch& batch) { return model(batch); });
@@ -159,8 +160,8 @@ void run(const Options& options, const Settings& settings) {
   };
   Generator chance(settings.seed);
   add("chance", evaluate(data, [&](const Batch& batch) { return rand(batch.candidates.shape(), chance); }));
-  add("means of embeddings", train_and_evaluate(data, options, settings.seed, false));
-  add("Fastformer, twice", train_and_evaluate(data, options, settings.seed, true));
+  add("means of embeddings", train_and_evaluate(data, options, settings, false));
+  add("Fastformer, twice", train_and_evaluate(data, options, settings, true));
   fmt::print("\ngenerated clicks, {} users to learn from, {} to test, {} candidates each, seed {}\n{}",
              options.data.users, options.data.test_users, options.data.test_candidates, settings.seed, table.str());
 }
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
     Options options;
     add_common_flags(app, settings);
     const auto count = [&](const char* flag, int64_t& value, const char* text) {
-      app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+      app.add_option(flag, value, text)->check(whole_number(1));
     };
     count("--users", options.data.users, "to learn from");
     count("--test-users", options.data.test_users, "others, to test with");

@@ -27,12 +27,13 @@ int main(int argc, char** argv) {
     add_common_flags(app, settings);
     app.add_option("model", folder, "the --out folder of train_shakespeare")->required();
     app.add_option("--prompt", options.prompt, "how the text begins")->default_str("a new line");
-    app.add_option("--tokens", options.tokens, "characters to write")->check(CLI::NonNegativeNumber);
-    app.add_option("--temperature", options.temperature, "0 for always the likeliest, 1 as trained");
-    app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(CLI::NonNegativeNumber);
+    app.add_option("--tokens", options.tokens, "characters to write")->check(whole_number(0));
+    app.add_option("--temperature", options.temperature,
+                   "0 for always the likeliest, 1 as trained, higher for more surprises");
+    app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));
     app.parse(argc, argv);
-    if (!(options.temperature >= 0)) {
-      throw UsageError(fmt::format("--temperature {}: must be at least 0", options.temperature));
+    if (options.temperature != 0 && !(options.temperature >= 0.01 && options.temperature <= 100)) {
+      throw UsageError(fmt::format("--temperature {}: must be 0, or from 0.01 to 100", options.temperature));
     }
     if (options.temperature == 0 && options.top_k > 0) {
       throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest character");

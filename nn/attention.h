@@ -11,6 +11,7 @@
 
 namespace linnet::nn {
 
+/// Which attention, and how it is built: what `make_attention` takes. Sizes are checked there.
 struct AttentionConfig {
   std::string mechanism = "softmax";  ///< one of attention_mechanisms()
   int64_t width = 0;                  ///< C, of the tokens
@@ -58,11 +59,20 @@ struct AttentionMap {
 };
 
 /// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
-/// any model takes any of them by name. Shapes: B batch, N tokens, C width.
+/// any model takes any of them by name. Shapes: B batch, N tokens, C width, and H heads of D = C/H numbers.
+///
+/// | | time beside the maps' N·C² | step form: time and memory a token |
+/// |---|---|---|
+/// | softmax | N²·C | grow with the tokens before |
+/// | fastmax1, fastmax2 | N²·C or N·C·D, N·C·D²: the faster | C·D, C·D² |
+/// | fastformer | N·C | C |
+///
+/// Memory of the sequence form is linear in the tokens, in all of them.
 class Attention : public Module {
  public:
   /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and
-  /// must not be seen; undefined when none is.
+  /// must not be seen; undefined when none is. Throws ShapeError for x or `keep` of another shape, DTypeError unless
+  /// x has the parameters' dtype.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   /// The weights that the sequence form gives the tokens, without dropout; see the mechanism. To look at: they take
@@ -72,15 +82,17 @@ class Attention : public Module {
   /// Starts the step form. Throws ValueError unless the attention is causal.
   std::unique_ptr<AttentionState> start() const;
   /// The step form: the next token of each sequence, x [B, C] → [B, C]. What the sequence form gives at its
-  /// position, to rounding, without dropout.
+  /// position, to rounding, without dropout. Throws ShapeError for another shape or batch than before, ValueError for
+  /// the state of another attention.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
-  const AttentionConfig& config() const { return config_; }
+  const AttentionConfig& config() const { return config_; }  ///< as it was built
 
  protected:
   /// Throws ValueError unless the heads divide the width, or when the mechanism has no such option.
   Attention(Module& parent, std::string name, const AttentionConfig& config);
 
+  /// The sequence form, of checked arguments.
   virtual Tensor forward(const Tensor& x, const Tensor& keep) const = 0;
   /// Its maps, named for what tells them apart: "" when there is one.
   virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const = 0;
@@ -122,6 +134,7 @@ class AttentionMaps {
   AttentionMaps(const AttentionMaps&) = delete;
   AttentionMaps& operator=(const AttentionMaps&) = delete;
 
+  /// So far, in the order of evaluation.
   const std::vector<AttentionMap>& all() const { return maps_; }
 
  private:
@@ -133,8 +146,8 @@ class AttentionMaps {
 /// The names that `make_attention` knows.
 std::vector<std::string> attention_mechanisms();
 
-/// The attention that `config.mechanism` names. Throws ValueError for an unknown name, listing the known
-/// ones.
+/// The attention that `config.mechanism` names, as part `name` of `parent`. Throws ValueError for an unknown name,
+/// listing the known ones, unless the heads divide the width, and for an option that the mechanism does not have.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 }  // namespace linnet::nn

@@ -9,6 +9,7 @@
 
 namespace linnet::nn {
 
+/// What a Transformer layer is made of.
 struct BlockConfig {
   AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
   int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
@@ -21,6 +22,7 @@ struct BlockConfig {
 /// connection and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
 class Block : public Module {
  public:
+  /// Throws ValueError as make_attention does, and for a dropout outside [0, 1).
   Block(Module& parent, std::string name, const BlockConfig& config);
 
   /// The sequence form: x [B, N, C] → [B, N, C]; `keep` as in Attention.
@@ -28,7 +30,7 @@ class Block : public Module {
   /// The step form: the next token, x [B, C] → [B, C].
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
-  const Attention& attention() const { return *attention_; }
+  const Attention& attention() const { return *attention_; }  ///< its mechanism, for maps and states
 
  private:
   template <class Attend>

@@ -9,6 +9,7 @@
 
 namespace linnet::nn {
 
+/// What a language model is made of.
 struct DecoderConfig {
   int64_t vocabulary = 0;
   int64_t context = 0;  ///< the longest text that learned positions take
@@ -30,18 +31,21 @@ struct DecoderState {
 /// `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
+  /// Throws ValueError for a vocabulary or context below 1, and as Block does.
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
-  /// Token ids [B, N] → logits of each next token [B, N, V].
+  /// Integer token ids [B, N] → logits of each next token [B, N, V]. Throws ShapeError for another rank, IndexError
+  /// for an id outside the vocabulary, ValueError for more tokens than learned positions have. The time is that of
+  /// the layers' attention and linear maps, and N·C·V of the head.
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
   /// Starts texts.
   DecoderState start() const;
   /// The next token of each text: ids [B] → logits of the one after, [B, V]: what `operator()` gives at that
-  /// position, to rounding.
+  /// position, to rounding. Throws as operator() does.
   Tensor step(DecoderState& state, const Tensor& ids, Where where = {}) const;
 
-  const DecoderConfig& config() const { return config_; }
+  const DecoderConfig& config() const { return config_; }  ///< as it was built
 
  private:
   const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }

@@ -11,6 +11,7 @@ class Dropout : public Module {
   /// Throws ValueError unless 0 ≤ rate < 1.
   Dropout(Module& parent, std::string name, double rate);
 
+  /// Of any shape. Takes one draw of the model's generator in training.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
  private:

@@ -7,12 +7,13 @@ namespace linnet::nn {
 /// A table of `count` vectors of `width` numbers: parameter `weight` [count, width], which starts as N(0, 1).
 class Embedding : public Module {
  public:
+  /// Throws ValueError for sizes below 1.
   Embedding(Module& parent, std::string name, int64_t count, int64_t width);
 
   /// Integer ids of any shape → [..., width]. Throws IndexError for an id outside 0 … count − 1.
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }
+  const Tensor& weight() const { return weight_; }  ///< [count, width]
 
  private:
   Tensor weight_;

@@ -11,6 +11,7 @@
 
 namespace linnet::nn {
 
+/// What the encoder is made of; by default as its authors released it.
 struct FastformerEncoderConfig {
   int64_t width = 256;
   int64_t heads = 16;
@@ -27,6 +28,7 @@ struct FastformerEncoderConfig {
 class FastformerLayer : public Module {
  public:
   FastformerLayer(Module& parent, std::string name, const FastformerEncoderConfig& config);
+  /// x [B, N, width] → [B, N, width]; `keep` as in Attention.
   Tensor operator()(const Tensor& x, const Tensor& keep, Where where = {}) const;
 
  private:
@@ -43,6 +45,7 @@ class FastformerLayer : public Module {
 /// with `attention`, `out`, `norm1`, `mlp` and `norm2`, and `pool`.
 class FastformerEncoder : public Module {
  public:
+  /// A model of its own, or a part of another one.
   explicit FastformerEncoder(Generator& rng, const FastformerEncoderConfig& config = {}, DType dtype = DType::float32,
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
@@ -53,7 +56,7 @@ class FastformerEncoder : public Module {
   /// The tokens before pooling, [B, N, width].
   Tensor tokens(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
-  const FastformerEncoderConfig& config() const { return config_; }
+  const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built
 
  private:
   void add_layers();

@@ -6,10 +6,10 @@
 
 namespace linnet::nn {
 
-/// [B, N, C] → [B, H, N, D], a view.
+/// [B, N, C] → [B, H, N, D], a view. `heads` must divide C: else ShapeError.
 Tensor split_heads(const Tensor& x, int64_t heads);
 
-/// [B, H, N, D] → [B, N, C].
+/// [B, H, N, D] → [B, N, C]; a view where the heads of a token lie together, as attention leaves them.
 Tensor merge_heads(const Tensor& x);
 
 /// Queries, keys and values, each [B, H, N, D].

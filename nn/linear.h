@@ -8,13 +8,15 @@ namespace linnet::nn {
 /// PyTorch.
 class Linear : public Module {
  public:
+  /// Throws ValueError for sizes below 1.
   Linear(Module& parent, std::string name, int64_t in, int64_t out, bool bias = true);
 
-  /// [..., in] → [..., out]
+  /// [..., in] → [..., out], of the parameters' dtype; in 2·in·out operations a row. Throws ShapeError and
+  /// DTypeError.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  ///< undefined when built without
+  const Tensor& weight() const { return weight_; }  ///< [out, in]
+  const Tensor& bias() const { return bias_; }      ///< undefined when built without
 
  private:
   Tensor weight_, bias_;

@@ -69,10 +69,10 @@ class Module {
   /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
   /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different.
   void load_state(const TensorMap& state, Where where = {});
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it.
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads what `save` wrote; strict, like `load_state`.
+  /// Reads what `save` wrote; strict, like `load_state`. Throws IoError for a file that is missing or damaged.
   void load(const std::filesystem::path& path, Where where = {});
 
   // ---- Description ----
@@ -99,7 +99,8 @@ class Module {
   /// name already, or when the name is empty or has a dot.
   Module(Module& parent, std::string name, std::string kind = "");
 
-  /// Registers a parameter, makes it track gradients, and returns it.
+  /// Registers a parameter, makes it track gradients, and returns it. Throws ValueError when the name is taken, empty
+  /// or has a dot.
   Tensor parameter(const std::string& name, Tensor tensor);
   /// Registers a tensor that is part of the state but not trained, and returns it.
   Tensor buffer(const std::string& name, Tensor tensor);
@@ -146,7 +147,8 @@ class ModuleList : public Module {
     return items_.emplace_back(*this, std::to_string(items_.size()), std::forward<Args>(args)...);
   }
 
-  int64_t size() const { return static_cast<int64_t>(items_.size()); }
+  int64_t size() const { return static_cast<int64_t>(items_.size()); }  ///< how many
+  /// Module `i`, from 0 to size() − 1, which is not checked.
   T& operator[](int64_t i) { return items_[static_cast<size_t>(i)]; }
   const T& operator[](int64_t i) const { return items_[static_cast<size_t>(i)]; }
   auto begin() { return items_.begin(); }

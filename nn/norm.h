@@ -4,6 +4,7 @@
 
 namespace linnet::nn {
 
+/// What a LayerNorm has.
 struct LayerNormConfig {
   double eps = 1e-5;
   bool affine = true;  ///< has a gain `weight` and a `bias`
@@ -14,9 +15,10 @@ struct LayerNormConfig {
 /// which start as ones and zeros.
 class LayerNorm : public Module {
  public:
+  /// Throws ValueError for a width below 1.
   LayerNorm(Module& parent, std::string name, int64_t width, LayerNormConfig config = {});
 
-  /// [..., width] → [..., width]
+  /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
  private:
@@ -29,9 +31,10 @@ class LayerNorm : public Module {
 /// [width], which starts as ones.
 class RMSNorm : public Module {
  public:
+  /// Throws ValueError for a width below 1.
   RMSNorm(Module& parent, std::string name, int64_t width, double eps = 1e-6);
 
-  /// [..., width] → [..., width]
+  /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
  private:

@@ -25,7 +25,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  /// Parameters without a gradient are left alone. Throws AutogradError when none has one.
+  /// Changes every parameter that has a gradient, in one pass over its numbers; the others are left alone. Throws
+  /// AutogradError when none has one.
   void step(Where where = {});
   /// Drops the gradients.
   void zero_grad();
@@ -34,6 +35,7 @@ class Optimizer {
   void set_lr(double lr);
   /// Sets that of one group.
   void set_lr(double lr, size_t group) { groups_.at(group).lr = lr; }
+  /// Its groups, with the settings that each has now.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups'
@@ -64,18 +66,21 @@ class Optimizer {
   size_t moments_;
 };
 
+/// As PyTorch's arguments.
 struct SgdConfig {
   double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
+  double momentum = 0;      ///< μ
+  double dampening = 0;     ///< τ
+  double weight_decay = 0;  ///< added to the gradient, times the parameter
+  bool nesterov = false;    ///< needs momentum and no dampening
 };
 
 /// Stochastic gradient descent with momentum: v ← μ·v + (1 − τ)·g, p ← p − lr·v (or g + μ·v, Nesterov), as in
 /// PyTorch.
 class SGD : public Optimizer {
  public:
+  /// Of all parameters alike, or by groups. Throws ValueError for no parameters, one that comes twice, and settings
+  /// out of range.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
 
@@ -84,17 +89,19 @@ class SGD : public Optimizer {
   SgdConfig config_;
 };
 
+/// As PyTorch's arguments.
 struct AdamConfig {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
+  double beta1 = 0.9;       ///< of the mean of gradients
+  double beta2 = 0.999;     ///< of the mean of their squares
+  double eps = 1e-8;        ///< added to the root
   double weight_decay = 0;  ///< added to the gradient
 };
 
-/// Adam (Kingma & Ba 2015, algorithm 1).
+/// Adam (Kingma & Ba 2015, algorithm 1). Keeps two numbers a parameter.
 class Adam : public Optimizer {
  public:
+  /// The same. Throws ValueError for no parameters, for one that comes twice, and for betas outside [0, 1).
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
 
@@ -107,6 +114,7 @@ class Adam : public Optimizer {
   bool decoupled_ = false;
 };
 
+/// As PyTorch's arguments; the first four are Adam's.
 struct AdamWConfig {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -118,6 +126,7 @@ struct AdamWConfig {
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2).
 class AdamW : public Adam {
  public:
+  /// As Adam's.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWConfig& config = {});
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
 };

@@ -5,6 +5,7 @@
 
 namespace linnet::nn {
 
+/// What an image classifier is made of.
 struct PatchClassifierConfig {
   int64_t side = 28;  ///< of the square image
   int64_t patch = 4;  ///< side of a patch; divides `side`
@@ -15,18 +16,19 @@ struct PatchClassifierConfig {
   Positions positions = Positions::learned;
 };
 
-/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens.
-/// Learned positions start as N(0, 1), with fastformer
-/// as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
+/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens. Learned positions
+/// start as N(0, 1), with fastformer as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
 class PatchClassifier : public Module {
  public:
+  /// Throws ValueError unless the patch divides the side, and as Block does.
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,
                   Device device = Device::cpu);
 
-  /// Images [B, side·side], row by row → logits [B, classes].
+  /// Images [B, side·side], row by row → logits [B, classes]. Throws ShapeError for images of another size. The time
+  /// is that of the layers over (side/patch)² tokens.
   Tensor operator()(const Tensor& images, Where where = {}) const;
 
-  const PatchClassifierConfig& config() const { return config_; }
+  const PatchClassifierConfig& config() const { return config_; }  ///< as it was built
 
  private:
   const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }

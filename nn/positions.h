@@ -16,6 +16,7 @@ enum class Positions : uint8_t {
 /// which starts as N(0, spread), by default like an embedding; `rotary` and `none` add nothing.
 class PositionEmbedding : public Module {
  public:
+  /// Throws ValueError for a length below 1 of learned ones.
   PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width,
                     double spread = 1);
 

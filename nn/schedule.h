@@ -12,6 +12,7 @@ namespace linnet::nn {
 ///     optimizer.set_lr(rate(step));
 using Schedule = std::function<double(int64_t step)>;
 
+/// All throw ValueError for settings out of range.
 namespace schedule {
 
 /// `lr` at every step.
@@ -30,6 +31,7 @@ Schedule warmup_cosine(const Decay& decay);
 /// A linear rise, then a straight line down to min_lr.
 Schedule warmup_linear(const Decay& decay);
 
+/// A rise and a slow fall.
 struct InverseSqrt {
   double lr = 1e-3;    ///< the highest, reached at the end of the warm-up
   int64_t warmup = 1;  ///< at least 1
@@ -38,6 +40,7 @@ struct InverseSqrt {
 /// lr·min(s/warmup, √(warmup/s)) with s = step + 1 (Vaswani et al. 2017, eq. 3, scaled to peak at `lr`).
 Schedule inverse_sqrt(const InverseSqrt& config);
 
+/// One rise and one fall over the whole run.
 struct OneCycle {
   double max_lr = 1e-3;
   int64_t steps = 0;              ///< of the whole run

@@ -14,6 +14,7 @@ namespace linnet::nn {
 ///     net.add<nn::Linear>(784, 128).add([](const Tensor& x) { return gelu(x); }).add<nn::Linear>(128, 10);
 class Sequential : public Module {
  public:
+  /// A model of its own, or a part of another one.
   explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
       : Module(rng, dtype, device) {}
   Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}
@@ -33,6 +34,7 @@ class Sequential : public Module {
     return *this;
   }
 
+  /// Through all of them, in the order in which they were added.
   Tensor operator()(Tensor x, Where where = {}) const {
     for (const auto& stage : stages_) x = stage(x, where);
     return x;

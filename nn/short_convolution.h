@@ -8,6 +8,7 @@ namespace linnet::nn {
 /// (ours, after modern linear models). Parameter `weight` [channels, taps], which starts as U(−1/√taps, 1/√taps).
 class ShortConvolution : public Module {
  public:
+  /// Throws ValueError for sizes below 1.
   ShortConvolution(Module& parent, std::string name, int64_t channels, int64_t taps, bool causal);
 
   /// The sequence form: h [B, N, channels]; `keep` as in Attention. See short_conv.

@@ -2,7 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Activations, element by element, of floating tensors.
+/// Activations, element by element, of floating tensors; DTypeError for others. One pass over the elements, forward
+/// and backward.
 
 namespace linnet {
 

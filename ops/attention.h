@@ -7,6 +7,7 @@
 
 namespace linnet {
 
+/// How softmax_attention weighs.
 struct SoftmaxAttentionOptions {
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
@@ -26,8 +27,9 @@ struct SoftmaxAttentionOptions {
 /// heads is free. Strided inputs are used in place where their last dim has unit stride.
 ///
 /// A query that sees no key gives 0 and no gradient; what a padded key holds changes no bit, nor does, when
-/// causal, what comes later. Memory beside the result is linear in the tokens. Fused: differentiable once.
-/// Throws ShapeError, DTypeError, DeviceError, and ValueError for a scale or dropout out of range.
+/// causal, what comes later. Time grows with B·H·N·M·D, half of that when causal, and backward takes about 2.5 times
+/// as much; memory beside the result is linear in the tokens. Fused: differentiable once. Throws ShapeError,
+/// DTypeError, DeviceError, and ValueError for a scale or dropout out of range.
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const SoftmaxAttentionOptions& options = {}, Where where = {});
 

@@ -3,7 +3,8 @@
 #include <linnet/core/tensor.h>
 
 /// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool and have no
-/// gradient: compare `x.detach()` where x requires one.
+/// gradient: comparing a tensor that requires one, while recording, is an AutogradError, so compare `x.detach()`.
+/// Shapes that do not broadcast are a ShapeError, dtypes that differ a DTypeError. One pass over the elements.
 
 namespace linnet {
 
@@ -29,7 +30,7 @@ Tensor logical_not(const Tensor& x, Where where = {});
 Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
 Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
 
-/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype and may have
+/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype, any, and may have
 /// gradients.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = {});
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});

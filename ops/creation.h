@@ -10,11 +10,13 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
-/// Tensors from nothing, and from the caller's numbers.
+/// Tensors from nothing, and from the caller's numbers. None requires a gradient until `set_requires_grad`. All throw
+/// ShapeError for a negative size, MemoryError when there is not room, and DeviceError for a device that is not
+/// there.
 
 namespace linnet {
 
-/// Zeros or ones. Throws ShapeError for a negative size, MemoryError when there is not room.
+/// Zeros or ones, of any dtype.
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 /// Every element `value`. Throws DTypeError when the dtype cannot hold it: 0.5 as an int64, say.
@@ -26,7 +28,7 @@ Tensor zeros_like(const Tensor& x, Where where = {});
 Tensor ones_like(const Tensor& x, Where where = {});
 Tensor full_like(const Tensor& x, Scalar value, Where where = {});
 
-/// A tensor of rank 0.
+/// A tensor of rank 0. Throws DTypeError when the dtype cannot hold the value.
 Tensor scalar(Scalar value, DType dtype = DType::float32, Where where = {});
 
 /// start, start + step, … below stop (above it when step < 0). int64 when all three are integers, else
@@ -35,7 +37,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> d
 /// 0, 1, … below stop.
 Tensor arange(Scalar stop, std::optional<DType> dtype = {}, Where where = {});
 
-/// `steps` evenly spaced values from start to stop, both included.
+/// `steps` evenly spaced values from start to stop, both included: [steps]. Throws ValueError when steps < 0.
 Tensor linspace(double start, double stop, int64_t steps, DType dtype = DType::float32, Where where = {});
 
 /// [n, m] with ones on the diagonal; m = −1 stands for n.
@@ -48,7 +50,8 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, D
 /// `tensor({3, 1, 2}, DType::int64)`
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where = {});
 
-/// A copy of `values`, of the dtype that T names.
+/// A copy of `values`, of the dtype that T names; of T as `dtype_of` has them. Throws ShapeError when the numbers do
+/// not fill the shape.
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape = {-1}, Where where = {}) {
   Call call("tensor", where);
@@ -57,7 +60,7 @@ Tensor tensor(const std::vector<T>& values, const Shape& shape = {-1}, Where whe
   return out.reshape(shape);
 }
 
-/// A copy of `values`, of the dtype that T names.
+/// The same of any numbers that lie in a row.
 template <class T>
 Tensor from_span(std::span<const T> values, const Shape& shape = {-1}, Where where = {}) {
   Call call("from_span", where);

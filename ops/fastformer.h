@@ -10,6 +10,7 @@
 
 namespace linnet {
 
+/// Which tokens additive_pool sums.
 struct AdditivePoolOptions {
   /// Pools each token's own prefix, in one stable pass, instead of all tokens at once.
   bool causal = false;
@@ -42,6 +43,7 @@ struct AdditiveStage {
   Tensor projection = {};
 };
 
+/// How additive_attention weighs and joins.
 struct AdditiveAttentionOptions {
   Interaction interaction = Interaction::product;
   /// Every token uses the global vectors of its own prefix (ours; the paper's sums are over all tokens).
@@ -78,6 +80,7 @@ std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& column
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options = {}, Where where = {});
 
+/// Which tokens short_conv sees.
 struct ShortConvOptions {
   /// Tap t of W is token i − (W − 1) + t; otherwise i − ⌊(W − 1)/2⌋ + t, so that an even width sees one more
   /// token ahead than behind (PyTorch's padding "same").

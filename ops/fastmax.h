@@ -24,6 +24,7 @@ enum class FastmaxScale {
   unit,   ///< 0.999/D: |s| < 1 for standardised q and k
 };
 
+/// What becomes of queries and keys before they meet.
 enum class FastmaxNormalisation {
   standard,  ///< each query and key to mean 0 and (population) variance 1 over its D entries, eqs. 5–6
   none,
@@ -45,6 +46,7 @@ enum class FastmaxNormaliser {
            ///< turn negative
 };
 
+/// How fastmax weighs.
 struct FastmaxOptions {
   /// Of the Taylor polynomial f(s) = sum_{l ≤ order} s^l / l! (eq. 8): 1 or 2.
   int order = 2;
@@ -77,7 +79,8 @@ double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadr
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as
-/// for softmax_attention; the time is linear in the tokens where they are many. The attention is fused:
+/// for softmax_attention. Time grows with N·M·D in the quadratic form, and in the factorised one with N·D³ for order
+/// 2, N·D² for order 1: linear in the tokens, which is faster where they are many. The attention is fused:
 /// differentiable once. A query that sees no key gives 0 and no gradient. Throws ShapeError, DTypeError, DeviceError,
 /// and ValueError for options out of range, and when f can be 0 or less over the scores that the normalisation
 /// allows, naming the smallest value.

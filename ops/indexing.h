@@ -3,7 +3,9 @@
 #include <linnet/core/tensor.h>
 
 /// Reading and writing at indices. Indices are int64 or int32 and lie in [0, size): anything else throws
-/// IndexError, naming the index and its position. None of them has a gradient.
+/// IndexError, naming the index and its position. Indices of another dtype are a DTypeError, ranks and sizes that do
+/// not fit a ShapeError. Indices have no gradient; what is read, copied or added has. One pass over the elements of
+/// the result; backward, over those of x.
 
 namespace linnet {
 
@@ -21,7 +23,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {
 /// order. `index` and `src` have x's rank; `index` is no larger than `src`, nor than x in the other dims.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
-/// [..., classes]: 1 at the class, 0 elsewhere.
+/// Integer ids [...] → [..., classes]: 1 at the class, 0 elsewhere. Throws ValueError unless classes ≥ 1.
 Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype = DType::int64, Where where = {});
 
 /// x [..., N, M] with the elements above `diagonal` set to 0; 0 is the main diagonal, 1 the one above it.

@@ -4,7 +4,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Functions of one tensor, element by element. Floating dtypes, unless stated otherwise.
+/// Functions of one tensor, element by element. Floating dtypes, unless stated otherwise; DTypeError for others. One
+/// pass over the elements.
 
 namespace linnet {
 
@@ -20,7 +21,7 @@ Tensor rsqrt(const Tensor& x, Where where = {});
 Tensor abs(const Tensor& x, Where where = {});
 /// −1, 0 or 1; NaN of NaN. Floating or integer. The gradient is 0.
 Tensor sign(const Tensor& x, Where where = {});
-/// Of radians.
+/// The sine and cosine of radians.
 Tensor sin(const Tensor& x, Where where = {});
 Tensor cos(const Tensor& x, Where where = {});
 /// x². Floating or integer.

@@ -2,7 +2,9 @@
 
 #include <linnet/core/tensor.h>
 
-/// Normalisation over the last dim, fused: no second derivatives.
+/// Normalisation over the last dim of floating tensors, fused: one pass over the rows each way, and no second
+/// derivatives. Throws ShapeError for weights that do not fit and rank 0, DTypeError for dtypes that differ or are
+/// not floating, ValueError unless eps ≥ 0.
 
 namespace linnet {
 

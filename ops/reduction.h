@@ -4,41 +4,43 @@
 
 /// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means
 /// all of them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or
-/// that is listed twice is a ShapeError.
+/// that is listed twice is a ShapeError; a dtype that is not taken a DTypeError. Sums have a fixed order, whatever
+/// the threads. One pass over the elements (`var` and `logsumexp` two), forward and backward.
 
 namespace linnet {
 
-/// Sums; those of integers and bools are int64. Float32 is accumulated in float64.
+/// Sums, of any dtype; those of integers and bools are int64. Float32 is accumulated in float64.
 Tensor sum(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// Means of a floating tensor; NaN over no elements.
 Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
-/// the mean square. NaN or infinite when n ≤ correction.
+/// the mean square. Floating. NaN or infinite when n ≤ correction.
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
 
-/// The largest elements; NaN where there is one. The gradient is shared evenly among equals. Throws
-/// ShapeError over a dim of size 0.
+/// The largest elements, of any dtype but bool; NaN where there is one. The gradient is shared evenly among equals.
+/// Throws ShapeError over a dim of size 0.
 Tensor max(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 /// The smallest elements, likewise.
 Tensor min(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is
-/// one. Throws ShapeError when `dim` has size 0.
+/// one. Any dtype but bool; no gradient. Throws ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
 /// The same of the smallest element.
 Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
 
-/// log(sum exp(x)) without overflow; −inf, with gradient 0, where all of x is.
+/// log(sum exp(x)) of floating x, without overflow; −inf, with gradient 0, where all of x is.
 Tensor logsumexp(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// Whether any element is nonzero, as bool; false over none. Takes every dtype.
+/// Whether any element is nonzero, as bool; false over none. Takes every dtype; no gradient.
 Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 /// Whether all elements are nonzero; true over none.
 Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// (sum |x|^p)^(1/p) for p ≥ 1, or max |x| for an infinite p. At 0 the gradient is 0.
+/// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p. At 0 the gradient is 0. Throws ValueError
+/// for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// Inclusive running sums along `dim`; those of integers and bools are int64.

@@ -15,7 +15,12 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
-install(TARGETS linnet EXPORT linnetTargets)
+# A shared library goes with the programs, which run by it.
+set(library_component dev)
+if(LINNET_PROGRAMS)
+  set(library_component programs)
+endif()
+install(TARGETS linnet EXPORT linnetTargets LIBRARY COMPONENT ${library_component} NAMELINK_COMPONENT dev)
 install(EXPORT linnetTargets NAMESPACE linnet:: DESTINATION ${package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/linnetConfig.cmake.in ${PROJECT_BINARY_DIR}/linnetConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
@@ -26,12 +31,16 @@ install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/lin
 if(LINNET_HAS_CUDA)
   set(LINNET_CUDA_LIBS "${cudart} -ldl -lrt")
 endif()
+# From the file itself, so that it holds wherever linnet is installed.
+file(RELATIVE_PATH LINNET_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" LINNET_PC_PREFIX "${LINNET_PC_PREFIX}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/linnet.pc.in ${PROJECT_BINARY_DIR}/linnet.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Programs have plain names in a folder of their own, and in bin/ names that no other package has:
 # linnet-sample for sample.
 if(LINNET_PROGRAMS)
+  list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp)  # which is there to be read
   set(programs_dir ${CMAKE_INSTALL_LIBEXECDIR}/linnet)
   file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_PREFIX})
   file(RELATIVE_PATH libraries ${CMAKE_INSTALL_PREFIX}/${programs_dir} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -44,17 +53,32 @@ if(LINNET_PROGRAMS)
   endforeach()
 endif()
 
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/linnet-dev RENAME copyright)
+if(LINNET_PROGRAMS)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/linnet RENAME copyright
+          COMPONENT programs)
+endif()
+
 set(CPACK_GENERATOR DEB)
+set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_CONTACT "The linnet authors")
-set(CPACK_COMPONENTS_ALL programs dev)
+set(CPACK_COMPONENTS_ALL dev)
+if(LINNET_PROGRAMS)
+  list(PREPEND CPACK_COMPONENTS_ALL programs)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME linnet)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS fonts-dejavu-core)  # of the pictures
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS libopenblas0-openmp)  # serial inside our threads
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME linnet-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libopenblas-openmp-dev, zlib1g-dev, libfmt-dev")
+if(BUILD_SHARED_LIBS AND LINNET_PROGRAMS)
+  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", linnet (= ${PROJECT_VERSION})")
+endif()
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION "Programs that train and compare attention mechanisms")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}: what C++ programs are built with")
 include(CPack)

@@ -72,7 +72,8 @@ nn::PatchClassifierConfig image_model_config(const Settings& s) {
           .classes = nn::Digits::kClasses,
           .layers = s.layers,
           .share_layers = shares(s, "layers"),
-          .block = block_config(s)};
+          .block = block_config(s),
+          .positions = positions_of(s)};
 }
 
 std::unique_ptr<Task> make_image_task(const Settings& settings) { return std::make_unique<ImageTask>(settings); }

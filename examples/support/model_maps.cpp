@@ -93,6 +93,7 @@ ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, 
   ModelMaps model;
   model.settings = read_config(folder, &model.data);
   check_flags(folder, input, model.settings.task);
+  check_is_trained(folder);
   if (model.settings.task == "mnist") {
     show_image(folder, model, input, machine);
   } else {

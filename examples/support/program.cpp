@@ -1,8 +1,10 @@
 #include "support/program.h"
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <regex>
 
 #include <fmt/format.h>
@@ -47,15 +49,31 @@ int run_program(const CLI::App& app, const std::function<void()>& body) {
   }
 }
 
-void catch_interrupts() { std::signal(SIGINT, on_interrupt); }
+void catch_interrupts() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGPIPE, SIG_IGN);
+}
 bool interrupted() { return interrupt_count > 0; }
+
+CLI::Validator whole_number(int64_t least) {
+  const auto complaint = [least](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least) return "";
+    if (error == std::errc::result_out_of_range) return text + " is out of range";
+    return least == std::numeric_limits<int64_t>::min()
+               ? text + " is not a whole number"
+               : fmt::format("{} is not a whole number, {} or more", text, least);
+  };
+  return CLI::Validator(complaint, least == 0 ? "NONNEGATIVE" : least == 1 ? "POSITIVE" : "");
+}
 
 void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", build_info());
-  app.add_option("--seed", s.seed, "decides every random number of the run");
+  app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1024));
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
@@ -72,8 +90,9 @@ void add_attention_flags(CLI::App& app, Settings& s) {
                  "what shares weights, with commas: query-value and heads (fastformer), layers; or none")
       ->delimiter(',')
       ->check(CLI::IsMember({"query-value", "layers", "heads", "none"}));
-  app.add_option("--columns", s.columns, "of fastformer: 3 are queries, keys and values");
-  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none");
+  app.add_option("--columns", s.columns, "of fastformer: 3 are queries, keys and values")->check(whole_number());
+  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none")
+      ->check(whole_number());
   app.add_option("--fastmax-form", s.fastmax_form, "how fastmax is computed (default: auto, the faster one)")
       ->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
   app.add_option("--dropout-kind", s.dropout_kind,
@@ -85,37 +104,43 @@ void add_attention_flags(CLI::App& app, Settings& s) {
 }
 
 void add_model_flags(CLI::App& app, Settings& s) {
-  app.add_option("--layers", s.layers, "blocks");
-  app.add_option("--heads", s.heads, "attention heads");
-  app.add_option("--width", s.width, "channels, a multiple of the heads");
+  app.add_option("--layers", s.layers, "blocks")->check(whole_number());
+  app.add_option("--heads", s.heads, "attention heads")->check(whole_number());
+  app.add_option("--width", s.width, "channels, a multiple of the heads")->check(whole_number());
   app.add_option("--dropout", s.dropout, "rate on embeddings and residual branches");
   if (s.task == "mnist") {
     app.add_option("--patch", s.patch, "pixels on a side of a token")->check(CLI::IsMember({1, 2, 4, 7}));
   } else {
-    app.add_option("--context", s.context, "characters the model sees");
-    app.add_option("--positions", s.positions, "how tokens know their place")
-        ->check(CLI::IsMember({"learned", "sinusoidal", "rotary", "none"}));
+    app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
   }
+  app.add_option("--positions", s.positions, "how tokens know their place")
+      ->check(CLI::IsMember({"learned", "sinusoidal", "rotary", "none"}));
 }
 
 void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--preset", s.preset, "start from published settings; other flags change them");
   app.add_option("--data", s.data, "folder with the data (default: $LINNET_DATA, then data/)");
-  app.add_option("--batch", s.batch, "examples a step, or a micro-batch");
-  app.add_option("--accumulate", s.accumulate, "micro-batches a step");
-  CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps");
+  app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
+  app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
+  CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
   if (s.task == "mnist")
-    app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")->excludes(steps);
+    app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
+        ->check(whole_number())
+        ->excludes(steps);
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--weight-decay", s.weight_decay, "AdamW's");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
   if (s.schedule == "cosine") {
     app.add_option("--min-lr", s.min_lr, "last learning rate");
-    app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given");
+    app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given")
+        ->check(whole_number());
   }
-  app.add_option("--eval-every", s.eval_every, "steps between evaluations");
+  app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
+  app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
+      ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
-  app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data");
+  app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
+      ->check(whole_number());
 }
 
 void settle_training_flags(const CLI::App& app, Settings& s) {
@@ -134,13 +159,29 @@ std::string flag_value(int argc, char** argv, const std::string& flag, const std
   return value;
 }
 
+std::string command_line(int argc, char** argv) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  std::string line;
+  for (int i = 0; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
+      word = "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
+    }
+    line += (i > 0 ? " " : "") + word;
+  }
+  return line;
+}
+
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
-  return preset(task, flag_value(argc, argv, "--preset", fallback));
+  Settings settings = preset(task, flag_value(argc, argv, "--preset", fallback));
+  settings.command = command_line(argc, argv);
+  return settings;
 }
 
 void apply_machine_settings(const Settings& settings) {
   if (settings.tensorboard) require_event_files();
   if (settings.threads > 0) set_num_threads(settings.threads);
+  if (settings.precision == "tf32") setenv("LINNET_CUDA_TF32", "1", 1);  // which the GPU's kernels go by
   backend(device_of(settings));
 }
 

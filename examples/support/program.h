@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
@@ -25,9 +26,14 @@ struct Interrupted : std::runtime_error {
 /// command line; 130 interrupted.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C sets `interrupted()`; a second one ends the program at once.
+/// From now on Ctrl-C sets `interrupted()`, where a second one ends the program at once; and a reader of its output
+/// that goes away, as `| head` does, stops no work.
 void catch_interrupts();
 bool interrupted();
+
+/// A check for a flag: a whole number, `least` or more, that 64 bits hold. (CLI11 itself takes the nearest that they
+/// do.)
+CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min());
 
 /// --version, --seed, --threads, --device.
 void add_common_flags(CLI::App& app, Settings& settings);
@@ -44,6 +50,9 @@ void settle_training_flags(const CLI::App& app, Settings& settings);
 
 /// The value of a flag that decides which flags there are and what they start from, before any are parsed.
 std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback);
+
+/// What was typed, as a shell takes it.
+std::string command_line(int argc, char** argv);
 
 /// Starts from the preset that the command line names, if it names one, so that other flags change single
 /// settings of it. Call before the flags are parsed.

@@ -8,6 +8,8 @@
 
 #include <linnet/core/atomic_file.h>
 
+#include "support/append.h"
+#include "support/format.h"
 #include "support/program.h"
 
 namespace linnet::examples {
@@ -33,6 +35,7 @@ nlohmann::json to_json(const Metrics& m) {
   nlohmann::json json{{"step", m.step},
                       {"train_loss", m.train_loss},
                       {"val_loss", m.val_loss},
+                      {"accuracy", nullptr},
                       {"lr", m.lr},
                       {"seconds", m.seconds},
                       {"ms_per_step", m.ms_per_step},
@@ -55,7 +58,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
             .ms_per_step = number("ms_per_step"),
             .tokens_per_second = number("tokens_per_second"),
             .peak_bytes = json.at("peak_bytes").get<int64_t>()};
-  if (json.contains("accuracy")) m.accuracy = number("accuracy");
+  if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
   return m;
 }
 
@@ -76,16 +79,30 @@ bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "config.json", ignored);
 }
 
-}  // namespace
-
 void check_holds_no_run(const Settings& settings) {
   if (!holds_run(settings.out)) return;
-  throw IoError(fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it: {}",
-                            settings.out.string(), resume_command(settings)));
+  throw IoError(
+      fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it by "
+                  "--resume",
+                  settings.out.string()));
 }
 
-std::string resume_command(const Settings& settings) {
-  return fmt::format("train_{} --resume --out {}", settings.task, settings.out.string());
+}  // namespace
+
+void settle_run(Settings& settings) {
+  if (!settings.resume) return check_holds_no_run(settings);
+  settings.resume = holds_run(settings.out);
+  if (!settings.resume) return;
+  const nlohmann::json now = examples::to_json(settings);
+  const nlohmann::json before = examples::to_json(read_config(settings.out));
+  nlohmann::json all = before;
+  all.update(now);
+  for (const auto& item : all.items()) {
+    const auto value_in = [&](const nlohmann::json& json) { return json.value(item.key(), nlohmann::json()); };
+    if (value_in(now) == value_in(before)) continue;
+    throw UsageError(fmt::format("--resume: the run in {} has {} {}, not {}; give the flags that it began with",
+                                 settings.out.string(), item.key(), value_in(before).dump(), value_in(now).dump()));
+  }
 }
 
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
@@ -110,16 +127,22 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
   config_ = config.dump(2) + "\n";
 }
 
+void RunFolder::require_room(int64_t bytes) const {
+  const auto free = static_cast<int64_t>(fs::space(path_).available);
+  if (free >= bytes) return;
+  throw IoError(
+      fmt::format("--out {}: its disk has {} left, and the run writes up to {}; free some space or choose "
+                  "another folder",
+                  path_.string(), format_bytes(free), format_bytes(bytes)));
+}
+
 void RunFolder::begin() {
   replace_text(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
 }
 
 void RunFolder::log(const Metrics& metrics) {
-  std::ofstream file(path_ / "metrics.jsonl", std::ios::app);
-  file << to_json(metrics).dump() << "\n";
-  file.flush();
-  if (!file) throw IoError(fmt::format("cannot write {}; is the disk full?", (path_ / "metrics.jsonl").string()));
+  append(path_ / "metrics.jsonl", to_json(metrics).dump() + "\n");
   if (events_) events_->add(metrics.step, scalars(metrics));
 }
 
@@ -148,6 +171,13 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
   replace_text(path_ / name, text);
+}
+
+void check_is_trained(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / "model.safetensors", ignored)) return;
+  throw IoError(fmt::format("{} has no model.safetensors: its run was stopped; train to its end with --resume first",
+                            folder.string()));
 }
 
 Settings read_config(const fs::path& folder, std::string* data_name) {

@@ -37,6 +37,8 @@ class RunFolder {
   RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }
+  /// Throws IoError when the disk has less room.
+  void require_room(int64_t bytes) const;
   /// Writes config.json, and so makes the folder hold a run: call it once there is a checkpoint to go on from.
   void begin();
   void log(const Metrics& metrics);
@@ -51,11 +53,12 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
-/// Throws IoError when settings.out holds a run already.
-void check_holds_no_run(const Settings& settings);
+/// For a program of several runs, before it begins with the first. Throws IoError when settings.out holds a run
+/// already; with settings.resume UsageError when that has other settings, and clears it when there is none.
+void settle_run(Settings& settings);
 
-/// The command that goes on with a run that stopped.
-std::string resume_command(const Settings& settings);
+/// Throws IoError when the run in `folder` has not come to its end, and so left no weights.
+void check_is_trained(const std::filesystem::path& folder);
 
 /// The settings and the data set's name that a run folder's config.json holds.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

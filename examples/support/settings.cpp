@@ -97,6 +97,7 @@ void for_each_field(S& s, Field&& field) {
   field("tensorboard", s.tensorboard);
   field("seed", s.seed);
   field("device", s.device);
+  field("precision", s.precision);
 }
 
 /// The same for what is there only when the command line says so.
@@ -131,7 +132,7 @@ void validate_fastmax(const Settings& s) {
 
 /// Flags that only Fastformer has.
 void validate_fastformer(const Settings& s) {
-  require(s.columns >= 2, fmt::format("--columns {}: must be at least 2", s.columns));
+  require(s.columns >= 2 && s.columns <= 16, fmt::format("--columns {}: must be from 2 to 16", s.columns));
   require(s.share.size() == 1 || !shares(s, "none"),
           fmt::format("--share {}: none stands alone", fmt::join(s.share, ",")));
   if (s.attention == "fastformer") return;
@@ -158,25 +159,27 @@ Settings preset(const std::string& task, const std::string& name) {
 }
 
 void validate(const Settings& s) {
-  const auto at_least = [](const char* flag, int64_t value, int64_t least) {
+  // More than the most would be work without an end, or more memory than any machine has.
+  const auto at_least = [](const char* flag, int64_t value, int64_t least, int64_t most = 1'000'000'000) {
     require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
+    require(value <= most, fmt::format("--{} {}: must be at most {}", flag, value, most));
   };
   const auto within = [](const char* flag, double value, double low, double high) {
     require(value >= low && value <= high, fmt::format("--{} {}: must lie from {} to {}", flag, value, low, high));
   };
-  at_least("layers", s.layers, 1);
+  at_least("layers", s.layers, 1, 1000);
   at_least("heads", s.heads, 1);
   at_least("width", s.width, 1);
   at_least("context", s.context, 1);
-  at_least("batch", s.batch, 1);
-  at_least("accumulate", s.accumulate, 1);
+  at_least("batch", s.batch, 1, 1'000'000);
+  at_least("accumulate", s.accumulate, 1, 1'000'000);
   at_least("epochs", s.epochs, 0);
   at_least("steps", s.steps, s.epochs > 0 ? 0 : 1);
   at_least("warmup", s.warmup, 0);
   at_least("eval-every", s.eval_every, 1);
-  at_least("eval-batches", s.eval_batches, 0);
+  at_least("eval-batches", s.eval_batches, 0, 1'000'000);
   at_least("checkpoint-every", s.checkpoint_every, 0);
-  at_least("threads", s.threads, 0);
+  at_least("threads", s.threads, 0, 1024);
   within("dropout", s.dropout, 0, 0.99);
   within("attention-dropout", s.attention_dropout, 0, 0.99);
   within("lr", s.lr, 0, 1e3);
@@ -191,11 +194,18 @@ void validate(const Settings& s) {
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
-  at_least("short-conv", s.short_conv, 0);
+  at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_fastformer(s);
   validate_fastmax(s);
   require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",
           fmt::format("--positions rotary does not apply to --attention {}", s.attention));
+  require(
+      s.positions != "rotary" || s.width / s.heads % 2 == 0,
+      fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
+  require(s.precision == "float32" || s.device == "cuda",
+          fmt::format("--precision {} does not apply to --device {}, which computes in float32; use --device cuda",
+                      s.precision, s.device));
+  require(s.precision != "bfloat16", "--precision bfloat16: no kernel computes in it yet; use --precision tf32");
 }
 
 nlohmann::json to_json(const Settings& settings) {

@@ -57,11 +57,13 @@ struct Settings {
   uint64_t seed = 1337;
   int threads = 0;  ///< 0: all that this process may use
   std::string device = "cpu";
+  std::string precision = "float32";  ///< float32, tf32 or bfloat16
   std::filesystem::path data = {};
   std::filesystem::path out = {};
   bool tensorboard = false;
   bool resume = false;
   bool profile = false;
+  std::string command = {};  ///< what was typed to begin with it
 };
 
 /// Where the run computes.

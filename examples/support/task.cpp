@@ -41,6 +41,12 @@ std::unique_ptr<Task> make_task(const Settings& settings) {
   return settings.task == "mnist" ? make_image_task(settings) : make_text_task(settings);
 }
 
+nn::Positions positions_of(const Settings& s) {
+  if (s.positions == "sinusoidal") return nn::Positions::sinusoidal;
+  if (s.positions == "rotary") return nn::Positions::rotary;
+  return s.positions == "none" ? nn::Positions::none : nn::Positions::learned;
+}
+
 nn::BlockConfig block_config(const Settings& s) {
   nn::BlockConfig config{.attention = {.mechanism = s.attention, .width = s.width, .heads = s.heads, .bias = s.bias},
                          .hidden = s.feed_forward * s.width,

@@ -12,17 +12,14 @@
 namespace linnet::examples {
 namespace {
 
-nn::Positions parse_positions(const std::string& name) {
-  if (name == "sinusoidal") return nn::Positions::sinusoidal;
-  if (name == "rotary") return nn::Positions::rotary;
-  return name == "none" ? nn::Positions::none : nn::Positions::learned;
-}
-
 /// The settings of the run in `folder`, which must be one of train_shakespeare.
 Settings text_settings(const std::filesystem::path& folder) {
   Settings settings = read_config(folder);
-  if (settings.task == "shakespeare") return settings;
-  throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
+  if (settings.task != "shakespeare") {
+    throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
+  }
+  check_is_trained(folder);
+  return settings;
 }
 
 nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
@@ -52,7 +49,7 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
           .layers = s.layers,
           .share_layers = shares(s, "layers"),
           .block = block_config(s),
-          .positions = parse_positions(s.positions)};
+          .positions = positions_of(s)};
 }
 
 TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Settings& machine)

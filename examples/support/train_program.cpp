@@ -22,10 +22,11 @@ void train_and_report(const Settings& settings) {
   apply_machine_settings(settings);
   catch_interrupts();
   const std::unique_ptr<Task> task = make_task(settings);
+  const int64_t steps = total_steps(settings, *task);
   RunFolder folder(settings, task->data_name());
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
-             task->data_name(), settings.layers, settings.heads, settings.width, total_steps(settings, *task),
-             settings.seed, folder.path().string());
+             task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
+             folder.path().string());
   const TrainingResult result = train(*task, settings, folder);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
@@ -69,12 +70,17 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) {
       Settings stored = read_config(settings.out);
+      if (stored.task != task) {
+        throw UsageError(
+            fmt::format("--resume: the run in {} is one of train_{}", settings.out.string(), stored.task));
+      }
       refuse_changes(app, settings, stored);
       stored.resume = true;
       stored.out = settings.out;
       stored.data = settings.data;
       stored.threads = settings.threads;
       stored.profile = settings.profile;
+      stored.command = settings.command;
       settings = stored;
     }
     validate(settings);

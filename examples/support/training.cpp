@@ -1,5 +1,6 @@
 #include "support/training.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -22,6 +23,9 @@ class StepProfile {
  public:
   static constexpr int64_t kWarmUp = 10, kSteps = 10;
 
+  /// `what` is the run that it is of.
+  explicit StepProfile(std::string what) : what_(std::move(what)) {}
+
   /// Does one step, and after the last one of them writes and prints what came of it.
   double run(const std::function<double()>& step, RunFolder& folder) {
     if (++done_ <= kWarmUp || done_ > kWarmUp + kSteps) return step();
@@ -41,13 +45,15 @@ class StepProfile {
     const auto calls_per_step = std::ssize(calls_) / kSteps;
     const double floor = floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step}));
     const double step_ms = median(times_);
-    const std::string text = fmt::format("{} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}",
-                                         kSteps, step_ms, floor, profile_table(calls_, kSteps, step_ms, floor));
+    const std::string text =
+        fmt::format("{}, {} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}", what_, kSteps, step_ms,
+                    floor, profile_table(calls_, kSteps, step_ms, floor));
     folder.write_text("profile.txt", text);
     folder.write_text("trace.json", trace_json(calls_));
     fmt::print("\n{}\n", text);
   }
 
+  std::string what_;
   int64_t done_ = 0;
   double begin_ = 0;  ///< of the step under way, as if all had followed each other without a pause
   std::vector<double> times_;
@@ -59,10 +65,28 @@ nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
 }
 
+/// The command that goes on with a run that stopped: that which began it, and --resume.
+std::string resume_command(const Settings& s) {
+  const bool resumed = s.command.find(" --resume") != std::string::npos;
+  return s.command + (resumed ? "" : " --resume");
+}
+
+/// What a run writes at the most: two checkpoints of the weights and AdamW's moments while one takes the other's
+/// place, the weights alone, and less of pictures and lines. A resumed one has a checkpoint already.
+int64_t bytes_to_write(int64_t parameters, bool resume) {
+  constexpr int64_t kCheckpoint = 3, kRest = int64_t{1} << 18;
+  const int64_t copies = (resume ? 1 : 2) * kCheckpoint + 1;
+  return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
+}
+
 }  // namespace
 
 int64_t total_steps(const Settings& s, const Task& task) {
-  return s.epochs > 0 ? s.epochs * task.batches_per_epoch() / s.accumulate : s.steps;
+  if (s.epochs == 0) return s.steps;
+  const int64_t steps = s.epochs * task.batches_per_epoch() / s.accumulate;
+  if (steps > 0) return steps;
+  throw UsageError(fmt::format("--accumulate {}: all {} epochs have only {} batches", s.accumulate, s.epochs,
+                               s.epochs * task.batches_per_epoch()));
 }
 
 TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
@@ -73,6 +97,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
 
   TrainingResult result;
   result.parameters = train_step.parameters();
+  folder.require_room(bytes_to_write(result.parameters, s.resume));
   Checkpoint::Position at;
   if (s.resume) {
     at = checkpoint.load();
@@ -111,7 +136,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
 
   Progress progress(stdout, steps, s.attention);
   std::optional<StepProfile> profile;
-  if (s.profile) profile.emplace();
+  if (s.profile) profile.emplace(fmt::format("{} on {}", s.attention, task.data_name()));
   if (result.history.empty()) evaluate();
   while (at.step < steps) {
     const Clock::time_point begin = Clock::now();
@@ -137,13 +162,14 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
   checkpoint.save(at);
 
   result.full = task.evaluate(0);
-  result.ms_per_step = median(step_times);
+  // A resumed run that was at its end has made no step now.
+  result.ms_per_step = step_times.empty() ? result.history.back().ms_per_step : median(step_times);
   result.tokens_per_second = result.ms_per_step > 0 ? tokens / result.ms_per_step * 1e3 : 0;
-  result.peak_bytes = memory_stats(device_of(s)).peak;
+  result.peak_bytes = std::max(memory_stats(device_of(s)).peak, result.history.back().peak_bytes);
   task.model().save(folder.path() / "model.safetensors", task.metadata());
   if (const std::string text = task.sample(500); !text.empty()) folder.write_text("samples.txt", text + "\n");
-  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("{} on {}", s.attention, s.task),
-              task.data_name(), folder.path() / "loss.png");
+  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("Training {}", s.attention), task.data_name(),
+              folder.path() / "loss.png");
   return result;
 }
 

@@ -18,6 +18,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
+  /// How many there are.
   virtual int64_t size() const = 0;
   /// The examples `indices`, stacked along dim 0. `key` serves random augmentation, so that a batch depends on it and
   /// the indices alone. Called from a loader's own thread. Throws IndexError for an example that does not exist.

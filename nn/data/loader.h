@@ -15,6 +15,7 @@
 
 namespace linnet::nn {
 
+/// How a Loader goes through a data set.
 struct LoaderOptions {
   int64_t batch = 1;
   bool shuffle = true;
@@ -33,7 +34,7 @@ struct LoaderOptions {
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws ValueError for an empty data set, a batch below 1, or a `drop_last` that leaves none.
+  /// Throws ValueError for an empty data set, a batch below 1, a prefetch below 0, or a `drop_last` that leaves none.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   ~Loader();
   Loader(const Loader&) = delete;
@@ -67,6 +68,7 @@ class Loader {
     std::optional<Batch> batch_;
   };
 
+  /// Takes the next batch.
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
 

@@ -39,6 +39,18 @@ Batch windows_at(std::span<const int64_t> ids, std::span<const int64_t> starts, 
   return {inputs, targets};
 }
 
+/// The character at `at` as a message shows it, with all its bytes where UTF-8 spends several on it.
+std::string shown(std::string_view text, size_t at) {
+  const auto continues = [&](size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
+  size_t begin = at, end = at + 1;
+  while (begin > 0 && continues(begin)) --begin;
+  while (continues(end) && end < begin + 4) ++end;
+  const auto first = static_cast<unsigned char>(text[begin]);
+  const bool printable = end - begin == 1 ? first >= 32 && first < 127 : first >= 0xC2;
+  return printable ? fmt::format("'{}'", text.substr(begin, end - begin))
+                   : fmt::format("with code {}", static_cast<unsigned char>(text[at]));
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(std::string_view text) {
@@ -53,14 +65,13 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   }
   std::vector<int64_t> ids;
   ids.reserve(text.size());
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (table[byte] < 0) {
-      throw ValueError(fmt::format(
-          "the character {} is not among the {} that the model has seen",
-          byte >= 32 && byte < 127 ? fmt::format("'{}'", character) : fmt::format("with code {}", byte), size()));
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int64_t id = table[static_cast<unsigned char>(text[i])];
+    if (id < 0) {
+      throw ValueError(
+          fmt::format("the character {} is not among the {} that the model has seen", shown(text, i), size()));
     }
-    ids.push_back(table[byte]);
+    ids.push_back(id);
   }
   return ids;
 }

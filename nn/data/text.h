@@ -40,6 +40,7 @@ class CharText {
   /// The sources of this library, packed into it: a stand-in where no other text is at hand.
   static CharText of_this_project();
 
+  /// Of the whole text.
   const Vocabulary& vocabulary() const { return vocabulary_; }
   /// The numbers of the characters; both parts live as long as this does.
   std::span<const int64_t> train() const { return {ids_.data(), split_}; }
@@ -52,8 +53,8 @@ class CharText {
 };
 
 /// `batch` random windows of `ids`: inputs and targets int64 [batch, context], the targets one character ahead. The
-/// windows depend on the key alone. Throws ValueError when `ids` is not longer than the context, or for a batch
-/// below 1.
+/// windows depend on the key alone. Throws ValueError when `ids` is not longer than the context, or for a batch or
+/// context below 1.
 Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t context, RandomKey key, Where where = {});
 
 /// All consecutive windows of `ids` that do not overlap, as one data set; what is left over at the end is dropped.

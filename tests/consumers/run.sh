@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs a program against linnet in each way that linnet can be had: installed (static and shared) through
-# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages' contents.
+# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages.
 #
 #   tests/consumers/run.sh [build folder of a release build]
 set -euo pipefail
@@ -23,19 +23,24 @@ check() { # name, program
   echo "$1: built and ran"
 }
 
+by_pkg_config() { # static or shared, then arguments for pkg-config
+  local pc flags
+  pc=$(dirname "$(find "$work/$1" -name linnet.pc)")
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs "${@:2}" linnet)"
+  g++ program.cpp "${flags[@]}" -Wl,-rpath,"${pc%/*}" -o "$work/by_pkg_config-$1"
+  check "pkg-config-$1" "$work/by_pkg_config-$1"
+}
+
 cmake --install "$build" --prefix "$work/static" >"$work/install.log"
 build_and_run find_package-static find_package -D CMAKE_PREFIX_PATH="$work/static"
-PKG_CONFIG_PATH=$(dirname "$(find "$work/static" -name linnet.pc)")
-export PKG_CONFIG_PATH
-read -ra flags <<<"$(pkg-config --define-variable=prefix="$work/static" --cflags --libs --static linnet)"
-g++ program.cpp "${flags[@]}" -o "$work/by_pkg_config"
-check pkg-config-static "$work/by_pkg_config"
+by_pkg_config static --static
 
 build_and_run add_subdirectory add_subdirectory
 build_and_run fetch_content-shared fetch_content -D FETCHCONTENT_SOURCE_DIR_LINNET="$root" -D BUILD_SHARED_LIBS=ON \
   -D LINNET_INSTALL=ON -D CMAKE_BUILD_TYPE=Release
 cmake --install "$work/fetch_content-shared" --prefix "$work/shared" >>"$work/install.log"
 build_and_run find_package-shared find_package -D CMAKE_PREFIX_PATH="$work/shared"
+by_pkg_config shared
 library=$(find "$work/shared" -name liblinnet.so)
 if nm -D --defined-only "$library" | grep -vE ' _Z(NK?|T[ISTV]N|T[hv].*_N)6linnet'; then
   echo "the shared library exports these names from outside namespace linnet"
@@ -43,11 +48,21 @@ if nm -D --defined-only "$library" | grep -vE ' _Z(NK?|T[ISTV]N|T[hv].*_N)6linne
 fi
 echo "shared: exports $(nm -D --defined-only "$library" | wc -l) names, all of linnet"
 
-# The packages: that they hold what they should, and that the programs run from where they are unpacked.
+# The packages, into a system of their own that knows no others: installed, run, and removed without a trace.
 (cd "$work" && cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >>"$work/install.log")
-for package in "$work"/packages/*.deb; do
-  dpkg-deb --extract "$package" "$work/unpacked"
-done
-"$work/unpacked/usr/bin/linnet-sample" --version
-test -f "$work/unpacked/usr/include/linnet/linnet.h"
-echo "packages: unpacked and ran"
+mkdir -p "$work/system/var/lib/dpkg/info" "$work/system/var/lib/dpkg/updates"
+touch "$work/system/var/lib/dpkg/status"
+root_user=()
+((EUID == 0)) || root_user=(unshare --map-root-user)
+package() {
+  "${root_user[@]}" dpkg --root="$work/system" --force-depends --log=/dev/null "$@" >>"$work/install.log" 2>&1
+}
+package --install "$work"/packages/*.deb || { cat "$work/install.log"; exit 1; }
+"$work/system/usr/bin/linnet-sample" --version
+build_and_run find_package-debian find_package -D CMAKE_PREFIX_PATH="$work/system/usr"
+package --purge linnet linnet-dev || { cat "$work/install.log"; exit 1; }
+if left=$(find "$work/system/usr" -mindepth 1 2>/dev/null) && [[ -n $left ]]; then
+  echo "the packages left behind: $left"
+  exit 1
+fi
+echo "packages: installed, ran, and were removed"

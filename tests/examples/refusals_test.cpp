@@ -53,7 +53,7 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--dropout", "1"}, "--dropout 1: must lie from 0 to 0.99");
   refused({"--dropout", "nan"}, "--dropout nan");
   refused({"--short-conv", "-1"}, "--short-conv -1: must be at least 0");
-  refused({"--attention", "fastformer", "--columns", "1"}, "--columns 1: must be at least 2");
+  refused({"--attention", "fastformer", "--columns", "1"}, "--columns 1: must be from 2 to 16");
   refused({"--share", "none,layers"}, "--share none,layers: none stands alone");
   refused({"--share", "everything"}, "--share");
   refused({"--lr", "-0.1"}, "--lr -0.1");
@@ -63,7 +63,14 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--warmup", "20"}, "--warmup 20 leaves nothing of --steps 20");
   refused({"--threads", "-1"}, "--threads");
   refused({"--seed", "x"}, "--seed");
+  refused({"--seed", "-1"}, "--seed");
   refused({"--device", "tpu"}, "--device");
+  refused({"--layers", "1000000000000"}, "--layers 1000000000000: must be at most 1000");
+  refused({"--batch", "1000000000"}, "--batch 1000000000: must be at most 1000000");
+  refused({"--steps", "99999999999999999999"}, "--steps: 99999999999999999999 is out of range");
+  refused({"--steps", "1.5"}, "--steps: 1.5 is not a whole number");
+  refused({"--threads", "2000"}, "--threads");
+  refused({"--positions", "rotary", "--width", "18", "--heads", "6"}, "--width 18 / --heads 6 is odd");
   refused({"--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are nanogpt-cpu and nanogpt-gpu");
   refused({"--preset=mnist-small"}, "--preset mnist-small");
   refused({"stray"}, "stray");
@@ -100,8 +107,14 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "--dropout-kind quadratic does not apply to --fastmax-form quadratic");
   refused("train_shakespeare", {"--attention", "fastformer", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastformer");
+  refused("train_shakespeare", {"--precision", "tf32"},
+          "--precision tf32 does not apply to --device cpu, which computes in float32; use --device cuda");
+  refused("train_mnist", {"--precision", "bfloat16"}, "--precision bfloat16 does not apply to --device cpu");
+  refused("train_shakespeare", {"--precision", "float64"}, "--precision");
   refused("train_shakespeare", {"--patch", "4"}, "--patch");
   refused("train_shakespeare", {"--epochs", "1"}, "--epochs");
+  refused("train_mnist", {"--attention", "fastmax1", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention fastmax1");
   refused("train_mnist", {"--context", "4"}, "--context");
   refused("train_mnist", {"--warmup", "4"}, "--warmup");
   refused("train_mnist", {"--patch", "3"}, "--patch");
@@ -111,6 +124,7 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("compare", {"--attention", "softmax,hardmax"}, "--attention");
   refused("compare", {"--task=poetry"}, "--task poetry: must be shakespeare or mnist");
   refused("compare", {"--task=mnist", "--min-lr", "0"}, "--min-lr");
+  refused("attention_maps", {"model", "--resume"}, "--resume does not apply to a model that is trained already");
 }
 
 TEST_CASE("sample refuses flags out of range") {
@@ -122,6 +136,8 @@ TEST_CASE("sample refuses flags out of range") {
   refused({"folder", "--tokens", "-1"}, "--tokens");
   refused({"folder", "--temperature", "-1"}, "--temperature");
   refused({"folder", "--temperature", "nan"}, "--temperature");
+  refused({"folder", "--temperature", "1e-300"}, "--temperature 1e-300: must be 0, or from 0.01 to 100");
+  refused({"folder", "--tokens", "99999999999999999999"}, "--tokens");
   refused({"folder", "--top-k", "-1"}, "--top-k");
   refused({"folder", "--top-k", "5", "--temperature", "0"}, "--top-k does not apply to --temperature 0");
 }
@@ -156,6 +172,13 @@ TEST_CASE("data that cannot be trained on: exit 1, naming it") {
               "train-images-idx3-ubyte is not an IDX file: it starts with 6e 6f 20 69");
 }
 
+TEST_CASE("epochs that have too few batches for one step: exit 2") {
+  const Workshop shop;
+  const Arguments flags{"--epochs", "2", "--accumulate", "5000", "--layers", "1", "--out", shop / "run"};
+  check_says(run_program("train_mnist", flags), 2, "--accumulate 5000: all 2 epochs have only ");
+  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+}
+
 TEST_CASE("a text without a new line trains and samples too") {
   const Workshop shop;
   std::string text;
@@ -181,10 +204,8 @@ TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone"
   CHECK(run_program("train_shakespeare", shop.tiny("all/fastmax2")).code == 0);
   const std::string config = read_bytes(shop / "all/fastmax2/config.json");
   const std::string metrics = read_bytes(shop / "all/fastmax2/metrics.jsonl");
-  const std::string part =
-      "holds a run already; choose another folder, remove it, or go on with it: "
-      "train_shakespeare --resume --out " +
-      (shop / "all/fastmax2").string();
+  const std::string part = (shop / "all/fastmax2").string() +
+                           " holds a run already; choose another folder, remove it, or go on with it by --resume";
   check_fails(run_program("train_shakespeare", shop.tiny("all/fastmax2") + Arguments{"--seed", "2"}), part);
   check_fails(run_program("compare", shop.tiny("all")), part);
   CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // seen before the first mechanism trained
@@ -212,6 +233,7 @@ TEST_CASE("--resume refuses what is not the run it had") {
 
   check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run", "--lr", "0.5"}), 2, "--lr 0.5");
   check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run", "--steps", "30"}), 2, "--steps 30");
+  check_says(run_program("train_mnist", {"--resume", "--out", shop / "run"}), 2, "run is one of train_shakespeare");
   check_fails(run_program("train_shakespeare", {"--resume", "--out", shop / "run"}),
               "learns from Tiny Shakespeare, but there is linnet's own sources (stand-in)");
 
@@ -237,6 +259,7 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
   refused("run/config.json; is it the --out folder of a training run?");
   CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
   refused("the character 'X' is not among the", {"--prompt", "to beX"});
+  refused("the character 'é' is not among the", {"--prompt", "to bé"});
   refused("the prompt is empty", {"--prompt", ""});
 
   const std::string config = read_bytes(shop / "run/config.json");
@@ -273,5 +296,6 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
   write_safetensors(weights, without);
   refused("holds no vocabulary");
   std::filesystem::remove(weights);
-  refused("model.safetensors");
+  refused("run has no model.safetensors: its run was stopped; train to its end with --resume first");
+  check_fails(run_program("attention_maps", {shop / "run", "--out", shop / "maps"}), "its run was stopped");
 }

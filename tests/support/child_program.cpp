@@ -34,7 +34,7 @@ std::vector<std::string> environment() {
 }  // namespace
 
 ChildProgram::ChildProgram(const std::string& name, const std::vector<std::string>& arguments) {
-  const std::string path = std::string(LINNET_BIN_DIR) + "/" + name;
+  const std::string path = std::filesystem::path(LINNET_BIN_DIR) / name;
   std::vector<std::string> argv{path};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   std::vector<std::string> env = environment();

@@ -17,7 +17,8 @@ struct Ended {
   std::string err;
 };
 
-/// One of the project's programs, running in an empty folder of its own, without a terminal and without LINNET_DATA.
+/// One of the project's programs, or any by its whole path, running in an empty folder of its own, without a terminal
+/// and without LINNET_DATA.
 class ChildProgram {
  public:
   ChildProgram(const std::string& name, const std::vector<std::string>& arguments);

@@ -2,13 +2,11 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 
 #include <event.pb.h>
 #include <fmt/format.h>
 
-#include <linnet/core/error.h>
-
+#include "support/append.h"
 #include "support/tfrecord.h"
 
 namespace linnet::examples {
@@ -49,11 +47,6 @@ void EventFile::add(int64_t step, const std::vector<std::pair<std::string, doubl
   append(event.SerializeAsString());
 }
 
-void EventFile::append(const std::string& event) const {
-  std::ofstream file(path_, std::ios::binary | std::ios::app);
-  file << tfrecord(event);
-  file.flush();
-  if (!file) throw IoError(fmt::format("cannot write {}; is the disk full?", path_.string()));
-}
+void EventFile::append(const std::string& event) const { examples::append(path_, tfrecord(event)); }
 
 }  // namespace linnet::examples
