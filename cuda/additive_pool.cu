@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -18,23 +19,6 @@ namespace {
 
 constexpr int kChunk = 64;  // tokens
 using Warp = Group<kWarp>;
-
-/// [B, H, N, D] with unit stride in D, or [B, H, N].
-template <class T>
-struct Heads {
-  T* data;
-  int64_t batch_stride, head_stride, token_stride;
-
-  explicit Heads(const View& x)
-      : data(static_cast<T*>(x.data)),
-        batch_stride(x.strides[0]),
-        head_stride(x.strides[1]),
-        token_stride(x.strides[2]) {}
-
-  __device__ T* at(int64_t b, int64_t h, int64_t i) const {
-    return data + b * batch_stride + h * head_stride + i * token_stride;
-  }
-};
 
 /// What all kernels read.
 template <class T>

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -17,19 +18,6 @@
 
 namespace linnet::cuda {
 namespace {
-
-/// [B, H, N, D] with unit stride in D.
-template <class T>
-struct Heads {
-  T* data;
-  int64_t batch_stride, head_stride, row_stride;
-
-  explicit Heads(const View& x)
-      : data(static_cast<T*>(x.data)),
-        batch_stride(x.strides[0]),
-        head_stride(x.strides[1]),
-        row_stride(x.strides[2]) {}
-};
 
 /// Byte `index` of a stream. Not inlined, to leave the registers of its ten rounds to kernels that seldom need it.
 __noinline__ __device__ int random_byte(RandomKey key, int64_t index) {
@@ -122,7 +110,7 @@ struct Task {
 
   template <class U>
   __device__ Rows<U> rows(const Heads<U>& x, int64_t count, int64_t width) const {
-    return {x.data + b * x.batch_stride + h * x.head_stride, x.row_stride, count, width, nullptr, 0};
+    return {x.at(b, h, 0), x.row_stride, count, width, nullptr, 0};
   }
   __device__ Rows<const T> queries(const Problem<T>& in, const Heads<const T>& x) const {
     return rows(x, in.queries, in.width);
@@ -289,8 +277,8 @@ __global__ void find_deltas(Problem<T> in, Cotangents<T> from) {
   using Warp = Group<kWarp>;
   for (int64_t row = Warp::first_row(); row < in.batch * in.heads * in.queries; row += Warp::row_step()) {
     const int64_t head = row / in.queries, i = row % in.queries, b = head / in.heads, h = head % in.heads;
-    const T* g = from.d_o.data + b * from.d_o.batch_stride + h * from.d_o.head_stride + i * from.d_o.row_stride;
-    const T* y = from.o.data + b * from.o.batch_stride + h * from.o.head_stride + i * from.o.row_stride;
+    const T* g = from.d_o.at(b, h, i);
+    const T* y = from.o.at(b, h, i);
     const double delta = Warp::sum<T>(in.width, [=](int64_t d) { return g[d] * y[d]; });
     if (Warp::lane() == 0) from.delta[row] = static_cast<T>(delta);
   }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include <linnet/core/backend.h>
+
+namespace linnet::cuda {
+
+/// A view as kernels are passed it: [B, H, N, D] with unit stride in D, or [B, H, N].
+template <class T>
+struct Heads {
+  T* data;
+  int64_t batch_stride, head_stride, row_stride;
+
+  explicit Heads(const View& x)
+      : data(static_cast<T*>(x.data)),
+        batch_stride(x.strides[0]),
+        head_stride(x.strides[1]),
+        row_stride(x.strides[2]) {}
+
+  __device__ T* at(int64_t b, int64_t h, int64_t i) const {
+    return data + b * batch_stride + h * head_stride + i * row_stride;
+  }
+};
+
+}  // namespace linnet::cuda
