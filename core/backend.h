@@ -94,7 +94,7 @@ enum class FastmaxDropout : uint8_t {
 /// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
 struct FastmaxKernel {
   double a0, a1, a2;
-  bool quadratic;  ///< the form: weight by weight, or factorised; a device without the second always takes the first
+  bool quadratic;    ///< the form: weight by weight, or factorised
   bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5); else q or k itself
   bool causal;       ///< query i sees keys up to i + (keys − queries)
   int keep;          ///< a feature stays, times 256/keep, where its random byte is below this; 256 for no dropout

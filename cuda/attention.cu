@@ -4,6 +4,7 @@
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
+#include <linnet/cuda/random_byte.cuh>
 #include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/tile.cuh>
 
@@ -18,11 +19,6 @@
 
 namespace linnet::cuda {
 namespace {
-
-/// Byte `index` of a stream. Not inlined, to leave the registers of its ten rounds to kernels that seldom need it.
-__noinline__ __device__ int random_byte(RandomKey key, int64_t index) {
-  return static_cast<int>(random_word(key, static_cast<uint64_t>(index / 4)) >> (index % 4 * 8) & 255);
-}
 
 /// What all kernels read.
 template <class T>

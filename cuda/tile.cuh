@@ -24,14 +24,15 @@ template <class T>
 __device__ int part_row() {
   return static_cast<int>(threadIdx.x) / kSide * kPart<T>;
 }
-template <class T>
+template <class T, int kColumns = kPart<T>>
 __device__ int part_column() {
-  return static_cast<int>(threadIdx.x) % kSide * kPart<T>;
+  return static_cast<int>(threadIdx.x) % kSide * kColumns;
 }
 
-template <class T>
+/// Fewer columns than rows where the product has no more of them than kSide · kColumns.
+template <class T, int kColumns = kPart<T>>
 struct Part {
-  T of[kPart<T>][kPart<T>] = {};
+  T of[kPart<T>][kColumns] = {};
 };
 
 /// 43.5 KB for float, 25.5 KB for double: within the 48 KB that every GPU grants.
@@ -43,32 +44,32 @@ struct alignas(16) Tiles {
   T b[kTile<T>][kPitch<T>];
 };
 
-template <class T>
-struct alignas(16) Strip {
-  T of[kPart<T>];
+template <class T, int kCount = kPart<T>>
+struct alignas(kCount * sizeof(T)) Strip {
+  T of[kCount];
 };
 
 /// part += aᵀ·b for a and b with `depth` rows. Terms that `counts(k, r)` denies, for row k and row r of the part, are
 /// not added, not even as 0 times infinity.
-template <class T, class Counts>
-__device__ void add_product(Part<T>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth,
+template <class T, int kColumns, class Counts>
+__device__ void add_product(Part<T, kColumns>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth,
                             Counts counts) {
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
     const Strip<T> p = *reinterpret_cast<const Strip<T>*>(&a[k][part_row<T>()]);
-    const Strip<T> q = *reinterpret_cast<const Strip<T>*>(&b[k][part_column<T>()]);
+    const auto q = *reinterpret_cast<const Strip<T, kColumns>*>(&b[k][part_column<T, kColumns>()]);
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
-      for (int c = 0; c < kPart<T>; ++c) {
+      for (int c = 0; c < kColumns; ++c) {
         if (counts(k, r)) part.of[r][c] += p.of[r] * q.of[c];
       }
     }
   }
 }
 
-template <class T>
-__device__ void add_product(Part<T>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth) {
+template <class T, int kColumns>
+__device__ void add_product(Part<T, kColumns>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth) {
   add_product(part, a, b, depth, [](int, int) { return true; });
 }
 

@@ -75,7 +75,8 @@ struct FastmaxOptions {
 /// The number that `scale` stands for: for weights with a quadratic term or not, and vectors of this width.
 double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width);
 
-/// The form that `automatic` chooses for q [B, H, N, D] and k [B, H, M, D], from a table of measured crossovers.
+/// The form that `automatic` chooses for q [B, H, N, D] and k [B, H, M, D]: on the CPU from a table of measured
+/// crossovers, on a GPU from counts of operations.
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as

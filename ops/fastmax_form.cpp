@@ -1,11 +1,14 @@
 #include <linnet/ops/fastmax.h>
 
+#include <algorithm>
+
 namespace linnet {
 namespace {
 
 /// From how many tokens on the factorised form is the faster one, forward and backward, for heads of a width.
-/// Measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21); in float64 they are
-/// within a fifth of these. In theory, second order: 163, 579, 2,179 and 8,451 in full, twice that when causal.
+/// The CPU's, measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21); in float64
+/// they are within a fifth of these. In theory, second order: 163, 579, 2,179 and 8,451 in full, twice that when
+/// causal.
 struct Crossover {
   int64_t width;
   int64_t full, causal;
@@ -26,11 +29,20 @@ Crossover crossover(int64_t width, bool quadratic_term) {
           static_cast<int64_t>(static_cast<double>(last.causal) * growth)};
 }
 
+/// The GPU's, from counts of operations, which is theory until a GPU has measured it: forward takes 4·N²·D, half of
+/// that when causal, or 4·N·M·(D + 1) with M features.
+Crossover crossover_in_theory(int64_t width, bool quadratic_term) {
+  const int64_t features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
+  const int64_t full = features * (width + 1) / std::max(width, int64_t{1});
+  return {width, full, 2 * full};
+}
+
 }  // namespace
 
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal) {
   const int64_t queries = q.size(2), keys = k.size(2);
-  const Crossover row = crossover(q.size(3), quadratic_term);
+  const Crossover row = q.device() == Device::cuda ? crossover_in_theory(q.size(3), quadratic_term)
+                                                   : crossover(q.size(3), quadratic_term);
   // The quadratic form's work is queries · keys, the factorised one's is their sum: with n of each, n² and 2n.
   const int64_t from = causal ? row.causal : row.full;
   return 2 * queries * keys >= from * (queries + keys) ? FastmaxForm::factorised : FastmaxForm::quadratic;

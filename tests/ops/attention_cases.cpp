@@ -173,7 +173,8 @@ void add_factorised_cases(Cases& cases) {
                                        {FastmaxDropout::standard, "standard"},
                                        {FastmaxDropout::token, "token"}}) {
         FastmaxOptions options{.scale = FastmaxScale::unit, .causal = causal, .keep = padding(5), .form = form};
-        options.dropout = 0.2;
+        // Few enough that no denominator nearly vanishes: one that does leaves nothing but rounding to compare.
+        options.dropout = 0.1;
         options.dropout_kind = kind;
         options.dropout_normaliser = normaliser;
         cases.dropped_fastmax(name + (" dropout" + shared + suffix), {2, 2, 5, 5, 3}, options);
