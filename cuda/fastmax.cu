@@ -21,7 +21,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// States that are held at a time. Their number decides on nothing that a result shows.
+/// Of the states that are held at a time. How many that is shows in no result.
 constexpr int64_t kStateBytes = int64_t{256} << 20;
 
 int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
@@ -29,7 +29,7 @@ int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 template <class T>
 class Pass {
  public:
-  Pass(const View& q, const View& k, const View* keep, const FastmaxKernel& kernel, bool backward)
+  Pass(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel, bool backward)
       : kernel_(kernel),
         q_(q),
         k_(k),
@@ -43,10 +43,7 @@ class Pass {
         key_tokens_(tokens(keys_, keep)) {
     launch(load_vectors<T>, blocks(), kThreads, query_tokens_, in_, Heads<const T>(q), queries_, kernel.standardise);
     launch(load_vectors<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(k), keys_, kernel.standardise);
-  }
-
-  void load_values(const View& v) const {
-    launch(cuda::load_values<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(v), keys_);
+    launch(load_values<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(v), keys_);
   }
 
   void forward(const View& o, const View& normaliser) const {
@@ -204,9 +201,7 @@ void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, 
   if (kernel.quadratic) return quadratic_fastmax(o, normaliser, q, k, v, keep, kernel);
   dispatch_floating(q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pass<T> pass(q, k, keep, kernel, false);
-    pass.load_values(v);
-    pass.forward(o, normaliser);
+    Pass<T>(q, k, v, keep, kernel, false).forward(o, normaliser);
   });
 }
 
@@ -215,9 +210,7 @@ void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normalis
   if (kernel.quadratic) return quadratic_fastmax_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel);
   dispatch_floating(q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pass<T> pass(q, k, keep, kernel, true);
-    pass.load_values(v);
-    pass.backward(dq, dk, dv, d_o, o, normaliser);
+    Pass<T>(q, k, v, keep, kernel, true).backward(dq, dk, dv, d_o, o, normaliser);
   });
 }
 
