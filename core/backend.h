@@ -131,6 +131,18 @@ struct AdamWOptions {
   int64_t step;    ///< counted from 1
 };
 
+/// What a step of AdamW does to one parameter: views are contiguous, of one shape and dtype.
+struct AdamWUpdate {
+  View param, grad, first_moment, second_moment;
+  AdamWOptions options;
+};
+
+/// `count` of them.
+struct AdamWUpdates {
+  const AdamWUpdate* data;
+  int64_t count;
+};
+
 /// One step of `sgd`.
 struct SgdOptions {
   double lr, momentum, dampening, weight_decay;
@@ -252,7 +264,8 @@ struct Backend {
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
-  void (*adamw)(View param, View grad, View first_moment, View second_moment, AdamWOptions options);
+  /// For many parameters at a time, to the bits of one by one.
+  void (*adamw)(AdamWUpdates updates);
   void (*sgd)(View param, View grad, const View* momentum, SgdOptions options);
 };
 

@@ -47,6 +47,13 @@ void describe(KernelCall& call, const Argument& argument) {
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
     for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
     describe(call, argument.dv);
+  } else if constexpr (std::is_same_v<Argument, AdamWUpdates>) {
+    for (int64_t i = 0; i < argument.count; ++i) {
+      const AdamWUpdate& update = argument.data[i];
+      for (const View& view : {update.param, update.grad, update.first_moment, update.second_moment}) {
+        describe(call, view);
+      }
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <type_traits>
 
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
@@ -13,6 +14,7 @@ template <class T>
 struct AdamWFactors {
   T step_size, root_correction2, shrink, decay, beta2, eps, rest1, rest2;
 
+  AdamWFactors() = default;
   explicit AdamWFactors(const AdamWOptions& options)
       : step_size(static_cast<T>(options.lr / correction(options.beta1, options.step))),
         root_correction2(static_cast<T>(std::sqrt(correction(options.beta2, options.step)))),
@@ -30,8 +32,14 @@ struct AdamWFactors {
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), or Adam with L2 decay when not decoupled (Kingma & Ba 2015,
 /// algorithm 1).
 template <class T>
-__global__ void adamw_step(int64_t count, AdamWFactors<T> by, T* param, const T* grad, T* first, T* second) {
-  for (int64_t i = first_item(); i < count; i += item_step()) {
+struct AdamWTensor {
+  T* param;
+  const T* grad;
+  T *first, *second;
+  int64_t count, first_block;
+  AdamWFactors<T> by;
+
+  __device__ void step(int64_t i) const {
     const T p = param[i], g = grad[i] + by.decay * p;
     const T m = first[i] + by.rest1 * (g - first[i]);
     const T v = by.beta2 * second[i] + by.rest2 * g * g;
@@ -39,7 +47,57 @@ __global__ void adamw_step(int64_t count, AdamWFactors<T> by, T* param, const T*
     second[i] = v;
     param[i] = by.shrink * p - by.step_size * m / (sqrt(v) / by.root_correction2 + by.eps);
   }
+};
+
+/// Tensors that one launch sees to: as many as the 4 KB of a kernel's parameters hold.
+template <class T>
+struct AdamWTensors {
+  static constexpr int kMost = 4000 / sizeof(AdamWTensor<T>);
+  AdamWTensor<T> of[kMost];
+  int count;
+  int64_t blocks;
+};
+
+/// Elements that a block sees to.
+constexpr int64_t kBlock = 4 * kThreads;
+
+template <class T>
+__global__ void adamw_steps(AdamWTensors<T> tensors) {
+  for (int64_t block = blockIdx.x; block < tensors.blocks; block += gridDim.x) {
+    int t = tensors.count - 1;
+    while (tensors.of[t].first_block > block) --t;
+    const AdamWTensor<T>& tensor = tensors.of[t];
+    const int64_t first = (block - tensor.first_block) * kBlock, end = min(first + kBlock, tensor.count);
+    for (int64_t i = first + threadIdx.x; i < end; i += kThreads) tensor.step(i);
+  }
 }
+
+/// Tensors of one dtype that wait for their launch.
+template <class T>
+class AdamWBatch {
+ public:
+  void add(const AdamWUpdate& update) {
+    if (tensors_.count == AdamWTensors<T>::kMost) flush();
+    const int64_t count = numel(update.param);
+    tensors_.of[tensors_.count++] = {data<T>(update.param),
+                                     data<const T>(update.grad),
+                                     data<T>(update.first_moment),
+                                     data<T>(update.second_moment),
+                                     count,
+                                     tensors_.blocks,
+                                     AdamWFactors<T>(update.options)};
+    tensors_.blocks += ceil_div(count, kBlock);
+  }
+
+  void flush() {
+    launch(adamw_steps<T>, tensors_.blocks, kThreads, tensors_);
+    tensors_.count = 0;
+    tensors_.blocks = 0;
+  }
+
+ private:
+  AdamWTensors<T> tensors_{};
+};
 
 template <class T>
 struct SgdFactors {
@@ -70,13 +128,21 @@ __global__ void sgd_step(int64_t count, SgdFactors<T> by, bool first_step, T* pa
   }
 }
 
-void adamw(View param, View grad, View first_moment, View second_moment, AdamWOptions options) {
-  const int64_t count = numel(param);
-  dispatch_floating(param.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    launch(adamw_step<T>, blocks_for(count), kThreads, count, AdamWFactors<T>(options), data<T>(param),
-           data<const T>(grad), data<T>(first_moment), data<T>(second_moment));
-  });
+void adamw(AdamWUpdates updates) {
+  AdamWBatch<float> floats;
+  AdamWBatch<double> doubles;
+  for (int64_t i = 0; i < updates.count; ++i) {
+    const AdamWUpdate& update = updates.data[i];
+    dispatch_floating(update.param.dtype, [&](auto zero) {
+      if constexpr (std::is_same_v<decltype(zero), float>) {
+        floats.add(update);
+      } else {
+        doubles.add(update);
+      }
+    });
+  }
+  floats.flush();
+  doubles.flush();
 }
 
 void sgd(View param, View grad, const View* momentum, SgdOptions options) {

@@ -59,6 +59,7 @@ void Optimizer::step(Where where) {
     throw AutogradError("no parameter has a gradient; call backward(loss) first, and zero_grad() only after step()");
   }
   const NoGrad guard;
+  std::vector<Update> updates;
   auto slot = slots_.begin();
   for (const ParameterGroup& group : groups_) {
     for (size_t i = 0; i < group.parameters.size(); ++i, ++slot) {
@@ -68,10 +69,11 @@ void Optimizer::step(Where where) {
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
       ++slot->steps;
-      update(*slot, grad.contiguous(), *group.lr, *group.weight_decay);
-      slot->parameter.bump_version();
+      updates.push_back({&*slot, grad.contiguous(), *group.lr, *group.weight_decay});
     }
   }
+  update(updates);
+  for (const Update& done : updates) done.slot->parameter.bump_version();
 }
 
 void Optimizer::zero_grad() {
@@ -161,15 +163,17 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
   }
 }
 
-void SGD::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
-  const View momentum = slot.moments.empty() ? View{} : slot.moments[0].view();
-  slot.parameter.backend().sgd(slot.parameter.view(), grad.view(), slot.moments.empty() ? nullptr : &momentum,
-                               {.lr = lr,
-                                .momentum = config_.momentum,
-                                .dampening = config_.dampening,
-                                .weight_decay = weight_decay,
-                                .nesterov = config_.nesterov,
-                                .first_step = slot.steps == 1});
+void SGD::update(const std::vector<Update>& updates) {
+  for (const auto& [slot, grad, lr, weight_decay] : updates) {
+    const View momentum = slot->moments.empty() ? View{} : slot->moments[0].view();
+    slot->parameter.backend().sgd(slot->parameter.view(), grad.view(), slot->moments.empty() ? nullptr : &momentum,
+                                  {.lr = lr,
+                                   .momentum = config_.momentum,
+                                   .dampening = config_.dampening,
+                                   .weight_decay = weight_decay,
+                                   .nesterov = config_.nesterov,
+                                   .first_step = slot->steps == 1});
+  }
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamConfig& config)
@@ -187,15 +191,25 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
   }
 }
 
-void Adam::update(Slot& slot, const Tensor& grad, double lr, double weight_decay) {
-  slot.parameter.backend().adamw(slot.parameter.view(), grad.view(), slot.moments[0].view(), slot.moments[1].view(),
-                                 {.lr = lr,
-                                  .beta1 = config_.beta1,
-                                  .beta2 = config_.beta2,
-                                  .eps = config_.eps,
-                                  .weight_decay = weight_decay,
-                                  .decoupled = decoupled_,
-                                  .step = slot.steps});
+void Adam::update(const std::vector<Update>& updates) {
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    std::vector<AdamWUpdate> there;
+    for (const auto& [slot, grad, lr, weight_decay] : updates) {
+      if (slot->parameter.device() != device) continue;
+      there.push_back({.param = slot->parameter.view(),
+                       .grad = grad.view(),
+                       .first_moment = slot->moments[0].view(),
+                       .second_moment = slot->moments[1].view(),
+                       .options = {.lr = lr,
+                                   .beta1 = config_.beta1,
+                                   .beta2 = config_.beta2,
+                                   .eps = config_.eps,
+                                   .weight_decay = weight_decay,
+                                   .decoupled = decoupled_,
+                                   .step = slot->steps}});
+    }
+    if (!there.empty()) backend(device).adamw({there.data(), static_cast<int64_t>(there.size())});
+  }
 }
 
 namespace {
@@ -220,11 +234,13 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
 
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
   const NoGrad guard;
-  std::vector<double> norms;
+  std::vector<Tensor> on_device;  // all are under way before the first is waited for
   for (const Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) norms.push_back(norm(parameter.grad(), norm_type).item<double>());
+    if (parameter.grad().defined()) on_device.push_back(norm(parameter.grad(), norm_type));
   }
-  if (norms.empty()) return 0;
+  if (on_device.empty()) return 0;
+  std::vector<double> norms;
+  for (const Tensor& each : on_device) norms.push_back(each.item<double>());
   const double total = norm(tensor(norms), norm_type).item<double>();
   const double factor = max_norm / (total + 1e-6);  // PyTorch's guard against a norm of 0
   if (!std::isfinite(total) || factor >= 1) return total;

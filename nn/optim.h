@@ -57,8 +57,14 @@ class Optimizer {
   /// train, or when a parameter comes twice.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
-  /// Changes one parameter; `slot.steps` counts from 1, and the gradient is contiguous.
-  virtual void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) = 0;
+  /// A parameter whose turn it is: `slot->steps` counts from 1, and the gradient is contiguous.
+  struct Update {
+    Slot* slot;
+    Tensor grad;
+    double lr, weight_decay;
+  };
+
+  virtual void update(const std::vector<Update>& updates) = 0;
 
  private:
   std::vector<ParameterGroup> groups_;
@@ -85,7 +91,7 @@ class SGD : public Optimizer {
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
 
  private:
-  void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) override;
+  void update(const std::vector<Update>& updates) override;
   SgdConfig config_;
 };
 
@@ -109,7 +115,7 @@ class Adam : public Optimizer {
   Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);
 
  private:
-  void update(Slot& slot, const Tensor& grad, double lr, double weight_decay) override;
+  void update(const std::vector<Update>& updates) override;
   AdamConfig config_;
   bool decoupled_ = false;
 };

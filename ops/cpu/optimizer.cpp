@@ -10,8 +10,8 @@ namespace {
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), or Adam with L2 decay when not decoupled (Kingma & Ba 2015,
 /// algorithm 1).
 template <class T>
-void adamw_step(const View& param, const View& grad, const View& first_moment, const View& second_moment,
-                const AdamWOptions& options) {
+void adamw_step(const AdamWUpdate& update) {
+  const AdamWOptions& options = update.options;
   const double step = static_cast<double>(options.step);
   const double correction1 = 1 - std::pow(options.beta1, step);
   const double correction2 = 1 - std::pow(options.beta2, step);
@@ -21,11 +21,11 @@ void adamw_step(const View& param, const View& grad, const View& first_moment, c
   const T decay = static_cast<T>(options.decoupled ? 0 : options.weight_decay);
   const T beta2 = static_cast<T>(options.beta2), eps = static_cast<T>(options.eps);
   const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
-  T* p = data<T>(param);
-  T* m = data<T>(first_moment);
-  T* v = data<T>(second_moment);
-  const T* gradient = data<T>(grad);
-  parallel_for(numel(param), kGrain / 4, [&](int64_t begin, int64_t end) {
+  T* p = data<T>(update.param);
+  T* m = data<T>(update.first_moment);
+  T* v = data<T>(update.second_moment);
+  const T* gradient = data<T>(update.grad);
+  parallel_for(numel(update.param), kGrain / 4, [&](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T g = gradient[i] + decay * p[i];
@@ -66,9 +66,11 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   });
 }
 
-void adamw(View param, View grad, View first_moment, View second_moment, AdamWOptions options) {
-  dispatch_floating(param.dtype,
-                    [&]<class T>(T) { adamw_step<T>(param, grad, first_moment, second_moment, options); });
+void adamw(AdamWUpdates updates) {
+  for (int64_t i = 0; i < updates.count; ++i) {
+    const AdamWUpdate& update = updates.data[i];
+    dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update); });
+  }
 }
 
 void sgd(View param, View grad, const View* momentum, SgdOptions options) {

@@ -127,6 +127,30 @@ TEST_CASE("gpu: additive pooling over several chunks") {
   }
 }
 
+TEST_CASE("gpu: a step over many parameters gives the bits of a step over each") {
+  if (!has_gpu("an optimizer's many parameters on the GPU")) return;
+  const auto make = [] {
+    Inputs parameters;
+    for (int64_t i = 0; i < 150; ++i) {
+      const DType dtype = i % 3 == 0 ? DType::float64 : DType::float32;
+      const auto seed = static_cast<uint64_t>(i);
+      const Shape shape{i % 7 == 0 ? 2500 + i : i % 7};
+      parameters.push_back(spread(shape, seed, dtype, Device::cuda).set_requires_grad());
+      parameters.back().set_grad(spread(shape, seed + 1000, dtype, Device::cuda));
+    }
+    return parameters;
+  };
+  const Inputs together = make(), apart = make();
+  nn::AdamW all(together, {.lr = 0.1, .weight_decay = 0.2});
+  for (int step = 0; step < 2; ++step) all.step();
+  for (size_t i = 0; i < apart.size(); ++i) {
+    CAPTURE(i);
+    nn::AdamW one(Inputs{apart[i]}, {.lr = 0.1, .weight_decay = 0.2});
+    for (int step = 0; step < 2; ++step) one.step();
+    CHECK(together[i].to_vector<double>() == apart[i].to_vector<double>());
+  }
+}
+
 TEST_CASE("gpu: optimizers") {
   if (!has_gpu("optimizers on the GPU")) return;
   const auto trained = [](auto&& make, DType dtype, Device device) {

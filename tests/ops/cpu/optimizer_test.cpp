@@ -14,7 +14,8 @@ TEST_CASE("the AdamW kernel takes torch.optim's step") {
     const Tensor g = tensor({0.3, -0.4}, DType::float64);
     const std::vector<double> p0 = p.to_vector<double>(), g0 = g.to_vector<double>();
     const std::vector<double> m0 = m.to_vector<double>(), v0 = v.to_vector<double>();
-    cpu_backend().adamw(p.view(), g.view(), m.view(), v.view(), {0.01, 0.9, 0.99, 1e-8, 0.1, decoupled, 3});
+    const AdamWUpdate update{p.view(), g.view(), m.view(), v.view(), {0.01, 0.9, 0.99, 1e-8, 0.1, decoupled, 3}};
+    cpu_backend().adamw({&update, 1});
     for (size_t i = 0; i < 2; ++i) {
       const double grad = decoupled ? g0[i] : g0[i] + 0.1 * p0[i];
       const double before = decoupled ? p0[i] * (1 - 0.01 * 0.1) : p0[i];
