@@ -8,9 +8,9 @@ namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), or Adam with L2 decay when not decoupled (Kingma & Ba 2015,
-/// algorithm 1).
+/// algorithm 1): elements [begin, end) of a parameter.
 template <class T>
-void adamw_step(const AdamWUpdate& update) {
+void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
   const AdamWOptions& options = update.options;
   const double step = static_cast<double>(options.step);
   const double correction1 = 1 - std::pow(options.beta1, step);
@@ -25,15 +25,13 @@ void adamw_step(const AdamWUpdate& update) {
   T* m = data<T>(update.first_moment);
   T* v = data<T>(update.second_moment);
   const T* gradient = data<T>(update.grad);
-  parallel_for(numel(update.param), kGrain / 4, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const T g = gradient[i] + decay * p[i];
-      m[i] += rest1 * (g - m[i]);
-      v[i] = beta2 * v[i] + rest2 * g * g;
-      p[i] = shrink * p[i] - step_size * m[i] / (std::sqrt(v[i]) / root_correction2 + eps);
-    }
-  });
+  for (int64_t i = begin; i < end; ++i) {
+    const T g = gradient[i] + decay * p[i];
+    m[i] += rest1 * (g - m[i]);
+    v[i] = beta2 * v[i] + rest2 * g * g;
+    p[i] = shrink * p[i] - step_size * m[i] / (std::sqrt(v[i]) / root_correction2 + eps);
+  }
 }
 
 /// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate
@@ -66,11 +64,19 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   });
 }
 
+/// All parameters in one parallel loop: a model has many small ones, which are not worth the start of a loop each.
 void adamw(AdamWUpdates updates) {
-  for (int64_t i = 0; i < updates.count; ++i) {
-    const AdamWUpdate& update = updates.data[i];
-    dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update); });
-  }
+  constexpr int64_t kPiece = kGrain / 4;
+  const auto pieces_of = [](const AdamWUpdate& update) { return (numel(update.param) + kPiece - 1) / kPiece; };
+  int64_t pieces = 0;
+  for (int64_t i = 0; i < updates.count; ++i) pieces += pieces_of(updates.data[i]);
+  parallel_tasks(pieces, [&](int64_t piece) {
+    const AdamWUpdate* update = updates.data;
+    while (piece >= pieces_of(*update)) piece -= pieces_of(*update++);
+    const int64_t begin = piece * kPiece, rest = numel(update->param) - begin;
+    dispatch_floating(update->param.dtype,
+                      [&]<class T>(T) { adamw_step<T>(*update, begin, begin + (rest < kPiece ? rest : kPiece)); });
+  });
 }
 
 void sgd(View param, View grad, const View* momentum, SgdOptions options) {
