@@ -240,6 +240,7 @@ double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
   }
   if (on_device.empty()) return 0;
   std::vector<double> norms;
+  norms.reserve(on_device.size());
   for (const Tensor& each : on_device) norms.push_back(each.item<double>());
   const double total = norm(tensor(norms), norm_type).item<double>();
   const double factor = max_norm / (total + 1e-6);  // PyTorch's guard against a norm of 0
