@@ -53,6 +53,7 @@ void print_case(const Output& output, const std::string& title, const AttentionC
                {"heads", c.heads},
                {"tokens", c.tokens},
                {"head_dim", c.head_dim},
+               {"device", c.device == Device::cpu ? "cpu" : "cuda"},
                {"threads", num_threads()}});
   print(output, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, json);
   if (output.json) return;
@@ -78,7 +79,8 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
     do_step();
     calls = profile.calls();
   }
-  const double floor = floor_ms(products_of(calls));
+  const bool on_cpu = device_of(settings) == Device::cpu;
+  const double floor = on_cpu ? floor_ms(products_of(calls)) : 0;  // of the CPU's products
   const double tokens = static_cast<double>(task->tokens_per_batch() * settings.accumulate);
   const nlohmann::json json{{"preset", settings.preset},
                             {"attention", settings.attention},
@@ -86,13 +88,18 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
                             {"threads", num_threads()},
                             {"ms_per_step", timing.median_ms},
                             {"tokens_per_second", tokens / timing.median_ms * 1e3},
-                            {"floor_ms", floor},
+                            {"device", settings.device},
+                            {"floor_ms", on_cpu ? nlohmann::json(floor) : nullptr},
                             {"peak_bytes", peak},
                             {"resident_bytes", resident}};
-  print(output, fmt::format("{}, {}", settings.preset, settings.attention), {{"step", timing}}, json);
+  print(output, fmt::format("{}, {}, {}", settings.preset, settings.attention, task->data_name()), {{"step", timing}},
+        json);
   if (output.json) return;
-  fmt::print("{} tokens/s; matrix products alone {:.3f} ms, so {:.2f} times the floor; peak {}, resident {}\n",
-             format_count(static_cast<int64_t>(tokens / timing.median_ms * 1e3)), floor, timing.median_ms / floor,
+  fmt::print("{} tokens/s; {}peak {}, resident {}\n",
+             format_count(static_cast<int64_t>(tokens / timing.median_ms * 1e3)),
+             on_cpu ? fmt::format("matrix products alone {:.3f} ms, so {:.2f} times the floor; ", floor,
+                                  timing.median_ms / floor)
+                    : "",
              format_bytes(peak), format_bytes(resident));
   if (with_profile) fmt::print("\n{}", profile_table(calls, 1, timing.median_ms, floor));
 }
@@ -101,17 +108,17 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
 void bench_generate(const Output& output, const Settings& settings, int64_t context) {
   Generator rng(settings.seed);
   constexpr int64_t kVocabulary = 65;
-  nn::DecoderLM model(rng, text_model_config(settings, kVocabulary));
+  nn::DecoderLM model(rng, text_model_config(settings, kVocabulary), DType::float32, device_of(settings));
   const NoGrad no_grad;
   model.eval();
   nn::DecoderState state = model.start();
-  const Tensor id = zeros({1}, DType::int64);
+  const Tensor id = zeros({1}, DType::int64).to(model.device());
   for (int64_t i = 0; i < context; ++i) model.step(state, id);
   constexpr int kTokens = 50;
   std::vector<double> times;
   for (int i = 0; i < kTokens; ++i) {
     const Clock::time_point begin = Clock::now();
-    model.step(state, id);
+    model.step(state, id).flatten().select(0, 0).item<float>();  // which waits, on a GPU
     times.push_back(milliseconds_since(begin));
   }
   const Timing timing = summary(times);
@@ -136,8 +143,12 @@ int main(int argc, char** argv) {
   CLI::App app("Times attention mechanisms, layers, training steps and generation: medians after a warm-up.",
                "bench");
   return run_program(app, [&] {
-    Settings settings = settings_from_preset(
-        argc, argv, flag_value(argc, argv, "--preset", "") == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
+    const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
+    if (preset != "nanogpt-cpu" && preset != "nanogpt-gpu" && preset != "mnist-small") {
+      throw UsageError(fmt::format("--preset {}: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small", preset));
+    }
+    Settings settings =
+        settings_from_preset(argc, argv, preset == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
     Output output;
     add_common_flags(app, settings);
     app.require_subcommand(1);
@@ -188,6 +199,8 @@ int main(int argc, char** argv) {
 
     app.parse(argc, argv);
     apply_machine_settings(settings);
+    c.seed = l.seed = scaling.seed = crossover.seed = settings.seed;
+    c.device = l.device = scaling.device = crossover.device = device_of(settings);
     if (attention.parsed()) {
       if (c.form != "auto" && !c.mechanism.starts_with("fastmax")) {
         throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));

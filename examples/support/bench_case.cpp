@@ -22,19 +22,25 @@ double flops_of(const AttentionCase& c, bool factorised) {
   return heads * 14 * n * n * d * (c.causal ? 0.5 : 1);
 }
 
+/// On a GPU, work is under way when a call returns; to read an element waits for all of it.
+void wait_for(const Tensor& x) {
+  if (x.device() != Device::cpu) x.flatten().select(0, 0).item<float>();
+}
+
 /// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent.
 Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
                                 double seconds) {
   Measured measured;
   {
     const NoGrad no_grad;
-    measured.forward = measure([&] { run(); }, seconds);
+    measured.forward = measure([&] { wait_for(run()); }, seconds);
   }
   Generator rng(2);
-  const Tensor cotangent = randn(run().shape(), rng);
+  const Tensor cotangent = randn(run().shape(), rng, DType::float32, inputs[0].device());
   const auto step = [&] {
     for (const Tensor& input : inputs) Tensor(input).set_grad({});
     backward(run(), {.grad = cotangent});
+    wait_for(inputs[0].grad());
   };
   measured.forward_backward = measure(step, seconds);
   release_cached_memory();
@@ -70,11 +76,12 @@ bool is_factorised(const AttentionCase& c, const Tensor& q) {
 }  // namespace
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
-  Generator rng(1);
-  const Shape shape{c.batch, c.heads, c.tokens, c.head_dim};
+  Generator rng(c.seed);
   // [B, N, H, D] in memory, as the maps before an attention make them.
   const auto input = [&] {
-    return randn({c.batch, c.tokens, c.heads, c.head_dim}, rng).transpose(1, 2).set_requires_grad();
+    return randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device)
+        .transpose(1, 2)
+        .set_requires_grad();
   };
   const Tensor q = input(), k = input(), v = input();
   std::vector<Tensor> inputs{q, k, v};
@@ -82,8 +89,8 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   if (c.mechanism == "softmax") {
     run = [&] { return softmax_attention(q, k, v, {.causal = c.causal, .dropout = c.dropout, .generator = &rng}); };
   } else if (c.mechanism == "fastformer") {
-    const Tensor w_q = randn({c.heads, c.head_dim}, rng).set_requires_grad();
-    const Tensor w_k = randn({c.heads, c.head_dim}, rng).set_requires_grad();
+    const Tensor w_q = randn({c.heads, c.head_dim}, rng, DType::float32, c.device).set_requires_grad();
+    const Tensor w_k = randn({c.heads, c.head_dim}, rng, DType::float32, c.device).set_requires_grad();
     inputs.insert(inputs.end(), {w_q, w_k});
     run = [=, &rng] {
       return additive_attention({q, k, v}, {{w_q}, {w_k}},
@@ -101,18 +108,18 @@ namespace {
 
 /// The layer alone as a model.
 struct Layer : nn::Module {
-  Layer(Generator& rng, const nn::AttentionConfig& config)
-      : Module(rng), attention(nn::make_attention(*this, "attention", config)) {}
+  Layer(Generator& rng, Device device, const nn::AttentionConfig& config)
+      : Module(rng, DType::float32, device), attention(nn::make_attention(*this, "attention", config)) {}
   std::unique_ptr<nn::Attention> attention;
 };
 
 }  // namespace
 
 Measured measure_layer(const AttentionCase& c, double seconds) {
-  Generator rng(1);
+  Generator rng(c.seed);
   const int64_t width = c.heads * c.head_dim;
-  const Layer layer(rng, {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
-  const Tensor x = randn({c.batch, c.tokens, width}, rng).set_requires_grad();
+  const Layer layer(rng, c.device, {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
+  const Tensor x = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device).set_requires_grad();
   std::vector<Tensor> inputs = layer.parameters();
   inputs.push_back(x);
   const auto run = [&] { return (*layer.attention)(x); };
@@ -126,8 +133,9 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   }
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
-  measured.floor_ms = floor_ms(products);
-  measured.flops = flops_of(c, is_factorised(c, Tensor::empty({c.batch, c.heads, c.tokens, c.head_dim})));
+  if (c.device == Device::cpu) measured.floor_ms = floor_ms(products);
+  measured.flops =
+      flops_of(c, is_factorised(c, zeros({1}).to(c.device).expand({c.batch, c.heads, c.tokens, c.head_dim})));
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
   return measured;
 }

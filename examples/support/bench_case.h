@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include <linnet/core/dtype.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "support/timing.h"
@@ -18,13 +19,15 @@ struct AttentionCase {
   std::string form = "auto";  ///< of fastmax: auto, quadratic or factorised
   double dropout = 0;
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
+  uint64_t seed = 1337;
+  Device device = Device::cpu;
 };
 
 struct Measured {
   Timing forward, forward_backward;
   int64_t peak_bytes = 0;  ///< forward and backward, with inputs, output and their gradients
   double flops = 0;        ///< forward and backward, of the form that ran
-  double floor_ms = 0;     ///< of the matrix products alone; 0 when there are none outside the attention
+  double floor_ms = 0;     ///< of the CPU's matrix products alone; 0 when there are none outside the attention
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };

@@ -76,7 +76,7 @@ Crossovers measure_crossovers(const AttentionCase& c, int64_t most, double secon
       c,
       first_length(most,
                    [&](int64_t n) {
-                     const Tensor q = zeros({1}).expand({c.batch, c.heads, n, c.head_dim});
+                     const Tensor q = zeros({1}).to(c.device).expand({c.batch, c.heads, n, c.head_dim});
                      return fastmax_form(q, q, c.mechanism == "fastmax2", c.causal) == FastmaxForm::factorised;
                    }),
       first_length(most,
@@ -111,7 +111,12 @@ void run_crossover(const CrossoverOptions& options, double seconds, bool json) {
   for (const std::string& mechanism : options.mechanisms) {
     for (const bool causal : {false, true}) {
       for (const int64_t head_dim : options.head_dims) {
-        const AttentionCase c{.mechanism = mechanism, .causal = causal, .heads = options.heads, .head_dim = head_dim};
+        const AttentionCase c{.mechanism = mechanism,
+                              .causal = causal,
+                              .heads = options.heads,
+                              .head_dim = head_dim,
+                              .seed = options.seed,
+                              .device = options.device};
         const Crossovers found = measure_crossovers(c, options.most_tokens, seconds);
         if (json) {
           const nlohmann::json line{{"mechanism", mechanism},

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/core/dtype.h>
 #include <CLI/CLI.hpp>
 
 namespace linnet::examples {
@@ -14,6 +15,8 @@ struct CrossoverOptions {
   std::vector<int64_t> head_dims{16, 32, 64, 128};
   int64_t heads = 4;
   int64_t most_tokens = 32768;
+  uint64_t seed = 1337;
+  Device device = Device::cpu;
 };
 
 void add_crossover_flags(CLI::App& app, CrossoverOptions& options);

@@ -42,7 +42,9 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const std::str
                           .batch = std::max<int64_t>(1, kTokens / tokens),
                           .heads = options.heads,
                           .tokens = tokens,
-                          .head_dim = head_dim};
+                          .head_dim = head_dim,
+                          .seed = options.seed,
+                          .device = options.device};
     constexpr double kSeconds = 0.2;
     points.push_back({c, measure_attention(c, kSeconds)});
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/core/dtype.h>
 #include <CLI/CLI.hpp>
 
 namespace linnet::examples {
@@ -16,6 +17,8 @@ struct ScalingOptions {
   int64_t heads = 4;
   bool causal = false;
   double limit_seconds = 10;  ///< a length whose step should take longer is left out
+  uint64_t seed = 1337;
+  Device device = Device::cpu;
   std::filesystem::path out = "out/scaling";
 };
 

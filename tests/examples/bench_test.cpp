@@ -8,6 +8,7 @@
 
 #include "tests/examples/picture.h"
 #include "tests/examples/tiny_run.h"
+#include "tests/support/gpu.h"
 
 using namespace linnet::examples::test;
 using linnet::test::Ended;
@@ -52,6 +53,7 @@ TEST_CASE("bench attention and layer: every mechanism, with the fields that prog
     const auto layer =
         object_of(kQuick + Arguments{"layer", "--layer", mechanism, "--causal", "--tokens", "32", "--width", "64"});
     check_positive(layer, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "floor_ms"});
+    CHECK(layer["device"] == "cpu");
   }
 }
 
@@ -70,6 +72,8 @@ TEST_CASE("bench step: a step beside its matrix products") {
   const auto step = object_of(kQuick + Arguments{"step"} + model);
   check_positive(step, {"ms_per_step", "tokens_per_second", "floor_ms", "peak_bytes", "resident_bytes"});
   CHECK(step["preset"] == "nanogpt-cpu");
+  const Ended table = run_program("bench", Arguments{"--seconds", "0.001", "step"} + model);
+  CHECK(table.out.starts_with("nanogpt-cpu, softmax, " + step["data"].get<std::string>()));
 }
 
 TEST_CASE("bench generate: a token at a context") {
@@ -107,13 +111,27 @@ TEST_CASE("bench crossover: measured lengths beside the theory's and the committ
   for (const char* key : {"against_quadratic", "against_softmax"}) CHECK(found[0].contains(key));
 }
 
+TEST_CASE("bench computes where --device says") {
+  if (linnet::test::gpu_answers()) {
+    CHECK(object_of(kQuick + Arguments{"--device", "cuda", "attention", "--tokens", "32"})["device"] == "cuda");
+    return;
+  }
+  for (const std::string command : {"attention", "layer", "generate", "scaling", "crossover"}) {
+    CAPTURE(command);
+    const Ended ended = run_program("bench", {"--device", "cuda", command});
+    CHECK(ended.code == 1);
+    CHECK(ended.err.find("use --device cpu") != std::string::npos);
+  }
+}
+
 TEST_CASE("bench: what it refuses") {
   refused({}, "subcommand is required");
   refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
   refused({"attention", "--tokens", "0"}, "--tokens");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
-  refused({"step", "--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are");
+  refused({"step", "--preset", "nanogpt"},
+          "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small");
   refused({"generate", "--positions", "learned"}, "--positions");
   refused({"generate", "--attention", "fastmax1", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastmax1");
