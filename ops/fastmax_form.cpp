@@ -6,9 +6,9 @@ namespace linnet {
 namespace {
 
 /// From how many tokens on the factorised form is the faster one, forward and backward, for heads of a width.
-/// The CPU's, measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21); in float64
-/// they are within a fifth of these. In theory, second order: 163, 579, 2,179 and 8,451 in full, twice that when
-/// causal.
+/// The CPU's, measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21). In theory,
+/// second order: 163, 579, 2,179 and 8,451 in full, twice that when causal; the quadratic form is the nearer to the
+/// machine's limit.
 struct Crossover {
   int64_t width;
   int64_t full, causal;
