@@ -16,11 +16,10 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
   const AttentionInputs& in = all.in;
   Block<T> block(all, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
-  for (int64_t r = 0; r < block.rows(); ++r) std::fill_n(out[r], in.width(), T{0});
-
   const Rows<const T> values = all.keys.v(head);
   Totals<T> sums;
-  for (int64_t from = 0; from < block.seen_by_any(); from += kKeys) {
+  int64_t from = 0;
+  do {  // once even where there are no keys, for the zeros
     const Tile<T> weights = block.tile(from, in.keys(), workspace.tile(0));
     block.scores(weights, from);
     block.weigh(weights, from, sums);
@@ -29,8 +28,9 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
     if (in.options.kind.softmax && from > 0) {
       for (int64_t r = 0; r < block.rows(); ++r) scale_by(out[r], sums.shrunk[r], in.width());
     }
-    block.add_visible(weights, values.from(from), from, out);
-  }
+    block.sum_visible(weights, values.from(from), from, out, from > 0);
+    from += kKeys;
+  } while (from < block.seen_by_any());
 
   for (int64_t r = 0; r < block.rows(); ++r) {
     if (block.visible(r) > 0) scale_by(out[r], 1 / sums.total[r], in.width());

@@ -90,16 +90,18 @@ class Backward {
     all_.keys.prepare(head, begin, end);
     const Rows<const T> keys = all_.keys.k(head), values = all_.keys.v(head);
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
-    for (int64_t j = begin; j < end; ++j) {
-      std::fill_n(dk[j], in_.width(), T{0});
-      std::fill_n(dv[j], in_.width(), T{0});
-    }
     const Rows<T> all_dq = query_gradients(part, head);
-    for (int64_t i = 0; i < in_.queries(); ++i) std::fill_n(all_dq[i], in_.width(), T{0});
-    for (int64_t first = first_block(head, begin, end); first < in_.queries(); first += kQueries) {
+    // Every gradient is written by the first block and tile that it is a sum over, or is 0.
+    const int64_t first_query = first_block(head, begin, end);
+    const int64_t last_query = std::min(first_query + kQueries, in_.queries()) - 1;
+    const int64_t written = first_query > last_query ? begin : std::min(end, all_.visible(head, last_query));
+    clear(all_dq, 0, first_query);
+    clear(dk, written, end);
+    clear(dv, written, end);
+    for (int64_t first = first_query; first < in_.queries(); first += kQueries) {
       Block<T> block(all_, workspace, head, first);
       const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
-      transpose(g, block.rows(), in_.width(), T{1}, workspace.columns(1));
+      block.to_columns(g, 1, workspace.columns(1));
       const Slopes<T> slopes = slopes_of(block, head, first);
       const Rows<T> dq = all_dq.from(first);
       for (int64_t from = begin; from < std::min(end, block.seen_by_any()); from += kKeys) {
@@ -111,13 +113,17 @@ class Backward {
         block.drop(ds);
         block.differentiate(weights, ds, from, slopes);
         block.drop(weights);
-        block.add_visible(ds, keys.from(from), from, dq);
-        block.add_by_key(ds, block.queries(), dk.from(from));
-        block.add_by_key(weights, g, dv.from(from));
+        block.sum_visible(ds, keys.from(from), from, dq, from > begin);
+        block.sum_by_key(ds, block.queries(), dk.from(from), first > first_query);
+        block.sum_by_key(weights, g, dv.from(from), first > first_query);
       }
       if (parts_.count == 1) block.backward(dq);
     }
     all_.keys.backward(head, begin, end, dk);
+  }
+
+  void clear(Rows<T> rows, int64_t begin, int64_t end) const {
+    for (int64_t r = begin; r < end; ++r) std::fill_n(rows[r], in_.width(), T{0});
   }
 
   /// The first block of queries that sees any of the keys [begin, end).

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/attention_keys.h>
+#include <linnet/ops/cpu/transpose.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -60,6 +61,12 @@ struct Attention {
   TokenFactors<T> tokens{in, keys};
 
   explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
+
+  /// How many keys a query sees, never fewer than the one before.
+  int64_t visible(int64_t head, int64_t query) const {
+    const int64_t positions = in.options.causal ? query + 1 + in.keys() - in.queries() : in.keys();
+    return keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
+  }
 };
 
 /// Memory for the blocks of a task, one after another.
@@ -99,16 +106,19 @@ class Block {
         transposed_(workspace.columns(0)),
         factors_(workspace.factors()) {
     const AttentionInputs& in = all.in;
-    for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t positions = in.options.causal ? first + r + 1 + in.keys() - in.queries() : in.keys();
-      visible_[r] = all.keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
-    }
+    for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
-    transpose(queries(), rows_, in.width(), static_cast<T>(in.options.scale), transposed_);
+    to_columns(queries(), static_cast<T>(in.options.scale), transposed_);
+  }
+
+  /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
+  void to_columns(Rows<const T> from, T factor, T* to) const {
+    const int64_t width = all_.in.width();
+    transpose(rows_, width, from, {to, width_}, factor);
+    for (int64_t d = 0; d < width; ++d) std::fill(to + d * width_ + rows_, to + (d + 1) * width_, T{0});
   }
 
   int64_t rows() const { return rows_; }
-  /// How many keys a query sees, never fewer than the one before.
   int64_t visible(int64_t r) const { return visible_[r]; }
   int64_t seen_by_any() const { return visible_[rows_ - 1]; }
   Rows<const T> queries() const { return queries_.rows(); }
@@ -130,7 +140,7 @@ class Block {
     for (int64_t j = 0; j < s.keys; j += step) {
       const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip * kStrip;
       tile_product<T>(std::min(step, s.keys - j), width_ - unseen, all_.in.width(), {x[j], x.stride, 1},
-                      {columns + unseen, width_}, {s[j] + unseen, width_});
+                      {columns + unseen, width_}, {s[j] + unseen, width_}, false);
     }
   }
   /// s_ij = scale · q_i·k_j
@@ -152,26 +162,26 @@ class Block {
                             options.tokens.shared_normaliser);
   }
 
-  /// out_i += Σ_j w_ij x_j over the keys that query i sees: what it does not see is not read for it where that could
-  /// matter, so that not even an infinity comes back from the future.
-  void add_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out) const {
+  /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it where
+  /// that could matter, so that not even an infinity comes back from the future.
+  void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = all_.in.width();
     const Left<T> weights{w.data, 1, w.width};
     const int64_t strip = w.hidden == nullptr ? rows_ : is_finite(x, w.keys, width) ? kStrip : 1;
     for (int64_t r = 0; r < rows_; r += strip) {
       const int64_t rows = std::min(strip, rows_ - r);
       const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
-      add_tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r));
+      tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r), add);
     }
   }
 
-  /// out_j += Σ_i w_ij x_i over the queries that see key j.
-  void add_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out) const {
+  /// out_j = Σ_i w_ij x_i over the queries that see key j, or adds that.
+  void sum_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
     const int64_t step = w.hidden == nullptr ? w.keys : kStrip;
     for (int64_t j = 0; j < w.keys; j += step) {
       const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
-      add_tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
-                          x.from(unseen), out.from(j));
+      tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
+                      x.from(unseen), out.from(j), add);
     }
   }
 

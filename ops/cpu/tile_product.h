@@ -71,14 +71,25 @@ void multiply(int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
   }
 }
 
-/// All rows of some columns, kC vectors.
+/// `rows` ≤ kR rows.
+template <int kR, int kC, class V, bool kAdd, class T>
+void multiply_rows(int64_t rows, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+  if (rows == kR) {
+    multiply<kR, kC, V, kAdd>(depth, a, b, c);
+  } else if constexpr (kR > 1) {
+    multiply_rows<kR - 1, kC, V, kAdd>(rows, depth, a, b, c);
+  }
+}
+
+/// All rows of some columns, kC vectors, in even pieces: few rows alone would wait for their own sums.
 template <int kC, class V, bool kAdd, class T>
 void multiply_columns(int64_t rows, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
   constexpr int kTogether = kRows * kVectors / kC;
-  int64_t r = 0;
-  for (; r + kTogether <= rows; r += kTogether) multiply<kTogether, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
-  for (; r + 4 <= rows; r += 4) multiply<4, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
-  for (; r < rows; ++r) multiply<1, kC, V, kAdd>(depth, a.from(r, 0), b, c.from(r));
+  const int64_t pieces = (rows + kTogether - 1) / kTogether;
+  for (int64_t piece = 0, r = 0, end = 0; piece < pieces; ++piece, r = end) {
+    end = rows * (piece + 1) / pieces;
+    multiply_rows<kTogether, kC, V, kAdd>(end - r, depth, a.from(r, 0), b, c.from(r));
+  }
 }
 
 /// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
@@ -99,16 +110,14 @@ void multiply_all(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<co
 
 }  // namespace product
 
-/// c = a·b, for `rows` rows of a and c, `depth` rows of b, and `width` columns.
+/// c = a·b, or c += a·b, for `rows` rows of a and c, `depth` rows of b, and `width` columns.
 template <class T>
-void tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
-  product::multiply_all<product::kVectors, product::kLanes<T>, false>(rows, width, depth, a, b, c);
-}
-
-/// c += a·b
-template <class T>
-void add_tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
-  product::multiply_all<product::kVectors, product::kLanes<T>, true>(rows, width, depth, a, b, c);
+void tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c, bool add) {
+  if (add) {
+    product::multiply_all<product::kVectors, product::kLanes<T>, true>(rows, width, depth, a, b, c);
+  } else {
+    product::multiply_all<product::kVectors, product::kLanes<T>, false>(rows, width, depth, a, b, c);
+  }
 }
 
 }  // namespace linnet::cpu::LINNET_ISA
