@@ -228,7 +228,8 @@ struct Backend {
 
   // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `keep` is a bool
   // [B, M] or null, false where a key is padding. A row with no key left gives 0 and no gradients.
-  /// `normaliser` [B, H, N] contiguous: logsumexp of the row (softmax), or its denominator g (polynomial).
+  /// `normaliser` [B, H, N] contiguous is for the same device's backward: the row's denominator g, of softmax its
+  /// logarithm, to a base of the device's choice.
   void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                              const View* keep, AttentionOptions options);

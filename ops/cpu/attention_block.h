@@ -108,7 +108,7 @@ class Block {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
-    to_columns(queries(), static_cast<T>(in.options.scale), transposed_);
+    to_columns(queries(), static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
   }
 
   /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
@@ -143,7 +143,7 @@ class Block {
                       {columns + unseen, width_}, {s[j] + unseen, width_}, false);
     }
   }
-  /// s_ij = scale · q_i·k_j
+  /// s_ij = scale · q_i·k_j, of softmax times log2 e.
   void scores(const Tile<T>& s, int64_t from) const { products(s, all_.keys.k(head_).from(from), transposed_); }
 
   void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {

@@ -109,7 +109,11 @@ struct Totals {
   Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
 };
 
-/// Scores to weights exp(s − max), with the maximum of all tiles up to this one (Milakov and Gimelshein 2018).
+/// e^s = 2^(s·log2 e): the scores of softmax come multiplied with log2 e, which costs nothing, and powers of 2 cost half
+/// of what those of e do.
+constexpr double kLog2E = 1.4426950408889634;
+
+/// Scores to weights 2^(s − max), with the maximum of all tiles up to this one (Milakov and Gimelshein 2018).
 template <class T>
 void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
   s.hide(-std::numeric_limits<T>::infinity());
@@ -118,12 +122,12 @@ void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
   for (int64_t c = 0; c < s.width; ++c) maximum[c] = std::max(maximum[c], sums.maximum[c]);
   s.for_each_row([&](int64_t, T* row, auto width) {
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) row[c] = vec::exp(row[c] - maximum[c]);
+    for (int64_t c = 0; c < width; ++c) row[c] = vec::exp2_below_one(row[c] - maximum[c]);
   });
   s.sum_columns(total);
 #pragma omp simd
   for (int64_t c = 0; c < s.width; ++c) {
-    sums.shrunk[c] = vec::exp(sums.maximum[c] - maximum[c]);
+    sums.shrunk[c] = vec::exp2_below_one(sums.maximum[c] - maximum[c]);
     sums.total[c] = sums.total[c] * sums.shrunk[c] + total[c];
     sums.maximum[c] = maximum[c];
   }
@@ -166,13 +170,13 @@ void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind,
 template <class T>
 struct Slopes {
   T delta[kQueries] = {};  ///< d_o·o
-  T normaliser[kQueries];  ///< of softmax max + log Σ exp(s − max); else what the weights are divided by
+  T normaliser[kQueries];  ///< of softmax max + log2 Σ 2^(s − max); else what the weights are divided by
   Slopes() { std::fill_n(normaliser, kQueries, T{1}); }
 };
 
 /// Turns scores s into normalised weights p, and products ds = d_o·v (times dropout) into `scale` times the gradients
 /// of the scores.
-///   softmax:     ∂s_j = p_j (d_o·v_j − delta),  p_j = exp(s_j − normaliser)
+///   softmax:     ∂s_j = p_j (d_o·v_j − delta),  p_j = 2^(s_j − normaliser)
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
 template <class T>
 void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale, const AttentionKind& kind) {
@@ -181,7 +185,7 @@ void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T
       T* gradient = ds[j];
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) {
-        weight[c] = vec::exp(weight[c] - at.normaliser[c]);
+        weight[c] = vec::exp2_below_one(weight[c] - at.normaliser[c]);
         gradient[c] = weight[c] * (gradient[c] - at.delta[c]) * scale;
       }
     });

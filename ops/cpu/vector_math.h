@@ -17,6 +17,7 @@ inline int32_t to_bits(float x) { return std::bit_cast<int32_t>(x); }
 
 inline double exp(double x) { return std::exp(x); }
 inline double log(double x) { return std::log(x); }
+inline double exp2_below_one(double x) { return std::exp2(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
 inline double log1p(double x) { return std::log1p(x); }
@@ -40,6 +41,24 @@ inline float exp(float x) {
   const int32_t exponent = to_bits(shifted) - to_bits(kRound);
   const int32_t half = exponent >> 1;
   return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
+}
+
+/// 2^x for x ≤ 0, or above it by no more than rounding; 0 for x < −125. For the weights of softmax, at half the price of
+/// `exp`: nothing to be reduced by ln 2, no range to keep.
+inline float exp2_below_one(float x) {
+  constexpr float kRound = 12582912.0f;  // as in exp
+  const float shifted = x + kRound;
+  const float r = x - (shifted - kRound);
+  float p = 0.000153533620f;
+  p = p * r + 0.00133988747f;
+  p = p * r + 0.00961843736f;
+  p = p * r + 0.0555033247f;
+  p = p * r + 0.240226479f;
+  p = p * r + 0.693147203f;
+  p = p * r + 1.0f;
+  // Adds the integer to the exponent: what is above its bits in `shifted` is shifted out.
+  const auto bits = static_cast<uint32_t>(to_bits(p)) + (static_cast<uint32_t>(to_bits(shifted)) << 23);
+  return x < -125.0f ? 0.0f : from_bits(static_cast<int32_t>(bits));
 }
 
 /// log(x) = k·ln 2 + log(1 + f), where x = 2^k · (1 + f) and 1 + f is within [√½, √2).

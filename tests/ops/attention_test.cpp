@@ -119,6 +119,27 @@ TEST_CASE("softmax_attention stays finite and right at scores of ±80 and beyond
   }
 }
 
+TEST_CASE("softmax_attention in float32: each weight is as exact as its score") {
+  // With keys 0 and x, values 0 and 1, the output is the second weight, 1 / (1 + e^−x).
+  std::vector<float> keys, values;
+  for (double x = -86; x < 86; x += 0.013) {
+    keys.insert(keys.end(), {0, static_cast<float>(x)});
+    values.insert(values.end(), {0, 1});
+  }
+  const auto count = static_cast<int64_t>(keys.size() / 2);
+  const Tensor k = tensor(keys).reshape({count, 1, 2, 1}), v = tensor(values).reshape({count, 1, 2, 1});
+  const std::vector<float> o = softmax_attention(ones({count, 1, 1, 1}), k, v, {.scale = 1.0}).to_vector<float>();
+  double worst = 0;  // as a multiple of what rounding may do: of the scale's factor, the score, and the steps after it
+  for (size_t i = 0; i < o.size(); ++i) {
+    const double x = keys[2 * i + 1], exact = 1 / (1 + std::exp(-x));
+    worst = std::max(worst, std::abs(o[i] - exact) / (exact * (2 * std::abs(x) + 4) * 0x1p-24));
+  }
+  CHECK(worst < 1);
+  const Tensor far = tensor({0.0f, -200.0f, 0.0f, -std::numeric_limits<float>::infinity()}).reshape({2, 1, 2, 1});
+  CHECK(softmax_attention(ones({2, 1, 1, 1}), far, v.narrow(0, 0, 2), {.scale = 1.0}).to_vector<float>() ==
+        std::vector<float>{0, 0});
+}
+
 TEST_CASE("softmax_attention leaves out padded keys, and rows with nothing left are 0 without gradient") {
   const auto in = normal_qkv(2, 2, 6, 6, 3);
   const Tensor keep = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
