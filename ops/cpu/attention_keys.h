@@ -22,9 +22,9 @@ struct AttentionInputs {
   int64_t width() const { return q.shape[3]; }
   bool drops_tokens() const { return options.tokens.keep % 256 != 0; }
 
-  /// How many pieces of `rows` queries, of one head after another, are worth a thread. Where there are sequences for all
-  /// threads the heads of one stay together, because rows of neighbouring heads share cache lines: with 128 sequences
-  /// of 4 heads, 49 tokens and a width of 24, that is 1.4 times as fast.
+  /// How many pieces of `rows` queries, of one head after another, are worth a thread. Where there are sequences for
+  /// all threads the heads of one stay together, because rows of neighbouring heads share cache lines: with 128
+  /// sequences of 4 heads, 49 tokens and a width of 24, that is 1.4 times as fast.
   int64_t grain(int64_t rows) const {
     constexpr int64_t kSequences = 8;
     const int64_t together = q.shape[0] >= kSequences ? q.shape[1] : 1;
@@ -102,9 +102,8 @@ class Keys {
     if (!in_.standardised) return;
     const Rows<const T> keys = k(head);
     with_width(in_.width(), [&](auto width) {
-      for (int64_t j = begin; j < end; ++j) {
-        standardise_backward(gradients[j], keys[j], inverse_std_[head * in_.keys() + j], width);
-      }
+      standardise_backward(end - begin, gradients.from(begin), keys.from(begin),
+                           inverse_std_.data() + head * in_.keys() + begin, width);
     });
   }
 
@@ -150,9 +149,7 @@ class Queries {
   /// From the gradients of the queries as they are used to those of the queries, in place.
   void backward(Rows<T> gradients) const {
     if (!standardised_) return;
-    with_width(width_, [&](auto width) {
-      for (int64_t r = 0; r < count_; ++r) standardise_backward(gradients[r], rows_[r], inverse_std_[r], width);
-    });
+    with_width(width_, [&](auto width) { standardise_backward(count_, gradients, rows_, inverse_std_, width); });
   }
 
  private:

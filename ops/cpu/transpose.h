@@ -16,14 +16,14 @@ using Row [[gnu::vector_size(kBlock * sizeof(T)), gnu::aligned(alignof(T)), gnu:
 
 /// Exchanges the upper right of four square parts, of kHalf rows each, with the lower left one.
 template <int kHalf, class V, int... kLane>
-void exchange(V& upper, V& lower, std::integer_sequence<int, kLane...>) {
+[[gnu::always_inline]] inline void exchange(V& upper, V& lower, std::integer_sequence<int, kLane...>) {
   const V both[] = {upper, lower};
   upper = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kBlock + (kLane ^ kHalf) : kLane)...);
   lower = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kBlock + kLane : kLane ^ kHalf)...);
 }
 
 template <int kHalf, class V>
-void exchange_all(V (&rows)[kBlock]) {
+[[gnu::always_inline]] inline void exchange_all(V (&rows)[kBlock]) {
 #pragma GCC unroll 8
   for (int r = 0; r < kBlock; ++r) {
     if ((r & kHalf) == 0) exchange<kHalf>(rows[r], rows[r + kHalf], std::make_integer_sequence<int, kBlock>());
