@@ -165,6 +165,10 @@ struct Backend {
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
 
+  /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
+  /// way that the device does not have.
+  void (*set_precision)(Precision precision);
+
   // Elementwise: all views have out's shape (inputs are already expanded). `copy` converts dtypes.
   void (*copy)(View out, View x);
   void (*fill)(View out, Scalar value);

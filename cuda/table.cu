@@ -2,6 +2,7 @@
 #include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/blas.cuh>
 #include <linnet/cuda/device.cuh>
+#include <linnet/cuda/precision.cuh>
 #include <linnet/cuda/transfer.cuh>
 
 /// The GPU's backend: all families of kernels of this folder.
@@ -32,6 +33,7 @@ std::string describe() { return describe_device() + ", " + describe_blas(); }
 
 Backend make_backend() {
   open_device();
+  precision();  // refuses a setting that there is not, before any work
   Backend table{};
   table.describe = describe;
   table.allocate = allocate;
@@ -41,6 +43,7 @@ Backend make_backend() {
   table.release_cached = release_cached;
   table.from_host = from_host;
   table.to_host = to_host;
+  table.set_precision = set_precision;
   fill_elementwise(table);
   fill_copy(table);
   fill_random(table);
