@@ -21,6 +21,12 @@ struct View {
   const int64_t* strides;
 };
 
+/// `count` tensors as a kernel sees them.
+struct Views {
+  const View* data;
+  int64_t count;
+};
+
 /// Memory of one device's tensors, in bytes.
 struct MemoryStats {
   int64_t live;      ///< in tensors now
@@ -266,6 +272,10 @@ struct Backend {
   // (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.
   void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
+
+  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in fixed order and of x[i]'s precision, for many tensors at a
+  /// time: all contiguous; norms is float64 [x.count].
+  void (*norms)(View norms, Views x);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
   /// For many parameters at a time, to the bits of one by one.

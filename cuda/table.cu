@@ -25,6 +25,7 @@ void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
+void fill_norms(Backend& table);
 void fill_optimizer(Backend& table);
 
 namespace {
@@ -59,6 +60,7 @@ Backend make_backend() {
   fill_additive_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);
+  fill_norms(table);
   fill_optimizer(table);
   return table;
 }
