@@ -1,4 +1,8 @@
+#include <limits>
+
 #include <linnet/core/build_info.h>
+#include <linnet/ops/attention.h>
+#include <linnet/ops/fastmax.h>
 #include <linnet/ops/matmul.h>
 
 #include "tests/cuda/agreement.h"
@@ -23,6 +27,37 @@ struct Rounded {
   double most;
 };
 constexpr Rounded kRounded[] = {{Precision::tf32, 1e-3}, {Precision::bfloat16, 5e-3}};
+
+using Inputs = std::vector<Tensor>;
+
+/// q [2, 2, queries, width], k and v [2, 2, keys, width].
+Inputs heads(int64_t queries, int64_t keys, int64_t width, DType dtype, Device device) {
+  return {spread({2, 2, queries, width}, 1, dtype, device), spread({2, 2, keys, width}, 2, dtype, device),
+          spread({2, 2, keys, width}, 3, dtype, device)};
+}
+
+using Attention = std::function<Tensor(const Inputs&)>;
+
+/// Attention by each kernel that multiplies tiles.
+std::vector<std::pair<std::string, Attention>> attentions(bool causal) {
+  const auto fastmax_of = [causal](FastmaxForm form, double dropout, FastmaxDropout kind) {
+    return [=](const Inputs& in) {
+      Generator generator(6);
+      return fastmax(in[0], in[1], in[2],
+                     {.scale = FastmaxScale::sqrt,
+                      .causal = causal,
+                      .form = form,
+                      .dropout = dropout,
+                      .dropout_kind = kind,
+                      .generator = &generator});
+    };
+  };
+  return {
+      {"softmax", [causal](const Inputs& in) { return softmax_attention(in[0], in[1], in[2], {.causal = causal}); }},
+      {"quadratic fastmax", fastmax_of(FastmaxForm::quadratic, 0, FastmaxDropout::token)},
+      {"factorised fastmax", fastmax_of(FastmaxForm::factorised, 0, FastmaxDropout::token)},
+      {"factorised fastmax with dropout", fastmax_of(FastmaxForm::factorised, 0.2, FastmaxDropout::quadratic)}};
+}
 
 }  // namespace
 
@@ -52,6 +87,48 @@ TEST_CASE("gpu: precision: matrix products of rounded factors, and float64 as ev
     CHECK(build_info().find(name_of(precision)) != std::string::npos);
   }
   CHECK(relative_error(product(DType::float32, Device::cuda), expected) < 1e-6);
+}
+
+TEST_CASE("gpu: precision: attention with tensor cores is off by what its factors are, and the same each time") {
+  if (!has_gpu("bfloat16 attention on the GPU")) return;
+  for (const auto& [queries, keys, width] : {std::tuple{150, 150, 40}, {70, 131, 70}, {131, 70, 8}}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [what, attention] : attentions(causal)) {
+        CAPTURE(what);
+        CAPTURE(width);
+        const auto results = [&, n = queries, m = keys, d = width, &f = attention](DType dtype, Device device) {
+          return with_gradients(heads(n, m, d, dtype, device), f);
+        };
+        const Inputs expected = results(DType::float64, Device::cpu), doubles = results(DType::float64, Device::cuda);
+        const Products products(Precision::bfloat16);
+        const Inputs first = results(DType::float32, Device::cuda), second = results(DType::float32, Device::cuda);
+        const Inputs exact = results(DType::float64, Device::cuda);
+        for (size_t r = 0; r < expected.size(); ++r) {
+          CAPTURE(r);
+          const double error = relative_error(first[r], expected[r].to_vector<double>());
+          CHECK(error > 1e-4);
+          CHECK(error < 3e-2);
+          CHECK(first[r].to_vector<double>() == second[r].to_vector<double>());
+          CHECK(exact[r].to_vector<double>() == doubles[r].to_vector<double>());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: precision: with tensor cores too, what a query does not see is not read for it") {
+  if (!has_gpu("infinities behind masks of bfloat16 attention")) return;
+  const Products products(Precision::bfloat16);
+  for (const auto& [what, attention] : attentions(true)) {
+    CAPTURE(what);
+    Inputs in = heads(70, 70, 8, DType::float32, Device::cuda);
+    const Tensor expected = attention(in).narrow(2, 0, 60);
+    for (Tensor& x : in) {
+      x = x.clone();
+      x.narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
+    }
+    CHECK(relative_error(attention(in).narrow(2, 0, 60), expected.to_vector<double>()) < 1e-5);
+  }
 }
 
 }  // namespace linnet::test
