@@ -21,6 +21,12 @@ struct View {
   const int64_t* strides;
 };
 
+/// `count` tensors as a kernel sees them.
+struct Views {
+  const View* data;
+  int64_t count;
+};
+
 /// Memory of one device's tensors, in bytes.
 struct MemoryStats {
   int64_t live;      ///< in tensors now
@@ -165,6 +171,10 @@ struct Backend {
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
 
+  /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
+  /// way that the device does not have.
+  void (*set_precision)(Precision precision);
+
   // Elementwise: all views have out's shape (inputs are already expanded). `copy` converts dtypes.
   void (*copy)(View out, View x);
   void (*fill)(View out, Scalar value);
@@ -263,6 +273,10 @@ struct Backend {
   // (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.
   void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
+
+  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in fixed order and of x[i]'s precision, for many tensors at a
+  /// time: all contiguous; norms is float64 [x.count].
+  void (*norms)(View norms, Views x);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
   /// For many parameters at a time, to the bits of one by one.

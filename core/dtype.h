@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace linnet {
@@ -65,6 +67,28 @@ enum class Device : uint8_t { cpu, cuda };
 
 /// As messages and command lines write it: "cpu", "cuda".
 constexpr const char* name_of(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+/// How products of float32 matrices are made: exact to rounding, or with factors rounded to 10 bits behind the point
+/// (TF32) or to 7 (bfloat16), for speed. Tensors and sums are float32 all the same.
+enum class Precision : uint8_t { float32, tf32, bfloat16 };
+
+/// As command lines write it: "tf32".
+constexpr const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::float32: return "float32";
+    case Precision::tf32: return "tf32";
+    case Precision::bfloat16: return "bfloat16";
+  }
+  return "?";
+}
+
+/// The one of that name, if there is one.
+constexpr std::optional<Precision> precision_named(std::string_view name) {
+  for (const Precision each : {Precision::float32, Precision::tf32, Precision::bfloat16}) {
+    if (name == name_of(each)) return each;
+  }
+  return std::nullopt;
+}
 
 /// A C++ number that meets a tensor: it takes the tensor's dtype. An integer keeps all its 64 bits.
 struct Scalar {

@@ -47,6 +47,8 @@ void describe(KernelCall& call, const Argument& argument) {
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
     for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
     describe(call, argument.dv);
+  } else if constexpr (std::is_same_v<Argument, Views>) {
+    for (int64_t i = 0; i < argument.count; ++i) describe(call, argument.data[i]);
   } else if constexpr (std::is_same_v<Argument, AdamWUpdates>) {
     for (int64_t i = 0; i < argument.count; ++i) {
       const AdamWUpdate& update = argument.data[i];
@@ -138,9 +140,10 @@ Backend make_timed_backend() {
   time<&Backend::additive_attention_backward, "additive_attention_backward">(table);
   time<&Backend::short_conv, "short_conv">(table);
   time<&Backend::short_conv_backward, "short_conv_backward">(table);
+  time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 9, kTimed = 39;
+  constexpr size_t kUntimed = 10, kTimed = 40;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -211,4 +211,6 @@ MemoryStats memory_stats(Device device) { return backend(device).memory_stats();
 void reset_peak_memory(Device device) { backend(device).reset_peak(); }
 void release_cached_memory(Device device) { backend(device).release_cached(); }
 
+void set_precision(Precision precision, Device device) { backend(device).set_precision(precision); }
+
 }  // namespace linnet

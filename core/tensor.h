@@ -172,4 +172,8 @@ void reset_peak_memory(Device device = Device::cpu);
 /// Gives cached memory back to the system.
 void release_cached_memory(Device device = Device::cpu);
 
+/// Sets how matrix products of float32 tensors on a device are made, from the next op on, in all threads. float64 is
+/// not affected. Throws DeviceError for a way that the device does not have: a CPU has float32 alone.
+void set_precision(Precision precision, Device device);
+
 }  // namespace linnet

@@ -14,8 +14,8 @@
 /// makes up to kTile columns of its result; wider heads take several blocks, which work out the scores anew. Backward
 /// has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
-/// The loops over parts are unrolled, so that those stay in registers. What bounds all: multiplications without
-/// tensor cores: 4·N·M·D forward, 14·N·M·D backward (half when causal).
+/// The loops over parts are unrolled, so that those stay in registers. What bounds all: multiplications, by tensor
+/// cores in bfloat16 alone: 4·N·M·D forward, 14·N·M·D backward (half when causal).
 
 namespace linnet::cuda {
 namespace {
@@ -211,10 +211,10 @@ __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head
 }
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(kThreads)
     attend(Problem<T> in, Heads<T> o, T* normaliser, int64_t tiles, int64_t chunks) {
-  __shared__ Tiles<T> shared;
+  __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
     const Task<T> task(in, index, tiles, chunks);
     const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
@@ -324,10 +324,10 @@ __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from,
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(kThreads)
     attend_backward_keys(Problem<T> in, Cotangents<T> from, Heads<T> dk, Heads<T> dv, int64_t tiles, int64_t chunks) {
-  __shared__ Tiles<T> shared;
+  __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
     const Task<T> task(in, index, tiles, chunks);
     const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
@@ -361,10 +361,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(kThreads)
     attend_backward_queries(Problem<T> in, Cotangents<T> from, Heads<T> dq, int64_t tiles, int64_t chunks) {
-  __shared__ Tiles<T> shared;
+  __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
     const Task<T> task(in, index, tiles, chunks);
     const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
@@ -397,27 +397,29 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
-  dispatch_floating(q.dtype, [&](auto zero) {
+  dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
+    using S = decltype(stored);
     const Problem<T> in(q, k, v, keep, options);
     const int64_t tiles = in.query_tiles(), chunks = chunks_of<T>(in.width);
-    launch(attend<T>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<T>(o), data<T>(normaliser), tiles,
+    launch(attend<T, S>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<T>(o), data<T>(normaliser), tiles,
            chunks);
   });
 }
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                         const View* keep, AttentionOptions options) {
-  dispatch_floating(q.dtype, [&](auto zero) {
+  dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
+    using S = decltype(stored);
     const Problem<T> in(q, k, v, keep, options);
     const int64_t heads = in.batch * in.heads, chunks = chunks_of<T>(in.width);
     const Scratch<T> delta(heads * in.queries);
     const Cotangents<T> from{Heads<const T>(d_o), Heads<const T>(o), data<const T>(normaliser), delta.data()};
     launch(find_deltas<T>, ceil_div(heads * in.queries, Group<kWarp>::rows), kThreads, in, from);
-    launch(attend_backward_keys<T>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<T>(dk), Heads<T>(dv),
-           in.key_tiles(), chunks);
-    launch(attend_backward_queries<T>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<T>(dq),
+    launch(attend_backward_keys<T, S>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<T>(dk),
+           Heads<T>(dv), in.key_tiles(), chunks);
+    launch(attend_backward_queries<T, S>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<T>(dq),
            in.query_tiles(), chunks);
   });
 }

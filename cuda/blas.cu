@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
+#include <linnet/cuda/precision.cuh>
 
 /// cuBLAS is loaded when it is first needed, not linked: it would add a tenth of a second and 200 MB to the start of
 /// every program, whether or not that uses a GPU.
@@ -18,13 +19,10 @@ struct Library {
   void* handle = nullptr;
   decltype(&cublasCreate_v2) create = find<decltype(&cublasCreate_v2)>("cublasCreate_v2");
   decltype(&cublasSetStream_v2) set_stream = find<decltype(&cublasSetStream_v2)>("cublasSetStream_v2");
-  decltype(&cublasSetMathMode) set_math_mode = find<decltype(&cublasSetMathMode)>("cublasSetMathMode");
   decltype(&cublasGetVersion_v2) get_version = find<decltype(&cublasGetVersion_v2)>("cublasGetVersion_v2");
   decltype(&cublasGetStatusString) status_text = find<decltype(&cublasGetStatusString)>("cublasGetStatusString");
-  decltype(&cublasSgemmStridedBatched_64) sgemm =
-      find<decltype(&cublasSgemmStridedBatched_64)>("cublasSgemmStridedBatched_64");
-  decltype(&cublasDgemmStridedBatched_64) dgemm =
-      find<decltype(&cublasDgemmStridedBatched_64)>("cublasDgemmStridedBatched_64");
+  decltype(&cublasGemmStridedBatchedEx_64) gemm =
+      find<decltype(&cublasGemmStridedBatchedEx_64)>("cublasGemmStridedBatchedEx_64");
 
  private:
   /// The library that the system finds by its name, or the one that was there when linnet was built.
@@ -55,8 +53,6 @@ struct Blas {
   Blas() {
     check(library.create(&handle), "its start");
     check(library.set_stream(handle, stream()), "its start");
-    const bool tf32 = is_set("LINNET_CUDA_TF32");
-    check(library.set_math_mode(handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH), "its start");
   }
 
   void check(cublasStatus_t status, const char* what) const {
@@ -64,15 +60,28 @@ struct Blas {
     cudaGetLastError();
     throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + library.status_text(status) + ")");
   }
-
-  auto gemm_of(float) const { return library.sgemm; }
-  auto gemm_of(double) const { return library.dgemm; }
 };
 
 /// Never destroyed: the driver may be gone before any static of ours.
 Blas& blas() {
   static Blas* const instance = new Blas;
   return *instance;
+}
+
+/// A dtype, and how products of its matrices are made.
+struct Arithmetic {
+  cudaDataType dtype;
+  cublasComputeType_t products;
+};
+
+Arithmetic arithmetic_of(double) { return {CUDA_R_64F, CUBLAS_COMPUTE_64F}; }
+
+Arithmetic arithmetic_of(float) {
+  switch (precision()) {
+    case Precision::tf32: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+    case Precision::bfloat16: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_16BF};
+    default: return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
+  }
 }
 
 }  // namespace
@@ -82,12 +91,13 @@ template <class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
           T beta, const Matrices<T>& out) {
   const T one = 1;
+  const auto [dtype, products] = arithmetic_of(T{});
   Blas& state = blas();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  const auto multiply = state.gemm_of(T{});
-  state.check(multiply(state.handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                       a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b.data, b.leading, b.batch_stride,
-                       a.data, a.leading, a.batch_stride, &beta, out.data, out.leading, out.batch_stride, batch),
+  state.check(state.library.gemm(state.handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                 a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b.data, dtype, b.leading,
+                                 b.batch_stride, a.data, dtype, a.leading, a.batch_stride, &beta, out.data, dtype,
+                                 out.leading, out.batch_stride, batch, products, CUBLAS_GEMM_DEFAULT),
               "a matrix product");
   check_launch();
 }
@@ -100,8 +110,8 @@ template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const doub
 std::string describe_blas() {
   int version = 0;
   blas().library.get_version(blas().handle, &version);
-  return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) +
-         (is_set("LINNET_CUDA_TF32") ? " with TF32" : "");
+  return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + " with " +
+         name_of(precision()) + " products";
 }
 
 }  // namespace linnet::cuda

@@ -14,8 +14,8 @@ struct Matrices {
   bool transposed;
 };
 
-/// out = a·b + beta·out, [batch, m, k]·[batch, k, n], by cuBLAS. float32 products are exact to rounding, unless the
-/// environment variable LINNET_CUDA_TF32=1 allows 10-bit mantissas (TF32) for speed. Throws DeviceError.
+/// out = a·b + beta·out, [batch, m, k]·[batch, k, n], by cuBLAS; those of float32 as `precision()` says. Throws
+/// DeviceError.
 template <class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
           T beta, const Matrices<T>& out);

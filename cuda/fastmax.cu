@@ -26,7 +26,7 @@ constexpr int64_t kStateBytes = int64_t{256} << 20;
 
 int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 
-template <class T>
+template <class T, class S>
 class Pass {
  public:
   Pass(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel, bool backward)
@@ -167,7 +167,7 @@ class Pass {
   void sum(const Side<T>& side, const Lanes& lanes, T* states) const {
     for_variant([&](auto columns, auto drops) {
       const int64_t count = panels(columns);
-      launch(sum_features<T, columns(), drops()>, lanes.count() * in_.tiles * count, kThreads, in_, side, lanes,
+      launch(sum_features<T, S, columns(), drops()>, lanes.count() * in_.tiles * count, kThreads, in_, side, lanes,
              states, in_.state_size(), count);
     });
   }
@@ -176,15 +176,15 @@ class Pass {
              const Applied<T>& to) const {
     for_variant([&](auto columns, auto drops) {
       const int64_t count = panels(columns);
-      launch(apply_states<T, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count, kThreads,
-             in_, own, other, lanes, states, in_.state_size(), count, to);
+      launch(apply_states<T, S, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count,
+             kThreads, in_, own, other, lanes, states, in_.state_size(), count, to);
     });
   }
 
   void differentiate(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
                      T* gradients) const {
     const int64_t blocks = lanes.count() * ceil_div(lanes.chunk, kTile<T>);
-    const auto kernel = in_.drops() ? cuda::differentiate<T, true> : cuda::differentiate<T, false>;
+    const auto kernel = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
     launch(kernel, blocks, kThreads, in_, own, other, lanes, states, in_.state_size(), gradients);
   }
 
@@ -199,18 +199,16 @@ class Pass {
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
   if (kernel.quadratic) return quadratic_fastmax(o, normaliser, q, k, v, keep, kernel);
-  dispatch_floating(q.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Pass<T>(q, k, v, keep, kernel, false).forward(o, normaliser);
+  dispatch_products(q.dtype, [&](auto zero, auto stored) {
+    Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, false).forward(o, normaliser);
   });
 }
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
   if (kernel.quadratic) return quadratic_fastmax_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel);
-  dispatch_floating(q.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Pass<T>(q, k, v, keep, kernel, true).backward(dq, dk, dv, d_o, o, normaliser);
+  dispatch_products(q.dtype, [&](auto zero, auto stored) {
+    Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, true).backward(dq, dk, dv, d_o, o, normaliser);
   });
 }
 

@@ -30,8 +30,8 @@ struct Application {
 
 /// Adds the products of features and states, and to `dropped` those of the features of both sides, when causal
 /// weights are made of dropped ones; a chunk is one tile then.
-template <class T, int kColumns, bool kDrops>
-__device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T>& shared, Part<T>& dropped) {
+template <bool kDrops, class T, class S, int kColumns>
+__device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, Part<T>& dropped) {
   const Factorised<T>& in = at.in;
   for (int64_t t = 0; t < in.tiles; ++t) {
     const FeatureTile<T> tile(in, t);
@@ -72,8 +72,8 @@ __device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T>& sh
 }
 
 /// Adds what comes from the tile of the other side at `position` by the quadratic form: f(x_i·x_j) ỹ_j.
-template <class T, int kColumns, bool kDrops>
-__device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T>& shared, const Part<T>& dropped,
+template <bool kDrops, class T, class S, int kColumns>
+__device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, const Part<T>& dropped,
                              int64_t position) {
   const Factorised<T>& in = at.in;
   const bool diagonal = position == at.first;
@@ -132,11 +132,11 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T>& to) 
 /// A block makes a tile of tokens and a panel of columns, from the states of its lane and, when causal, from the
 /// tokens of its own chunk: the keys up to a query, or in reverse the queries from a key on. Multiplications bound
 /// it, 2·N·M·(D + 1) in all, and 2·N·c·D inside of chunks of c tokens.
-template <class T, int kColumns, bool kDrops>
+template <class T, class S, int kColumns, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
     apply_states(Factorised<T> in, Side<T> own, Side<T> other, Lanes lanes, const T* states, int64_t state_size,
                  int64_t panels, Applied<T> to) {
-  __shared__ FeatureTiles<T> shared;
+  __shared__ FeatureTiles<T, S> shared;
   const int64_t tiles = ceil_div(lanes.chunk, kTile<T>);
   for (int64_t index = blockIdx.x; index < lanes.count() * tiles * panels; index += gridDim.x) {
     const int64_t lane = index / panels / tiles, head = lanes.head_of(lane);
@@ -153,11 +153,11 @@ __global__ void __launch_bounds__(kThreads)
                                 states + lane * state_size,
                                 lanes.reverse};
     Part<T> dropped;
-    apply_features<T, kColumns, kDrops>(at, shared, dropped);
+    apply_features<kDrops>(at, shared, dropped);
     if (in.causal) {
       const int64_t until = lanes.reverse ? end : min(first + kTile<T>, end);
       for (int64_t position = lanes.reverse ? first : chunk; position < until; position += kTile<T>) {
-        apply_scores<T, kColumns, kDrops>(at, shared, dropped, position);
+        apply_scores<kDrops>(at, shared, dropped, position);
       }
     }
     store(at, to);

@@ -156,15 +156,16 @@ struct FeatureMask {
   }
 };
 
-/// Shared memory of a block: within the 48 KB that every GPU grants, 47 KB for float and 27 KB for double.
-template <class T>
-struct FeatureTiles : Tiles<T> {
+/// Shared memory of a block: within the 48 KB that every GPU grants, 47 KB for float, 27 KB for double and all of it
+/// for bfloat16.
+template <class T, class S>
+struct FeatureTiles : Tiles<S> {
   FeatureMask<T> mask;
 };
 
 /// tile[r][c] = f(r, c), neighbours going along rows …
-template <class T, class F>
-__device__ void fill(T (*tile)[kPitch<T>], int rows, int columns, F f) {
+template <class S, class F>
+__device__ void fill(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   for (int e = static_cast<int>(threadIdx.x); e < rows * columns; e += kThreads) {
     const int r = e / columns, c = e % columns;
     tile[r][c] = f(r, c);
@@ -172,33 +173,33 @@ __device__ void fill(T (*tile)[kPitch<T>], int rows, int columns, F f) {
 }
 
 /// … or down columns, a strip of each row at a time so that they use all banks.
-template <class T, class F>
-__device__ void fill_columns(T (*tile)[kPitch<T>], int rows, int columns, F f) {
-  for (int e = static_cast<int>(threadIdx.x); e < rows * columns / kPart<T>; e += kThreads) {
-    const int r = e % rows, c = e / rows * kPart<T>;
-    Strip<T> strip;
+template <class S, class F>
+__device__ void fill_columns(S (*tile)[kPitch<S>], int rows, int columns, F f) {
+  for (int e = static_cast<int>(threadIdx.x); e < rows * columns / kPart<S>; e += kThreads) {
+    const int r = e % rows, c = e / rows * kPart<S>;
+    Strip<S> strip;
 #pragma unroll
-    for (int i = 0; i < kPart<T>; ++i) strip.of[i] = f(r, c + i);
-    *reinterpret_cast<Strip<T>*>(&tile[r][c]) = strip;
+    for (int i = 0; i < kPart<S>; ++i) strip.of[i] = f(r, c + i);
+    *reinterpret_cast<Strip<S>*>(&tile[r][c]) = strip;
   }
 }
 
 /// xᵀ·y for a tile of tokens each, from `rows` of their entries. All of the block must call it; it begins with a
 /// barrier.
-template <class T>
-__device__ Part<T> products_of_entries(const Factorised<T>& in, Tiles<T>& tiles, const T* x, const T* y,
+template <class T, class S>
+__device__ Part<T> products_of_entries(const Factorised<T>& in, Tiles<S>& tiles, const T* x, const T* y,
                                        int64_t rows) {
   Part<T> part;
-  for (int64_t first = 0; first < rows; first += kDepth) {
-    const auto load = [&](T(*slice)[kPitch<T>], const T* from) {
-      fill(slice, kDepth, kTile<T>,
+  for (int64_t first = 0; first < rows; first += kDepth<S>) {
+    const auto load = [&](S(*slice)[kPitch<S>], const T* from) {
+      fill(slice, kDepth<S>, kTile<T>,
            [&](int r, int n) { return first + r < rows ? from[(first + r) * in.positions + n] : T{0}; });
     };
     __syncthreads();  // the last slices have been used
     load(tiles.slice_a, x);
     load(tiles.slice_b, y);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
+    add_product(part, tiles.slice_a, tiles.slice_b, kDepth<S>);
   }
   return part;
 }

@@ -40,7 +40,8 @@ struct Differentiated {
   }
   /// The cotangents y_j·y_i of the weights of tokens j of the tile at `position`, and i; those of the denominators,
   /// t_j·t_i.
-  __device__ Part<T> cotangents(Tiles<T>& tiles, int64_t position) const {
+  template <class S>
+  __device__ Part<T> cotangents(Tiles<S>& tiles, int64_t position) const {
     return products_of_entries(in, tiles, other.y_at(in, head, position), y, in.width);
   }
   __device__ T normaliser_cotangent(int64_t position, int j, int i) const {
@@ -50,8 +51,8 @@ struct Differentiated {
 };
 
 /// tile[j][i] = the part's elements
-template <class T>
-__device__ void store(T (*tile)[kPitch<T>], const Part<T>& part) {
+template <class T, class S>
+__device__ void store(S (*tile)[kPitch<S>], const Part<T>& part) {
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -61,8 +62,8 @@ __device__ void store(T (*tile)[kPitch<T>], const Part<T>& part) {
 
 /// Leaves in shared.b the cotangents of the weights that are made of dropped features, when causal; a chunk is one
 /// tile then.
-template <class T>
-__device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTiles<T>& shared) {
+template <class T, class S>
+__device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTiles<T, S>& shared) {
   Part<T> weights = at.cotangents(shared, at.first);
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
@@ -77,20 +78,20 @@ __device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTile
 }
 
 /// ∂φ of a tile of features and the tokens, [slot, token], before their products are gone through.
-template <class T, bool kDrops>
-__device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T>& shared,
+template <bool kDrops, class T, class S>
+__device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
                                      const FeatureTile<T>& tile) {
   const Factorised<T>& in = at.in;
   Part<T> gradients;
-  for (int64_t column = 0; column < in.width; column += kDepth) {
+  for (int64_t column = 0; column < in.width; column += kDepth<S>) {
     __syncthreads();  // the last slices have been used
-    fill_columns(shared.slice_a, kDepth, kTile<T>, [&](int d, int slot) {
+    fill_columns(shared.slice_a, kDepth<S>, kTile<T>, [&](int d, int slot) {
       return column + d < in.width ? at.state[tile.row(slot) * in.rows() + column + d] : T{0};
     });
-    fill(shared.slice_b, kDepth, kTile<T>,
+    fill(shared.slice_b, kDepth<S>, kTile<T>,
          [&](int d, int n) { return column + d < in.width ? at.y[(column + d) * in.positions + n] : T{0}; });
     __syncthreads();
-    add_product(gradients, shared.slice_a, shared.slice_b, kDepth);
+    add_product(gradients, shared.slice_a, shared.slice_b, kDepth<S>);
   }
   if constexpr (kDrops) {
     if (in.causal && in.drops_features()) {
@@ -125,15 +126,25 @@ __device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T
   return gradients;
 }
 
+/// A tile for sums, which are not rounded to S: `tiles.a`, or where that is too coarse what tensor cores use.
+template <class T, class S>
+__device__ T (*sums_tile(Tiles<S>& tiles))[kPitch<T>] {
+  if constexpr (std::is_same_v<S, T>) {
+    return tiles.a;
+  } else {
+    return products_tile();
+  }
+}
+
 /// Through the products of all tiles. A warp's features of a quadratic tile have one entry a in common, whose
 /// gradients it adds by itself; those of the entries b are kept in registers over all tiles beside them.
-template <class T, bool kDrops>
-__device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles<T>& shared,
+template <bool kDrops, class T, class S>
+__device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
                                        const EntryGradients<T>& to) {
   const Factorised<T>& in = at.in;
   for (int64_t t = 0; t < in.linear_tiles; ++t) {
     const FeatureTile<T> tile(in, t);
-    const Part<T> gradients = feature_gradients<T, kDrops>(at, shared, tile);
+    const Part<T> gradients = feature_gradients<kDrops>(at, shared, tile);
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -147,7 +158,7 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
   Part<T> sums;
   for (int64_t t = in.linear_tiles; t < in.tiles; ++t) {
     const FeatureTile<T> tile(in, t);
-    const Part<T> gradients = feature_gradients<T, kDrops>(at, shared, tile);
+    const Part<T> gradients = feature_gradients<kDrops>(at, shared, tile);
     T of_left[kPart<T>] = {};
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
@@ -165,13 +176,14 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
     if (!tile.is_last_beside()) continue;
 
     __syncthreads();  // the features there have been used
-    store(shared.a, sums);
+    T(*const of_block)[kPitch<T>] = sums_tile<T>(shared);
+    store(of_block, sums);
     sums = Part<T>();
     __syncthreads();
     for (int e = static_cast<int>(threadIdx.x); e < kRight<T> * kTile<T>; e += kThreads) {
       const int r = e / kTile<T>, n = e % kTile<T>;
       T sum = 0;
-      for (int slot = r; slot < kTile<T>; slot += kRight<T>) sum += shared.a[slot][n];
+      for (int slot = r; slot < kTile<T>; slot += kRight<T>) sum += of_block[slot][n];
       if (tile.b + r < in.width) to.at(tile.b + r, n) += sum;
     }
     __syncthreads();  // before others add there
@@ -179,8 +191,8 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
 }
 
 /// What comes from the tokens of the chunk by the quadratic form:  ∂x_i += Σ_j f'(s_ij) (y_j·y_i + t_j·t_i) x_j
-template <class T, bool kDrops>
-__device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T>& shared, int64_t position,
+template <bool kDrops, class T, class S>
+__device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T, S>& shared, int64_t position,
                                      const EntryGradients<T>& to) {
   const Factorised<T>& in = at.in;
   const T* other_x = at.other.x_at(in, at.head, position);
@@ -221,10 +233,10 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
 
 /// A block makes ∂x̃ of a tile of tokens, from the states of its lane and, when causal, from its own chunk as in
 /// apply_states. Multiplications bound it, 2·N·M·(D + 1) in all, and 6·N·c·D inside of chunks of c tokens.
-template <class T, bool kDrops>
+template <class T, class S, bool kDrops>
 __global__ void __launch_bounds__(kThreads) differentiate(Factorised<T> in, Side<T> own, Side<T> other, Lanes lanes,
                                                           const T* states, int64_t state_size, T* gradients) {
-  __shared__ FeatureTiles<T> shared;
+  __shared__ FeatureTiles<T, S> shared;
   const int64_t tiles = ceil_div(lanes.chunk, kTile<T>);
   for (int64_t index = blockIdx.x; index < lanes.count() * tiles; index += gridDim.x) {
     const int64_t lane = index / tiles, head = lanes.head_of(lane);
@@ -242,11 +254,11 @@ __global__ void __launch_bounds__(kThreads) differentiate(Factorised<T> in, Side
                                lanes.reverse};
     const EntryGradients<T> to{gradients + head * in.width * in.positions + first, in.positions};
     if (kDrops && in.causal && in.drops_features()) load_dropped_cotangents(at, shared);
-    differentiate_features<T, kDrops>(at, shared, to);
+    differentiate_features<kDrops>(at, shared, to);
     if (!in.causal) continue;
     const int64_t until = lanes.reverse ? end : min(first + kTile<T>, end);
     for (int64_t position = lanes.reverse ? first : chunk; position < until; position += kTile<T>) {
-      differentiate_scores<T, kDrops>(at, shared, position, to);
+      differentiate_scores<kDrops>(at, shared, position, to);
     }
   }
 }

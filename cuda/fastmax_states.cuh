@@ -27,10 +27,10 @@ struct Lanes {
 /// Each lane's state from its own tokens, [features, width + 1]; the last column is the denominator's, of undropped
 /// features unless it shares the dropout. A block makes one tile of features and a panel of columns. Multiplications
 /// bound it, 2·N·M·(D + 1) in all.
-template <class T, int kColumns, bool kDrops>
+template <class T, class S, int kColumns, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
     sum_features(Factorised<T> in, Side<T> side, Lanes lanes, T* states, int64_t state_size, int64_t panels) {
-  __shared__ FeatureTiles<T> shared;
+  __shared__ FeatureTiles<T, S> shared;
   constexpr int kPanel = kSide * kColumns;
   for (int64_t index = blockIdx.x; index < lanes.count() * in.tiles * panels; index += gridDim.x) {
     const int64_t lane = index / panels / in.tiles, head = lanes.head_of(lane), column = index % panels * kPanel;

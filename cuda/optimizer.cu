@@ -3,6 +3,7 @@
 
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
+#include <linnet/cuda/tensor_list.cuh>
 
 /// Optimizer steps, with the formulas of torch.optim. Reading and writing parameters and moments bounds them.
 
@@ -49,25 +50,11 @@ struct AdamWTensor {
   }
 };
 
-/// Tensors that one launch sees to: as many as the 4 KB of a kernel's parameters hold.
 template <class T>
-struct AdamWTensors {
-  static constexpr int kMost = 4000 / sizeof(AdamWTensor<T>);
-  AdamWTensor<T> of[kMost];
-  int count;
-  int64_t blocks;
-};
-
-/// Elements that a block sees to.
-constexpr int64_t kBlock = 4 * kThreads;
-
-template <class T>
-__global__ void adamw_steps(AdamWTensors<T> tensors) {
+__global__ void adamw_steps(TensorList<AdamWTensor<T>> tensors) {
   for (int64_t block = blockIdx.x; block < tensors.blocks; block += gridDim.x) {
-    int t = tensors.count - 1;
-    while (tensors.of[t].first_block > block) --t;
-    const AdamWTensor<T>& tensor = tensors.of[t];
-    const int64_t first = (block - tensor.first_block) * kBlock, end = min(first + kBlock, tensor.count);
+    const AdamWTensor<T>& tensor = tensors.at(block);
+    const int64_t first = tensors.first(tensor, block), end = min(first + tensors.kBlock, tensor.count);
     for (int64_t i = first + threadIdx.x; i < end; i += kThreads) tensor.step(i);
   }
 }
@@ -77,16 +64,9 @@ template <class T>
 class AdamWBatch {
  public:
   void add(const AdamWUpdate& update) {
-    if (tensors_.count == AdamWTensors<T>::kMost) flush();
-    const int64_t count = numel(update.param);
-    tensors_.of[tensors_.count++] = {data<T>(update.param),
-                                     data<const T>(update.grad),
-                                     data<T>(update.first_moment),
-                                     data<T>(update.second_moment),
-                                     count,
-                                     tensors_.blocks,
-                                     AdamWFactors<T>(update.options)};
-    tensors_.blocks += ceil_div(count, kBlock);
+    if (tensors_.is_full()) flush();
+    tensors_.add({data<T>(update.param), data<const T>(update.grad), data<T>(update.first_moment),
+                  data<T>(update.second_moment), numel(update.param), 0, AdamWFactors<T>(update.options)});
   }
 
   void flush() {
@@ -96,7 +76,7 @@ class AdamWBatch {
   }
 
  private:
-  AdamWTensors<T> tensors_{};
+  TensorList<AdamWTensor<T>> tensors_{};
 };
 
 template <class T>

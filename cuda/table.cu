@@ -2,6 +2,7 @@
 #include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/blas.cuh>
 #include <linnet/cuda/device.cuh>
+#include <linnet/cuda/precision.cuh>
 #include <linnet/cuda/transfer.cuh>
 
 /// The GPU's backend: all families of kernels of this folder.
@@ -24,6 +25,7 @@ void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
+void fill_norms(Backend& table);
 void fill_optimizer(Backend& table);
 
 namespace {
@@ -32,6 +34,7 @@ std::string describe() { return describe_device() + ", " + describe_blas(); }
 
 Backend make_backend() {
   open_device();
+  precision();  // refuses a setting that there is not, before any work
   Backend table{};
   table.describe = describe;
   table.allocate = allocate;
@@ -41,6 +44,7 @@ Backend make_backend() {
   table.release_cached = release_cached;
   table.from_host = from_host;
   table.to_host = to_host;
+  table.set_precision = set_precision;
   fill_elementwise(table);
   fill_copy(table);
   fill_random(table);
@@ -56,6 +60,7 @@ Backend make_backend() {
   fill_additive_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);
+  fill_norms(table);
   fill_optimizer(table);
   return table;
 }

@@ -1,23 +1,40 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include <cuda_bf16.h>
+#include <mma.h>
 #include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/precision.cuh>
 
 /// Matrix products of tiles in shared memory, for kernels that never write a whole matrix to memory. A block of 256
 /// threads, as 16 × 16, makes a square tile of the product, each thread a small square part of that.
+///
+/// What is summed and kept in registers is of type T; factors lie in shared memory as S: T itself, or bfloat16 beside
+/// T = float, whose products tensor cores make and sum in float32.
 
 namespace linnet::cuda {
 
+using BFloat16 = __nv_bfloat16;
+
+/// Calls `f` with zeros of T and S for tensors of `dtype`, as `precision()` says.
+template <class F>
+void dispatch_products(DType dtype, F&& f) {
+  if (dtype == DType::float32 && precision() == Precision::bfloat16) return f(float{}, BFloat16{});
+  dispatch_floating(dtype, [&](auto zero) { f(zero, zero); });
+}
+
 constexpr int kSide = 16;
-template <class T>
-constexpr int kTile = sizeof(T) == 4 ? 64 : 32;  ///< rows and columns of a tile
+template <class S>
+constexpr int kTile = sizeof(S) == 8 ? 32 : 64;  ///< rows and columns of a tile
 template <class T>
 constexpr int kPart = kTile<T> / kSide;  ///< rows and columns of a thread's part: 16 bytes
-constexpr int kDepth = 16;               ///< of the slices that a product over the width is summed from
+template <class S>
+constexpr int kDepth = sizeof(S) == 2 ? 32 : 16;  ///< of the slices that a product over the width is summed from
 /// Between rows in shared memory: a multiple of 16 bytes, for loads of whole parts, that shifts the banks.
-template <class T>
-constexpr int kPitch = kTile<T> + kPart<T>;
+template <class S>
+constexpr int kPitch = kTile<S> + 16 / static_cast<int>(sizeof(S));
 
 /// Rows (or columns) of a tile that this thread's part holds: first, first + 1, …
 template <class T>
@@ -35,13 +52,14 @@ struct Part {
   T of[kPart<T>][kColumns] = {};
 };
 
-/// 43.5 KB for float, 25.5 KB for double: within the 48 KB that every GPU grants.
-template <class T>
-struct alignas(16) Tiles {
-  T slice_a[kDepth][kPitch<T>];
-  T slice_b[kDepth][kPitch<T>];
-  T a[kTile<T>][kPitch<T>];
-  T b[kTile<T>][kPitch<T>];
+/// 43.5 KB for float, 25.5 KB for double, 27 KB for bfloat16 with 17 KB beside them for `products_tile`: within the
+/// 48 KB that every GPU grants.
+template <class S>
+struct alignas(32) Tiles {
+  S slice_a[kDepth<S>][kPitch<S>];
+  S slice_b[kDepth<S>][kPitch<S>];
+  S a[kTile<S>][kPitch<S>];
+  S b[kTile<S>][kPitch<S>];
 };
 
 template <class T, int kCount = kPart<T>>
@@ -49,28 +67,89 @@ struct alignas(kCount * sizeof(T)) Strip {
   T of[kCount];
 };
 
-/// part += aᵀ·b for a and b with `depth` rows. Terms that `counts(k, r)` denies, for row k and row r of the part, are
-/// not added, not even as 0 times infinity.
-template <class T, int kColumns, class Counts>
-__device__ void add_product(Part<T, kColumns>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth,
-                            Counts counts) {
+/// part += aᵀ·b for a and b with `depth` rows, term by term. Terms that `counts(k, r)` denies, for row k and row r of
+/// the part, are not added, not even as 0 times infinity.
+template <class T, class S, int kColumns, class Counts>
+__device__ void add_terms(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
+                          Counts counts) {
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
-    const Strip<T> p = *reinterpret_cast<const Strip<T>*>(&a[k][part_row<T>()]);
-    const auto q = *reinterpret_cast<const Strip<T, kColumns>*>(&b[k][part_column<T, kColumns>()]);
+    const Strip<S> p = *reinterpret_cast<const Strip<S>*>(&a[k][part_row<T>()]);
+    const auto q = *reinterpret_cast<const Strip<S, kColumns>*>(&b[k][part_column<T, kColumns>()]);
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        if (counts(k, r)) part.of[r][c] += p.of[r] * q.of[c];
+        if (counts(k, r)) part.of[r][c] += static_cast<T>(p.of[r]) * static_cast<T>(q.of[c]);
       }
     }
   }
 }
 
-template <class T, int kColumns>
-__device__ void add_product(Part<T, kColumns>& part, const T (*a)[kPitch<T>], const T (*b)[kPitch<T>], int depth) {
-  add_product(part, a, b, depth, [](int, int) { return true; });
+/// A tile through which tensor cores hand over their products: to a warp the rows of its own threads' parts.
+__device__ inline float (*products_tile())[kPitch<float>] {
+  alignas(32) __shared__ float tile[kTile<float>][kPitch<float>];
+  return tile;
+}
+
+/// The same by tensor cores, from sm_80 on; all of a warp must call it. Its 32 threads' parts make up 8 rows, of
+/// which it computes 32 columns at a time.
+template <int kColumns>
+__device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFloat16 (*a)[kPitch<BFloat16>],
+                                         const BFloat16 (*b)[kPitch<BFloat16>], int depth) {
+#if __CUDA_ARCH__ >= 800
+  using namespace nvcuda::wmma;
+  constexpr int kRows = 8, kWidth = 32, kStep = 16;
+  const int first = static_cast<int>(threadIdx.x) / 32 * kRows;
+  float(*tile)[kPitch<float>] = products_tile();
+  for (int column = 0; column < kSide * kColumns; column += kWidth) {
+    fragment<accumulator, kRows, kWidth, kStep, float> sum;
+    fill_fragment(sum, 0.0f);
+    for (int k = 0; k < depth; k += kStep) {
+      fragment<matrix_a, kRows, kWidth, kStep, BFloat16, col_major> left;
+      fragment<matrix_b, kRows, kWidth, kStep, BFloat16, row_major> right;
+      load_matrix_sync(left, &a[k][first], kPitch<BFloat16>);
+      load_matrix_sync(right, &b[k][column], kPitch<BFloat16>);
+      mma_sync(sum, left, right, sum);
+    }
+    store_matrix_sync(&tile[first][column], sum, kPitch<float>, mem_row_major);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int r = 0; r < kPart<float>; ++r) {
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      part.of[r][c] += tile[part_row<float>() + r][part_column<float, kColumns>() + c];
+    }
+  }
+  __syncwarp();  // before the next products take the place of these
+#else
+  add_terms(part, a, b, depth, [](int, int) { return true; });
+#endif
+}
+
+/// part += aᵀ·b for a and b with `depth` rows, a multiple of 16. All of a warp must call it.
+template <class T, class S, int kColumns>
+__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth) {
+  if constexpr (std::is_same_v<S, T>) {
+    add_terms(part, a, b, depth, [](int, int) { return true; });
+  } else {
+    add_tensor_core_products(part, a, b, depth);
+  }
+}
+
+/// The same without the terms that `counts` denies, which have 0 in a. All of the block must call it.
+template <class T, class S, int kColumns, class Counts>
+__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
+                            Counts counts) {
+  if constexpr (!std::is_same_v<S, T>) {
+    bool finite = true;
+    for (int e = static_cast<int>(threadIdx.x); e < depth * kSide * kColumns; e += kThreads) {
+      finite = finite && isfinite(static_cast<T>(b[e / (kSide * kColumns)][e % (kSide * kColumns)]));
+    }
+    if (__syncthreads_and(finite)) return add_product(part, a, b, depth);  // as 0 times these is 0
+  }
+  add_terms(part, a, b, depth, counts);
 }
 
 /// Rows of one head, `stride` elements apart, of which `keep` may leave some out: those are taken for 0, unread.
@@ -88,8 +167,8 @@ struct Rows {
 };
 
 /// tile[i][c] = x[first + i][column + c]
-template <class T>
-__device__ void load_tile(T (*tile)[kPitch<T>], const Rows<const T>& x, int64_t first, int64_t column) {
+template <class T, class S>
+__device__ void load_tile(S (*tile)[kPitch<S>], const Rows<const T>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<T> * kTile<T>; e += kThreads) {
     const int i = e / kTile<T>, c = e % kTile<T>;
     tile[i][c] = x.get(first + i, column + c);
@@ -97,25 +176,25 @@ __device__ void load_tile(T (*tile)[kPitch<T>], const Rows<const T>& x, int64_t 
 }
 
 /// slice[d][i] = x[first + i][column + d]
-template <class T>
-__device__ void load_slice(T (*slice)[kPitch<T>], const Rows<const T>& x, int64_t first, int64_t column) {
-  for (int e = static_cast<int>(threadIdx.x); e < kTile<T> * kDepth; e += kThreads) {
-    const int i = e / kDepth, d = e % kDepth;
+template <class T, class S>
+__device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const T>& x, int64_t first, int64_t column) {
+  for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth<S>; e += kThreads) {
+    const int i = e / kDepth<S>, d = e % kDepth<S>;
     slice[d][i] = x.get(first + i, column + d);
   }
 }
 
 /// x·yᵀ for the rows of x from `row` on and those of y from `column` on. All of the block must call it.
-template <class T>
-__device__ Part<T> products_of_rows(Tiles<T>& tiles, const Rows<const T>& x, int64_t row, const Rows<const T>& y,
+template <class T, class S>
+__device__ Part<T> products_of_rows(Tiles<S>& tiles, const Rows<const T>& x, int64_t row, const Rows<const T>& y,
                                     int64_t column) {
   Part<T> part;
-  for (int64_t d = 0; d < x.width; d += kDepth) {
+  for (int64_t d = 0; d < x.width; d += kDepth<S>) {
     __syncthreads();  // the last slices have been used
     load_slice(tiles.slice_a, x, row, d);
     load_slice(tiles.slice_b, y, column, d);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
+    add_product(part, tiles.slice_a, tiles.slice_b, kDepth<S>);
   }
   return part;
 }

@@ -28,6 +28,7 @@ const std::vector<std::string> kMechanisms{"softmax", "fastmax1", "fastmax2", "f
 /// How long each figure is measured, and how it is printed.
 struct Output {
   bool json = false;
+  std::string precision = "float32";  ///< which every figure is of
   double seconds = 1;
 };
 
@@ -54,6 +55,7 @@ void print_case(const Output& output, const std::string& title, const AttentionC
                {"tokens", c.tokens},
                {"head_dim", c.head_dim},
                {"device", c.device == Device::cpu ? "cpu" : "cuda"},
+               {"precision", output.precision},
                {"threads", num_threads()}});
   print(output, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, json);
   if (output.json) return;
@@ -89,6 +91,7 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
                             {"ms_per_step", timing.median_ms},
                             {"tokens_per_second", tokens / timing.median_ms * 1e3},
                             {"device", settings.device},
+                            {"precision", settings.precision},
                             {"floor_ms", on_cpu ? nlohmann::json(floor) : nullptr},
                             {"peak_bytes", peak},
                             {"resident_bytes", resident}};
@@ -199,6 +202,7 @@ int main(int argc, char** argv) {
 
     app.parse(argc, argv);
     apply_machine_settings(settings);
+    output.precision = settings.precision;
     c.seed = l.seed = scaling.seed = crossover.seed = settings.seed;
     c.device = l.device = scaling.device = crossover.device = device_of(settings);
     if (attention.parsed()) {

@@ -232,17 +232,48 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
 
 // ---- Clipping ----
 
-double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
-  const NoGrad guard;
-  std::vector<Tensor> on_device;  // all are under way before the first is waited for
-  for (const Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) on_device.push_back(norm(parameter.grad(), norm_type));
-  }
-  if (on_device.empty()) return 0;
+namespace {
+
+/// ‖g‖₂ of each gradient, those of a device in one go.
+std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
   std::vector<double> norms;
-  norms.reserve(on_device.size());
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    std::vector<Tensor> there;
+    std::vector<View> views;
+    for (const Tensor& gradient : gradients) {
+      if (gradient.device() != device) continue;
+      there.push_back(gradient.contiguous());
+      views.push_back(there.back().view());
+    }
+    if (there.empty()) continue;
+    const auto count = static_cast<int64_t>(views.size());
+    const Tensor of_device = Tensor::empty({count}, DType::float64, device);
+    backend(device).norms(of_device.view(), {views.data(), count});
+    for (const double each : of_device.to_vector<double>()) norms.push_back(each);
+  }
+  return norms;
+}
+
+std::vector<double> norms_of(const std::vector<Tensor>& gradients, double norm_type) {
+  if (norm_type == 2) return norms_of(gradients);
+  std::vector<Tensor> on_device;  // all are under way before the first is waited for
+  for (const Tensor& gradient : gradients) on_device.push_back(norm(gradient, norm_type));
+  std::vector<double> norms;
   for (const Tensor& each : on_device) norms.push_back(each.item<double>());
-  const double total = norm(tensor(norms), norm_type).item<double>();
+  return norms;
+}
+
+}  // namespace
+
+double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+  const Call call("clip_grad_norm_", Where{});
+  const NoGrad guard;
+  std::vector<Tensor> gradients;
+  for (const Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  if (gradients.empty()) return 0;
+  const double total = norm(tensor(norms_of(gradients, norm_type)), norm_type).item<double>();
   const double factor = max_norm / (total + 1e-6);  // PyTorch's guard against a norm of 0
   if (!std::isfinite(total) || factor >= 1) return total;
   for (Tensor parameter : parameters) {

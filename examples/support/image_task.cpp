@@ -15,7 +15,7 @@ class ImageTask : public Task {
         data_(load_digits(s)),
         rng_(s.seed),
         model_(rng_, image_model_config(s), DType::float32, device_of(s)),
-        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
+        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true, .device = device_of(s)}) {
     data_.train.set_shift(kMaxShift);
   }
 
@@ -26,18 +26,18 @@ class ImageTask : public Task {
     const int64_t batch = index % loader_.batches_per_epoch();
     if (loader_.position().epoch != epoch || loader_.position().batch != batch) loader_.seek({epoch, batch});
     const nn::Batch examples = *loader_.next();
-    return cross_entropy(model_(examples.inputs.to(model_.device())), examples.targets.to(model_.device()));
+    return cross_entropy(model_(examples.inputs), examples.targets);
   }
 
   Evaluation evaluate(int64_t batches) override {
     const NoGrad no_grad;
     model_.eval();
-    nn::Loader loader(data_.test, {.batch = 250, .shuffle = false});
+    nn::Loader loader(data_.test, {.batch = 250, .shuffle = false, .device = model_.device()});
     double loss = 0;
     double correct = 0;
     int64_t examples = 0;
-    for (const nn::Batch& batch : loader) {
-      const Tensor logits = model_(batch.inputs.to(model_.device())), labels = batch.targets.to(model_.device());
+    for (const auto& [images, labels] : loader) {
+      const Tensor logits = model_(images);
       const auto size = static_cast<double>(labels.size(0));
       loss += cross_entropy(logits, labels).item<double>() * size;
       correct += accuracy(logits, labels) * size;

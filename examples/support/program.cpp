@@ -75,6 +75,8 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(CLI::Range(0, 1024));
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
+      ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 
 void add_attention_flags(CLI::App& app, Settings& s) {
@@ -136,8 +138,6 @@ void add_training_flags(CLI::App& app, Settings& s) {
         ->check(whole_number());
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
-  app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
-      ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
       ->check(whole_number());
@@ -181,8 +181,16 @@ Settings settings_from_preset(int argc, char** argv, const std::string& task, co
 void apply_machine_settings(const Settings& settings) {
   if (settings.tensorboard) require_event_files();
   if (settings.threads > 0) set_num_threads(settings.threads);
-  if (settings.precision == "tf32") setenv("LINNET_CUDA_TF32", "1", 1);  // which the GPU's kernels go by
-  backend(device_of(settings));
+  const std::optional<Precision> precision = precision_named(settings.precision);
+  if (!precision) {
+    throw UsageError(fmt::format("--precision {}: must be float32, tf32 or bfloat16", settings.precision));
+  }
+  if (*precision != Precision::float32 && settings.device == "cpu") {
+    throw UsageError(
+        fmt::format("--precision {} does not apply to --device cpu, which computes in float32; use --device cuda",
+                    settings.precision));
+  }
+  set_precision(*precision, device_of(settings));
 }
 
 }  // namespace linnet::examples

@@ -35,7 +35,7 @@ bool interrupted();
 /// do.)
 CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min());
 
-/// --version, --seed, --threads, --device.
+/// --version, --seed, --threads, --device, --precision.
 void add_common_flags(CLI::App& app, Settings& settings);
 /// Which mechanism, and what only some of them have.
 void add_attention_flags(CLI::App& app, Settings& settings);
@@ -58,8 +58,8 @@ std::string command_line(int argc, char** argv);
 /// settings of it. Call before the flags are parsed.
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);
 
-/// Applies --threads, and refuses a device that is not there, or event files that were not built, before long work
-/// starts.
+/// Applies --threads and --precision, and refuses a device that is not there, a precision that it does not have, or
+/// event files that were not built, before long work starts.
 void apply_machine_settings(const Settings& settings);
 
 }  // namespace linnet::examples

@@ -202,10 +202,6 @@ void validate(const Settings& s) {
   require(
       s.positions != "rotary" || s.width / s.heads % 2 == 0,
       fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
-  require(s.precision == "float32" || s.device == "cuda",
-          fmt::format("--precision {} does not apply to --device {}, which computes in float32; use --device cuda",
-                      s.precision, s.device));
-  require(s.precision != "bfloat16", "--precision bfloat16: no kernel computes in it yet; use --precision tf32");
 }
 
 nlohmann::json to_json(const Settings& settings) {

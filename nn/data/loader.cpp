@@ -62,7 +62,8 @@ Batch Loader::make(int64_t batch) const {
   const int64_t begin = batch * options_.batch;
   const int64_t end = std::min(begin + options_.batch, data_.size());
   const std::span<const int64_t> indices(order_.data() + begin, static_cast<size_t>(end - begin));
-  return data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
+  const Batch examples = data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
+  return {examples.inputs.to(options_.device), examples.targets.to(options_.device)};
 }
 
 void Loader::start_epoch() {

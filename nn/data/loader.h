@@ -22,6 +22,8 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
   int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
+  /// Where batches go, ahead too: nobody waits for a copy.
+  Device device = Device::cpu;
 };
 
 /// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs to the end of

@@ -75,6 +75,12 @@ std::string describe() {
                      describe_blas());
 }
 
+void set_precision(Precision precision) {
+  if (precision == Precision::float32) return;
+  throw DeviceError(
+      fmt::format("the CPU has no {} products; compute in float32, or on Device::cuda", name_of(precision)));
+}
+
 Backend make_backend() {
   Backend table{};
   table.describe = describe;
@@ -85,6 +91,7 @@ Backend make_backend() {
   table.release_cached = cpu_memory::release_cached;
   table.from_host = copy_bytes;
   table.to_host = copy_bytes;
+  table.set_precision = set_precision;
   choose_instruction_set().fill_kernels(table);
   report_threaded_blas();
   return table;

@@ -247,6 +247,17 @@ void reduce(Reduce op, View out, View x) {
   }
 }
 
+void norms(View out, Views x) {
+  for (int64_t i = 0; i < x.count; ++i) {
+    dispatch_floating(x.data[i].dtype, [&]<class T>(T sum) {
+      const int64_t count[] = {numel(x.data[i])}, one[] = {1};
+      reduce_with<SumSquares<T>, T, T>({&sum, dtype_of<T>, 1, one, one},
+                                       {x.data[i].data, dtype_of<T>, 1, count, one});
+      data<double>(out)[i] = std::sqrt(sum);
+    });
+  }
+}
+
 // ---- Along a dim ----
 
 /// A NaN beats all but another.
@@ -331,6 +342,7 @@ void softmax(View out, View x, bool log) {
 
 void fill_reduce(Backend& table) {
   table.reduce = reduce;
+  table.norms = norms;
   table.arg_reduce = arg_reduce;
   table.cumsum = cumsum;
   table.softmax = softmax;

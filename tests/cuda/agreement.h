@@ -56,10 +56,10 @@ inline void agree(const std::string& what, double allowed, const Computation& f)
 }
 
 /// Both floating dtypes, and what rounding may do to sums of some thousand terms in each.
-struct Precision {
+struct Rounding {
   DType dtype;
   double allowed;
 };
-constexpr Precision kPrecisions[] = {{DType::float32, 3e-6}, {DType::float64, 1e-13}};
+constexpr Rounding kPrecisions[] = {{DType::float32, 3e-6}, {DType::float64, 1e-13}};
 
 }  // namespace linnet::test

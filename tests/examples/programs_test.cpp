@@ -294,7 +294,8 @@ TEST_CASE("every program has --help and --version") {
   for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare", "attention_maps"}) {
     const Ended help = run_program(program, {"--help"});
     check_done(help);
-    for (const char* flag : {"--version", "--seed", "--threads", "--device"}) CHECK(contains(help.out, flag));
+    for (const char* flag : {"--version", "--seed", "--threads", "--device", "--precision"})
+      CHECK(contains(help.out, flag));
     const Ended version = run_program(program, {"--version"});
     check_done(version);
     CHECK(contains(version.out, "linnet"));

@@ -111,6 +111,7 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "--precision tf32 does not apply to --device cpu, which computes in float32; use --device cuda");
   refused("train_mnist", {"--precision", "bfloat16"}, "--precision bfloat16 does not apply to --device cpu");
   refused("train_shakespeare", {"--precision", "float64"}, "--precision");
+  refused("compare", {"--precision", "bfloat16"}, "--precision bfloat16 does not apply to --device cpu");
   refused("train_shakespeare", {"--patch", "4"}, "--patch");
   refused("train_shakespeare", {"--epochs", "1"}, "--epochs");
   refused("train_mnist", {"--attention", "fastmax1", "--positions", "rotary"},

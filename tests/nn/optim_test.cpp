@@ -6,6 +6,7 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/near.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::near;
@@ -151,6 +152,21 @@ TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
   CHECK(std::isinf(nn::clip_grad_norm_({a, b}, 0.1)));
   CHECK(b.grad().to_vector<double>()[1] == near(0.8, 1e-5));
   CHECK(nn::clip_grad_norm_({leaf({1})}, 1) == 0);
+}
+
+TEST_CASE("clip_grad_norm_: the bits of each gradient's norm, whatever its dtype and strides") {
+  std::vector<Tensor> parameters;
+  std::vector<double> norms;
+  for (int64_t i = 0; i < 9; ++i) {
+    const DType dtype = i % 2 == 0 ? DType::float32 : DType::float64;
+    Tensor parameter = zeros({30 * i, 7}, dtype).set_requires_grad();
+    const Tensor gradient = test::uniform({7, 30 * i}, static_cast<uint64_t>(i)).to(dtype).transpose(0, 1);
+    parameter.set_grad(gradient);
+    norms.push_back(norm(gradient.contiguous()).item<double>());
+    parameters.push_back(parameter);
+  }
+  CHECK(nn::clip_grad_norm_(parameters, 1e9) == norm(tensor(norms)).item<double>());
+  CHECK(nn::clip_grad_norm_(parameters, 1e9, 1) > nn::clip_grad_norm_(parameters, 1e9));
 }
 
 TEST_CASE("clip_grad_value_") {

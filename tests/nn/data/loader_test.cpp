@@ -11,6 +11,8 @@
 #include <linnet/core/error.h>
 #include <linnet/core/parallel.h>
 
+#include "tests/support/gpu.h"
+
 using namespace linnet;
 
 namespace {
@@ -229,4 +231,25 @@ TEST_CASE("Loader: options that cannot work are refused") {
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 4, .drop_last = true}),
                        doctest::Contains("drop_last leaves no batch: 3 examples, batch 4"), ValueError);
   CHECK(nn::Loader(few, {.batch = 4}).batches_per_epoch() == 1);
+}
+
+TEST_CASE("Loader: a device that does not answer is an error of the batch") {
+  if (test::gpu_answers()) return;
+  const Numbers data(10);
+  for (const int64_t prefetch : {0, 2}) {
+    nn::Loader loader(data, {.batch = 4, .prefetch = prefetch, .device = Device::cuda});
+    CHECK_THROWS_AS(loader.next(), DeviceError);
+  }
+}
+
+TEST_CASE("gpu: Loader: batches arrive on the GPU as they leave the CPU") {
+  if (!test::has_gpu("batches for the GPU")) return;
+  const Numbers data(1000);
+  nn::Loader here(data, {.batch = 7, .seed = 3}), there(data, {.batch = 7, .seed = 3, .device = Device::cuda});
+  for (const auto& [inputs, targets] : here) {
+    const nn::Batch batch = *there.next();
+    REQUIRE(batch.inputs.device() == Device::cuda);
+    CHECK(batch.inputs.to_vector<int64_t>() == inputs.to_vector<int64_t>());
+    CHECK(batch.targets.to_vector<int64_t>() == targets.to_vector<int64_t>());
+  }
 }

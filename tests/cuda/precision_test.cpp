@@ -1,0 +1,134 @@
+#include <limits>
+
+#include <linnet/core/build_info.h>
+#include <linnet/ops/attention.h>
+#include <linnet/ops/fastmax.h>
+#include <linnet/ops/matmul.h>
+
+#include "tests/cuda/agreement.h"
+
+/// Products of float32 matrices in TF32 and bfloat16.
+
+namespace linnet::test {
+namespace {
+
+/// While one lives, the GPU's products are made so.
+class Products {
+ public:
+  explicit Products(Precision precision) { set_precision(precision, Device::cuda); }
+  ~Products() { set_precision(Precision::float32, Device::cuda); }
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+};
+
+/// How far products are off at most when their factors are rounded; cuBLAS is allowed to, but does not have to.
+struct Rounded {
+  Precision precision;
+  double most;
+};
+constexpr Rounded kRounded[] = {{Precision::tf32, 1e-3}, {Precision::bfloat16, 5e-3}};
+
+using Inputs = std::vector<Tensor>;
+
+/// q [2, 2, queries, width], k and v [2, 2, keys, width].
+Inputs heads(int64_t queries, int64_t keys, int64_t width, DType dtype, Device device) {
+  return {spread({2, 2, queries, width}, 1, dtype, device), spread({2, 2, keys, width}, 2, dtype, device),
+          spread({2, 2, keys, width}, 3, dtype, device)};
+}
+
+using Attention = std::function<Tensor(const Inputs&)>;
+
+/// Attention by each kernel that multiplies tiles.
+std::vector<std::pair<std::string, Attention>> attentions(bool causal) {
+  const auto fastmax_of = [causal](FastmaxForm form, double dropout, FastmaxDropout kind) {
+    return [=](const Inputs& in) {
+      Generator generator(6);
+      return fastmax(in[0], in[1], in[2],
+                     {.scale = FastmaxScale::sqrt,
+                      .causal = causal,
+                      .form = form,
+                      .dropout = dropout,
+                      .dropout_kind = kind,
+                      .generator = &generator});
+    };
+  };
+  return {
+      {"softmax", [causal](const Inputs& in) { return softmax_attention(in[0], in[1], in[2], {.causal = causal}); }},
+      {"quadratic fastmax", fastmax_of(FastmaxForm::quadratic, 0, FastmaxDropout::token)},
+      {"factorised fastmax", fastmax_of(FastmaxForm::factorised, 0, FastmaxDropout::token)},
+      {"factorised fastmax with dropout", fastmax_of(FastmaxForm::factorised, 0.2, FastmaxDropout::quadratic)}};
+}
+
+}  // namespace
+
+TEST_CASE("precision: each has a name, and the CPU takes float32 alone") {
+  for (const Precision each : {Precision::float32, Precision::tf32, Precision::bfloat16}) {
+    CHECK(precision_named(name_of(each)) == each);
+  }
+  CHECK_FALSE(precision_named("float16").has_value());
+  set_precision(Precision::float32, Device::cpu);
+  CHECK_THROWS_WITH_AS(set_precision(Precision::bfloat16, Device::cpu),
+                       "the CPU has no bfloat16 products; compute in float32, or on Device::cuda", DeviceError);
+  CHECK_THROWS_AS(set_precision(Precision::tf32, Device::cpu), DeviceError);
+}
+
+TEST_CASE("gpu: precision: matrix products of rounded factors, and float64 as ever") {
+  if (!has_gpu("TF32 and bfloat16 products on the GPU")) return;
+  const auto product = [](DType dtype, Device device) {
+    return matmul(spread({70, 300}, 1, dtype, device), spread({300, 50}, 2, dtype, device)).to_vector<double>();
+  };
+  const std::vector<double> expected = product(DType::float64, Device::cpu);
+  const std::vector<double> doubles = product(DType::float64, Device::cuda);
+  for (const auto& [precision, most] : kRounded) {
+    CAPTURE(name_of(precision));
+    const Products products(precision);
+    CHECK(relative_error(product(DType::float32, Device::cuda), expected) < most);
+    CHECK(product(DType::float64, Device::cuda) == doubles);
+    CHECK(build_info().find(name_of(precision)) != std::string::npos);
+  }
+  CHECK(relative_error(product(DType::float32, Device::cuda), expected) < 1e-6);
+}
+
+TEST_CASE("gpu: precision: attention with tensor cores is off by what its factors are, and the same each time") {
+  if (!has_gpu("bfloat16 attention on the GPU")) return;
+  for (const auto& [queries, keys, width] : {std::tuple{150, 150, 40}, {70, 131, 70}, {131, 70, 8}}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& [what, attention] : attentions(causal)) {
+        CAPTURE(what);
+        CAPTURE(width);
+        const auto results = [&, n = queries, m = keys, d = width, &f = attention](DType dtype, Device device) {
+          return with_gradients(heads(n, m, d, dtype, device), f);
+        };
+        const Inputs expected = results(DType::float64, Device::cpu), doubles = results(DType::float64, Device::cuda);
+        const Products products(Precision::bfloat16);
+        const Inputs first = results(DType::float32, Device::cuda), second = results(DType::float32, Device::cuda);
+        const Inputs exact = results(DType::float64, Device::cuda);
+        for (size_t r = 0; r < expected.size(); ++r) {
+          CAPTURE(r);
+          const double error = relative_error(first[r], expected[r].to_vector<double>());
+          CHECK(error > 1e-4);
+          CHECK(error < 3e-2);
+          CHECK(first[r].to_vector<double>() == second[r].to_vector<double>());
+          CHECK(exact[r].to_vector<double>() == doubles[r].to_vector<double>());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: precision: with tensor cores too, what a query does not see is not read for it") {
+  if (!has_gpu("infinities behind masks of bfloat16 attention")) return;
+  const Products products(Precision::bfloat16);
+  for (const auto& [what, attention] : attentions(true)) {
+    CAPTURE(what);
+    Inputs in = heads(70, 70, 8, DType::float32, Device::cuda);
+    const Tensor expected = attention(in).narrow(2, 0, 60);
+    for (Tensor& x : in) {
+      x = x.clone();
+      x.narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
+    }
+    CHECK(relative_error(attention(in).narrow(2, 0, 60), expected.to_vector<double>()) < 1e-5);
+  }
+}
+
+}  // namespace linnet::test
