@@ -257,8 +257,10 @@ std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
 std::vector<double> norms_of(const std::vector<Tensor>& gradients, double norm_type) {
   if (norm_type == 2) return norms_of(gradients);
   std::vector<Tensor> on_device;  // all are under way before the first is waited for
-  for (const Tensor& gradient : gradients) on_device.push_back(norm(gradient, norm_type));
   std::vector<double> norms;
+  on_device.reserve(gradients.size());
+  norms.reserve(gradients.size());
+  for (const Tensor& gradient : gradients) on_device.push_back(norm(gradient, norm_type));
   for (const Tensor& each : on_device) norms.push_back(each.item<double>());
   return norms;
 }
