@@ -162,8 +162,8 @@ class Block {
                             options.tokens.shared_normaliser);
   }
 
-  /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it where
-  /// that could matter, so that not even an infinity comes back from the future.
+  /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it
+  /// where that could matter, so that not even an infinity comes back from the future.
   void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = all_.in.width();
     const Left<T> weights{w.data, 1, w.width};
