@@ -38,7 +38,8 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
   // What backward needs to make the weights again.
   T* to = data<T>(normaliser) + head * in.queries() + first;
   for (int64_t r = 0; r < block.rows(); ++r) {
-    to[r] = in.options.kind.softmax ? sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]) : sums.total[r];
+    to[r] =
+        in.options.kind.softmax ? sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]) : sums.total[r];
   }
 }
 

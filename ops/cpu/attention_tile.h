@@ -109,8 +109,8 @@ struct Totals {
   Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
 };
 
-/// e^s = 2^(s·log2 e): the scores of softmax come multiplied with log2 e, which costs nothing, and powers of 2 cost half
-/// of what those of e do.
+/// e^s = 2^(s·log2 e): the scores of softmax come multiplied with log2 e, which costs nothing, and powers of 2 cost
+/// half of what those of e do.
 constexpr double kLog2E = 1.4426950408889634;
 
 /// Scores to weights 2^(s − max), with the maximum of all tiles up to this one (Milakov and Gimelshein 2018).

@@ -43,8 +43,8 @@ inline float exp(float x) {
   return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
 }
 
-/// 2^x for x ≤ 0, or above it by no more than rounding; 0 for x < −125. For the weights of softmax, at half the price of
-/// `exp`: nothing to be reduced by ln 2, no range to keep.
+/// 2^x for x ≤ 0, or above it by no more than rounding; 0 for x < −125. For the weights of softmax, at half the price
+/// of `exp`: nothing to be reduced by ln 2, no range to keep.
 inline float exp2_below_one(float x) {
   constexpr float kRound = 12582912.0f;  // as in exp
   const float shifted = x + kRound;

@@ -129,7 +129,8 @@ TEST_CASE("softmax_attention in float32: each weight is as exact as its score") 
   const auto count = static_cast<int64_t>(keys.size() / 2);
   const Tensor k = tensor(keys).reshape({count, 1, 2, 1}), v = tensor(values).reshape({count, 1, 2, 1});
   const std::vector<float> o = softmax_attention(ones({count, 1, 1, 1}), k, v, {.scale = 1.0}).to_vector<float>();
-  double worst = 0;  // as a multiple of what rounding may do: of the scale's factor, the score, and the steps after it
+  double worst =
+      0;  // as a multiple of what rounding may do: of the scale's factor, the score, and the steps after it
   for (size_t i = 0; i < o.size(); ++i) {
     const double x = keys[2 * i + 1], exact = 1 / (1 + std::exp(-x));
     worst = std::max(worst, std::abs(o[i] - exact) / (exact * (2 * std::abs(x) + 4) * 0x1p-24));
