@@ -1,5 +1,6 @@
 #include <linnet/core/parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -49,13 +50,16 @@ bool spin_until(Condition condition) {
 
 thread_local bool inside_task = false;
 
-/// Worker threads that share one loop at a time. `remaining_` is all that taking a task touches: a successful
-/// decrement from r to r − 1 owns task count − r of the loop that is under way, and that loop cannot end before the
-/// task does. So a worker that was not scheduled in time holds up nobody: the others take its tasks.
+/// Threads that share one loop at a time; the caller is the first of them. Each begins with a share of its own, the
+/// same part of every loop, so that the rows that one op leaves in a core's cache are those that the next op reads
+/// there. Who is done takes from the shares of others: a thread that was not scheduled in time holds up nobody.
+///
+/// How many tasks remain is all that taking one touches: a successful decrement from r to r − 1 owns task end − r of
+/// the share in the loop that is under way, and that loop cannot end before the task does.
 class Pool {
  public:
-  explicit Pool(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  explicit Pool(int threads) : shares_(static_cast<size_t>(threads)) {
+    for (size_t i = 1; i < shares_.size(); ++i) workers_.emplace_back([this, i] { work(i); });
   }
 
   ~Pool() {
@@ -78,13 +82,13 @@ class Pool {
     count_ = count;
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
-    remaining_.store(count);
+    for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(end_of(i + 1) - end_of(i));
     if (sleeping_.load() > 0) {
       const std::lock_guard lock(mutex_);
       wake_.notify_all();
     }
 
-    take_tasks();
+    take_tasks(0);
 
     const auto finished = [&] { return completed_.load(std::memory_order_acquire) == count; };
     if (!spin_until(finished)) {
@@ -95,31 +99,46 @@ class Pool {
   }
 
  private:
-  void take_tasks() {
+  struct alignas(64) Share {
+    std::atomic<int64_t> remaining{0};
+  };
+
+  /// Where the share before share i ends, which is where that one begins. The first one is never the smaller.
+  int64_t end_of(size_t i) const {
+    const auto threads = static_cast<int64_t>(shares_.size()), before = static_cast<int64_t>(i);
+    return count_ / threads * before + std::min(count_ % threads, before);
+  }
+
+  void take_tasks(size_t self) {
     inside_task = true;
-    int64_t remaining = remaining_.load();
+    for (size_t i = 0; i < shares_.size(); ++i) take_share((self + i) % shares_.size());
+    inside_task = false;
+  }
+
+  void take_share(size_t share) {
+    std::atomic<int64_t>& left = shares_[share].remaining;
+    int64_t remaining = left.load();
     while (remaining > 0) {
-      if (!remaining_.compare_exchange_weak(remaining, remaining - 1)) continue;
+      if (!left.compare_exchange_weak(remaining, remaining - 1)) continue;
       const int64_t count = count_;
       int64_t ended = 1;
       try {
-        task_(context_, count - remaining);
+        task_(context_, end_of(share + 1) - remaining);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
-        ended += remaining_.exchange(0);
+        for (Share& each : shares_) ended += each.remaining.exchange(0);
       }
       if (completed_.fetch_add(ended, std::memory_order_acq_rel) + ended == count) {
         const std::lock_guard lock(mutex_);
         done_.notify_one();
       }
-      remaining = remaining_.load();
+      remaining = left.load();
     }
-    inside_task = false;
   }
 
-  void work() {
-    const auto called = [this] { return remaining_.load() > 0 || stopping_; };
+  void work(size_t self) {
+    const auto called = [&] { return shares_[self].remaining.load() > 0 || stopping_; };
     while (!stopping_) {
       if (!spin_until(called)) {
         std::unique_lock lock(mutex_);
@@ -127,17 +146,17 @@ class Pool {
         wake_.wait(lock, called);
         --sleeping_;
       }
-      take_tasks();
+      take_tasks(self);
     }
   }
 
+  std::vector<Share> shares_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
   std::atomic<int> sleeping_{0};
   std::atomic<bool> stopping_{false};
-  std::atomic<int64_t> remaining_{0};
   std::atomic<int64_t> completed_{0};
   int64_t count_ = 0;
   detail::Task task_ = nullptr;

@@ -17,9 +17,9 @@ using Task = void (*)(void* context, int64_t task);
 void run_tasks(int64_t count, Task task, void* context);
 }  // namespace detail
 
-/// Runs `body(task)` for every task in [0, count), on several threads, handed out one by one as threads get free.
-/// An exception ends the loop and reaches the caller. A loop inside a task, or beside another thread's loop, runs
-/// serially.
+/// Runs `body(task)` for every task in [0, count), on several threads: each begins with its own part of them, in
+/// order, the same in every loop, and then helps the others, task by task. An exception ends the loop and reaches the
+/// caller. A loop inside a task, or beside another thread's loop, runs serially.
 template <class Body>
 void parallel_tasks(int64_t count, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

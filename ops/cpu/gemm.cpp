@@ -3,7 +3,7 @@
 #include <linnet/ops/cpu/scratch.h>
 
 /// Batched matrix products: the output is cut into tiles, by its size alone, and each tile is one serial BLAS
-/// call on whichever thread is free.
+/// call on one of the threads.
 ///
 /// Sizes measured with OpenBLAS 0.3.21 (SkylakeX kernels, 4 cores at 245 GFLOP/s each). Tiles as wide as the
 /// output are best, because BLAS packs both operands anew for each: 768×128·128×512 runs at 760 GFLOP/s in
