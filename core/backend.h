@@ -90,6 +90,13 @@ struct AttentionOptions {
   TokenDropout tokens;  ///< polynomial weights only
 };
 
+/// What `standardised_attention` keeps: x̂_i = (x_i − mean(x_i))·r_i with r_i = 1/sqrt(var(x_i) + 1e-5), for queries
+/// and keys (Gerami et al. 2024, eqs. 5 and 6). Contiguous: q [B, H, N, D], k [B, H, M, D], and r [B, H, N] and [B,
+/// H, M]. Where keys lie when some are padding is the device's own affair.
+struct StandardisedHeads {
+  View q, k, q_rstd, k_rstd;
+};
+
 /// What dropout of Fastmax drops (Gerami et al. 2024, section 2.4).
 enum class FastmaxDropout : uint8_t {
   quadratic,  ///< products x_a·x_b of two entries of a query or key
@@ -100,7 +107,6 @@ enum class FastmaxDropout : uint8_t {
 /// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
 struct FastmaxKernel {
   double a0, a1, a2;
-  bool quadratic;    ///< the form: weight by weight, or factorised
   bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5); else q or k itself
   bool causal;       ///< query i sees keys up to i + (keys − queries)
   int keep;          ///< a feature stays, times 256/keep, where its random byte is below this; 256 for no dropout
@@ -108,9 +114,6 @@ struct FastmaxKernel {
   bool shared_normaliser;  ///< the denominator is made of the dropped features too
   RandomKey query_key, key_key;
 };
-
-/// Fastmax weight by weight, as `attention` computes it from queries and keys that are standardised if need be.
-[[gnu::visibility("hidden")]] AttentionOptions quadratic_form(const FastmaxKernel& kernel);
 
 /// What both passes of the fused additive attention read: q, k, v [B, H, N, D] of any strides with unit last one,
 /// where v may be q; w_q and w_k [H, D]; `keep` a bool [B, N] or null, false where a token is padding.
@@ -243,6 +246,12 @@ struct Backend {
   void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                              const View* keep, AttentionOptions options);
+
+  /// The same of queries and keys that are standardised first, into `kept`; backward reads those and not q and k.
+  void (*standardised_attention)(View o, View normaliser, StandardisedHeads kept, View q, View k, View v,
+                                 const View* keep, AttentionOptions options);
+  void (*standardised_attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser,
+                                          StandardisedHeads kept, View v, const View* keep, AttentionOptions options);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
   /// empty. `normaliser` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which

@@ -47,6 +47,8 @@ void describe(KernelCall& call, const Argument& argument) {
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
     for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
     describe(call, argument.dv);
+  } else if constexpr (std::is_same_v<Argument, StandardisedHeads>) {
+    for (const View& view : {argument.q, argument.k, argument.q_rstd, argument.k_rstd}) describe(call, view);
   } else if constexpr (std::is_same_v<Argument, Views>) {
     for (int64_t i = 0; i < argument.count; ++i) describe(call, argument.data[i]);
   } else if constexpr (std::is_same_v<Argument, AdamWUpdates>) {
@@ -63,7 +65,7 @@ void describe(KernelCall& call, const Argument& argument) {
 
 /// The name of a kernel, as a template argument.
 struct Name {
-  char text[32] = {};
+  char text[40] = {};
   template <size_t N>
   consteval Name(const char (&name)[N]) {
     for (size_t i = 0; i < N; ++i) text[i] = name[i];
@@ -132,6 +134,8 @@ Backend make_timed_backend() {
   time<&Backend::cross_entropy_backward, "cross_entropy_backward">(table);
   time<&Backend::attention, "attention">(table);
   time<&Backend::attention_backward, "attention_backward">(table);
+  time<&Backend::standardised_attention, "standardised_attention">(table);
+  time<&Backend::standardised_attention_backward, "standardised_attention_backward">(table);
   time<&Backend::fastmax, "fastmax">(table);
   time<&Backend::fastmax_backward, "fastmax_backward">(table);
   time<&Backend::additive_pool, "additive_pool">(table);
@@ -143,7 +147,7 @@ Backend make_timed_backend() {
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 10, kTimed = 40;
+  constexpr size_t kUntimed = 10, kTimed = 42;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

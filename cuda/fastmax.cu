@@ -5,7 +5,6 @@
 #include <linnet/cuda/fastmax_gradients.cuh>
 #include <linnet/cuda/fastmax_tokens.cuh>
 #include <linnet/cuda/kernel.cuh>
-#include <linnet/cuda/quadratic_fastmax.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
@@ -198,7 +197,6 @@ class Pass {
 };
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.quadratic) return quadratic_fastmax(o, normaliser, q, k, v, keep, kernel);
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, false).forward(o, normaliser);
   });
@@ -206,7 +204,6 @@ void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, 
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.quadratic) return quadratic_fastmax_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel);
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, true).backward(dq, dk, dv, d_o, o, normaliser);
   });

@@ -10,6 +10,7 @@
 #include <linnet/ops/detail/fastmax_reference.h>
 #include <linnet/ops/detail/fused_fastmax.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/quadratic_attention.h>
 
 namespace linnet {
 namespace {
@@ -102,7 +103,6 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
   return {.a0 = f.a0,
           .a1 = f.a1 * scale,
           .a2 = f.a2 * scale * scale,
-          .quadratic = false,
           .standardise = standard,
           .causal = options.causal,
           .keep = bytes_kept(options.dropout),
@@ -110,6 +110,21 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
           .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
           .query_key = {},
           .key_key = {}};
+}
+
+/// Weight by weight (eqs. 5–12).
+Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                         const FastmaxKernel& kernel) {
+  const AttentionOptions options{.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
+                                 .scale = 1,
+                                 .causal = kernel.causal,
+                                 .dropout = 0,
+                                 .key = {},
+                                 .tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key}};
+  if (!kernel.standardise || q.numel() == 0 || k.numel() == 0) {  // of nothing there is no mean
+    return detail::quadratic_attention(q, k, v, keep, options);
+  }
+  return detail::standardised_attention(q, k, v, keep, options);
 }
 
 }  // namespace
@@ -137,8 +152,7 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
   }
   const FastmaxForm form = form_of(q, k, f, options);
   if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.keep, kernel);
-  kernel.quadratic = form == FastmaxForm::quadratic;
-  if (q.numel() == 0 || k.numel() == 0) kernel.standardise = false;  // there is nothing to take a mean of
+  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, options.keep, kernel);
   return detail::fused_fastmax(q, k, v, options.keep, kernel);
 }
 

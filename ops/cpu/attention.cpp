@@ -1,4 +1,3 @@
-#include <linnet/ops/cpu/attention.h>
 #include <linnet/ops/cpu/attention_block.h>
 
 /// Quadratic attention, tile by tile: softmax (Vaswani et al. 2017, eq. 1) and the polynomial weights of Fastmax
@@ -14,6 +13,7 @@ template <class T>
 void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t head, int64_t first, const View& o,
              const View& normaliser) {
   const AttentionInputs& in = all.in;
+  standardise_queries<T>(in, head, first, std::min(first + kQueries, in.queries()));
   Block<T> block(all, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
   const Rows<const T> values = all.keys.v(head);
@@ -43,34 +43,39 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
   }
 }
 
-}  // namespace
-
-void attention(const View& o, const View& normaliser, const View& q, const View& k, const View& v, const View* keep,
-               const AttentionOptions& options, bool standardised) {
-  const AttentionInputs in{q, k, v, keep, options, standardised};
+void attend(const View& o, const View& normaliser, const AttentionInputs& in) {
   const int64_t blocks = (in.queries() + kQueries - 1) / kQueries;
-  dispatch_floating(q.dtype, [&]<class T>(T) {
+  dispatch_floating(o.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
     if (blocks > 1) all.keys.prepare();
-    // The last blocks of a causal sequence have the most to do, and so come first.
-    parallel_for(in.heads() * blocks, in.grain(kQueries), [&](int64_t begin, int64_t end) {
+    in.for_heads(blocks, kQueries, [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in, 1, 1);
-      for (int64_t task = begin; task < end; ++task) {
-        if (blocks == 1) all.keys.prepare(task, 0, in.keys());
-        forward(all, workspace, task % in.heads(), (blocks - 1 - task / in.heads()) * kQueries, o, normaliser);
+      for (int64_t i = begin; i < end; ++i) {
+        const auto [head, piece] = task(i);
+        if (blocks == 1) all.keys.prepare(head, 0, in.keys());
+        // The last blocks of a causal sequence have the most to do, and so come first.
+        forward(all, workspace, head, (blocks - 1 - piece) * kQueries, o, normaliser);
       }
     });
   });
 }
 
+void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
+  attend(o, normaliser, {.q = q, .k = k, .v = v, .keep = keep, .options = options});
+}
+
+void standardised_attention(View o, View normaliser, StandardisedHeads kept, View q, View k, View v, const View* keep,
+                            AttentionOptions options) {
+  attend(
+      o, normaliser,
+      {.q = kept.q, .k = kept.k, .v = v, .keep = keep, .options = options, .kept = &kept, .raw_q = &q, .raw_k = &k});
+}
+
+}  // namespace
+
 void fill_attention(Backend& table) {
-  table.attention = [](View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
-    attention(o, normaliser, q, k, v, keep, options, false);
-  };
-  table.attention_backward = [](View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                                const View* keep, AttentionOptions options) {
-    attention_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, options, false);
-  };
+  table.attention = attention;
+  table.standardised_attention = standardised_attention;
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -1,4 +1,3 @@
-#include <linnet/ops/cpu/attention.h>
 #include <linnet/ops/cpu/attention_block.h>
 
 /// The backward pass of attention.cpp: weights are made again, tile by tile, from the normalisers that were kept, and
@@ -58,24 +57,27 @@ class KeyGradients {
 template <class T>
 class Backward {
  public:
-  Backward(const Attention<T>& all, const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
+  Backward(const AttentionInputs& in, const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
            const View& normaliser)
-      : all_(all),
-        in_(all.in),
+      : in_(in),
+        all_(in),
         parts_(in_.heads(), in_.keys()),
         dq_(dq),
         d_o_(d_o),
         o_(o),
         normaliser_(normaliser),
-        dk_(all, dk),
-        dv_(all, dv),
+        dk_(all_, dk),
+        dv_(all_, dv),
         partial_((parts_.count - 1) * in_.heads() * in_.queries() * in_.width()) {}
 
   void run() const {
     // Of causal heads the first keys have the most queries: their parts come first.
-    parallel_for(parts_.count * in_.heads(), in_.grain(in_.queries()), [&](int64_t begin, int64_t end) {
+    in_.for_heads(parts_.count, in_.queries(), [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in_, 2, 2);
-      for (int64_t task = begin; task < end; ++task) keys_of(workspace, task % in_.heads(), task / in_.heads());
+      for (int64_t i = begin; i < end; ++i) {
+        const auto [head, part] = task(i);
+        keys_of(workspace, head, part);
+      }
     });
     if (parts_.count > 1) join();
     dk_.finish();
@@ -117,9 +119,13 @@ class Backward {
         block.sum_by_key(ds, block.queries(), dk.from(from), first > first_query);
         block.sum_by_key(weights, g, dv.from(from), first > first_query);
       }
-      if (parts_.count == 1) block.backward(dq);
+      if (parts_.count == 1 && in_.kept != nullptr) {
+        through_standardisation(dq, in_.kept->q, in_.kept->q_rstd, head, first, first + block.rows());
+      }
     }
-    all_.keys.backward(head, begin, end, dk);
+    if (in_.kept != nullptr) {
+      through_standardisation(dk.from(begin), in_.kept->k, in_.kept->k_rstd, head, begin, end);
+    }
   }
 
   void clear(Rows<T> rows, int64_t begin, int64_t end) const {
@@ -152,7 +158,6 @@ class Backward {
     const int64_t blocks = (in_.queries() + kQueries - 1) / kQueries;
     parallel_for(in_.heads() * blocks, kGrain / (parts_.count * kQueries * in_.width()) + 1,
                  [&](int64_t begin, int64_t end) {
-                   const Scratch<T> memory(in_.standardised ? kQueries * in_.width() : 0);
                    for (int64_t task = begin; task < end; ++task) {
                      const int64_t head = task / blocks, first = task % blocks * kQueries;
                      const int64_t rows = std::min(kQueries, in_.queries() - first);
@@ -161,29 +166,38 @@ class Backward {
                        const Rows<T> more = query_gradients(part, head).from(first);
                        for (int64_t r = 0; r < rows; ++r) add(dq[r], more[r], in_.width());
                      }
-                     Queries<T>(in_, head, first, rows, memory.data()).backward(dq);
+                     if (in_.kept != nullptr) {
+                       through_standardisation(dq, in_.kept->q, in_.kept->q_rstd, head, first, first + rows);
+                     }
                    }
                  });
   }
 
-  const Attention<T>& all_;
   const AttentionInputs& in_;
+  Attention<T> all_;
   Parts parts_;
   const View &dq_, &d_o_, &o_, &normaliser_;
   KeyGradients<T> dk_, dv_;
   Scratch<T> partial_;
 };
 
+void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                        const View* keep, AttentionOptions options) {
+  const AttentionInputs in{.q = q, .k = k, .v = v, .keep = keep, .options = options};
+  dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, normaliser).run(); });
+}
+
+void standardised_attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser,
+                                     StandardisedHeads kept, View v, const View* keep, AttentionOptions options) {
+  const AttentionInputs in{.q = kept.q, .k = kept.k, .v = v, .keep = keep, .options = options, .kept = &kept};
+  dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, normaliser).run(); });
+}
+
 }  // namespace
 
-void attention_backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
-                        const View& normaliser, const View& q, const View& k, const View& v, const View* keep,
-                        const AttentionOptions& options, bool standardised) {
-  const AttentionInputs in{q, k, v, keep, options, standardised};
-  dispatch_floating(q.dtype, [&]<class T>(T) {
-    const Attention<T> all(in);
-    Backward<T>(all, dq, dk, dv, d_o, o, normaliser).run();
-  });
+void fill_attention_backward(Backend& table) {
+  table.attention_backward = attention_backward;
+  table.standardised_attention_backward = standardised_attention_backward;
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

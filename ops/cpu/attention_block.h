@@ -79,16 +79,14 @@ class Workspace {
         columns_size_(width_ * in.width()),
         factors_(tiles * kKeys * width_),
         columns_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
-        rows_(columns_ + columns * columns_size_),
-        memory_(rows_ + (in.standardised ? columns_size_ : 0)) {}
+        memory_(columns_ + columns * columns_size_) {}
 
   T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
   T* factors() const { return memory_.data() + factors_; }
   T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
-  T* rows() const { return memory_.data() + rows_; }
 
  private:
-  int64_t width_, columns_size_, factors_, columns_, rows_;
+  int64_t width_, columns_size_, factors_, columns_;
   Scratch<T> memory_;
 };
 
@@ -102,13 +100,13 @@ class Block {
         first_(first),
         rows_(std::min(kQueries, all.in.queries() - first)),
         width_(padded<T>(rows_)),
-        queries_(all.in, head, first, rows_, workspace.rows()),
+        queries_(rows_of<const T>(all.in.q, head).from(first)),
         transposed_(workspace.columns(0)),
         factors_(workspace.factors()) {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
-    to_columns(queries(), static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
+    to_columns(queries_, static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
   }
 
   /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
@@ -121,7 +119,7 @@ class Block {
   int64_t rows() const { return rows_; }
   int64_t visible(int64_t r) const { return visible_[r]; }
   int64_t seen_by_any() const { return visible_[rows_ - 1]; }
-  Rows<const T> queries() const { return queries_.rows(); }
+  Rows<const T> queries() const { return queries_; }
 
   /// A tile of the keys from `from` on, up to `to` at most, with all that no query sees left out.
   Tile<T> tile(int64_t from, int64_t to, T* memory) {
@@ -210,8 +208,6 @@ class Block {
     }
   }
 
-  void backward(Rows<T> gradients) const { queries_.backward(gradients); }
-
  private:
   /// Where queries see different numbers of keys, so many share a product.
   static constexpr int64_t kStrip = 16;
@@ -230,7 +226,7 @@ class Block {
 
   const Attention<T>& all_;
   int64_t head_, first_, rows_, width_;
-  Queries<T> queries_;
+  Rows<const T> queries_;
   T *transposed_, *factors_;
   int64_t visible_[kQueries], hidden_[kKeys];
   T token_factors_[kQueries] = {};

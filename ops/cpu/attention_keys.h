@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include <linnet/ops/cpu/attention_tile.h>
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
@@ -13,7 +15,10 @@ struct AttentionInputs {
   View q, k, v;
   const View* keep;  ///< null when nothing is padding
   AttentionOptions options;
-  bool standardised;
+  /// Where queries and keys are when they are standardised, the keys without padding: q and k are then its. Forward
+  /// makes them of `raw_q` and `raw_k`.
+  const StandardisedHeads* kept = nullptr;
+  const View *raw_q = nullptr, *raw_k = nullptr;
 
   int64_t heads() const { return q.shape[0] * q.shape[1]; }
   int64_t sequence(int64_t head) const { return head / q.shape[1]; }
@@ -22,13 +27,21 @@ struct AttentionInputs {
   int64_t width() const { return q.shape[3]; }
   bool drops_tokens() const { return options.tokens.keep % 256 != 0; }
 
-  /// How many pieces of `rows` queries, of one head after another, are worth a thread. Where there are sequences for
-  /// all threads the heads of one stay together, because rows of neighbouring heads share cache lines: with 128
+  /// Calls `f(begin, end, task)` for the `pieces` of every head, each of `rows` queries: task(i) is the head and the
+  /// piece of number i. They go sequence by sequence, as the rows of other ops do, and in one the heads together
+  /// where there are sequences for all threads, because rows of neighbouring heads share cache lines: with 128
   /// sequences of 4 heads, 49 tokens and a width of 24, that is 1.4 times as fast.
-  int64_t grain(int64_t rows) const {
+  template <class F>
+  void for_heads(int64_t pieces, int64_t rows, F f) const {
     constexpr int64_t kSequences = 8;
     const int64_t together = q.shape[0] >= kSequences ? q.shape[1] : 1;
-    return round_up(std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1}), together);
+    const int64_t worth = std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
+    const auto task = [&, of_sequence = q.shape[1]](int64_t i) {
+      const int64_t piece = i / of_sequence % pieces;
+      return std::pair(i / of_sequence / pieces * of_sequence + i % of_sequence, piece);
+    };
+    parallel_for(heads() * pieces, round_up(worth, together),
+                 [&](int64_t begin, int64_t end) { f(begin, end, task); });
   }
 };
 
@@ -36,6 +49,24 @@ struct AttentionInputs {
 template <class T>
 Rows<T> rows_of(const View& x, int64_t head) {
   return head_of<T>(x, head / x.shape[1], head % x.shape[1]);
+}
+
+/// Standardises `rows` tokens row(r) into y [B, H, N, D] and rstd [B, H, N], where a head has its own from `first`
+/// on.
+template <class T, class Row>
+void standardise_tokens(int64_t rows, Row row, const View& y, const View& rstd, int64_t head, int64_t first) {
+  const int64_t at = head * y.shape[2] + first, width = y.shape[3];
+  with_width(width, [&](auto w) { standardise<T>(rows, row, data<T>(y) + at * width, data<T>(rstd) + at, w); });
+}
+
+/// From the gradients of a head's tokens [first, last) of y to those of what was standardised, in place.
+template <class T>
+void through_standardisation(Rows<T> gradients, const View& y, const View& rstd, int64_t head, int64_t first,
+                             int64_t last) {
+  const int64_t at = head * y.shape[2] + first;
+  with_width(y.shape[3], [&](auto w) {
+    standardise_backward(last - first, gradients, rows_of<const T>(y, head).from(first), data<const T>(rstd) + at, w);
+  });
 }
 
 /// The keys that are no padding, and their values: in place when all are and nothing is to be standardised, otherwise
@@ -48,33 +79,34 @@ class Keys {
         sequences_(in.keep != nullptr ? in.q.shape[0] : 0),
         before_(sequences_ * (in.keys() + 1)),
         positions_(sequences_ * in.keys()),
-        k_(in.keep != nullptr || in.standardised ? in.heads() * in.keys() * in.width() : 0),
-        v_(in.keep != nullptr ? in.heads() * in.keys() * in.width() : 0),
-        inverse_std_(in.standardised ? in.heads() * in.keys() : 0) {
+        k_(in.keep != nullptr && in.kept == nullptr ? in.heads() * in.keys() * in.width() : 0),
+        v_(in.keep != nullptr ? in.heads() * in.keys() * in.width() : 0) {
     for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
   }
 
   /// Makes a head's keys from `begin` on, up to `end` at most, ready for `k` and `v`.
   void prepare(int64_t head, int64_t begin, int64_t end) const {
-    if (k_.data() == nullptr) return;
-    const Rows<const T> keys = rows_of<const T>(in_.k, head), values = rows_of<const T>(in_.v, head);
+    if (!prepares()) return;
     const int64_t rows = std::min(end, count(head)) - begin, width = in_.width();
-    const auto key = [&](int64_t r) { return keys[position(head, begin + r)]; };
-    const Rows<T> to_k = own(k_, head).from(begin);
-    if (in_.standardised) {
-      T* inverse_std = inverse_std_.data() + head * in_.keys() + begin;
-      with_width(width, [&](auto constant) { standardise<T>(rows, key, to_k.data, inverse_std, constant); });
-    } else {
-      for (int64_t r = 0; r < rows; ++r) std::copy_n(key(r), width, to_k[r]);
+    if (in_.raw_k != nullptr) {
+      const Rows<const T> keys = rows_of<const T>(*in_.raw_k, head);
+      standardise_tokens<T>(
+          rows, [&](int64_t r) { return keys[position(head, begin + r)]; }, in_.kept->k, in_.kept->k_rstd, head,
+          begin);
     }
-    if (v_.data() == nullptr) return;
-    const Rows<T> to_v = own(v_, head).from(begin);
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(values[position(head, begin + r)], width, to_v[r]);
+    const auto copy = [&](const View& from, const Scratch<T>& to) {
+      if (to.data() == nullptr) return;
+      const Rows<const T> source = rows_of<const T>(from, head);
+      const Rows<T> out = own(to, head).from(begin);
+      for (int64_t r = 0; r < rows; ++r) std::copy_n(source[position(head, begin + r)], width, out[r]);
+    };
+    copy(in_.k, k_);
+    copy(in_.v, v_);
   }
 
   /// The same for all heads, when several tasks read them.
   void prepare() const {
-    if (k_.data() == nullptr) return;
+    if (!prepares()) return;
     const int64_t pieces = (in_.keys() + kKeys - 1) / kKeys;
     constexpr int64_t kCost = 8;  // of an element, in additions
     parallel_for(in_.heads() * pieces, kGrain / (kCost * kKeys * std::max(in_.width(), int64_t{1})) + 1,
@@ -97,17 +129,9 @@ class Keys {
   Rows<const T> k(int64_t head) const { return k_.data() != nullptr ? own(k_, head) : rows_of<const T>(in_.k, head); }
   Rows<const T> v(int64_t head) const { return v_.data() != nullptr ? own(v_, head) : rows_of<const T>(in_.v, head); }
 
-  /// From the gradients of the keys [begin, end) as they are used to those of the keys, in place.
-  void backward(int64_t head, int64_t begin, int64_t end, Rows<T> gradients) const {
-    if (!in_.standardised) return;
-    const Rows<const T> keys = k(head);
-    with_width(in_.width(), [&](auto width) {
-      standardise_backward(end - begin, gradients.from(begin), keys.from(begin),
-                           inverse_std_.data() + head * in_.keys() + begin, width);
-    });
-  }
-
  private:
+  bool prepares() const { return in_.keep != nullptr || in_.raw_k != nullptr; }
+
   Rows<T> own(const Scratch<T>& rows, int64_t head) const {
     return {rows.data() + head * in_.keys() * in_.width(), in_.width()};
   }
@@ -126,37 +150,15 @@ class Keys {
   const AttentionInputs& in_;
   int64_t sequences_;  ///< with padding
   Scratch<int64_t> before_, positions_;
-  Scratch<T> k_, v_, inverse_std_;
+  Scratch<T> k_, v_;
 };
 
-/// Some queries of one head, standardised where that is asked for: then into `memory`, [rows, D].
+/// Standardises the queries [begin, end) of a head, where that is asked for.
 template <class T>
-class Queries {
- public:
-  Queries(const AttentionInputs& in, int64_t head, int64_t first, int64_t count, T* memory)
-      : standardised_(in.standardised),
-        count_(count),
-        width_(in.width()),
-        rows_(rows_of<const T>(in.q, head).from(first)) {
-    if (!standardised_) return;
-    const auto query = [&](int64_t r) { return rows_[r]; };
-    with_width(width_, [&](auto width) { standardise<T>(count_, query, memory, inverse_std_, width); });
-    rows_ = {memory, width_};
-  }
-
-  Rows<const T> rows() const { return rows_; }
-
-  /// From the gradients of the queries as they are used to those of the queries, in place.
-  void backward(Rows<T> gradients) const {
-    if (!standardised_) return;
-    with_width(width_, [&](auto width) { standardise_backward(count_, gradients, rows_, inverse_std_, width); });
-  }
-
- private:
-  bool standardised_;
-  int64_t count_, width_;
-  Rows<const T> rows_;
-  T inverse_std_[kQueries];
-};
+void standardise_queries(const AttentionInputs& in, int64_t head, int64_t begin, int64_t end) {
+  if (in.raw_q == nullptr) return;
+  const Rows<const T> queries = rows_of<const T>(*in.raw_q, head).from(begin);
+  standardise_tokens<T>(end - begin, [&](int64_t r) { return queries[r]; }, in.kept->q, in.kept->q_rstd, head, begin);
+}
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -1,6 +1,5 @@
 #include <optional>
 
-#include <linnet/ops/cpu/attention.h>
 #include <linnet/ops/cpu/fastmax_chunk.h>
 #include <linnet/ops/cpu/fastmax_states.h>
 #include <linnet/ops/cpu/fastmax_tile.h>
@@ -312,19 +311,12 @@ class Pass {
 };
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.quadratic) {
-    return attention(o, normaliser, q, k, v, keep, quadratic_form(kernel), kernel.standardise);
-  }
   const Inputs in{q, k, v, keep, kernel};
   dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).forward(o, normaliser); });
 }
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.quadratic) {
-    return attention_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, quadratic_form(kernel),
-                              kernel.standardise);
-  }
   const Inputs in{q, k, v, keep, kernel};
   dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).backward(dq, dk, dv, {d_o, o, normaliser}); });
 }

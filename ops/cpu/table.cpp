@@ -13,6 +13,7 @@ void fill_gemm(Backend& table);
 void fill_layers(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
+void fill_attention_backward(Backend& table);
 void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
 void fill_additive_attention(Backend& table);
@@ -29,6 +30,7 @@ void fill_kernels(Backend& table) {
   fill_layers(table);
   fill_loss(table);
   fill_attention(table);
+  fill_attention_backward(table);
   fill_fastmax(table);
   fill_additive_pool(table);
   fill_additive_attention(table);

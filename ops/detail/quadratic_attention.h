@@ -11,5 +11,9 @@ namespace [[gnu::visibility("hidden")]] detail {
 Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                            const AttentionOptions& options);
 
+/// The same of q and k that are standardised first (Gerami et al. 2024, eqs. 5 and 6), which must not be empty.
+Tensor standardised_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                              const AttentionOptions& options);
+
 }  // namespace detail
 }  // namespace linnet
