@@ -1,7 +1,7 @@
 #pragma once
 
 #include <linnet/ops/cpu/fastmax_tokens.h>
-#include <linnet/ops/cpu/philox_bytes.h>
+#include <linnet/ops/cpu/philox_blocks.h>
 
 /// The packed symmetric features of Fastmax: with x̃ = [1; x], the products x̃_a·x̃_b for a ≤ b, row by row of that
 /// triangle. Row 0 alone, [1; x], is order 1. Because t^l = (x·y)^l is a sum over products of entries,
@@ -79,7 +79,7 @@ class FeatureMask {
         first_row_(head * tiles * rows_),
         last_kept_(kernel.keep - 1),
         factor_(static_cast<T>(256.0 / kernel.keep)),
-        random_(drops() ? kTile / 8 * (kind_ == FastmaxDropout::token ? 1 : features.capacity()) : 0) {
+        random_(drops() ? kTile / 4 * (kind_ == FastmaxDropout::token ? 1 : features.capacity()) : 0) {
     std::fill_n(ones_, kTile, T{1});
   }
 
@@ -107,7 +107,7 @@ class FeatureMask {
  private:
   void draw_rows(int64_t first, int64_t count) {
     constexpr int64_t kBlocks = kTile / 16;
-    philox_bytes(key_, first * kBlocks, count * kBlocks, random_.data());
+    philox_blocks(key_, static_cast<uint64_t>(first * kBlocks), count * kBlocks, random_.data());
   }
 
   FastmaxDropout kind_;
@@ -115,7 +115,7 @@ class FeatureMask {
   int64_t rows_, first_row_;
   int32_t last_kept_;
   T factor_;
-  Scratch<uint64_t> random_;  // a byte for each feature and token
+  Scratch<uint32_t> random_;  // a byte for each feature and token
   T made_[kTile], ones_[kTile];
 };
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/philox_blocks.h>
 #include <linnet/ops/cpu/vector_math.h>
 
 /// Random numbers: words of a Philox stream, a stretch at a time, and what is made of them.
@@ -19,15 +20,7 @@ void for_each_stretch(int64_t count, RandomKey key, Use use) {
   parallel_for(count, kGrainWords / per_element, [&](int64_t begin, int64_t end) {
     uint32_t words[kStretch];
     for (int64_t i = begin; i < end; i += kStretch / per_element) {
-      const uint64_t block = static_cast<uint64_t>(i * per_element / 4);
-#pragma omp simd
-      for (int64_t b = 0; b < kStretch / 4; ++b) {
-        const PhiloxBlock made = philox(key, block + static_cast<uint64_t>(b));
-        words[4 * b] = made.word[0];
-        words[4 * b + 1] = made.word[1];
-        words[4 * b + 2] = made.word[2];
-        words[4 * b + 3] = made.word[3];
-      }
+      philox_blocks(key, static_cast<uint64_t>(i * per_element / 4), kStretch / 4, words);
       use(i, end - i < kStretch / per_element ? end - i : kStretch / per_element, words);
     }
   });
