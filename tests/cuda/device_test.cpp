@@ -2,8 +2,10 @@
 #include <string>
 
 #include <linnet/core/build_info.h>
+#include <linnet/core/profile.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/matmul.h>
 
 #include "tests/cuda/agreement.h"
 
@@ -79,6 +81,24 @@ TEST_CASE("gpu: a copy does not overtake kernels that read what its memory held 
   }
   const std::vector<float> sums = total.to_vector<float>();
   CHECK(std::count(sums.begin(), sums.end(), 5.0F * 99 * 100 / 2) == kSize);
+}
+
+TEST_CASE("gpu: a profile times the GPU's kernels, too") {
+  if (!has_gpu("profiles of the GPU")) return;
+  const Tensor x = spread({300, 300}, 1, DType::float32, Device::cuda);
+  Tensor product;
+  std::vector<KernelCall> calls;
+  {
+    const Profile profile;
+    product = matmul(x, x);
+    calls = profile.calls();
+  }
+  REQUIRE(calls.size() == 1);
+  CHECK(calls[0].kernel == "gemm");
+  CHECK(calls[0].op == "matmul");
+  CHECK(calls[0].bytes == 3 * 4 * 300 * 300);
+  CHECK(calls[0].ms > 0);
+  CHECK(product.to_vector<float>() == matmul(x, x).to_vector<float>());
 }
 
 TEST_CASE("gpu: tensors on two devices are refused") {
