@@ -4,10 +4,13 @@
 
 namespace linnet {
 
+const Backend& detail::untimed_backend(Device device) {
+  return device == Device::cuda ? cuda_backend() : cpu_backend();
+}
+
 const Backend& backend(Device device) {
-  if (device == Device::cuda) return cuda_backend();
-  const Backend* timed = detail::timed_cpu_backend();
-  return timed != nullptr ? *timed : cpu_backend();
+  const Backend* timed = detail::timed_backend(device);
+  return timed != nullptr ? *timed : detail::untimed_backend(device);
 }
 
 }  // namespace linnet

@@ -72,11 +72,24 @@ struct Name {
   }
 };
 
-template <auto kKernel, Name kName>
+/// A GPU's kernels are under way when they return; to read a byte of its memory waits for them.
+void wait_for(Device device) {
+  if (device == Device::cpu) return;
+  const Backend& gpu = detail::untimed_backend(device);
+  char byte = 0;
+  static void* const place = [&] {
+    void* const block = gpu.allocate(1);
+    gpu.from_host(block, &byte, 1);
+    return block;
+  }();
+  gpu.to_host(&byte, place, 1);
+}
+
+template <Device kDevice, auto kKernel, Name kName>
 struct Timed;
 
-template <class Result, class... Arguments, Result (*Backend::*kKernel)(Arguments...), Name kName>
-struct Timed<kKernel, kName> {
+template <Device kDevice, class Result, class... Arguments, Result (*Backend::*kKernel)(Arguments...), Name kName>
+struct Timed<kDevice, kKernel, kName> {
   static Result call(Arguments... arguments) {
     KernelCall entry;
     entry.kernel = kName.text;
@@ -93,18 +106,29 @@ struct Timed<kKernel, kName> {
         active_profile->add(std::move(entry));
       }
     };
+    wait_for(kDevice);  // for what was there before the profile
     const Stopwatch stopwatch(entry);
-    return (cpu_backend().*kKernel)(arguments...);
+    const Backend& real = detail::untimed_backend(kDevice);
+    if constexpr (std::is_void_v<Result>) {
+      (real.*kKernel)(arguments...);
+      wait_for(kDevice);
+    } else {
+      return (real.*kKernel)(arguments...);  // whose result the host has waited for
+    }
   }
 };
 
-template <auto kKernel, Name kName>
-void time(Backend& table) {
-  table.*kKernel = Timed<kKernel, kName>::call;
+template <Device kDevice>
+struct TimedBackend : Backend {};
+
+template <auto kKernel, Name kName, Device kDevice>
+void time(TimedBackend<kDevice>& table) {
+  table.*kKernel = Timed<kDevice, kKernel, kName>::call;
 }
 
+template <Device kDevice>
 Backend make_timed_backend() {
-  Backend table = cpu_backend();  // what describes or allocates stays as it is
+  TimedBackend<kDevice> table{detail::untimed_backend(kDevice)};  // what describes or allocates stays as it is
   time<&Backend::copy, "copy">(table);
   time<&Backend::fill, "fill">(table);
   time<&Backend::unary, "unary">(table);
@@ -161,10 +185,14 @@ double Profile::elapsed_ms() const {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
 }
 
-const Backend* detail::timed_cpu_backend() {
+const Backend* detail::timed_backend(Device device) {
   if (active_profile == nullptr) return nullptr;
-  static const Backend table = make_timed_backend();
-  return &table;
+  if (device == Device::cuda) {
+    static const Backend gpu = make_timed_backend<Device::cuda>();
+    return &gpu;
+  }
+  static const Backend cpu = make_timed_backend<Device::cpu>();
+  return &cpu;
 }
 
 }  // namespace linnet

@@ -9,7 +9,7 @@
 
 namespace linnet {
 
-/// One call of a kernel of the CPU's backend.
+/// One call of a kernel of a backend.
 struct KernelCall {
   struct Operand {
     Shape shape;
@@ -25,8 +25,8 @@ struct KernelCall {
   std::vector<Operand> operands;
 };
 
-/// While one lives, the kernels that this thread calls on the CPU are timed, one entry a call. Profiles do not nest:
-/// the inner one gets the calls.
+/// While one lives, the kernels that this thread calls are timed, one entry a call. A GPU is waited for after each,
+/// which adds some microseconds to its time. Profiles do not nest: the inner one gets the calls.
 ///
 ///     Profile profile;
 ///     backward(cross_entropy(model(x), y));
@@ -51,8 +51,10 @@ class Profile {
 };
 
 namespace detail {
-/// The CPU's backend with every kernel timed, while a profile lives on this thread; otherwise null.
-[[gnu::visibility("hidden")]] const Backend* timed_cpu_backend();
+/// The backend of a device without any profile. Throws as `backend` does.
+[[gnu::visibility("hidden")]] const Backend& untimed_backend(Device device);
+/// The same with every kernel timed, while a profile lives on this thread; otherwise null.
+[[gnu::visibility("hidden")]] const Backend* timed_backend(Device device);
 }  // namespace detail
 
 }  // namespace linnet

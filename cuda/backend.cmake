@@ -84,7 +84,7 @@ if(LINNET_HAS_CUDA)
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
   target_include_directories(linnet_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   set_source_files_properties(
-    ${PROJECT_SOURCE_DIR}/cuda/blas.cu PROPERTIES COMPILE_DEFINITIONS
+    ${PROJECT_SOURCE_DIR}/cuda/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
   # The runtime becomes part of each program; cuBLAS is loaded when it is needed.

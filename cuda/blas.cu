@@ -2,63 +2,25 @@
 
 #include <mutex>
 
-#include <cublas_v2.h>
-#include <dlfcn.h>
-#include <linnet/core/error.h>
+#include <linnet/cuda/blas_library.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/precision.cuh>
-
-/// cuBLAS is loaded when it is first needed, not linked: it would add a tenth of a second and 200 MB to the start of
-/// every program, whether or not that uses a GPU.
 
 namespace linnet::cuda {
 namespace {
 
-/// What we use of cuBLAS.
-struct Library {
-  void* handle = nullptr;
-  decltype(&cublasCreate_v2) create = find<decltype(&cublasCreate_v2)>("cublasCreate_v2");
-  decltype(&cublasSetStream_v2) set_stream = find<decltype(&cublasSetStream_v2)>("cublasSetStream_v2");
-  decltype(&cublasGetVersion_v2) get_version = find<decltype(&cublasGetVersion_v2)>("cublasGetVersion_v2");
-  decltype(&cublasGetStatusString) status_text = find<decltype(&cublasGetStatusString)>("cublasGetStatusString");
-  decltype(&cublasGemmStridedBatchedEx_64) gemm =
-      find<decltype(&cublasGemmStridedBatchedEx_64)>("cublasGemmStridedBatchedEx_64");
-
- private:
-  /// The library that the system finds by its name, or the one that was there when linnet was built.
-  void open() {
-    handle = dlopen(LINNET_CUBLAS_NAME, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) handle = dlopen(LINNET_CUBLAS_PATH, RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) return;
-    const char* cause = dlerror();
-    throw DeviceError(std::string("cuBLAS cannot be loaded (") + (cause != nullptr ? cause : "no cause given") +
-                      "); install the CUDA Toolkit's " LINNET_CUBLAS_NAME " or name its folder in LD_LIBRARY_PATH");
-  }
-
-  template <class Function>
-  Function find(const char* name) {
-    if (handle == nullptr) open();
-    void* const symbol = dlsym(handle, name);
-    if (symbol == nullptr) throw DeviceError(std::string(LINNET_CUBLAS_NAME " has no ") + name);
-    return reinterpret_cast<Function>(symbol);
-  }
-};
-
 /// cuBLAS and its state, for one thread at a time.
 struct Blas {
-  Library library;
+  decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
+  decltype(&cublasSetStream_v2) set_stream = BlasFunction{"cublasSetStream_v2"};
+  decltype(&cublasGetVersion_v2) get_version = BlasFunction{"cublasGetVersion_v2"};
+  decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
   cublasHandle_t handle = nullptr;
   std::mutex mutex;
 
   Blas() {
-    check(library.create(&handle), "its start");
-    check(library.set_stream(handle, stream()), "its start");
-  }
-
-  void check(cublasStatus_t status, const char* what) const {
-    if (status == CUBLAS_STATUS_SUCCESS) return;
-    cudaGetLastError();
-    throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + library.status_text(status) + ")");
+    check_blas(create(&handle), "its start");
+    check_blas(set_stream(handle, stream()), "its start");
   }
 };
 
@@ -66,22 +28,6 @@ struct Blas {
 Blas& blas() {
   static Blas* const instance = new Blas;
   return *instance;
-}
-
-/// A dtype, and how products of its matrices are made.
-struct Arithmetic {
-  cudaDataType dtype;
-  cublasComputeType_t products;
-};
-
-Arithmetic arithmetic_of(double) { return {CUDA_R_64F, CUBLAS_COMPUTE_64F}; }
-
-Arithmetic arithmetic_of(float) {
-  switch (precision()) {
-    case Precision::tf32: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-    case Precision::bfloat16: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_16BF};
-    default: return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
-  }
 }
 
 }  // namespace
@@ -94,11 +40,11 @@ void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const T
   const auto [dtype, products] = arithmetic_of(T{});
   Blas& state = blas();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  state.check(state.library.gemm(state.handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                 a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b.data, dtype, b.leading,
-                                 b.batch_stride, a.data, dtype, a.leading, a.batch_stride, &beta, out.data, dtype,
-                                 out.leading, out.batch_stride, batch, products, CUBLAS_GEMM_DEFAULT),
-              "a matrix product");
+  check_blas(
+      state.gemm(state.handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n,
+                 m, k, &one, b.data, dtype, b.leading, b.batch_stride, a.data, dtype, a.leading, a.batch_stride,
+                 &beta, out.data, dtype, out.leading, out.batch_stride, batch, products, CUBLAS_GEMM_DEFAULT),
+      "a matrix product");
   check_launch();
 }
 
@@ -109,7 +55,7 @@ template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const doub
 
 std::string describe_blas() {
   int version = 0;
-  blas().library.get_version(blas().handle, &version);
+  blas().get_version(blas().handle, &version);
   return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + " with " +
          name_of(precision()) + " products";
 }

@@ -6,8 +6,9 @@
 #include <cuda_runtime_api.h>
 #include <linnet/core/dtype.h>
 
-/// The GPU that linnet uses, device 0 of those that CUDA_VISIBLE_DEVICES leaves, and the stream that all its work
-/// goes to. One stream keeps kernels, copies and reuse of memory in the order of the calls that asked for them.
+/// The GPU that linnet uses, device 0 of those that CUDA_VISIBLE_DEVICES leaves, and the stream that all work on
+/// tensors goes to. One stream keeps kernels, copies and reuse of memory in the order of the calls that asked for
+/// them.
 
 namespace linnet::cuda {
 

@@ -5,7 +5,7 @@
 #include <linnet/cuda/scratch.cuh>
 
 /// Batched matrix products: operands are handed to cuBLAS where they lie, or copied when neither of their last two
-/// dims has unit stride.
+/// dims has unit stride. A bias is added by the product's own kernel, where cuBLASLt has one that does.
 
 namespace linnet::cuda {
 namespace {
@@ -73,11 +73,19 @@ template <class T>
 void product(const View& out, const View& a, const View& b, const View* bias, bool accumulate) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
   if (batch * m * n == 0) return;
-  if (bias != nullptr || k == 0) start_from<T>(out, bias, accumulate);
-  if (k == 0) return;
+  if (k == 0) return start_from<T>(out, bias, accumulate);
   const Operand<T> left(a), right(b);
   const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
-  gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), accumulate || bias != nullptr ? T{1} : T{0}, result);
+  if (bias == nullptr) {
+    return gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), accumulate ? T{1} : T{0}, result);
+  }
+  if (batch == 1 && (n == 1 || bias->strides[0] == 1) &&
+      gemm_with_bias<T>(m, n, k, left.matrices(), right.matrices(), data<const T>(*bias), accumulate ? T{1} : T{0},
+                        result)) {
+    return;
+  }
+  start_from<T>(out, bias, accumulate);
+  gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), T{1}, result);
 }
 
 void matrix_product(View out, View a, View b, const View* bias, bool accumulate) {

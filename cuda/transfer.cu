@@ -8,14 +8,20 @@
 namespace linnet::cuda {
 namespace {
 
-/// Pinned memory that a copy is taken from, and the event that says when it is free again.
+/// What a copy goes through, and the events that say when it is free again.
 struct Slot {
-  void* memory = nullptr;
-  cudaEvent_t copied = nullptr;
+  void* pinned = nullptr;       ///< host memory that the GPU reads by itself
+  void* landing = nullptr;      ///< memory of the GPU, where there is room for it
+  cudaEvent_t sent = nullptr;   ///< `pinned` has been read
+  cudaEvent_t taken = nullptr;  ///< `landing` has been read
 };
 
 /// A few slots, used in turn: the host fills one while the GPU still reads the others. What is copied to the GPU
 /// in training, a batch or an index, is small; anything larger is copied from where it lies, and waited for.
+///
+/// A batch crosses in a stream of its own, beside the kernels launched before. It cannot go straight to the tensor's
+/// block, which they may still use for what it held then (see allocator.cuh). It goes to a place that nobody else
+/// has, and from there to the block by a copy within the GPU, a small part of the time, in the stream of the kernels.
 class Staging {
  public:
   static constexpr int64_t kBytes = int64_t{4} << 20;
@@ -24,22 +30,45 @@ class Staging {
     const std::lock_guard<std::mutex> lock(mutex_);
     Slot& slot = slots_[next_];
     next_ = (next_ + 1) % kSlots;
-    if (slot.memory == nullptr) {
-      check(cudaMallocHost(&slot.memory, static_cast<size_t>(kBytes)), "taking pinned memory");
-    }
-    if (slot.copied == nullptr) {
-      check(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "making an event");
-    }
-    check(cudaEventSynchronize(slot.copied), "waiting for a copy to the GPU");
-    std::memcpy(slot.memory, host, static_cast<size_t>(bytes));
-    check(cudaMemcpyAsync(device, slot.memory, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
-          "a copy to the GPU");
-    check(cudaEventRecord(slot.copied, stream()), "a copy to the GPU");
+    prepare(slot, bytes);
+    const auto size = static_cast<size_t>(bytes);
+    check(cudaEventSynchronize(slot.sent), "waiting for a copy to the GPU");
+    std::memcpy(slot.pinned, host, size);
+    if (bytes <= kShort || slot.landing == nullptr) return send(device, slot, size, stream());
+    check(cudaStreamWaitEvent(copies_, slot.taken, 0), "waiting for a copy to the GPU");
+    send(slot.landing, slot, size, copies_);
+    check(cudaStreamWaitEvent(stream(), slot.sent, 0), "waiting for a copy to the GPU");
+    check(cudaMemcpyAsync(device, slot.landing, size, cudaMemcpyDeviceToDevice, stream()), "a copy on the GPU");
+    check(cudaEventRecord(slot.taken, stream()), "a copy on the GPU");
   }
 
  private:
   static constexpr int kSlots = 4;
+  /// Up to here a copy takes about as long as its launch, so that one is better than two.
+  static constexpr int64_t kShort = int64_t{64} << 10;
+
+  void prepare(Slot& slot, int64_t bytes) {
+    if (slot.pinned == nullptr) {
+      check(cudaMallocHost(&slot.pinned, static_cast<size_t>(kBytes)), "taking pinned memory");
+    }
+    for (cudaEvent_t* event : {&slot.sent, &slot.taken}) {
+      if (*event == nullptr) check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
+    }
+    if (copies_ == nullptr) check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
+    if (bytes > kShort && slot.landing == nullptr &&
+        cudaMalloc(&slot.landing, static_cast<size_t>(kBytes)) != cudaSuccess) {
+      cudaGetLastError();  // so that it is not found again later
+      slot.landing = nullptr;
+    }
+  }
+
+  void send(void* device, const Slot& slot, size_t bytes, cudaStream_t way) {
+    check(cudaMemcpyAsync(device, slot.pinned, bytes, cudaMemcpyHostToDevice, way), "a copy to the GPU");
+    check(cudaEventRecord(slot.sent, way), "a copy to the GPU");
+  }
+
   std::mutex mutex_;
+  cudaStream_t copies_ = nullptr;
   Slot slots_[kSlots];
   int next_ = 0;
 };

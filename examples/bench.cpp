@@ -1,4 +1,4 @@
-/// Times attention mechanisms, layers, training steps and generation.
+/// Times attention mechanisms, layers, training steps, generation and kernels.
 
 #include <algorithm>
 #include <map>
@@ -10,6 +10,7 @@
 #include "support/crossover.h"
 #include "support/floor.h"
 #include "support/format.h"
+#include "support/kernel_table.h"
 #include "support/plot.h"
 #include "support/profile_report.h"
 #include "support/program.h"
@@ -66,14 +67,19 @@ void print_case(const Output& output, const std::string& title, const AttentionC
 /// A training step of a preset: milliseconds, and those of its matrix products alone.
 void bench_step(const Output& output, const Settings& settings, bool with_profile) {
   const std::unique_ptr<Task> task = make_task(settings);
+  const Device device = device_of(settings);
   TrainingStep train(*task, settings);
+  const Tensor parameter = task->model().parameters()[0];
   int64_t step = 0;
-  const auto do_step = [&] { train(step++, settings.lr); };
+  const auto do_step = [&] {
+    train(step++, settings.lr);
+    wait_for(parameter);
+  };
   constexpr int kWarmUp = 10;
   for (int i = 0; i < kWarmUp; ++i) do_step();
-  reset_peak_memory();
+  reset_peak_memory(device);
   const Timing timing = measure(do_step, 5 * output.seconds);
-  const int64_t peak = memory_stats().peak, resident = resident_bytes();
+  const int64_t peak = memory_stats(device).peak, resident = resident_bytes();
 
   std::vector<KernelCall> calls;
   {
@@ -81,7 +87,7 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
     do_step();
     calls = profile.calls();
   }
-  const bool on_cpu = device_of(settings) == Device::cpu;
+  const bool on_cpu = device == Device::cpu;
   const double floor = on_cpu ? floor_ms(products_of(calls)) : 0;  // of the CPU's products
   const double tokens = static_cast<double>(task->tokens_per_batch() * settings.accumulate);
   const nlohmann::json json{{"preset", settings.preset},
@@ -116,12 +122,12 @@ void bench_generate(const Output& output, const Settings& settings, int64_t cont
   model.eval();
   nn::DecoderState state = model.start();
   const Tensor id = zeros({1}, DType::int64).to(model.device());
-  for (int64_t i = 0; i < context; ++i) model.step(state, id);
+  for (int64_t i = 0; i < context; ++i) wait_for(model.step(state, id));
   constexpr int kTokens = 50;
   std::vector<double> times;
   for (int i = 0; i < kTokens; ++i) {
     const Clock::time_point begin = Clock::now();
-    model.step(state, id).flatten().select(0, 0).item<float>();  // which waits, on a GPU
+    wait_for(model.step(state, id));
     times.push_back(milliseconds_since(begin));
   }
   const Timing timing = summary(times);
@@ -143,7 +149,7 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times attention mechanisms, layers, training steps and generation: medians after a warm-up.",
+  CLI::App app("Times attention mechanisms, layers, training steps, generation and kernels: medians after a warm-up.",
                "bench");
   return run_program(app, [&] {
     const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
@@ -191,6 +197,11 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
     generation.add_option("--context", context, "tokens before it")->check(CLI::NonNegativeNumber);
 
+    KernelOptions kernels;
+    CLI::App& each = *app.add_subcommand("kernels", "every main kernel beside what limits it");
+    add_shape_flags(each, kernels.at);
+    add_kernel_flags(each, kernels);
+
     ScalingOptions scaling;
     CLI::App& curves = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
     add_scaling_flags(curves, scaling);
@@ -203,8 +214,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     apply_machine_settings(settings);
     output.precision = settings.precision;
-    c.seed = l.seed = scaling.seed = crossover.seed = settings.seed;
-    c.device = l.device = scaling.device = crossover.device = device_of(settings);
+    c.seed = l.seed = kernels.at.seed = scaling.seed = crossover.seed = settings.seed;
+    c.device = l.device = kernels.at.device = scaling.device = crossover.device = device_of(settings);
     if (attention.parsed()) {
       if (c.form != "auto" && !c.mechanism.starts_with("fastmax")) {
         throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
@@ -222,6 +233,8 @@ int main(int argc, char** argv) {
       settings.positions = positions;
       validate(settings);
       bench_generate(output, settings, context);
+    } else if (each.parsed()) {
+      run_kernel_table(kernels, output.precision, output.seconds, output.json);
     } else if (lengths.parsed()) {
       run_crossover(crossover, output.seconds, output.json);
     } else {

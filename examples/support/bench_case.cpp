@@ -22,11 +22,6 @@ double flops_of(const AttentionCase& c, bool factorised) {
   return heads * 14 * n * n * d * (c.causal ? 0.5 : 1);
 }
 
-/// On a GPU, work is under way when a call returns; to read an element waits for all of it.
-void wait_for(const Tensor& x) {
-  if (x.device() != Device::cpu) x.flatten().select(0, 0).item<float>();
-}
-
 /// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent.
 Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
                                 double seconds) {
@@ -43,10 +38,11 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
     wait_for(inputs[0].grad());
   };
   measured.forward_backward = measure(step, seconds);
-  release_cached_memory();
-  reset_peak_memory();
+  const Device device = inputs[0].device();
+  release_cached_memory(device);
+  reset_peak_memory(device);
   step();
-  measured.peak_bytes = memory_stats().peak;
+  measured.peak_bytes = memory_stats(device).peak;
   return measured;
 }
 
@@ -74,6 +70,10 @@ bool is_factorised(const AttentionCase& c, const Tensor& q) {
 }
 
 }  // namespace
+
+void wait_for(const Tensor& x) {
+  if (x.device() != Device::cpu) x.flatten().select(0, 0).item<float>();
+}
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
   Generator rng(c.seed);

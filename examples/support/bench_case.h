@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include <linnet/core/dtype.h>
+#include <linnet/core/tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "support/timing.h"
@@ -31,6 +31,9 @@ struct Measured {
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };
+
+/// On a GPU, work is under way when a call returns; to read an element of `x`, of float32, waits for all of it.
+void wait_for(const Tensor& x);
 
 /// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].
 Measured measure_attention(const AttentionCase& c, double seconds);

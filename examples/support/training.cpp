@@ -24,7 +24,7 @@ class StepProfile {
   static constexpr int64_t kWarmUp = 10, kSteps = 10;
 
   /// `what` is the run that it is of.
-  explicit StepProfile(std::string what) : what_(std::move(what)) {}
+  StepProfile(std::string what, Device device) : what_(std::move(what)), device_(device) {}
 
   /// Does one step, and after the last one of them writes and prints what came of it.
   double run(const std::function<double()>& step, RunFolder& folder) {
@@ -43,17 +43,20 @@ class StepProfile {
  private:
   void report(const RunFolder& folder) const {
     const auto calls_per_step = std::ssize(calls_) / kSteps;
-    const double floor = floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step}));
+    const bool on_cpu = device_ == Device::cpu;  // whose products the floor is made of
+    const double floor = on_cpu ? floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step})) : 0;
     const double step_ms = median(times_);
-    const std::string text =
-        fmt::format("{}, {} steps: {:.2f} ms each, their matrix products alone {:.2f} ms\n{}", what_, kSteps, step_ms,
-                    floor, profile_table(calls_, kSteps, step_ms, floor));
+    const std::string text = fmt::format("{}, {} steps: {:.2f} ms each{}\n{}", what_, kSteps, step_ms,
+                                         on_cpu ? fmt::format(", their matrix products alone {:.2f} ms", floor)
+                                                : ", the GPU waited for at each kernel",
+                                         profile_table(calls_, kSteps, step_ms, floor));
     folder.write_text("profile.txt", text);
     folder.write_text("trace.json", trace_json(calls_));
     fmt::print("\n{}\n", text);
   }
 
   std::string what_;
+  Device device_;
   int64_t done_ = 0;
   double begin_ = 0;  ///< of the step under way, as if all had followed each other without a pause
   std::vector<double> times_;
@@ -136,7 +139,7 @@ TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
 
   Progress progress(stdout, steps, s.attention);
   std::optional<StepProfile> profile;
-  if (s.profile) profile.emplace(fmt::format("{} on {}", s.attention, task.data_name()));
+  if (s.profile) profile.emplace(fmt::format("{} on {}", s.attention, task.data_name()), device_of(s));
   if (result.history.empty()) evaluate();
   while (at.step < steps) {
     const Clock::time_point begin = Clock::now();

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <string>
 
 #include <linnet/core/build_info.h>
+#include <linnet/core/profile.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/matmul.h>
 
 #include "tests/cuda/agreement.h"
 
@@ -55,13 +59,46 @@ TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and w
 
 TEST_CASE("gpu: transfers of any size bring back what was sent") {
   if (!has_gpu("transfers to the GPU")) return;
-  for (const int64_t n : {0, 1, 1000, 524'288, 524'289, 2'000'000}) {  // 4 MiB are 524,288
+  for (const int64_t n : {0, 1, 8192, 8193, 524'288, 524'289, 2'000'000}) {  // 64 KiB are 8,192, 4 MiB are 524,288
     const Tensor x = uniform({n}, 3);
     CHECK(x.to(Device::cuda).to_vector<double>() == x.to_vector<double>());
   }
-  std::vector<Tensor> many;  // more than there are staging slots, before any is read
-  for (uint64_t i = 0; i < 20; ++i) many.push_back(uniform({1000}, i).to(Device::cuda));
-  for (uint64_t i = 0; i < 20; ++i) CHECK(many[i].to_vector<double>() == uniform({1000}, i).to_vector<double>());
+  for (const int64_t n : {1000, 30'000}) {
+    std::vector<Tensor> many;  // more than there are staging slots, before any is read
+    for (uint64_t i = 0; i < 20; ++i) many.push_back(uniform({n}, i).to(Device::cuda));
+    for (uint64_t i = 0; i < 20; ++i) CHECK(many[i].to_vector<double>() == uniform({n}, i).to_vector<double>());
+  }
+}
+
+TEST_CASE("gpu: a copy does not overtake kernels that read what its memory held before") {
+  if (!has_gpu("copies beside kernels")) return;
+  constexpr int64_t kSize = 100'000;
+  const Tensor ones = full({kSize}, 1.0).to(Device::cuda);
+  Tensor total = zeros({kSize}).to(Device::cuda);
+  for (int step = 0; step < 100; ++step) {
+    const Tensor batch = full({kSize}, step).to(Device::cuda);  // where the batch before was
+    for (int kernel = 0; kernel < 5; ++kernel) total = add(total, mul(batch, ones));
+  }
+  const std::vector<float> sums = total.to_vector<float>();
+  CHECK(std::count(sums.begin(), sums.end(), 5.0F * 99 * 100 / 2) == kSize);
+}
+
+TEST_CASE("gpu: a profile times the GPU's kernels, too") {
+  if (!has_gpu("profiles of the GPU")) return;
+  const Tensor x = spread({300, 300}, 1, DType::float32, Device::cuda);
+  Tensor product;
+  std::vector<KernelCall> calls;
+  {
+    const Profile profile;
+    product = matmul(x, x);
+    calls = profile.calls();
+  }
+  REQUIRE(calls.size() == 1);
+  CHECK(calls[0].kernel == "gemm");
+  CHECK(calls[0].op == "matmul");
+  CHECK(calls[0].bytes == 3 * 4 * 300 * 300);
+  CHECK(calls[0].ms > 0);
+  CHECK(product.to_vector<float>() == matmul(x, x).to_vector<float>());
 }
 
 TEST_CASE("gpu: tensors on two devices are refused") {

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include <linnet/core/build_info.h>
+#include <linnet/ops/arithmetic.h>
 #include <linnet/ops/attention.h>
 #include <linnet/ops/fastmax.h>
 #include <linnet/ops/matmul.h>
@@ -87,6 +88,25 @@ TEST_CASE("gpu: precision: matrix products of rounded factors, and float64 as ev
     CHECK(build_info().find(name_of(precision)) != std::string::npos);
   }
   CHECK(relative_error(product(DType::float32, Device::cuda), expected) < 1e-6);
+}
+
+TEST_CASE("gpu: precision: a bias is added as it is, and the same bits come out each time") {
+  if (!has_gpu("a bias beside products of rounded factors")) return;
+  const auto apply = [](double scale, DType dtype, Device device) {
+    return linear(mul(spread({70, 300}, 1, dtype, device), scale), spread({50, 300}, 2, dtype, device),
+                  spread({50}, 3, dtype, device))
+        .to_vector<double>();
+  };
+  const std::vector<double> expected = apply(1, DType::float64, Device::cpu);
+  const std::vector<double> bias_alone = apply(0, DType::float32, Device::cpu);
+  for (const auto& [precision, most] : kRounded) {
+    CAPTURE(name_of(precision));
+    const Products products(precision);
+    const std::vector<double> first = apply(1, DType::float32, Device::cuda);
+    CHECK(relative_error(first, expected) < most);
+    CHECK(apply(1, DType::float32, Device::cuda) == first);
+    CHECK(apply(0, DType::float32, Device::cuda) == bias_alone);
+  }
 }
 
 TEST_CASE("gpu: precision: attention with tensor cores is off by what its factors are, and the same each time") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -83,6 +85,35 @@ TEST_CASE("bench generate: a token at a context") {
   CHECK(token["positions"] == "none");
 }
 
+TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share of the bound") {
+  const Arguments small{"kernels", "--batch",    "2",  "--heads", "2",  "--tokens",
+                        "64",      "--head-dim", "16", "--side",  "128"};
+  const auto table = object_of(kQuick + small);
+  check_positive(table, {"bytes_per_second", "flops_per_second"});
+  CHECK(table["device"] == "cpu");
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : table["kernels"]) {
+    CAPTURE(row.dump());
+    CHECK(rows.emplace(row["kernel"], row).second);  // each row has its own name
+    CHECK(row["share"].get<double>() > 0);
+    const double by_memory = row["bytes"].get<double>() / table["bytes_per_second"].get<double>();
+    const double by_products = row["flops"].get<double>() / table["flops_per_second"].get<double>();
+    CHECK(row["bound"] == (by_memory >= by_products ? "memory" : "products"));
+    CHECK(row["share"].get<double>() * row["ms"].get<double>() ==
+          doctest::Approx(1e3 * std::max(by_memory, by_products)));
+  }
+  CHECK(rows.size() == 25);
+  constexpr double kNumbers = 2 * 64 * 32;  // of x [2, 64, 2 · 16]
+  CHECK(rows["binary add"]["bytes"] == 4 * 3 * kNumbers);
+  CHECK(rows["adamw"]["bytes"] == 4 * 7 * kNumbers);
+  CHECK(rows["gemm, with a bias"]["flops"] == 2 * kNumbers * 32);
+  CHECK(rows["attention"]["flops"] == 4 * kNumbers * 64);
+  CHECK(rows["fastmax_backward"]["flops"] == 10 * 2 * 64 * 2 * 153 * 17);
+
+  const Ended text = run_program("bench", Arguments{"--seconds", "0.001"} + small);
+  CHECK(text.out.starts_with("Bounds measured in this run: copies read and write "));
+}
+
 TEST_CASE("bench scaling: one object a length, and pictures") {
   const Workshop shop;
   const Ended ended = run_program("bench", {"--json", "scaling", "--from", "32", "--to", "64", "--head-dims", "16",
@@ -116,7 +147,7 @@ TEST_CASE("bench computes where --device says") {
     CHECK(object_of(kQuick + Arguments{"--device", "cuda", "attention", "--tokens", "32"})["device"] == "cuda");
     return;
   }
-  for (const std::string command : {"attention", "layer", "generate", "scaling", "crossover"}) {
+  for (const std::string command : {"attention", "layer", "generate", "kernels", "scaling", "crossover"}) {
     CAPTURE(command);
     const Ended ended = run_program("bench", {"--device", "cuda", command});
     CHECK(ended.code == 1);

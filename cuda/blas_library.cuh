@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cublas_v2.h>
+
+namespace linnet::cuda {
+
+/// A function of cuBLAS, or of cuBLASLt, which cuBLAS brings along. They are loaded when first needed, not linked:
+/// that would add a tenth of a second and 200 MB to the start of every program, whether or not it uses a GPU. Throws
+/// DeviceError when there is none.
+void* find_blas_function(const char* name);
+
+/// The same as a pointer of the right type.
+///
+///     decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
+struct BlasFunction {
+  const char* name;
+
+  template <class Function>
+  operator Function*() const {
+    return reinterpret_cast<Function*>(find_blas_function(name));
+  }
+};
+
+/// Throws DeviceError unless `status` is success. `what` says what was tried: "a matrix product".
+void check_blas(cublasStatus_t status, const char* what);
+
+/// A dtype, and how products of its matrices are made: those of float32 as `precision()` says.
+struct Arithmetic {
+  cudaDataType dtype;
+  cublasComputeType_t products;
+};
+Arithmetic arithmetic_of(float);
+Arithmetic arithmetic_of(double);
+
+}  // namespace linnet::cuda

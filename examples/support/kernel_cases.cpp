@@ -1,0 +1,285 @@
+#include "support/kernel_cases.h"
+
+#include <cmath>
+
+#include <linnet/linnet.h>
+
+namespace linnet::examples {
+namespace {
+
+/// Tensors of a layer, x [B·N, C] with C = H·D, as kernels are given them.
+struct Sizes {
+  AttentionCase at;
+  int64_t rows = at.batch * at.tokens, width = at.heads * at.head_dim;
+  Shape matrix{rows, width}, row{width}, column{rows};
+  Shape heads{at.batch, at.heads, at.tokens, at.head_dim};
+  double count = static_cast<double>(rows * width);
+
+  Tensor noise(const Shape& shape) const {
+    Generator rng(at.seed);
+    return randn(shape, rng, DType::float32, at.device);
+  }
+  Tensor space(const Shape& shape, DType dtype = DType::float32) const {
+    return Tensor::empty(shape, dtype, at.device);
+  }
+  /// q, k or v [B, H, N, D] as a linear map leaves it, [B, N, H, D] in memory.
+  Tensor head_noise() const { return noise({at.batch, at.tokens, at.heads, at.head_dim}).transpose(1, 2); }
+  Tensor ids(int64_t below) const {
+    Generator rng(at.seed);
+    return randint(0, below, column, rng, DType::int64, at.device);
+  }
+  /// The table that a profile sees, if there is one.
+  const Backend& kernels() const { return backend(at.device); }
+};
+
+KernelCase copy_heads(const Sizes& s) {
+  return {"heads", 0, [s, y = s.space(s.heads), x = s.head_noise()] { s.kernels().copy(y.view(), x.view()); }};
+}
+
+KernelCase add(const Sizes& s) {
+  return {"", s.count, [s, y = s.space(s.matrix), a = s.noise(s.matrix), b = s.noise(s.matrix)] {
+            s.kernels().binary(Binary::add, y.view(), a.view(), b.view());
+          }};
+}
+
+KernelCase gelu(const Sizes& s) {
+  return {"", 5 * s.count,
+          [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().unary(Unary::gelu, y.view(), x.view()); }};
+}
+
+KernelCase gelu_backward(const Sizes& s) {
+  return {"", 9 * s.count, [s, dx = s.space(s.matrix), g = s.noise(s.matrix), x = s.noise(s.matrix)] {
+            s.kernels().binary(Binary::gelu_backward, dx.view(), g.view(), x.view());
+          }};
+}
+
+KernelCase dropout(const Sizes& s) {
+  return {"", s.count, [s, y = s.space(s.matrix), x = s.noise(s.matrix)] {
+            s.kernels().dropout(y.view(), x.view(), 0.1, RandomKey{s.at.seed, 1});
+          }};
+}
+
+KernelCase column_sums(const Sizes& s) {
+  return {"of columns", s.count, [s, y = s.space({1, s.width}), x = s.noise(s.matrix)] {
+            s.kernels().reduce(Reduce::sum, y.view(), x.view());
+          }};
+}
+
+KernelCase softmax(const Sizes& s) {
+  return {"", 5 * s.count,
+          [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().softmax(y.view(), x.view(), false); }};
+}
+
+KernelCase layer_norm(const Sizes& s) {
+  return {"", 8 * s.count,
+          [s, y = s.space(s.matrix), x = s.noise(s.matrix), mean = s.space(s.column), rstd = s.space(s.column),
+           weight = s.noise(s.row), bias = s.noise(s.row)] {
+            const View w = weight.view(), b = bias.view();
+            s.kernels().layer_norm(y.view(), mean.view(), rstd.view(), x.view(), &w, &b, 1e-5);
+          }};
+}
+
+KernelCase layer_norm_backward(const Sizes& s) {
+  return {"", 14 * s.count,
+          [s, dx = s.space(s.matrix), dy = s.noise(s.matrix), x = s.noise(s.matrix), mean = s.noise(s.column),
+           rstd = s.noise(s.column), weight = s.noise(s.row), dweight = s.space(s.row), dbias = s.space(s.row)] {
+            const View w = weight.view(), dw = dweight.view(), db = dbias.view();
+            s.kernels().layer_norm_backward(dx.view(), &dw, &db, dy.view(), x.view(), mean.view(), rstd.view(), &w);
+          }};
+}
+
+KernelCase cross_entropy(const Sizes& s) {
+  return {"", 4 * s.count,
+          [s, loss = s.space(s.column), lse = s.space(s.column), x = s.noise(s.matrix), targets = s.ids(s.width)] {
+            s.kernels().cross_entropy(loss.view(), lse.view(), x.view(), targets.view(), -1, 0);
+          }};
+}
+
+KernelCase cross_entropy_backward(const Sizes& s) {
+  return {"", 4 * s.count,
+          [s, dx = s.space(s.matrix), g = s.noise(s.column), lse = s.noise(s.column), x = s.noise(s.matrix),
+           targets = s.ids(s.width)] {
+            s.kernels().cross_entropy_backward(dx.view(), g.view(), lse.view(), x.view(), targets.view(), -1, 0);
+          }};
+}
+
+constexpr int64_t kVocabulary = 1024;
+
+KernelCase embedding(const Sizes& s) {
+  return {"embedding", 0,
+          [s, y = s.space(s.matrix), table = s.noise({kVocabulary, s.width}), ids = s.ids(kVocabulary)] {
+            s.kernels().index_select(y.view(), table.view(), ids.view(), 0);
+          }};
+}
+
+KernelCase embedding_backward(const Sizes& s) {
+  return {"embedding", s.count,
+          [s, table = s.noise({kVocabulary, s.width}), ids = s.ids(kVocabulary), g = s.noise(s.matrix)] {
+            s.kernels().index_add(table.view(), ids.view(), g.view(), 0);
+          }};
+}
+
+/// Of the linear map of a layer to as many channels: forward, or the gradient of its weight.
+KernelCase linear(const Sizes& s, bool backward) {
+  const Tensor x = s.noise({1, s.rows, s.width});
+  if (backward) {
+    return {"weight's gradient", 2 * s.count * static_cast<double>(s.width),
+            [s, dw = s.space({1, s.width, s.width}), g = transpose(s.noise({1, s.rows, s.width})), x] {
+              s.kernels().gemm(dw.view(), g.view(), x.view(), nullptr, false);
+            }};
+  }
+  return {"with a bias", 2 * s.count * static_cast<double>(s.width),
+          [s, y = s.space({1, s.rows, s.width}), x, w = transpose(s.noise({1, s.width, s.width})),
+           bias = s.noise(s.row)] {
+            const View b = bias.view();
+            s.kernels().gemm(y.view(), x.view(), w.view(), &b, false);
+          }};
+}
+
+/// What both passes of an attention are given.
+struct AttentionTensors {
+  Tensor q, k, v, o, normaliser, d_o, dq, dk, dv;
+
+  explicit AttentionTensors(const Sizes& s)
+      : q(s.head_noise()),
+        k(s.head_noise()),
+        v(s.head_noise()),
+        o(s.space(s.heads)),
+        normaliser(s.space({s.at.batch, s.at.heads, s.at.tokens})),
+        d_o(s.noise(s.heads)),
+        dq(s.space(s.heads)),
+        dk(s.space(s.heads)),
+        dv(s.space(s.heads)) {}
+};
+
+/// Softmax attention: 4 operations for each pair of tokens and each channel, backward 10.
+KernelCase attention(const Sizes& s, bool backward) {
+  AttentionOptions options{};
+  options.kind.softmax = true;
+  options.scale = 1 / std::sqrt(static_cast<double>(s.at.head_dim));
+  options.causal = s.at.causal;
+  const double pairs = s.count * static_cast<double>(s.at.tokens) * (s.at.causal ? 0.5 : 1);
+  const AttentionTensors t(s);
+  const auto forward = [s, t, options] {
+    s.kernels().attention(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+  };
+  if (!backward) return {"", 4 * pairs, forward};
+  forward();
+  return {"", 10 * pairs, [s, t, options] {
+            s.kernels().attention_backward(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
+                                           t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+          }};
+}
+
+/// Factorised Fastmax of order 2: 4 operations for each of (D + 1)(D + 2)/2 features and D + 1 sums of a token,
+/// backward 10.
+KernelCase fastmax(const Sizes& s, bool backward) {
+  FastmaxKernel kernel{};
+  kernel.a0 = kernel.a1 = 1;
+  kernel.a2 = 0.5;
+  kernel.standardise = true;
+  kernel.causal = s.at.causal;
+  kernel.keep = 256;
+  const double d = static_cast<double>(s.at.head_dim), features = (d + 1) * (d + 2) / 2;
+  const double terms = s.count / d * features * (d + 1);
+  const AttentionTensors t(s);
+  const auto forward = [s, t, kernel] {
+    s.kernels().fastmax(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, kernel);
+  };
+  if (!backward) return {"", 4 * terms, forward};
+  forward();
+  return {"", 10 * terms, [s, t, kernel] {
+            s.kernels().fastmax_backward(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
+                                         t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, kernel);
+          }};
+}
+
+/// Fastformer's: about 10 operations a channel of a token, backward 20.
+KernelCase additive_attention(const Sizes& s, bool backward) {
+  const auto& [batch, heads, tokens, width] = std::tuple{s.at.batch, s.at.heads, s.at.tokens, s.at.head_dim};
+  const AttentionTensors t(s);
+  const Tensor w_q = s.noise({heads, width}), w_k = s.noise({heads, width});
+  const Tensor pools = s.space({2, batch, s.kernels().additive_attention_pools(heads, tokens, width, s.at.causal)});
+  const auto problem = [s, t, w_q, w_k] {
+    AdditiveAttentionProblem result{};
+    result.q = t.q.view();
+    result.k = t.k.view();
+    result.v = t.v.view();
+    result.w_q = w_q.view();
+    result.w_k = w_k.view();
+    result.causal = s.at.causal;
+    return result;
+  };
+  const auto forward = [s, t, pools, problem] {
+    s.kernels().additive_attention(t.o.view(), pools.view(), problem());
+  };
+  if (!backward) return {"", 10 * s.count, forward};
+  forward();
+  return {"", 20 * s.count, [s, t, pools, problem, dw_q = s.space({heads, width}), dw_k = s.space({heads, width})] {
+            const View dv = t.dv.view();
+            s.kernels().additive_attention_backward({t.dq.view(), t.dk.view(), &dv, dw_q.view(), dw_k.view()},
+                                                    t.d_o.view(), pools.view(), problem());
+          }};
+}
+
+/// Of 4 tokens, causal: 2 operations a token of the window, backward 4.
+KernelCase short_conv(const Sizes& s, bool backward) {
+  constexpr int64_t kWindow = 4;
+  const Shape shape{s.at.batch, s.at.tokens, s.width};
+  const Tensor x = s.noise(shape), weight = s.noise({s.width, kWindow}), y = s.space(shape);
+  if (!backward) {
+    return {"", 2 * kWindow * s.count,
+            [s, x, weight, y] { s.kernels().short_conv(y.view(), x.view(), weight.view(), nullptr, kWindow - 1); }};
+  }
+  return {"", 4 * kWindow * s.count, [s, x, weight, dx = y, g = s.noise(shape), dw = s.space({s.width, kWindow})] {
+            s.kernels().short_conv_backward(dx.view(), dw.view(), g.view(), x.view(), weight.view(), nullptr,
+                                            kWindow - 1);
+          }};
+}
+
+KernelCase norms(const Sizes& s) {
+  return {"", 2 * s.count, [s, norm = s.space({1}, DType::float64), x = s.noise(s.matrix)] {
+            const View view = x.view();
+            s.kernels().norms(norm.view(), {&view, 1});
+          }};
+}
+
+/// Of one parameter, which is read and written with both of its moments.
+KernelCase adamw(const Sizes& s) {
+  Tensor parameter = s.noise(s.matrix).set_requires_grad();
+  parameter.set_grad(s.noise(s.matrix));
+  const auto optimizer = std::make_shared<nn::AdamW>(std::vector<Tensor>{parameter}, nn::AdamWConfig{.lr = 1e-6});
+  return {"", 12 * s.count, [optimizer] { optimizer->step(); }, 7.0 / 4};
+}
+
+}  // namespace
+
+std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
+  const Sizes s{at};
+  std::vector<std::function<KernelCase()>> cases;
+  for (const auto make :
+       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, softmax, layer_norm, layer_norm_backward,
+        cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
+    cases.emplace_back([make, s] { return make(s); });
+  }
+  for (const auto make : {linear, short_conv, attention, fastmax, additive_attention}) {
+    for (const bool backward : {false, true}) cases.emplace_back([make, s, backward] { return make(s, backward); });
+  }
+  return cases;
+}
+
+KernelCase copy_case(int64_t side, Device device) {
+  const Tensor x = zeros({4, side, side}).to(device), y = Tensor::empty(x.shape(), x.dtype(), device);
+  return {"", 0, [x, y, device] { backend(device).copy(y.view(), x.view()); }};
+}
+
+KernelCase product_case(int64_t side, Device device) {
+  Generator rng(1);
+  const Tensor a = randn({1, side, side}, rng, DType::float32, device), b = randn(a.shape(), rng, a.dtype(), device);
+  return {"", 2 * std::pow(static_cast<double>(side), 3),
+          [a, b, device, out = Tensor::empty(a.shape(), a.dtype(), device)] {
+            backend(device).gemm(out.view(), a.view(), b.view(), nullptr, false);
+          }};
+}
+
+}  // namespace linnet::examples
