@@ -130,16 +130,23 @@ struct AdditiveAttentionGradients {
   View dw_q, dw_k;
 };
 
-/// One step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
+/// What changes from step to step of an optimizer, in memory of the device: recorded work finds it anew each time.
+struct StepScalars {
+  const double* lr;
+  int64_t* steps;     ///< made so far; the kernel counts this one
+  const bool* apply;  ///< where false, a step changes nothing and is not counted; null for true
+};
+
+/// A step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
 struct AdamWOptions {
-  double lr, beta1, beta2, eps, weight_decay;
+  double beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
-  int64_t step;    ///< counted from 1
 };
 
 /// What a step of AdamW does to one parameter: views are contiguous, of one shape and dtype.
 struct AdamWUpdate {
   View param, grad, first_moment, second_moment;
+  StepScalars scalars;
   AdamWOptions options;
 };
 
@@ -149,11 +156,10 @@ struct AdamWUpdates {
   int64_t count;
 };
 
-/// One step of `sgd`.
+/// A step of `sgd`.
 struct SgdOptions {
-  double lr, momentum, dampening, weight_decay;
+  double momentum, dampening, weight_decay;
   bool nesterov;
-  bool first_step;  ///< the momentum buffer has not been written yet
 };
 
 /// What a device does: one function for each line, none of them null.
@@ -278,10 +284,11 @@ struct Backend {
   /// time: all contiguous; norms is float64 [x.count].
   void (*norms)(View norms, Views x);
 
-  // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
+  // Optimizers, in place; all views contiguous, of one shape and dtype.
   /// For many parameters at a time, to the bits of one by one.
   void (*adamw)(AdamWUpdates updates);
-  void (*sgd)(View param, View grad, const View* momentum, SgdOptions options);
+  /// `momentum` is null without momentum; the first step writes it and reads nothing from it.
+  void (*sgd)(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options);
 };
 
 /// The backend of a device. Throws DeviceError when it was not built, saying how to build it, or has no driver.

@@ -37,7 +37,7 @@ double TrainingStep::operator()(int64_t step, double lr) {
     total += loss.item<double>();
   }
   total /= static_cast<double>(s.accumulate);
-  const double norm = s.clip > 0 ? nn::clip_grad_norm_(parameters_, s.clip) : 0;
+  const double norm = s.clip > 0 ? nn::clip_grad_norm_(parameters_, s.clip).item<double>() : 0;
   if (!std::isfinite(total) || !std::isfinite(norm)) {
     throw ValueError(
         fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
