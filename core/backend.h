@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include <linnet/core/dtype.h>
@@ -29,7 +31,7 @@ struct Views {
 
 /// Memory of one device's tensors, in bytes.
 struct MemoryStats {
-  int64_t live;      ///< in tensors now
+  int64_t live;      ///< in tensors and in recorded work now
   int64_t peak;      ///< the most that `live` has been since the start or `reset_peak`
   int64_t cached;    ///< kept for reuse, beside `live`
   int64_t requests;  ///< calls for more to the system or the driver so far: none in a loop that is warm
@@ -162,6 +164,15 @@ struct SgdOptions {
   bool nesterov;
 };
 
+/// Kernels of a device that were recorded, and the memory that they work in, which nothing else is given as long as
+/// this lives. What they were passed by value stays as it was; tensors that they use from outside must live too.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  /// Queues them. Their random streams are the recorded ones plus `draws`.
+  virtual void replay(uint64_t draws) = 0;
+};
+
 /// What a device does: one function for each line, none of them null.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
@@ -176,6 +187,11 @@ struct Backend {
   /// Dense copies between host and device memory; on the CPU both are a memcpy.
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
+
+  /// Calls `work` and returns the kernels that it asks for, without running them, to be run in one go. While it is
+  /// called, copies between host and device throw DeviceError, and no other thread may use the device. Null, and no
+  /// call, where a device would gain nothing.
+  std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work);
 
   /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
   /// way that the device does not have.

@@ -19,6 +19,7 @@ struct Library {
   void* handle = nullptr;
   decltype(&cublasCreate_v2) create = find<decltype(&cublasCreate_v2)>("cublasCreate_v2");
   decltype(&cublasSetStream_v2) set_stream = find<decltype(&cublasSetStream_v2)>("cublasSetStream_v2");
+  decltype(&cublasSetWorkspace_v2) set_workspace = find<decltype(&cublasSetWorkspace_v2)>("cublasSetWorkspace_v2");
   decltype(&cublasGetVersion_v2) get_version = find<decltype(&cublasGetVersion_v2)>("cublasGetVersion_v2");
   decltype(&cublasGetStatusString) status_text = find<decltype(&cublasGetStatusString)>("cublasGetStatusString");
   decltype(&cublasGemmStridedBatchedEx_64) gemm =
@@ -46,6 +47,8 @@ struct Library {
 
 /// cuBLAS and its state, for one thread at a time.
 struct Blas {
+  static constexpr size_t kWorkspace = size_t{32} << 20;  ///< what NVIDIA recommends for its largest
+
   Library library;
   cublasHandle_t handle = nullptr;
   std::mutex mutex;
@@ -53,6 +56,10 @@ struct Blas {
   Blas() {
     check(library.create(&handle), "its start");
     check(library.set_stream(handle, stream()), "its start");
+    // Of our own, so that it chooses its kernels alike within recordings and outside of them.
+    void* workspace = nullptr;
+    cuda::check(cudaMalloc(&workspace, kWorkspace), "taking memory of the GPU");
+    check(library.set_workspace(handle, workspace, kWorkspace), "its start");
   }
 
   void check(cublasStatus_t status, const char* what) const {

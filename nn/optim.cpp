@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
@@ -86,6 +87,9 @@ void Optimizer::step(const Tensor& apply, Where where) {
       const Tensor grad = slot->parameter.grad();
       if (!grad.defined()) continue;
       if (slot->moments.empty() && moments_ > 0) {
+        if (Recording::is_under_way()) {
+          throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
+        }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
       const Tensor& applied = applies[slot->parameter.device()];

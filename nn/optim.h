@@ -34,7 +34,7 @@ class Optimizer {
   /// Drops the gradients.
   void zero_grad();
 
-  /// Sets the learning rate of every group.
+  /// Sets the learning rate of every group. In a Recording it would stay what it was, and throws DeviceError.
   void set_lr(double lr);
   /// Sets that of one group.
   void set_lr(double lr, size_t group);
