@@ -19,10 +19,13 @@ class TrainingStep {
   int64_t parameters() const;  ///< numbers that it trains
 
  private:
+  std::vector<Tensor> run(const std::vector<Tensor>& batches);
+
   Task& task_;
   Settings settings_;
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
+  Recording recorded_;
 };
 
 }  // namespace linnet::examples
