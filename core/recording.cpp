@@ -46,6 +46,9 @@ std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
   const uint64_t draws = generator_ != nullptr ? generator_->state().draws : 0;
   work_->replay(draws - begin_.draws);
   if (generator_ != nullptr) generator_->set_state({begin_.seed, draws + (end_.draws - begin_.draws)});
+  for (const auto* written : {&edited_, &outputs_}) {
+    for (const Tensor& tensor : *written) tensor.bump_version();
+  }
   return outputs_;
 }
 
@@ -64,6 +67,7 @@ std::vector<Tensor> Recording::run(const std::vector<Tensor>& inputs) const {
 void Recording::record() {
   work_ = nullptr;
   checks_.clear();
+  edited_.clear();
   copies_constant_ = false;
   if (generator_ != nullptr) begin_ = generator_->state();
   const Current guard(this);
@@ -120,6 +124,10 @@ void Recording::check_copy() {
       "a recorded function cannot copy numbers to the device, which later calls would not copy anew; make them "
       "before, "
       "or pass them in as an input");
+}
+
+void Recording::note_edit(const Tensor& edited) {
+  if (current != nullptr) current->edited_.push_back(edited.detach());
 }
 
 void Recording::check_generator(const Generator& generator) {

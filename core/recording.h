@@ -64,6 +64,8 @@ class Recording {
   static Tensor constant(const Tensor& x, Device device);
   /// Throws DeviceError in a recording, but for a constant: what is copied to the device would stay the same.
   static void check_copy();
+  /// To be called for an in-place edit: what is edited in a recording is so in its later calls too.
+  static void note_edit(const Tensor& edited);
   /// Throws ValueError in a recording of which `generator` is not the generator.
   static void check_generator(const Generator& generator);
 
@@ -90,7 +92,7 @@ class Recording {
   Function function_;
   bool is_warm_ = false;  ///< the function has run once
   bool copies_constant_ = false;
-  std::vector<Tensor> inputs_, outputs_;
+  std::vector<Tensor> inputs_, outputs_, edited_;
   std::vector<Check> checks_;
   Generator::State begin_{}, end_{};  ///< the generator's, when the function was recorded
   std::unique_ptr<RecordedWork> work_;

@@ -152,6 +152,23 @@ void take_other_shapes(Device device) {
   }
 }
 
+void note_edits(Device device) {
+  Tensor weight = ones({2}, DType::float32, device).set_requires_grad();
+  nn::SGD optimizer({weight}, {.lr = 0.5});
+  Recording step(device, nullptr, [&](const std::vector<Tensor>& in) {
+    backward(sum(weight * in[0]));
+    optimizer.step();
+    optimizer.zero_grad();
+    return std::vector<Tensor>{};
+  });
+  for (int call = 0; call < 4; ++call) {
+    const Tensor before = sum(square(weight));
+    step({ones({2})});
+    CHECK_THROWS_AS(backward(before), AutogradError);
+  }
+  CHECK(weight.to_vector<float>() == std::vector<float>{-1, -1});
+}
+
 void check_indices(Device device) {
   const Tensor table = uniform({4, 2}, 1).to(device);
   Recording look_up(device, nullptr, [&](const std::vector<Tensor>& in) {
@@ -200,6 +217,12 @@ TEST_CASE("recording: inputs of another shape, and outputs without history") { t
 
 TEST_CASE("gpu: recording: inputs of another shape, and outputs without history") {
   if (has_gpu("recordings: inputs of another shape")) take_other_shapes(Device::cuda);
+}
+
+TEST_CASE("recording: backward notices what was edited since") { note_edits(Device::cpu); }
+
+TEST_CASE("gpu: recording: backward notices what was edited since") {
+  if (has_gpu("recordings: backward notices what was edited since")) note_edits(Device::cuda);
 }
 
 TEST_CASE("recording: an index out of range is refused in the words of the op, before anything is run") {
