@@ -329,15 +329,21 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
   const Tensor wanted = clamp(max_norm / (total + 1e-6), {}, 1.0);  // PyTorch's guard against a norm of 0
   const Tensor factor = where(lt(total, std::numeric_limits<double>::infinity()), wanted, 1.0);
   // The CPU's is at hand, and seldom below 1; other devices are not waited for.
-  if (factor.device() == Device::cpu && factor.item<double>() == 1) return total;
-  Tensor typed = factor;
+  if (factor.device() == Device::cpu) {
+    const double by = factor.item<double>();
+    for (Tensor parameter : parameters) {
+      if (by < 1 && parameter.grad().defined()) parameter.set_grad(parameter.grad() * by);
+    }
+    return total;
+  }
+  Tensor by = factor;
   for (Tensor parameter : parameters) {
     const Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    if (typed.dtype() != gradient.dtype() || typed.device() != gradient.device()) {
-      typed = factor.to(gradient.dtype()).to(gradient.device());
+    if (by.dtype() != gradient.dtype() || by.device() != gradient.device()) {
+      by = factor.to(gradient.dtype()).to(gradient.device());
     }
-    parameter.set_grad(gradient * typed);
+    parameter.set_grad(gradient * by);
   }
   return total;
 }

@@ -12,7 +12,7 @@ class TrainingStep {
   TrainingStep(Task& task, const Settings& settings);
 
   /// Step `step` of the run: the gradients of its micro-batches, clipped and applied at learning rate `lr`. Returns
-  /// the mean loss. Throws ValueError, before anything is applied, when the loss or the gradients are not finite.
+  /// the mean loss. Throws ValueError, with nothing applied, when the loss or the gradients are not finite.
   double operator()(int64_t step, double lr);
 
   nn::Optimizer& optimizer() { return optimizer_; }
