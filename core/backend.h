@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include <linnet/core/dtype.h>
@@ -29,7 +31,7 @@ struct Views {
 
 /// Memory of one device's tensors, in bytes.
 struct MemoryStats {
-  int64_t live;      ///< in tensors now
+  int64_t live;      ///< in tensors and in recorded work now
   int64_t peak;      ///< the most that `live` has been since the start or `reset_peak`
   int64_t cached;    ///< kept for reuse, beside `live`
   int64_t requests;  ///< calls for more to the system or the driver so far: none in a loop that is warm
@@ -133,16 +135,23 @@ struct AdditiveAttentionGradients {
   View dw_q, dw_k;
 };
 
-/// One step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
+/// What changes from step to step of an optimizer, in memory of the device: recorded work finds it anew each time.
+struct StepScalars {
+  const double* lr;
+  int64_t* steps;     ///< made so far; the kernel counts this one
+  const bool* apply;  ///< where false, a step changes nothing and is not counted; null for true
+};
+
+/// A step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
 struct AdamWOptions {
-  double lr, beta1, beta2, eps, weight_decay;
+  double beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
-  int64_t step;    ///< counted from 1
 };
 
 /// What a step of AdamW does to one parameter: views are contiguous, of one shape and dtype.
 struct AdamWUpdate {
   View param, grad, first_moment, second_moment;
+  StepScalars scalars;
   AdamWOptions options;
 };
 
@@ -152,11 +161,19 @@ struct AdamWUpdates {
   int64_t count;
 };
 
-/// One step of `sgd`.
+/// A step of `sgd`.
 struct SgdOptions {
-  double lr, momentum, dampening, weight_decay;
+  double momentum, dampening, weight_decay;
   bool nesterov;
-  bool first_step;  ///< the momentum buffer has not been written yet
+};
+
+/// Kernels of a device that were recorded, and the memory that they work in, which nothing else is given as long as
+/// this lives. What they were passed by value stays as it was; tensors that they use from outside must live too.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  /// Queues them. Their random streams are the recorded ones plus `draws`.
+  virtual void replay(uint64_t draws) = 0;
 };
 
 /// What a device does: one function for each line, none of them null.
@@ -173,6 +190,11 @@ struct Backend {
   /// Dense copies between host and device memory; on the CPU both are a memcpy.
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
+
+  /// Calls `work` and returns the kernels that it asks for, without running them, to be run in one go. While it is
+  /// called, copies between host and device throw DeviceError, and no other thread may use the device. Null, and no
+  /// call, where a device would gain nothing.
+  std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work);
 
   /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
   /// way that the device does not have.
@@ -287,10 +309,11 @@ struct Backend {
   /// time: all contiguous; norms is float64 [x.count].
   void (*norms)(View norms, Views x);
 
-  // Optimizers, in place; all views contiguous, of one shape and dtype. `momentum` is null without momentum.
+  // Optimizers, in place; all views contiguous, of one shape and dtype.
   /// For many parameters at a time, to the bits of one by one.
   void (*adamw)(AdamWUpdates updates);
-  void (*sgd)(View param, View grad, const View* momentum, SgdOptions options);
+  /// `momentum` is null without momentum; the first step writes it and reads nothing from it.
+  void (*sgd)(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options);
 };
 
 /// The backend of a device. Throws DeviceError when it was not built, saying how to build it, or has no driver.

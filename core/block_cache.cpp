@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace linnet {
 
@@ -15,6 +16,7 @@ void* BlockCache::allocate(int64_t bytes) {
     block = take_new(size);
   }
   if (block == nullptr) source_.refuse(bytes, stats_.live);
+  if (holding_) handed_.emplace(block, size);
   stats_.live += size;
   stats_.peak = std::max(stats_.peak, stats_.live);
   return block;
@@ -23,6 +25,10 @@ void* BlockCache::allocate(int64_t bytes) {
 void BlockCache::deallocate(void* block, int64_t bytes) {
   const int64_t size = block_size(bytes);
   const std::lock_guard lock(mutex_);
+  if (const auto held = held_.find(block); held != held_.end()) {
+    held->second = false;
+    return;
+  }
   free_[size].push_back(block);
   stats_.cached += size;
   stats_.live -= size;
@@ -41,6 +47,40 @@ void BlockCache::reset_peak() {
 void BlockCache::release_cached() {
   const std::lock_guard lock(mutex_);
   release();
+}
+
+void BlockCache::begin_hold() {
+  const std::lock_guard lock(mutex_);
+  holding_ = true;
+}
+
+BlockCache::Hold BlockCache::end_hold() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [block, size] : handed_) {
+    std::vector<void*>& unused = free_[size];
+    const auto found = std::find(unused.begin(), unused.end(), block);
+    held_[block] = found == unused.end();
+    if (found == unused.end()) continue;
+    unused.erase(found);
+    stats_.cached -= size;
+    stats_.live += size;
+  }
+  stats_.peak = std::max(stats_.peak, stats_.live);
+  holding_ = false;
+  return std::exchange(handed_, {});
+}
+
+void BlockCache::let_go(const Hold& hold) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [block, size] : hold) {
+    const auto held = held_.find(block);
+    if (!held->second) {
+      free_[size].push_back(block);
+      stats_.cached += size;
+      stats_.live -= size;
+    }
+    held_.erase(held);
+  }
 }
 
 /// A multiple of an eighth of its power of two, so that at most an eighth is wasted and nearby sizes share blocks.
@@ -65,11 +105,12 @@ void* BlockCache::take_new(int64_t size) {
 }
 
 void BlockCache::release() {
-  for (const auto& [size, blocks] : free_) {
-    for (void* block : blocks) source_.give_back(block);
+  for (auto& [size, blocks] : free_) {
+    const auto kept = std::partition(blocks.begin(), blocks.end(), [&](void* b) { return handed_.count(b) != 0; });
+    for (auto block = kept; block != blocks.end(); ++block) source_.give_back(*block);
+    stats_.cached -= size * (blocks.end() - kept);
+    blocks.erase(kept, blocks.end());
   }
-  free_.clear();
-  stats_.cached = 0;
 }
 
 }  // namespace linnet

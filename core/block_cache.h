@@ -32,6 +32,17 @@ class [[gnu::visibility("hidden")]] BlockCache {
   /// Gives the blocks that are kept back to the source.
   void release_cached();
 
+  // Recorded work writes to its blocks whenever it runs, so that nothing else may be handed them.
+
+  /// Blocks, and their sizes.
+  using Hold = std::unordered_map<void*, int64_t>;
+  /// From here on, what is handed out will be held.
+  void begin_hold();
+  /// Holds all blocks that were handed out since. They count as live until they are let go, and those of tensors that
+  /// live longer until these die.
+  Hold end_hold();
+  void let_go(const Hold& hold);
+
  private:
   int64_t block_size(int64_t bytes) const;
   void* take_cached(int64_t size);
@@ -41,6 +52,9 @@ class [[gnu::visibility("hidden")]] BlockCache {
   const MemorySource source_;
   std::mutex mutex_;
   std::unordered_map<int64_t, std::vector<void*>> free_;
+  bool holding_ = false;
+  Hold handed_;                           // since begin_hold(); these may be in free_, and be handed out again
+  std::unordered_map<void*, bool> held_;  // after end_hold(), and whether a tensor has it; these are not in free_
   MemoryStats stats_{};
 };
 

@@ -1,6 +1,13 @@
 #include <linnet/core/generator.h>
 
+#include <linnet/core/recording.h>
+
 namespace linnet {
+
+RandomKey Generator::next() {
+  Recording::check_generator(*this);
+  return {state_.seed, state_.draws++};
+}
 
 Generator Generator::split() {
   const PhiloxBlock block = philox(next(), 0);

@@ -20,8 +20,8 @@ class Generator {
   /// At its first draw.
   explicit Generator(uint64_t seed) : state_{seed, 0} {}
 
-  /// The key of the next draw.
-  RandomKey next() { return {state_.seed, state_.draws++}; }
+  /// The key of the next draw. Throws ValueError in a recording that does not know this generator.
+  RandomKey next();
   /// A generator of its own, independent of this one: for a loader, say, beside a model.
   Generator split();
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor_impl.h>
 
@@ -76,7 +77,10 @@ const Strides& Tensor::strides() const { return get().strides; }
 DType Tensor::dtype() const { return get().dtype; }
 Device Tensor::device() const { return get().storage->device; }
 uint64_t Tensor::version() const { return get().storage->version; }
-void Tensor::bump_version() const { ++get().storage->version; }
+void Tensor::bump_version() const {
+  ++get().storage->version;
+  Recording::note_edit(*this);
+}
 bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
 const std::shared_ptr<Node>& Tensor::node() const { return get().node; }
 void Tensor::set_node(std::shared_ptr<Node> node) { get().node = std::move(node); }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/node.h>
+#include <linnet/core/recording.h>
 #include <linnet/core/tensor.h>
 
 /// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those
@@ -278,6 +279,7 @@ Tensor Tensor::to(Device device, Where where) const {
   if (device == Device::cpu) {
     dense.backend().to_host(moved.view().data, dense.view().data, bytes);
   } else {
+    Recording::check_copy();
     moved.backend().from_host(moved.view().data, dense.view().data, bytes);
   }
   return op.record(moved, [from = this->device()](const Tensor& g) { return Grads{g.to(from)}; });

@@ -2,6 +2,7 @@
 
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// Additive attention (Wu et al. 2021, eqs. 3–6) in time and memory linear in the tokens: two stages of additive
@@ -43,7 +44,7 @@ struct Problem {
   T scale, kept_factor;
   bool adds, causal, drops;
   uint64_t threshold;
-  RandomKey keys[2];
+  LiveKey keys[2];
 
   explicit Problem(const AdditiveAttentionProblem& given)
       : q(given.q),

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include <linnet/core/block_cache.h>
 #include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
 
@@ -44,5 +43,8 @@ void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak() { cache().reset_peak(); }
 void release_cached() { cache().release_cached(); }
+void begin_hold() { cache().begin_hold(); }
+BlockCache::Hold end_hold() { return cache().end_hold(); }
+void let_go(const BlockCache::Hold& hold) { cache().let_go(hold); }
 
 }  // namespace linnet::cuda

@@ -5,6 +5,7 @@
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/random_byte.cuh>
+#include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/tile.cuh>
 
@@ -30,8 +31,9 @@ struct Problem {
   T scale, a0, a1, a2, kept_factor;
   bool softmax, causal, drops;
   uint64_t threshold;
-  RandomKey key;
-  TokenDropout tokens;
+  int keep_tokens;
+  bool shared_normaliser;
+  LiveKey key, query_key, key_key;
 
   Problem(const View& q_view, const View& k_view, const View& v_view, const View* keep_view,
           const AttentionOptions& options)
@@ -53,8 +55,11 @@ struct Problem {
         causal(options.causal),
         drops(options.dropout > 0),
         threshold(keep_threshold(1 - options.dropout)),
+        keep_tokens(options.tokens.keep),
+        shared_normaliser(options.tokens.shared_normaliser),
         key(options.key),
-        tokens(options.tokens) {
+        query_key(options.tokens.query_key),
+        key_key(options.tokens.key_key) {
     if (keep_view == nullptr) return;
     keep_batch_stride = keep_view->strides[0];
     keep_stride = keep_view->strides[1];
@@ -65,9 +70,9 @@ struct Problem {
 
   /// Whether whole queries and keys are dropped, and the factors, 0 or 256/keep, of query `i` and key `j`: the bytes
   /// that the CPU's factorised form draws.
-  __host__ __device__ bool drops_tokens() const { return !softmax && tokens.keep % 256 != 0; }
-  __device__ T query_factor(int64_t head, int64_t i) const { return token_factor(tokens.query_key, head, i + lag()); }
-  __device__ T key_factor(int64_t head, int64_t j) const { return token_factor(tokens.key_key, head, j); }
+  __host__ __device__ bool drops_tokens() const { return !softmax && keep_tokens % 256 != 0; }
+  __device__ T query_factor(int64_t head, int64_t i) const { return token_factor(query_key, head, i + lag()); }
+  __device__ T key_factor(int64_t head, int64_t j) const { return token_factor(key_key, head, j); }
 
   /// The keys that query `i` sees are those before this, without padding.
   __device__ int64_t visible(int64_t i) const {
@@ -82,7 +87,7 @@ struct Problem {
   __device__ T token_factor(RandomKey stream, int64_t head, int64_t position) const {
     const int64_t first = min(lag(), int64_t{0}), positions = max(keys, queries + lag()) - first;
     const int64_t index = head * (ceil_div(positions, 64) * 64) + position - first;
-    return random_byte(stream, index) < tokens.keep ? static_cast<T>(256.0 / tokens.keep) : T{0};
+    return random_byte(stream, index) < keep_tokens ? static_cast<T>(256.0 / keep_tokens) : T{0};
   }
 };
 
@@ -196,7 +201,7 @@ __device__ void weigh(const Problem<T>& in, const Rows<const T>& k, int64_t head
       T summed = weight;
       if (drops_tokens && sees[c]) {
         weight = in.a0 + rest * (query_factor * in.key_factor(head, first_key + part_column<T>() + c));
-        if (in.tokens.shared_normaliser) summed = weight;
+        if (in.shared_normaliser) summed = weight;
       }
       s.of[r][c] = sees[c] ? weight : T{0};
       sum += sees[c] ? summed : T{0};
@@ -314,7 +319,7 @@ __device__ void score_gradients(const Problem<T>& in, const Cotangents<T>& from,
         ds.of[r][c] = weight * (ds.of[r][c] * factor - delta) * in.scale;
       } else {
         const T kept = drops_tokens ? query_factor * in.key_factor(head, j) : T{1};
-        const T seen = in.tokens.shared_normaliser ? kept : T{1};
+        const T seen = in.shared_normaliser ? kept : T{1};
         const T difference = (kept * ds.of[r][c] * factor - seen * delta) * in.scale;
         s.of[r][c] = (in.a0 + score * (in.a1 + score * in.a2) * kept) / normaliser * factor;
         ds.of[r][c] = (in.a1 + 2 * in.a2 * score) * difference / normaliser;

@@ -11,8 +11,11 @@ namespace {
 
 /// cuBLAS and its state, for one thread at a time.
 struct Blas {
+  static constexpr size_t kWorkspace = size_t{32} << 20;  ///< what NVIDIA recommends for its largest
+
   decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
   decltype(&cublasSetStream_v2) set_stream = BlasFunction{"cublasSetStream_v2"};
+  decltype(&cublasSetWorkspace_v2) set_workspace = BlasFunction{"cublasSetWorkspace_v2"};
   decltype(&cublasGetVersion_v2) get_version = BlasFunction{"cublasGetVersion_v2"};
   decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
   cublasHandle_t handle = nullptr;
@@ -21,6 +24,10 @@ struct Blas {
   Blas() {
     check_blas(create(&handle), "its start");
     check_blas(set_stream(handle, stream()), "its start");
+    // Of our own, so that it chooses its kernels alike within recordings and outside of them.
+    void* workspace = nullptr;
+    check(cudaMalloc(&workspace, kWorkspace), "taking memory of the GPU");
+    check_blas(set_workspace(handle, workspace, kWorkspace), "its start");
   }
 };
 

@@ -80,12 +80,6 @@ void check_architecture() {
                     std::to_string(gpu.minor) + ", or use --device cpu (Device::cpu)");
 }
 
-/// Whether each kernel is waited for.
-bool is_checking() {
-  static const bool checking = is_set("LINNET_CUDA_CHECK");
-  return checking;
-}
-
 struct Gpu {
   cudaStream_t stream = nullptr;
 
@@ -108,6 +102,11 @@ const Gpu& gpu() {
 }  // namespace
 
 void open_device() { gpu(); }
+
+bool is_checking() {
+  static const bool checking = is_set("LINNET_CUDA_CHECK");
+  return checking;
+}
 
 cudaStream_t stream() { return gpu().stream; }
 

@@ -26,6 +26,9 @@ void check(cudaError_t status, const char* what);
 /// for the kernel, so that the error names the op that caused it.
 void check_launch();
 
+/// Whether that is set.
+bool is_checking();
+
 /// Waits for all work so far. Throws DeviceError when any of it failed.
 void synchronise(const char* what);
 

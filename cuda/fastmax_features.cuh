@@ -1,5 +1,6 @@
 #pragma once
 
+#include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/tile.cuh>
 
 /// The features of Fastmax in its factorised form (Gerami et al. 2024, section 2.4), tile by tile. With vectors
@@ -50,7 +51,7 @@ struct Side {
   T* y;        ///< ỹ, likewise: keys have [v; 1], queries the cotangents [∂L/∂o; −∂L/∂o·o] / g
   T* inverse;  ///< [heads, positions]: 1 / std(x)
   T* factor;   ///< [heads, positions]: of dropout of whole tokens, else null
-  RandomKey key;
+  LiveKey key;
   int64_t count, shift;  ///< tokens, and the position of the first
 
   __device__ const T* x_at(const Factorised<T>& in, int64_t head, int64_t position) const {

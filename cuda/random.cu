@@ -1,5 +1,6 @@
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
+#include <linnet/cuda/recording.cuh>
 
 /// Random numbers: words of a Philox stream, four at a time, and what is made of them. The words, and all that is
 /// made of them but normals, are the CPU's to the bit. The ten rounds of Philox and writing the result bound these
@@ -10,7 +11,8 @@ namespace {
 
 /// y[i] = make(i, word i), or with two words make(i, word 2i, word 2i + 1). One thread for each block of words.
 template <int kWords, class T, class Make>
-__global__ void draw(int64_t count, RandomKey key, Make make, T* y) {
+__global__ void draw(int64_t count, LiveKey live, Make make, T* y) {
+  const RandomKey key = live;
   constexpr int kElements = 4 / kWords;
   for (int64_t block = first_item(); block * kElements < count; block += item_step()) {
     const PhiloxBlock words = philox(key, static_cast<uint64_t>(block));

@@ -3,6 +3,7 @@
 #include <linnet/cuda/blas.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/precision.cuh>
+#include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/transfer.cuh>
 
 /// The GPU's backend: all families of kernels of this folder.
@@ -45,6 +46,7 @@ Backend make_backend() {
   table.release_cached = release_cached;
   table.from_host = from_host;
   table.to_host = to_host;
+  table.record = record;
   table.set_precision = set_precision;
   fill_elementwise(table);
   fill_copy(table);

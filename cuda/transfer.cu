@@ -3,7 +3,9 @@
 #include <cstring>
 #include <mutex>
 
+#include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
+#include <linnet/cuda/recording.cuh>
 
 namespace linnet::cuda {
 namespace {
@@ -83,6 +85,12 @@ Staging& staging() {
 
 void from_host(void* device, const void* host, int64_t bytes) {
   if (bytes == 0) return;
+  if (is_recording()) {
+    host = kept_for_replays(host, bytes);
+    check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
+          "a copy to the GPU");
+    return;
+  }
   if (bytes <= Staging::kBytes) return staging().copy(device, host, bytes);
   check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
         "a copy to the GPU");
@@ -91,6 +99,10 @@ void from_host(void* device, const void* host, int64_t bytes) {
 
 void to_host(void* host, const void* device, int64_t bytes) {
   if (bytes == 0) return;
+  if (is_recording()) {
+    throw DeviceError(
+        "a recorded function cannot read numbers of the device; return the tensor, and read it after the call");
+  }
   check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream()),
         "a copy from the GPU");
   synchronise("a copy from the GPU");

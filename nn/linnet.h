@@ -9,6 +9,7 @@
 #include <linnet/core/generator.h>
 #include <linnet/core/parallel.h>
 #include <linnet/core/profile.h>
+#include <linnet/core/recording.h>
 #include <linnet/core/safetensors.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/tape.h>

@@ -1,15 +1,18 @@
 #include <linnet/nn/optim.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/join.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/reduction.h>
 
@@ -44,32 +47,58 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
         throw ValueError(fmt::format("optimizer: a parameter of shape {} comes twice; give it to one group",
                                      to_string(parameter.shape())));
       }
-      slots_.push_back({.parameter = parameter, .moments = {}});
+      slots_.push_back({.parameter = parameter, .moments = {}, .lr = {}, .steps = {}});
     }
   }
   if (slots_.empty())
     throw ValueError(
         "optimizer: no parameters; give it model.parameters(), of a model that registers them, by parameter() or as "
         "modules inside it");
+  const auto count = static_cast<int64_t>(slots_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    Slot& slot = slots_[static_cast<size_t>(i)];
+    const Device device = slot.parameter.device();
+    if (!lr_.contains(device)) {
+      lr_[device] = Tensor::empty({count}, DType::float64, device);
+      steps_[device] = zeros({count}, DType::int64, device);
+    }
+    slot.lr = lr_[device].select(0, i);
+    slot.steps = steps_[device].select(0, i);
+  }
+  write_lr();
 }
 
-void Optimizer::step(Where where) {
+void Optimizer::step(const Tensor& apply, Where where) {
   const Call call("step", where);
   if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.parameter.grad().defined(); })) {
     throw AutogradError("no parameter has a gradient; call backward(loss) first, and zero_grad() only after step()");
   }
+  if (apply.defined() && (apply.dtype() != DType::boolean || apply.numel() != 1)) {
+    throw ShapeError(fmt::format("apply must be a bool with one element, not {}{}", name_of(apply.dtype()),
+                                 to_string(apply.shape())));
+  }
   const NoGrad guard;
+  std::map<Device, Tensor> applies;
+  for (const auto& [device, steps] : steps_) applies[device] = apply.defined() ? apply.to(device) : apply;
   std::vector<Update> updates;
   auto slot = slots_.begin();
   for (const ParameterGroup& group : groups_) {
     for (size_t i = 0; i < group.parameters.size(); ++i, ++slot) {
       const Tensor grad = slot->parameter.grad();
       if (!grad.defined()) continue;
-      if (slot->moments.empty()) {
+      if (slot->moments.empty() && moments_ > 0) {
+        if (Recording::is_under_way()) {
+          throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
+        }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
-      ++slot->steps;
-      updates.push_back({&*slot, grad.contiguous(), *group.lr, *group.weight_decay});
+      const Tensor& applied = applies[slot->parameter.device()];
+      updates.push_back({&*slot,
+                         grad.contiguous(),
+                         {.lr = static_cast<const double*>(slot->lr.view().data),
+                          .steps = static_cast<int64_t*>(slot->steps.view().data),
+                          .apply = applied.defined() ? static_cast<const bool*>(applied.view().data) : nullptr},
+                         *group.weight_decay});
     }
   }
   update(updates);
@@ -82,6 +111,19 @@ void Optimizer::zero_grad() {
 
 void Optimizer::set_lr(double lr) {
   for (ParameterGroup& group : groups_) group.lr = lr;
+  write_lr();
+}
+
+void Optimizer::set_lr(double lr, size_t group) {
+  groups_.at(group).lr = lr;
+  write_lr();
+}
+
+void Optimizer::write_lr() {
+  const Call call("set_lr", Where{});
+  std::vector<double> each;
+  for (const ParameterGroup& group : groups_) each.insert(each.end(), group.parameters.size(), *group.lr);
+  for (auto& [device, lr] : lr_) lr.copy_(tensor(each));
 }
 
 // ---- State ----
@@ -98,10 +140,13 @@ TensorMap Optimizer::state() const {
     lr.push_back(*group.lr);
     weight_decay.push_back(*group.weight_decay);
   }
+  std::map<Device, std::vector<int64_t>> counts;
+  for (const auto& [device, steps] : steps_) counts[device] = steps.to_vector<int64_t>();
   std::vector<int64_t> steps;
   TensorMap result;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    steps.push_back(slots_[i].steps);
+    steps.push_back(counts[slots_[i].parameter.device()][i]);
+    if (steps[i] == 0) continue;  // then the moments, if there are any, are not written yet
     for (size_t m = 0; m < slots_[i].moments.size(); ++m) result[moment_name(i, m)] = slots_[i].moments[m];
   }
   result["lr"] = tensor(lr);
@@ -128,13 +173,11 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   const auto lr = find("lr", {count(groups_)}, DType::float64).to_vector<double>();
   const auto weight_decay = find("weight_decay", {count(groups_)}, DType::float64).to_vector<double>();
   const auto steps = find("steps", {count(slots_)}, DType::int64).to_vector<int64_t>();
-  std::vector<Slot> slots;
+  std::vector<std::vector<Tensor>> moments(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Tensor& parameter = slots_[i].parameter;
-    slots.push_back({.parameter = parameter, .moments = {}, .steps = steps[i]});
     for (size_t m = 0; m < moments_ && steps[i] > 0; ++m) {
-      const Tensor moment = find(moment_name(i, m), parameter.shape(), parameter.dtype());
-      slots[i].moments.push_back(moment.to(parameter.device()).clone());
+      moments[i].push_back(find(moment_name(i, m), parameter.shape(), parameter.dtype()));
     }
   }
   if (used != state.size()) {
@@ -143,11 +186,21 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
                     "saved by another kind of optimizer?",
                     state.size(), used));
   }
-  slots_ = std::move(slots);
+  // In place, where a recording will look for them.
+  const NoGrad guard;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    std::vector<Tensor>& own = slots_[i].moments;
+    if (own.empty()) {
+      for (const Tensor& moment : moments[i]) own.push_back(moment.to(slots_[i].parameter.device()).clone());
+    }
+    for (size_t m = 0; m < own.size(); ++m) steps[i] > 0 ? own[m].copy_(moments[i][m]) : own[m].fill_(0);
+  }
+  for (auto& [device, counts] : steps_) counts.copy_(tensor(steps));
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].lr = lr[g];
     groups_[g].weight_decay = weight_decay[g];
   }
+  write_lr();
 }
 
 // ---- The rules ----
@@ -164,15 +217,14 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
 }
 
 void SGD::update(const std::vector<Update>& updates) {
-  for (const auto& [slot, grad, lr, weight_decay] : updates) {
+  for (const auto& [slot, grad, scalars, weight_decay] : updates) {
     const View momentum = slot->moments.empty() ? View{} : slot->moments[0].view();
     slot->parameter.backend().sgd(slot->parameter.view(), grad.view(), slot->moments.empty() ? nullptr : &momentum,
-                                  {.lr = lr,
-                                   .momentum = config_.momentum,
+                                  scalars,
+                                  {.momentum = config_.momentum,
                                    .dampening = config_.dampening,
                                    .weight_decay = weight_decay,
-                                   .nesterov = config_.nesterov,
-                                   .first_step = slot->steps == 1});
+                                   .nesterov = config_.nesterov});
   }
 }
 
@@ -194,19 +246,18 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
 void Adam::update(const std::vector<Update>& updates) {
   for (const Device device : {Device::cpu, Device::cuda}) {
     std::vector<AdamWUpdate> there;
-    for (const auto& [slot, grad, lr, weight_decay] : updates) {
+    for (const auto& [slot, grad, scalars, weight_decay] : updates) {
       if (slot->parameter.device() != device) continue;
       there.push_back({.param = slot->parameter.view(),
                        .grad = grad.view(),
                        .first_moment = slot->moments[0].view(),
                        .second_moment = slot->moments[1].view(),
-                       .options = {.lr = lr,
-                                   .beta1 = config_.beta1,
+                       .scalars = scalars,
+                       .options = {.beta1 = config_.beta1,
                                    .beta2 = config_.beta2,
                                    .eps = config_.eps,
                                    .weight_decay = weight_decay,
-                                   .decoupled = decoupled_,
-                                   .step = slot->steps}});
+                                   .decoupled = decoupled_}});
     }
     if (!there.empty()) backend(device).adamw({there.data(), static_cast<int64_t>(there.size())});
   }
@@ -234,9 +285,9 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
 
 namespace {
 
-/// ‖g‖₂ of each gradient, those of a device in one go.
-std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
-  std::vector<double> norms;
+/// ‖g‖₂ of each gradient: float64 [count], on the device of the first; those of a device in one go.
+Tensor norms_of(const std::vector<Tensor>& gradients) {
+  std::vector<Tensor> norms;
   for (const Device device : {Device::cpu, Device::cuda}) {
     std::vector<Tensor> there;
     std::vector<View> views;
@@ -249,37 +300,50 @@ std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
     const auto count = static_cast<int64_t>(views.size());
     const Tensor of_device = Tensor::empty({count}, DType::float64, device);
     backend(device).norms(of_device.view(), {views.data(), count});
-    for (const double each : of_device.to_vector<double>()) norms.push_back(each);
+    norms.push_back(of_device.to(gradients[0].device()));
   }
-  return norms;
+  return concat(norms, 0);
 }
 
-std::vector<double> norms_of(const std::vector<Tensor>& gradients, double norm_type) {
+Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
   if (norm_type == 2) return norms_of(gradients);
-  std::vector<Tensor> on_device;  // all are under way before the first is waited for
-  std::vector<double> norms;
-  on_device.reserve(gradients.size());
+  std::vector<Tensor> norms;
   norms.reserve(gradients.size());
-  for (const Tensor& gradient : gradients) on_device.push_back(norm(gradient, norm_type));
-  for (const Tensor& each : on_device) norms.push_back(each.item<double>());
-  return norms;
+  for (const Tensor& gradient : gradients) {
+    norms.push_back(norm(gradient, norm_type).to(DType::float64).to(gradients[0].device()));
+  }
+  return stack(norms, 0);
 }
 
 }  // namespace
 
-double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
   const Call call("clip_grad_norm_", Where{});
   const NoGrad guard;
   std::vector<Tensor> gradients;
   for (const Tensor& parameter : parameters) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (gradients.empty()) return 0;
-  const double total = norm(tensor(norms_of(gradients, norm_type)), norm_type).item<double>();
-  const double factor = max_norm / (total + 1e-6);  // PyTorch's guard against a norm of 0
-  if (!std::isfinite(total) || factor >= 1) return total;
+  if (gradients.empty()) return scalar(0, DType::float64);
+  const Tensor total = norm(norms_of(gradients, norm_type), norm_type);
+  const Tensor wanted = clamp(max_norm / (total + 1e-6), {}, 1.0);  // PyTorch's guard against a norm of 0
+  const Tensor factor = where(lt(total, std::numeric_limits<double>::infinity()), wanted, 1.0);
+  // The CPU's is at hand, and seldom below 1; other devices are not waited for.
+  if (factor.device() == Device::cpu) {
+    const double by = factor.item<double>();
+    for (Tensor parameter : parameters) {
+      if (by < 1 && parameter.grad().defined()) parameter.set_grad(parameter.grad() * by);
+    }
+    return total;
+  }
+  Tensor by = factor;
   for (Tensor parameter : parameters) {
-    if (parameter.grad().defined()) parameter.set_grad(parameter.grad() * factor);
+    const Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (by.dtype() != gradient.dtype() || by.device() != gradient.device()) {
+      by = factor.to(gradient.dtype()).to(gradient.device());
+    }
+    parameter.set_grad(gradient * by);
   }
   return total;
 }

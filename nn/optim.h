@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
+#include <linnet/core/backend.h>
 #include <linnet/core/safetensors.h>
 #include <linnet/core/tensor.h>
 
@@ -26,15 +28,16 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// Changes every parameter that has a gradient, in one pass over its numbers; the others are left alone. Throws
-  /// AutogradError when none has one.
-  void step(Where where = {});
+  /// AutogradError when none has one. Where `apply`, a bool with one element on the parameters' device, is false,
+  /// nothing is changed and no step is counted: `step(lt(norm, INFINITY))`.
+  void step(const Tensor& apply = {}, Where where = {});
   /// Drops the gradients.
   void zero_grad();
 
-  /// Sets the learning rate of every group.
+  /// Sets the learning rate of every group. In a Recording it would stay what it was, and throws DeviceError.
   void set_lr(double lr);
   /// Sets that of one group.
-  void set_lr(double lr, size_t group) { groups_.at(group).lr = lr; }
+  void set_lr(double lr, size_t group);
   /// Its groups, with the settings that each has now.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
@@ -46,29 +49,35 @@ class Optimizer {
   void load_state(const TensorMap& state, Where where = {});
 
  protected:
-  /// A parameter and what the optimizer keeps for it: moments, allocated by the first step.
+  /// A parameter and what the optimizer keeps for it: moments, allocated by the first step, and its learning rate
+  /// and steps so far, as one element each of the tensors of all.
   struct Slot {
     Tensor parameter;
     std::vector<Tensor> moments;
-    int64_t steps = 0;
+    Tensor lr, steps;
   };
 
   /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
   /// train, or when a parameter comes twice.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
-  /// A parameter whose turn it is: `slot->steps` counts from 1, and the gradient is contiguous.
+  /// A parameter whose turn it is; the gradient is contiguous.
   struct Update {
     Slot* slot;
     Tensor grad;
-    double lr, weight_decay;
+    StepScalars scalars;
+    double weight_decay;
   };
 
   virtual void update(const std::vector<Update>& updates) = 0;
 
  private:
+  /// Writes the groups' learning rates to where kernels read them.
+  void write_lr();
+
   std::vector<ParameterGroup> groups_;
-  std::vector<Slot> slots_;  // in the order of the groups' parameters
+  std::vector<Slot> slots_;              // in the order of the groups' parameters
+  std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element a slot, on each device of the parameters
   size_t moments_;
 };
 
@@ -137,9 +146,10 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
 };
 
-/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before. When
-/// that is infinite or NaN the gradients stay as they are: look at the result before `step`.
-double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
+/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before: a float64 of
+/// rank 0, on the device of the gradients, which the host need not wait for. When that is infinite or NaN the
+/// gradients stay as they are: look at the result before `step`, or give it `lt(norm, INFINITY)`.
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 /// Limits each number of the gradients to [−limit, limit].
 void clip_grad_value_(const std::vector<Tensor>& parameters, double limit);
 

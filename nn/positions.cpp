@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/nn/init.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -69,7 +70,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType d
   if (width % 2 != 0) throw ValueError(fmt::format("the width is {}; it must be even", width));
   const Tensor angle = angles(count, start, width);
   const Tensor pairs = stack({sin(angle), cos(angle)}, 2);  // [count, width/2, 2]
-  return pairs.reshape({count, width}).to(dtype).to(device);
+  return Recording::constant(pairs.reshape({count, width}).to(dtype), device);
 }
 
 Tensor rotate(const Tensor& x, int64_t start, Where where) {
@@ -77,7 +78,8 @@ Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const int64_t width = x.size(-1), half = width / 2;
   if (width % 2 != 0) throw ShapeError(fmt::format("x{}: the last dim must be even", to_string(x.shape())));
   const Tensor angle = angles(x.size(-2), start, width);
-  const Tensor cosine = cos(angle).to(x.dtype()).to(x.device()), sine = sin(angle).to(x.dtype()).to(x.device());
+  const Tensor cosine = Recording::constant(cos(angle).to(x.dtype()), x.device());
+  const Tensor sine = Recording::constant(sin(angle).to(x.dtype()), x.device());
   const Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   return concat({a * cosine - b * sine, b * cosine + a * sine}, -1);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 
 namespace linnet::detail {
 
@@ -19,17 +20,18 @@ Tensor checked_index(const Tensor& index, const char* name, const Shape& target,
   if (!is_integer(index.dtype())) {
     throw DTypeError(fmt::format("{} is {}; indices are int64 or int32", name, name_of(index.dtype())));
   }
-  Tensor checked = index.to(DType::int64).contiguous();
-  const Tensor host = checked.to(Device::cpu);
-  const std::span<const int64_t> values = host.data<int64_t>();
-  const int64_t size = target[dim];
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= 0 && values[i] < size) continue;
-    throw IndexError(fmt::format("{}{} is {}, outside [0, {}): dim {} of {}{}", name,
-                                 to_string(position_of(static_cast<int64_t>(i), index.shape())), values[i], size, dim,
-                                 target_name, to_string(target)));
-  }
-  return checked;
+  Recording::check_values(index, [=](const Tensor& on_cpu) {
+    const Tensor dense = on_cpu.to(DType::int64).contiguous();
+    const std::span<const int64_t> values = dense.data<int64_t>();
+    const int64_t size = target[dim];
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] >= 0 && values[i] < size) continue;
+      throw IndexError(fmt::format("{}{} is {}, outside [0, {}): dim {} of {}{}", name,
+                                   to_string(position_of(static_cast<int64_t>(i), on_cpu.shape())), values[i], size,
+                                   dim, target_name, to_string(target)));
+    }
+  });
+  return index.to(DType::int64).contiguous();
 }
 
 }  // namespace linnet::detail

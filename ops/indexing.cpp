@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
@@ -78,7 +79,7 @@ Tensor off_diagonal(const Tensor& x, int64_t diagonal, bool below) {
     throw ShapeError(fmt::format("x{} has rank {}; at least 2 is needed", to_string(x.shape()), x.rank()));
   }
   const Tensor rows = arange(x.size(-2)).unsqueeze(1);
-  const Tensor offset = sub(arange(x.size(-1)), rows).to(x.device());
+  const Tensor offset = Recording::constant(sub(arange(x.size(-1)), rows), x.device());
   return below ? lt(offset, diagonal) : gt(offset, diagonal);
 }
 
@@ -130,7 +131,7 @@ Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype, Where where) {
   Call call("one_hot", where);
   if (classes < 1) throw ValueError(fmt::format("classes is {}; at least 1 is needed", classes));
   const Tensor checked = checked_index(ids, "ids", {classes}, "classes", 0);
-  return eq(checked.unsqueeze(-1), arange(classes).to(ids.device())).to(dtype);
+  return eq(checked.unsqueeze(-1), Recording::constant(arange(classes), ids.device())).to(dtype);
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal, Where where) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>
@@ -40,22 +41,24 @@ void check_class_targets(const Tensor& logits, const Tensor& targets) {
   }
 }
 
-/// How many targets are not ignored.
-int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore_index) {
-  const Tensor host = targets.to(Device::cpu);
-  int64_t count = 0, row = 0;
-  for (const int64_t target : host.data<int64_t>()) {
-    if (target != ignore_index) {
-      if (target < 0 || target >= classes) {
+void check_range(const Tensor& targets, int64_t classes, int64_t ignore_index) {
+  Recording::check_values(targets, [=](const Tensor& on_cpu) {
+    const Tensor dense = on_cpu.to(DType::int64).contiguous();
+    int64_t row = 0;
+    for (const int64_t target : dense.data<int64_t>()) {
+      if (target != ignore_index && (target < 0 || target >= classes)) {
         throw IndexError(
             fmt::format("target {} of row {} is not a class: there are {}, from 0 on (and ignore_index is {})",
                         target, row, classes, ignore_index));
       }
-      ++count;
+      ++row;
     }
-    ++row;
-  }
-  return count;
+  });
+}
+
+/// How many targets are not ignored, as a tensor: the host need not wait for it.
+Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
+  return sum(ne(targets, ignore_index).to(DType::float64)).to(dtype);
 }
 
 /// [..., C] as [rows, C], contiguous and without history.
@@ -102,10 +105,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     throw ValueError(fmt::format("label_smoothing must be from 0 to 1, not {}", options.label_smoothing));
   }
+  check_range(targets, logits.size(-1), options.ignore_index);
   const Tensor classes = targets.to(DType::int64).contiguous();
-  const int64_t count = count_targets(classes, logits.size(-1), options.ignore_index);
   const Tensor losses = row_losses(logits, classes, options);
-  if (options.reduction == Reduction::mean) return div(sum(losses), count);
+  if (options.reduction == Reduction::mean) {
+    return div(sum(losses), count_targets(classes, options.ignore_index, losses.dtype()));
+  }
   return reduce(losses, options.reduction);
 }
 

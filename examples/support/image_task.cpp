@@ -15,19 +15,19 @@ class ImageTask : public Task {
         data_(load_digits(s)),
         rng_(s.seed),
         model_(rng_, image_model_config(s), DType::float32, device_of(s)),
-        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true, .device = device_of(s)}) {
+        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
     data_.train.set_shift(kMaxShift);
   }
 
   nn::Module& model() override { return model_; }
 
-  Tensor loss(int64_t index) override {
+  nn::Batch batch(int64_t index) override {
     const int64_t epoch = index / loader_.batches_per_epoch();
     const int64_t batch = index % loader_.batches_per_epoch();
     if (loader_.position().epoch != epoch || loader_.position().batch != batch) loader_.seek({epoch, batch});
-    const nn::Batch examples = *loader_.next();
-    return cross_entropy(model_(examples.inputs), examples.targets);
+    return *loader_.next();
   }
+  Tensor loss(const nn::Batch& batch) override { return cross_entropy(model_(batch.inputs), batch.targets); }
 
   Evaluation evaluate(int64_t batches) override {
     const NoGrad no_grad;

@@ -21,8 +21,10 @@ class Task {
 
   virtual ~Task() = default;
   virtual nn::Module& model() = 0;
-  /// The loss of micro-batch `index` of the run, which depends on the seed and the index alone.
-  virtual Tensor loss(int64_t index) = 0;
+  /// Micro-batch `index` of the run, on the CPU, which depends on the seed and the index alone.
+  virtual nn::Batch batch(int64_t index) = 0;
+  /// Its loss, once it is on the model's device.
+  virtual Tensor loss(const nn::Batch& batch) = 0;
   /// The loss on `batches` validation batches, the same ones every time; 0 for all validation data.
   virtual Evaluation evaluate(int64_t batches) = 0;
   virtual int64_t batches_per_epoch() const = 0;

@@ -19,10 +19,11 @@ class TextTask : public Task {
 
   nn::Module& model() override { return model_; }
 
-  Tensor loss(int64_t index) override {
-    return loss_of(nn::random_windows(source_.text.train(), settings_.batch, settings_.context,
-                                      stream_key(settings_.seed, Stream::train, index)));
+  nn::Batch batch(int64_t index) override {
+    return nn::random_windows(source_.text.train(), settings_.batch, settings_.context,
+                              stream_key(settings_.seed, Stream::train, index));
   }
+  Tensor loss(const nn::Batch& batch) override { return cross_entropy(model_(batch.inputs), batch.targets); }
 
   Evaluation evaluate(int64_t batches) override {
     const NoGrad no_grad;
@@ -31,7 +32,8 @@ class TextTask : public Task {
     int64_t examples = 0;
     const auto add = [&](const nn::Batch& batch) {
       const int64_t size = batch.inputs.size(0);
-      total += loss_of(batch).item<double>() * static_cast<double>(size);
+      const nn::Batch there{batch.inputs.to(model_.device()), batch.targets.to(model_.device())};
+      total += loss(there).item<double>() * static_cast<double>(size);
       examples += size;
     };
     if (batches == 0) {
@@ -65,10 +67,6 @@ class TextTask : public Task {
   }
 
  private:
-  Tensor loss_of(const nn::Batch& batch) {
-    return cross_entropy(model_(batch.inputs.to(model_.device())), batch.targets.to(model_.device()));
-  }
-
   Settings settings_;
   NamedText source_;
   Generator rng_;

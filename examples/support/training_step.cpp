@@ -1,6 +1,7 @@
 #include "support/training_step.h"
 
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,9 @@ TrainingStep::TrainingStep(Task& task, const Settings& settings)
     : task_(task),
       settings_(settings),
       parameters_(task.model().parameters()),
-      optimizer_(make_optimizer(parameters_, settings)) {}
+      optimizer_(make_optimizer(parameters_, settings)),
+      recorded_(task.model().device(), &task.model().generator(),
+                [this](const std::vector<Tensor>& batches) { return run(batches); }) {}
 
 int64_t TrainingStep::parameters() const {
   int64_t count = 0;
@@ -28,25 +31,40 @@ int64_t TrainingStep::parameters() const {
 }
 
 double TrainingStep::operator()(int64_t step, double lr) {
-  const Settings& s = settings_;
   optimizer_.set_lr(lr);
-  double total = 0;
-  for (int64_t i = 0; i < s.accumulate; ++i) {
-    const Tensor loss = task_.loss(step * s.accumulate + i);
-    backward(s.accumulate == 1 ? loss : loss / static_cast<double>(s.accumulate));
-    total += loss.item<double>();
+  std::vector<Tensor> batches;
+  for (int64_t i = 0; i < settings_.accumulate; ++i) {
+    const nn::Batch batch = task_.batch(step * settings_.accumulate + i);
+    batches.insert(batches.end(), {batch.inputs, batch.targets});
   }
-  total /= static_cast<double>(s.accumulate);
-  const double norm = s.clip > 0 ? nn::clip_grad_norm_(parameters_, s.clip) : 0;
-  if (!std::isfinite(total) || !std::isfinite(norm)) {
+  const std::vector<Tensor> results = recorded_(batches);
+  const double loss = results[0].item<double>(), norm = results[1].item<double>();
+  if (!std::isfinite(loss) || !std::isfinite(norm)) {
     throw ValueError(
         fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
                     "set --clip (what was saved before is untouched)",
-                    total, norm, step));
+                    loss, norm, step));
   }
-  optimizer_.step();
+  return loss;
+}
+
+/// The step itself, on the inputs and targets of its micro-batches: returns their mean loss and the gradients' norm,
+/// and applies the gradients only where both are finite.
+std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
+  const Settings& s = settings_;
+  const auto count = static_cast<double>(s.accumulate);
+  Tensor total = zeros({}, DType::float64, task_.model().device());
+  for (size_t i = 0; i < batches.size(); i += 2) {
+    const Tensor loss = task_.loss({batches[i], batches[i + 1]});
+    backward(s.accumulate == 1 ? loss : loss / count);
+    total = total + loss.detach().to(DType::float64);
+  }
+  total = total / count;
+  const Tensor norm = s.clip > 0 ? nn::clip_grad_norm_(parameters_, s.clip) : zeros_like(total);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  optimizer_.step(logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity)));
   optimizer_.zero_grad();
-  return total;
+  return {total, norm};
 }
 
 }  // namespace linnet::examples

@@ -12,17 +12,20 @@ class TrainingStep {
   TrainingStep(Task& task, const Settings& settings);
 
   /// Step `step` of the run: the gradients of its micro-batches, clipped and applied at learning rate `lr`. Returns
-  /// the mean loss. Throws ValueError, before anything is applied, when the loss or the gradients are not finite.
+  /// the mean loss. Throws ValueError, with nothing applied, when the loss or the gradients are not finite.
   double operator()(int64_t step, double lr);
 
   nn::Optimizer& optimizer() { return optimizer_; }
   int64_t parameters() const;  ///< numbers that it trains
 
  private:
+  std::vector<Tensor> run(const std::vector<Tensor>& batches);
+
   Task& task_;
   Settings settings_;
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
+  Recording recorded_;
 };
 
 }  // namespace linnet::examples

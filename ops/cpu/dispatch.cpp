@@ -91,6 +91,7 @@ Backend make_backend() {
   table.release_cached = cpu_memory::release_cached;
   table.from_host = copy_bytes;
   table.to_host = copy_bytes;
+  table.record = [](const std::function<void()>&) { return std::unique_ptr<RecordedWork>(); };
   table.set_precision = set_precision;
   choose_instruction_set().fill_kernels(table);
   report_threaded_blas();

@@ -12,12 +12,12 @@ namespace {
 template <class T>
 void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
   const AdamWOptions& options = update.options;
-  const double step = static_cast<double>(options.step);
+  const double lr = *update.scalars.lr, step = static_cast<double>(*update.scalars.steps);
   const double correction1 = 1 - std::pow(options.beta1, step);
   const double correction2 = 1 - std::pow(options.beta2, step);
-  const T step_size = static_cast<T>(options.lr / correction1);
+  const T step_size = static_cast<T>(lr / correction1);
   const T root_correction2 = static_cast<T>(std::sqrt(correction2));
-  const T shrink = static_cast<T>(options.decoupled ? 1 - options.lr * options.weight_decay : 1);
+  const T shrink = static_cast<T>(options.decoupled ? 1 - lr * options.weight_decay : 1);
   const T decay = static_cast<T>(options.decoupled ? 0 : options.weight_decay);
   const T beta2 = static_cast<T>(options.beta2), eps = static_cast<T>(options.eps);
   const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
@@ -37,8 +37,9 @@ void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
 /// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate
 /// outside).
 template <class T>
-void sgd_step(const View& param, const View& grad, const View* momentum, const SgdOptions& options) {
-  const T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay);
+void sgd_step(const View& param, const View& grad, const View* momentum, const StepScalars& scalars,
+              const SgdOptions& options) {
+  const T lr = static_cast<T>(*scalars.lr), decay = static_cast<T>(options.weight_decay);
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
   if (momentum == nullptr) {
@@ -48,7 +49,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
     });
     return;
   }
-  const bool first = options.first_step;  // the buffer, unwritten so far, starts as the gradient, undamped
+  const bool first = *scalars.steps == 1;  // the buffer, unwritten so far, starts as the gradient, undamped
   const T keep = static_cast<T>(options.momentum);
   const T take = static_cast<T>(first ? 1 : 1 - options.dampening);
   const T ahead = static_cast<T>(options.nesterov ? options.momentum : 1);
@@ -64,12 +65,22 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   });
 }
 
+/// Whether a step is to be made; if so, counts it.
+bool begin_step(const StepScalars& scalars) {
+  if (scalars.apply != nullptr && !*scalars.apply) return false;
+  ++*scalars.steps;
+  return true;
+}
+
 /// All parameters in one parallel loop: a model has many small ones, which are not worth the start of a loop each.
 void adamw(AdamWUpdates updates) {
   constexpr int64_t kPiece = kGrain / 4;
   const auto pieces_of = [](const AdamWUpdate& update) { return (numel(update.param) + kPiece - 1) / kPiece; };
   int64_t pieces = 0;
-  for (int64_t i = 0; i < updates.count; ++i) pieces += pieces_of(updates.data[i]);
+  for (int64_t i = 0; i < updates.count; ++i) {
+    if (!begin_step(updates.data[i].scalars)) return;
+    pieces += pieces_of(updates.data[i]);
+  }
   parallel_tasks(pieces, [&](int64_t piece) {
     const AdamWUpdate* update = updates.data;
     while (piece >= pieces_of(*update)) piece -= pieces_of(*update++);
@@ -79,8 +90,9 @@ void adamw(AdamWUpdates updates) {
   });
 }
 
-void sgd(View param, View grad, const View* momentum, SgdOptions options) {
-  dispatch_floating(param.dtype, [&]<class T>(T) { sgd_step<T>(param, grad, momentum, options); });
+void sgd(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options) {
+  if (!begin_step(scalars)) return;
+  dispatch_floating(param.dtype, [&]<class T>(T) { sgd_step<T>(param, grad, momentum, scalars, options); });
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <linnet/core/tensor.h>
 
 /// Checks of values, for ops whose kernels rely on them. They read the elements, so a tensor on a GPU is
-/// copied over.
+/// copied over, unless it is an input of a Recording.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {

@@ -89,7 +89,7 @@ void check_clipped(const Golden& golden, const std::vector<Tensor>& parameters, 
 
 void compare_clip_grad_norm(const Golden& golden, DType dtype) {
   const std::vector<Tensor> parameters = with_gradients(golden, dtype);
-  const double total = nn::clip_grad_norm_(parameters, golden.parameters.at("max_norm"));
+  const double total = nn::clip_grad_norm_(parameters, golden.parameters.at("max_norm")).item<double>();
   check_near(golden, "total_norm", scalar(total, DType::float64), error_bound(golden, dtype));
   check_clipped(golden, parameters, dtype);
 }
