@@ -31,6 +31,7 @@ std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
   const bool profiled = detail::timed_backend(device_) != nullptr;  // kernel by kernel, which a replay has none of
   if (device_ == Device::cpu || profiled || is_under_way() || (is_warm_ && !fit(inputs))) {
     std::vector<Tensor> there;
+    there.reserve(inputs.size());
     for (const Tensor& input : inputs) there.push_back(input.to(device_));
     return run(there);
   }
