@@ -4,6 +4,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
+#include <linnet/cuda/recording.cuh>
 
 namespace linnet::cuda {
 namespace {
@@ -38,7 +39,11 @@ BlockCache& cache() {
 
 }  // namespace
 
-void* allocate(int64_t bytes) { return cache().allocate(bytes); }
+void* allocate(int64_t bytes) {
+  const auto lock = outside_of_recordings();
+  return cache().allocate(bytes);
+}
+
 void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak() { cache().reset_peak(); }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <vector>
 
 #include <linnet/cuda/allocator.cuh>
@@ -11,6 +12,9 @@
 
 namespace linnet::cuda {
 namespace {
+
+/// Held by the thread that records, and shared by the others; see outside_of_recordings().
+std::shared_mutex recordings;
 
 class Graph : public RecordedWork {
  public:
@@ -27,6 +31,7 @@ class Graph : public RecordedWork {
 
   /// The capture is ended whatever happens, and the stream usable again.
   void capture(const std::function<void()>& work) {
+    const std::lock_guard<std::shared_mutex> lock(recordings);
     // Relaxed: a tensor may have its memory from the driver meanwhile.
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a recording");
     begin_hold();
@@ -83,6 +88,10 @@ std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
 }
 
 bool is_recording() { return Graph::current != nullptr; }
+
+std::shared_lock<std::shared_mutex> outside_of_recordings() {
+  return is_recording() ? std::shared_lock<std::shared_mutex>() : std::shared_lock<std::shared_mutex>(recordings);
+}
 
 const void* kept_for_replays(const void* host, int64_t bytes) { return Graph::current->keep(host, bytes); }
 

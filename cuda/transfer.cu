@@ -91,6 +91,7 @@ void from_host(void* device, const void* host, int64_t bytes) {
           "a copy to the GPU");
     return;
   }
+  const auto lock = outside_of_recordings();
   if (bytes <= Staging::kBytes) return staging().copy(device, host, bytes);
   check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
         "a copy to the GPU");

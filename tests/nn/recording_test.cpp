@@ -1,9 +1,14 @@
 #include <linnet/core/recording.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
+#include <future>
 #include <limits>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
@@ -141,6 +146,23 @@ void refuse_infinite_gradients(Device device) {
   CHECK(recorded.state() == plain.state());
 }
 
+/// Before it would be recorded, and between replays.
+void run_for_a_profile(Device device) {
+  Training plain("fastmax2", device, false), recorded("fastmax2", device, true);
+  for (int64_t i = 0; i < 7; ++i) {
+    std::optional<Profile> profile;
+    if (i == 1 || i == 4) profile.emplace();
+    const std::vector<double> results = recorded.step(i);
+    if (profile) {
+      const auto multiplies = [](const KernelCall& call) { return call.kernel == "gemm" && call.backward; };
+      CHECK(std::ranges::any_of(profile->calls(), multiplies));
+    }
+    profile.reset();
+    CHECK(results == plain.step(i));
+  }
+  CHECK(recorded.state() == plain.state());
+}
+
 void take_other_shapes(Device device) {
   Tensor weight = ones({3}, DType::float32, device).set_requires_grad();
   Recording twice(device, nullptr, [&](const std::vector<Tensor>& in) { return std::vector{in[0] * weight * 2}; });
@@ -213,6 +235,12 @@ TEST_CASE("gpu: recording: gradients that are not finite change nothing, and the
   if (has_gpu("recordings: gradients that are not finite change nothing")) refuse_infinite_gradients(Device::cuda);
 }
 
+TEST_CASE("recording: a profile sees the kernels, and changes no bits") { run_for_a_profile(Device::cpu); }
+
+TEST_CASE("gpu: recording: a profile sees the kernels, and changes no bits") {
+  if (has_gpu("recordings: a profile sees the kernels")) run_for_a_profile(Device::cuda);
+}
+
 TEST_CASE("recording: inputs of another shape, and outputs without history") { take_other_shapes(Device::cpu); }
 
 TEST_CASE("gpu: recording: inputs of another shape, and outputs without history") {
@@ -257,6 +285,26 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
     for (int time = 0; time < 2; ++time) {
       CHECK_THROWS_WITH_AS(recording({tensor({1, 2})}), doctest::Contains(message.c_str()), Error);
       CHECK(add(weight, 1).to_vector<float>() == std::vector<float>{2, 2});
+    }
+  }
+}
+
+TEST_CASE("gpu: what another thread copies to the GPU is not recorded") {
+  if (!has_gpu("copies beside a recording")) return;
+  for (const int64_t n : {1000, 10'000, 600'000}) {  // the three ways of a copy
+    CAPTURE(n);
+    std::future<Tensor> copy;
+    Recording twice(Device::cuda, nullptr, [&](const std::vector<Tensor>& in) {
+      const Tensor y = in[0] * 2 + 0;  // whose product's memory is free again, and this recording's
+      copy = std::async(std::launch::async, [n] { return uniform({n}, 1).to(Device::cuda); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return std::vector{y};
+    });
+    Tensor copied;
+    for (int call = 0; call < 4; ++call) {
+      CHECK(twice({uniform({n}, 2)})[0].to_vector<double>() == mul(uniform({n}, 2), 2).to_vector<double>());
+      if (call < 2) copied = copy.get();
+      CHECK(copied.to_vector<double>() == uniform({n}, 1).to_vector<double>());
     }
   }
 }
