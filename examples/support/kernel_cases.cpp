@@ -152,27 +152,32 @@ struct AttentionTensors {
         dv(s.space(s.heads)) {}
 };
 
-/// Softmax attention: 4 operations for each pair of tokens and each channel, backward 10.
+/// Both passes of an attention with kernels of these forms: 4 operations for each of `terms`, backward 10.
+template <auto kForward, auto kBackward, class Options>
+KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Options& options) {
+  const AttentionTensors t(s);
+  const auto forward = [s, t, options] {
+    (s.kernels().*kForward)(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+  };
+  if (!backward) return {"", 4 * terms, forward};
+  forward();
+  return {"", 10 * terms, [s, t, options] {
+            (s.kernels().*kBackward)(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
+                                     t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+          }};
+}
+
+/// Softmax attention, whose terms are pairs of tokens times channels.
 KernelCase attention(const Sizes& s, bool backward) {
   AttentionOptions options{};
   options.kind.softmax = true;
   options.scale = 1 / std::sqrt(static_cast<double>(s.at.head_dim));
   options.causal = s.at.causal;
   const double pairs = s.count * static_cast<double>(s.at.tokens) * (s.at.causal ? 0.5 : 1);
-  const AttentionTensors t(s);
-  const auto forward = [s, t, options] {
-    s.kernels().attention(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
-  };
-  if (!backward) return {"", 4 * pairs, forward};
-  forward();
-  return {"", 10 * pairs, [s, t, options] {
-            s.kernels().attention_backward(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
-                                           t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
-          }};
+  return fused_attention<&Backend::attention, &Backend::attention_backward>(s, backward, pairs, options);
 }
 
-/// Factorised Fastmax of order 2: 4 operations for each of (D + 1)(D + 2)/2 features and D + 1 sums of a token,
-/// backward 10.
+/// Factorised Fastmax of order 2, whose terms are (D + 1)(D + 2)/2 features times D + 1 sums of a token.
 KernelCase fastmax(const Sizes& s, bool backward) {
   FastmaxKernel kernel{};
   kernel.a0 = kernel.a1 = 1;
@@ -182,16 +187,7 @@ KernelCase fastmax(const Sizes& s, bool backward) {
   kernel.keep = 256;
   const double d = static_cast<double>(s.at.head_dim), features = (d + 1) * (d + 2) / 2;
   const double terms = s.count / d * features * (d + 1);
-  const AttentionTensors t(s);
-  const auto forward = [s, t, kernel] {
-    s.kernels().fastmax(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, kernel);
-  };
-  if (!backward) return {"", 4 * terms, forward};
-  forward();
-  return {"", 10 * terms, [s, t, kernel] {
-            s.kernels().fastmax_backward(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
-                                         t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, kernel);
-          }};
+  return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, kernel);
 }
 
 /// Fastformer's: about 10 operations a channel of a token, backward 20.
