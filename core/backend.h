@@ -92,9 +92,9 @@ struct AttentionOptions {
   TokenDropout tokens;  ///< polynomial weights only
 };
 
-/// What `standardised_attention` keeps: x̂_i = (x_i − mean(x_i))·r_i with r_i = 1/sqrt(var(x_i) + 1e-5), for queries
-/// and keys (Gerami et al. 2024, eqs. 5 and 6). Contiguous: q [B, H, N, D], k [B, H, M, D], and r [B, H, N] and [B,
-/// H, M]. Where keys lie when some are padding is the device's own affair.
+/// What `standardised_attention` keeps of queries and keys: x̂_i = (x_i − mean(x_i))·r_i with
+/// r_i = 1/sqrt(var(x_i) + 1e-5) (Gerami et al. 2024, eqs. 5 and 6). Contiguous: q [B, H, N, D], k [B, H, M, D],
+/// q_rstd [B, H, N], k_rstd [B, H, M]. Where keys lie when some are padding is the device's own affair.
 struct StandardisedHeads {
   View q, k, q_rstd, k_rstd;
 };
@@ -191,9 +191,9 @@ struct Backend {
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
 
-  /// Calls `work` and returns the kernels that it asks for, without running them, to be run in one go. While it is
-  /// called, copies between host and device throw DeviceError, and no other thread may use the device. Null, and no
-  /// call, where a device would gain nothing.
+  /// Calls `work` and returns the kernels that it asks for, without running them, to be run in one go. Meanwhile
+  /// a read of the device throws DeviceError, what is copied to it is kept and copied by each replay, and no other
+  /// thread may launch kernels. Null, and no call, where a device would gain nothing.
   std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work);
 
   /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
