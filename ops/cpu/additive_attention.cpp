@@ -322,7 +322,8 @@ int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, b
 void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
   if (problem.causal) return causal_additive_attention(u, pools, problem);
   dispatch_floating(u.dtype, [&]<class T>(T) {
-    with_width(u.shape[3], [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).forward(u); });
+    with_width<T>(u.shape[3],
+                  [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).forward(u); });
   });
 }
 
@@ -330,8 +331,8 @@ void additive_attention_backward(AdditiveAttentionGradients out, View du, View p
                                  AdditiveAttentionProblem problem) {
   if (problem.causal) return causal_additive_attention_backward(out, du, pools, problem);
   dispatch_floating(du.dtype, [&]<class T>(T) {
-    with_width(du.shape[3],
-               [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).backward(out, du); });
+    with_width<T>(du.shape[3],
+                  [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).backward(out, du); });
   });
 }
 

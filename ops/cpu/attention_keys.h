@@ -56,7 +56,7 @@ Rows<T> rows_of(const View& x, int64_t head) {
 template <class T, class Row>
 void standardise_tokens(int64_t rows, Row row, const View& y, const View& rstd, int64_t head, int64_t first) {
   const int64_t at = head * y.shape[2] + first, width = y.shape[3];
-  with_width(width, [&](auto w) { standardise<T>(rows, row, data<T>(y) + at * width, data<T>(rstd) + at, w); });
+  with_width<T>(width, [&](auto w) { standardise<T>(rows, row, data<T>(y) + at * width, data<T>(rstd) + at, w); });
 }
 
 /// From the gradients of a head's tokens [first, last) of y to those of what was standardised, in place.
@@ -64,7 +64,7 @@ template <class T>
 void through_standardisation(Rows<T> gradients, const View& y, const View& rstd, int64_t head, int64_t first,
                              int64_t last) {
   const int64_t at = head * y.shape[2] + first;
-  with_width(y.shape[3], [&](auto w) {
+  with_width<T>(y.shape[3], [&](auto w) {
     standardise_backward(last - first, gradients, rows_of<const T>(y, head).from(first), data<const T>(rstd) + at, w);
   });
 }

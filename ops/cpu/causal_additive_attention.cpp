@@ -226,16 +226,16 @@ class CausalAttention {
 
 void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem) {
   dispatch_floating(u.dtype, [&]<class T>(T) {
-    with_width(u.shape[3],
-               [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).forward(u); });
+    with_width<T>(u.shape[3],
+                  [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).forward(u); });
   });
 }
 
 void causal_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
                                         const AdditiveAttentionProblem& problem) {
   dispatch_floating(du.dtype, [&]<class T>(T) {
-    with_width(du.shape[3],
-               [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).backward(out, du); });
+    with_width<T>(du.shape[3],
+                  [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).backward(out, du); });
   });
 }
 

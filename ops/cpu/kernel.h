@@ -55,16 +55,20 @@ void dispatch_any(DType dtype, F&& f) {
   dispatch_number(dtype, f);
 }
 
-/// Calls `f` with the width of a head: a constant where it is a common one, whose short loops then unroll.
-template <class F>
+/// Calls `f` with the width of a head: a constant where it is a common one, whose short loops then unroll. Only in
+/// float32: float64 is for checks, and each constant is compiled for as long as all the rest.
+template <class T, class F>
 void with_width(int64_t width, F&& f) {
-  switch (width) {
-    case 16: return f(std::integral_constant<int64_t, 16>{});
-    case 32: return f(std::integral_constant<int64_t, 32>{});
-    case 64: return f(std::integral_constant<int64_t, 64>{});
-    case 128: return f(std::integral_constant<int64_t, 128>{});
-    default: return f(width);
+  if constexpr (std::is_same_v<T, float>) {
+    switch (width) {
+      case 16: return f(std::integral_constant<int64_t, 16>{});
+      case 32: return f(std::integral_constant<int64_t, 32>{});
+      case 64: return f(std::integral_constant<int64_t, 64>{});
+      case 128: return f(std::integral_constant<int64_t, 128>{});
+      default: break;
+    }
   }
+  f(width);
 }
 
 template <class T>
@@ -114,11 +118,18 @@ struct Nest {
   }
 };
 
-/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share:
-/// element i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the
-/// stretches depend on the shape and the strides alone.
-template <int N, class Row>
-void for_each_row(const std::array<View, N>& views, Row&& row) {
+/// A `row` of for_each_row, behind a pointer: so the walk is compiled once for each N, not once for each row
+/// function.
+template <int N>
+struct RowFunction {
+  using Offsets = std::array<int64_t, N>;
+  void (*call)(const void* context, int64_t n, const Offsets& at, const Offsets& step);
+  const void* context;
+};
+
+/// Calls `row` as for_each_row does.
+template <int N>
+void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
   if (numel(views[0]) == 0) return;
   const Nest<N> nest(views);
   int64_t rows = 1;
@@ -143,7 +154,7 @@ void for_each_row(const std::array<View, N>& views, Row&& row) {
       const int64_t last = first + part_size < n ? first + part_size : n;
       std::array<int64_t, N> from;
       for (int v = 0; v < N; ++v) from[v] = at[v] + first * nest.stride[0][v];
-      if (first < last) row(last - first, from, nest.stride[0]);
+      if (first < last) row.call(row.context, last - first, from, nest.stride[0]);
       if (++part < parts) continue;
       part = 0;
       for (int d = 1; d < nest.rank; ++d) {
@@ -154,6 +165,18 @@ void for_each_row(const std::array<View, N>& views, Row&& row) {
       }
     }
   });
+}
+
+/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share:
+/// element i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the
+/// stretches depend on the shape and the strides alone.
+template <int N, class Row>
+void for_each_row(const std::array<View, N>& views, const Row& row) {
+  using Offsets = std::array<int64_t, N>;
+  walk_rows<N>(views, {[](const void* context, int64_t n, const Offsets& at, const Offsets& step) {
+                         (*static_cast<const Row*>(context))(n, at, step);
+                       },
+                       &row});
 }
 
 /// out = f(x), element by element.
