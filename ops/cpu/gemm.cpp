@@ -7,13 +7,15 @@
 ///
 /// Sizes measured with OpenBLAS 0.3.21 (SkylakeX kernels, 4 cores at 245 GFLOP/s each). Tiles as wide as the
 /// output are best, because BLAS packs both operands anew for each: 768×128·128×512 runs at 760 GFLOP/s in
-/// tiles of 96×512 and at 600 in tiles of 256×256, 6272×96·96×96 at 765 in tiles of 192×96. Weight gradients
-/// have a small output and a long sum: 96×6272·6272×96 runs at 750 GFLOP/s with the sum cut at 768, and at
-/// 230 uncut.
+/// tiles of 96×512 and at 600 in tiles of 256×256, 6272×96·96×96 at 765 in tiles of 192×96. For the same reason
+/// wide ones are high: on 2 cores, 1024×768·768×3072 runs at 147 GFLOP/s in tiles of 512×512 and at 126 in tiles of
+/// 192×512. Weight gradients have a small output and a long sum: 96×6272·6272×96 runs at 750 GFLOP/s with the sum
+/// cut at 768, and at 230 uncut.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
+/// A tile may have more rows than these where it has as many columns.
 constexpr int64_t kMinRows = 48, kMaxRows = 192;
 constexpr int64_t kMinColumns = 64, kMaxColumns = 512;
 /// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
@@ -55,7 +57,7 @@ Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
   const bool cut_sum = row_pieces * ceil_div(n, kMaxColumns) < tasks;
   const Cut depth(k, cut_sum ? smaller(kMaxParts, k / kMinDepth) : 1, 1, k);
   const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), kMinColumns, kMaxColumns);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, kMaxRows);
+  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, larger(kMaxRows, columns.size));
   return {rows, columns, depth};
 }
 
