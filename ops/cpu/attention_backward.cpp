@@ -1,4 +1,5 @@
 #include <linnet/ops/cpu/attention_block.h>
+#include <linnet/ops/cpu/row_sums.h>
 
 /// The backward pass of attention.cpp: weights are made again, tile by tile, from the normalisers that were kept, and
 /// each tile gives five matrix products. A task has some keys of a head and all of its queries, so that the gradients
@@ -143,7 +144,9 @@ class Backward {
     const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
     const Rows<const T> y = rows_of<const T>(o_, head).from(first);
     Slopes<T> slopes;
-    for (int64_t r = 0; r < block.rows(); ++r) slopes.delta[r] = dot(g[r], y[r], in_.width());
+    with_width<T>(in_.width(), [&](auto width) {
+      dot_rows(block.rows(), [&](int64_t r) { return g[r]; }, [&](int64_t r) { return y[r]; }, slopes.delta, width);
+    });
     std::copy_n(data<T>(normaliser_) + head * in_.queries() + first, block.rows(), slopes.normaliser);
     return slopes;
   }

@@ -23,14 +23,6 @@ int64_t padded(int64_t queries) {
 }
 
 template <class T>
-T dot(const T* a, const T* b, int64_t n) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-template <class T>
 void scale_by(T* x, T factor, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;

@@ -3,6 +3,7 @@
 #include <linnet/ops/cpu/fastmax_chunk.h>
 #include <linnet/ops/cpu/fastmax_states.h>
 #include <linnet/ops/cpu/fastmax_tile.h>
+#include <linnet/ops/cpu/row_sums.h>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
 /// work (section 2.5). φ are the packed features of fastmax_features.h, w their weights, ṽ = [v, 1]:
@@ -80,19 +81,43 @@ class Pass {
   }
 
   void forward(const View& o, const View& g) const {
-    sweep_.run(
-        plan_.keys_end, plan_.queries_end, false, [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys_side()); },
-        [&](const Chunk& chunk, State<T> s) { attend(chunk, s, o, g); });
+    const Side queries = queries_side(nullptr), keys = keys_side();
+    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
+    const auto use = [&](const Chunk& chunk, State<T> s) { attend(chunk, s, queries, keys, o, g); };
+    sweep_.for_heads([&](Heads heads) {
+      if (in_.kernel.causal) return sweep_.scan(heads, plan_.keys_end, false, sum_keys, use);
+      const States<T> s(heads.count, features_);
+      sweep_.total(heads, plan_.keys_end, s, sum_keys);
+      sweep_.for_each_chunk(heads, plan_.queries_end,
+                            [&](const Chunk& chunk) { use(chunk, s[chunk.head - heads.first]); });
+    });
   }
 
+  /// Not causal, one pass over the queries both uses S and sums up R.
   void backward(const View& dq, const View& dk, const View& dv, const Cotangents& cotangents) const {
     const Side queries = queries_side(&cotangents), keys = keys_side();
-    sweep_.run(
-        plan_.keys_end, plan_.queries_end, false, [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); },
-        [&](const Chunk& chunk, State<T> s) { differentiate(chunk, s, queries, keys, dq, nullptr); });
-    sweep_.run(
-        plan_.queries_end, plan_.keys_end, true, [&](const Chunk& chunk, State<T> r) { sum(chunk, r, queries); },
-        [&](const Chunk& chunk, State<T> r) { differentiate(chunk, r, keys, queries, dk, &dv); });
+    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
+    const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
+      differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
+    };
+    sweep_.for_heads([&](Heads heads) {
+      if (in_.kernel.causal) {
+        sweep_.scan(heads, plan_.keys_end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
+          differentiate(chunk, s, queries, keys, dq, nullptr, nullptr);
+        });
+        sweep_.scan(
+            heads, plan_.queries_end, true, [&](const Chunk& chunk, State<T> r) { sum(chunk, r, queries); },
+            use_on_keys);
+        return;
+      }
+      const States<T> s(heads.count, features_), r(heads.count, features_);
+      sweep_.total(heads, plan_.keys_end, s, sum_keys);
+      sweep_.total(heads, plan_.queries_end, r, [&](const Chunk& chunk, State<T> own) {
+        differentiate(chunk, s[chunk.head - heads.first], queries, keys, dq, nullptr, &own);
+      });
+      sweep_.for_each_chunk(heads, plan_.keys_end,
+                            [&](const Chunk& chunk) { use_on_keys(chunk, r[chunk.head - heads.first]); });
+    });
   }
 
  private:
@@ -138,33 +163,37 @@ class Pass {
     const int64_t from = first - side.lag;
     terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
     if (!side.queries) {
-      copy_tokens(sequence(in_.v, head, true), from, size, width_, terms.y.data());
+      terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room.data());
       std::fill_n(terms.t.data(), size, T{1});
     } else if (side.cotangents != nullptr) {
       load_cotangents(*side.cotangents, head, from, size, terms);
     }
-    if (with_columns) transpose<T>(size, width_, {terms.y.data(), width_}, {terms.y_columns.data(), size});
+    if (with_columns) transpose<T>(size, width_, terms.y, {terms.y_columns.data(), size});
     load_token_factors(side, head, first, size, terms);
   }
 
   /// u_i = [G_i, −G_i·o_i] / g_i, and 0 for a query that sees no key.
   void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
-    copy_tokens(d_o, first, size, width_, terms.y.data());
+    const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
+    dot_rows(
+        size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; },
+        terms.t.data(), width_);
+    const T* g = data<T>(c.g) + head * d_o.count + first;
     for (int64_t n = 0; n < size; ++n) {
-      const T g = d_o.has(first + n) ? data<T>(c.g)[head * d_o.count + first + n] : T{0};
-      const T inverse = g != 0 ? 1 / g : T{0};
-      T* y = terms.y.data() + n * width_;
-      T product = 0;
-      if (g != 0) {
-        const T* out = o.rows[first + n];
-#pragma omp simd reduction(+ : product)
-        for (int64_t d = 0; d < width_; ++d) product += y[d] * out[d];
-      }
+      T* y = terms.room.data() + n * width_;
+      if (d_o.has(first + n) && g[n] != 0) {
+        const T inverse = 1 / g[n];
+        const T* cotangent = d_o.rows[first + n];
 #pragma omp simd
-      for (int64_t d = 0; d < width_; ++d) y[d] *= inverse;
-      terms.t[n] = -product * inverse;
+        for (int64_t d = 0; d < width_; ++d) y[d] = cotangent[d] * inverse;
+        terms.t[n] *= -inverse;
+      } else {
+        std::fill_n(y, width_, T{0});
+        terms.t[n] = 0;
+      }
     }
+    terms.y = {terms.room.data(), width_};
   }
 
   void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
@@ -178,33 +207,43 @@ class Pass {
     }
   }
 
+  void clear(State<T> state) const {
+    std::fill_n(state.s, features_.count() * width_, T{0});
+    std::fill_n(state.z, features_.count(), T{0});
+  }
+
   /// state = Σ φ(x_n) [y_n, t_n]ᵀ over a chunk.
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
     Terms<T> terms(width_, in_.block());
     FeatureTile<T> tile = tile_of(side, chunk.head);
-    std::fill_n(state.s, features_.count() * (width_ + 1), T{0});
+    clear(state);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, false, terms);
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(terms.x, at, tile_at(first + at), block);
-          tile.make_and_sum(terms.t.data() + at, state.z + block.first);
-          gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y.data() + at * width_,
-                  width_, 1, state.s + block.first * width_, width_);
+          add(tile, at, block, terms, state);
         }
       });
     });
   }
 
+  /// state += φ(x_n) [y_n, t_n]ᵀ for the tile of the tokens from `at` on.
+  void add(FeatureTile<T>& tile, int64_t at, const FeatureBlock& block, const Terms<T>& terms, State<T> state) const {
+    tile.make_and_sum(terms.t.data() + at, state.z + block.first);
+    gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y[at], terms.y.stride, 1,
+            state.s + block.first * width_, width_);
+  }
+
   /// out [kTile, D] (+)= φᵀ·S
-  void apply(const FeatureTile<T>& tile, const FeatureBlock& block, State<T> state, T* out) const {
+  void apply(const FeatureTile<T>& tile, const FeatureBlock& block, State<T> state, Rows<T> out) const {
     gemm<T>(true, false, kTile, width_, block.count, 1, tile.data(), kTile, state.s + block.first * width_, width_,
-            block.first == 0 ? 0 : 1, out, width_);
+            block.first == 0 ? 0 : 1, out.data, out.stride);
   }
 
   /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33).
-  void attend(const Chunk& chunk, State<T> state, const View& o, const View& g) const {
-    const Side side = queries_side(nullptr), other = keys_side();
+  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o,
+              const View& g) const {
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
     Terms<T> queries(width_, most), keys(width_, causal ? most : 0);
@@ -218,7 +257,7 @@ class Pass {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(queries.x, at, tile_at(first + at), block);
           tile.make_and_weigh(state.z + block.first, denominators.data() + at);
-          apply(tile, block, state, numerators.data() + at * width_);
+          apply(tile, block, state, {numerators.data() + at * width_, width_});
           if (!dropped) continue;
           other_tile.set(keys.x, at, tile_at(first + at), block);
           other_tile.make(weights_.data() + block.first);
@@ -256,17 +295,22 @@ class Pass {
     }
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side.
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side. `own`, where
+  /// not null, becomes the sum over the chunk.
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view) const {
+                     const View* dy_view, const State<T>* own) const {
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
     Terms<T> terms(width_, most), others(width_, causal ? most : 0);
-    const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy(width_ * most);
+    const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy_room(width_ * most);
     const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
     FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
+    if (own != nullptr) clear(*own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, true, terms);
+      const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
+      const Rows<T> dy = dy_view != nullptr ? terms.x.results(dy_rows, dy_room.data()) : Rows<T>{};
       if (causal) load(other, chunk.head, first, size, true, others);
       std::optional<ChunkInterior<T>> interior;
       if (causal) {
@@ -282,8 +326,9 @@ class Pass {
                   terms.y_columns.data() + at, size, 0, dphi.data(), kTile);
           if (dy_view != nullptr) {
             tile.make();
-            apply(tile, block, state, dy.data() + at * width_);
+            apply(tile, block, state, dy.from(at));
           }
+          if (own != nullptr) add(tile, at, block, terms, *own);
           if (dropped) {
             other_tile.set(others.x, at, tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);
@@ -295,10 +340,9 @@ class Pass {
         }
       });
       if (causal && side.queries) interior->add_query_gradients(dx.data());
-      if (causal && !side.queries) interior->add_key_gradients(dx.data(), dy.data());
-      const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
+      if (causal && !side.queries) interior->add_key_gradients(dx.data(), dy);
       terms.x.store_gradients(dx.data(), head_of<T>(dx_view, b, h));
-      if (dy_view != nullptr) terms.x.store(dy.data(), head_of<T>(*dy_view, b, h));
+      if (dy_view != nullptr) terms.x.store(dy, dy_rows);
     });
   }
 

@@ -12,13 +12,14 @@ namespace linnet::cpu::LINNET_ISA {
 template <class T>
 struct Terms {
   Vectors<T> x;
-  Scratch<T> y;          // [size, D]
+  Scratch<T> room;       // [size, D]
+  Rows<const T> y{};     // [size, D], there or where the tokens are
   Scratch<T> y_columns;  // [D, size]
   Scratch<T> t;          // [size]
   Scratch<T> factors;    // [size], of dropout of whole tokens
 
   Terms(int64_t width, int64_t capacity)
-      : x(width, capacity), y(capacity * width), y_columns(capacity * width), t(capacity), factors(capacity) {}
+      : x(width, capacity), room(capacity * width), y_columns(capacity * width), t(capacity), factors(capacity) {}
 };
 
 template <class T>
@@ -48,13 +49,14 @@ class ChunkInterior {
       for (int64_t r = 0; r < kTile; ++r) weigh(first + r, first + r + 1, s_.data() + r * stride, denominators);
       T* out = numerators + first * width_;
       if (first > 0) {
-        gemm<T>(false, false, kTile, width_, first, 1, s_.data(), stride, keys_.y.data(), width_, 1, out, width_);
+        gemm<T>(false, false, kTile, width_, first, 1, s_.data(), stride, keys_.y.data, keys_.y.stride, 1, out,
+                width_);
       }
       // The keys of the tile itself: nothing of what a query does not see is read, be it infinite.
       for (int64_t r = 0; r < kTile; ++r, out += width_) {
         for (int64_t j = first; j <= first + r; ++j) {
           const T weight = s_[r * stride + j];
-          const T* y = keys_.y.data() + j * width_;
+          const T* y = keys_.y[j];
 #pragma omp simd
           for (int64_t d = 0; d < width_; ++d) out[d] += weight * y[d];
         }
@@ -73,14 +75,14 @@ class ChunkInterior {
   }
 
   /// Adds to the gradients of the keys' x̃, row by row, and of their values [size, D].
-  void add_key_gradients(T* dx, T* dy) const {
+  void add_key_gradients(T* dx, Rows<T> dy) const {
     for (int64_t first = 0; first < size_; first += kTile) {
       const int64_t seen = first + kTile;
       differentiate(first);
       gemm<T>(false, false, width_, seen, kTile, 1, queries_.x.row(1) + first, size_, ds_.data(), seen, 1, dx + size_,
               size_);
-      gemm<T>(true, false, seen, width_, kTile, 1, s_.data(), seen, queries_.y.data() + first * width_, width_, 1, dy,
-              width_);
+      gemm<T>(true, false, seen, width_, kTile, 1, s_.data(), seen, queries_.y[first], queries_.y.stride, 1, dy.data,
+              dy.stride);
     }
   }
 

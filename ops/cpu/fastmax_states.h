@@ -35,95 +35,151 @@ struct Plan {
   int64_t chunks_until(int64_t end) const { return (end - first + chunk - 1) / chunk; }
 };
 
+/// Room for some states.
+template <class T>
+class States {
+ public:
+  States(int64_t count, const Features& features)
+      : count_(count),
+        s_size_(features.count() * features.width()),
+        size_(s_size_ + features.count()),
+        memory_(count * size_) {}
+
+  State<T> operator[](int64_t i) const { return {memory_.data() + i * size_, memory_.data() + i * size_ + s_size_}; }
+  void clear() const { std::fill_n(memory_.data(), count_ * size_, T{0}); }
+
+ private:
+  int64_t count_, s_size_, size_;
+  Scratch<T> memory_;
+};
+
+/// Heads whose states are held together.
+struct Heads {
+  int64_t first, count;
+};
+
 template <class T>
 class Sweep {
  public:
   Sweep(const Plan& plan, const Features& features, const FastmaxKernel& kernel)
-      : plan_(plan), m_(features.count()), width_(features.width()), weights_(m_) {
+      : plan_(plan), features_(features), width_(features.width()), weights_(features.count()) {
     features.weigh(kernel, weights_.data());
   }
 
-  /// Calls `add(chunk, state)`, which writes the chunk's own sum, for the chunks up to `add_end`; and
-  /// `use(chunk, state)` for those up to `use_end`, with each row of the sum over the chunks that it sees (before it,
-  /// or behind it in reverse, when causal; otherwise all) times the row's weight.
-  template <class Add, class Use>
-  void run(int64_t add_end, int64_t use_end, bool reverse, const Add& add, const Use& use) const {
-    const int64_t adds = plan_.chunks_until(add_end), uses = plan_.chunks_until(use_end);
+  /// Calls `f(heads)` for all heads, batch by batch.
+  template <class F>
+  void for_heads(F f) const {
     const int64_t batch = std::min(plan_.heads, plan_.lanes);
-    const int64_t group = plan_.causal ? std::clamp(plan_.lanes / batch, int64_t{1}, adds) : adds;
-    const Scratch<T> states(batch * group * state_size()), carried(batch * state_size());
-    for (int64_t head = 0; head < plan_.heads; head += batch) {
-      const int64_t heads = std::min(batch, plan_.heads - head);
-      std::fill_n(carried.data(), heads * state_size(), T{0});
-      for (int64_t done = 0; done < adds; done += group) {
-        const int64_t chunks = std::min(group, adds - done);
-        const auto chunk_of = [&](int64_t lane) {
-          const int64_t step = done + lane % chunks;
-          return chunk(head + lane / chunks, reverse ? adds - 1 - step : step);
-        };
-        const auto state_of = [&](int64_t lane) { return state(states, lane / chunks * group + lane % chunks); };
-        parallel_tasks(heads * chunks, [&](int64_t lane) { add(chunk_of(lane), state_of(lane)); });
-        add_up(heads, chunks, group, states, carried);
-        if (plan_.causal) parallel_tasks(heads * chunks, [&](int64_t lane) { use(chunk_of(lane), state_of(lane)); });
-      }
-      if (plan_.causal) continue;
-      parallel_tasks(heads * uses,
-                     [&](int64_t task) { use(chunk(head + task / uses, task % uses), state(carried, task / uses)); });
+    for (int64_t head = 0; head < plan_.heads; head += batch) f(Heads{head, std::min(batch, plan_.heads - head)});
+  }
+
+  /// Calls `add(chunk, state)`, which writes the chunk's own sum, for the chunks of some heads up to `end`.
+  /// totals[h] becomes the sum over all chunks of head h, each row times its weight.
+  template <class Add>
+  void total(Heads heads, int64_t end, const States<T>& totals, const Add& add) const {
+    const int64_t chunks = plan_.chunks_until(end);
+    const States<T> states(heads.count * chunks, features_);
+    totals.clear();
+    parallel_tasks(heads.count * chunks,
+                   [&](int64_t lane) { add(chunk(heads.first + lane / chunks, lane % chunks), states[lane]); });
+    add_all(heads, chunks, states, totals);
+  }
+
+  /// Calls `use(chunk)` for the chunks of some heads up to `end`.
+  template <class Use>
+  void for_each_chunk(Heads heads, int64_t end, const Use& use) const {
+    const int64_t chunks = plan_.chunks_until(end);
+    parallel_tasks(heads.count * chunks,
+                   [&](int64_t task) { use(chunk(heads.first + task / chunks, task % chunks)); });
+  }
+
+  /// Causal: calls `add(chunk, state)`, which writes the chunk's own sum, and then `use(chunk, state)` with the sum
+  /// over the chunks before it, or behind it in reverse, each row times its weight. The chunks are those up to `end`.
+  template <class Add, class Use>
+  void scan(Heads heads, int64_t end, bool reverse, const Add& add, const Use& use) const {
+    const int64_t all = plan_.chunks_until(end), group = std::clamp(plan_.lanes / heads.count, int64_t{1}, all);
+    const States<T> states(heads.count * group, features_), carried(heads.count, features_);
+    carried.clear();
+    for (int64_t done = 0; done < all; done += group) {
+      const int64_t chunks = std::min(group, all - done);
+      const auto for_lanes = [&](const auto& f) {
+        parallel_tasks(heads.count * chunks, [&](int64_t task) {
+          const int64_t step = done + task % chunks, head = task / chunks;
+          f(chunk(heads.first + head, reverse ? all - 1 - step : step), states[head * group + task % chunks]);
+        });
+      };
+      for_lanes(add);
+      pass_on(heads, chunks, group, states, carried);
+      for_lanes(use);
     }
   }
 
  private:
-  int64_t state_size() const { return m_ * (width_ + 1); }
-
   Chunk chunk(int64_t head, int64_t index) const {
     return {head, index, plan_.first + index * plan_.chunk, plan_.chunk};
   }
 
-  State<T> state(const Scratch<T>& states, int64_t i) const {
-    T* s = states.data() + i * state_size();
-    return {s, s + m_ * width_};
-  }
-
-  /// Causal: each state becomes the weighted sum of those before it, in the order they come. Otherwise the carried
-  /// one becomes the weighted sum of all.
-  void add_up(int64_t heads, int64_t chunks, int64_t group, const Scratch<T>& states,
-              const Scratch<T>& carried) const {
-    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1});
-    const int64_t pieces = (m_ + rows - 1) / rows;
-    parallel_tasks(heads * pieces, [&](int64_t task) {
-      const int64_t head = task / pieces, begin = task % pieces * rows, end = std::min(begin + rows, m_);
-      const State<T> sum = state(carried, head);
+  /// totals[h] = the sum over the chunks of head h, each row times its weight.
+  void add_all(Heads heads, int64_t chunks, const States<T>& states, const States<T>& totals) const {
+    for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
+      const State<T> total = totals[head];
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const State<T> lane = state(states, head * group + chunk);
-        for (int64_t row = begin; row < end; ++row) {
-          add_row(sum.s + row * width_, lane.s + row * width_, width_, weights_[row]);
-          add_row(sum.z + row, lane.z + row, 1, weights_[row]);
-        }
+        const State<T> own = states[head * chunks + chunk];
+        add(total.s + begin * width_, own.s + begin * width_, (end - begin) * width_);
+        add(total.z + begin, own.z + begin, end - begin);
       }
-      if (plan_.causal) return;
       for (int64_t row = begin; row < end; ++row) {
-        scale_row(sum.s + row * width_, width_, weights_[row]);
-        scale_row(sum.z + row, 1, weights_[row]);
+        scale(total.s + row * width_, weights_[row], width_);
+        total.z[row] *= weights_[row];
       }
     });
   }
 
-  static void add_row(T* sum, T* lane, int64_t size, T weight) {
+  /// Each chunk's state becomes what was carried to it, each row times its weight, and is added to that.
+  void pass_on(Heads heads, int64_t chunks, int64_t group, const States<T>& states, const States<T>& carried) const {
+    for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
+      const State<T> sum = carried[head];
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const State<T> own = states[head * group + chunk];
+        for (int64_t row = begin; row < end; ++row) {
+          exchange(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
+          exchange(sum.z + row, own.z + row, weights_[row], 1);
+        }
+      }
+    });
+  }
+
+  /// Calls `f(head, begin, end)` in parallel for pieces of the states of some heads, of some chunks each.
+  template <class F>
+  void for_rows(Heads heads, int64_t chunks, const F& f) const {
+    const int64_t all = features_.count();
+    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1}), pieces = (all + rows - 1) / rows;
+    parallel_tasks(heads.count * pieces, [&](int64_t task) {
+      const int64_t begin = task % pieces * rows;
+      f(task / pieces, begin, std::min(begin + rows, all));
+    });
+  }
+
+  static void add(T* sum, const T* x, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < size; ++i) {
-      const T own = lane[i];
-      lane[i] = sum[i] * weight;
-      sum[i] += own;
+    for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
+  }
+  static void scale(T* x, T factor, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+  }
+  static void exchange(T* sum, T* own, T weight, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = own[i];
+      own[i] = sum[i] * weight;
+      sum[i] += x;
     }
   }
 
-  static void scale_row(T* sum, int64_t size, T weight) {
-#pragma omp simd
-    for (int64_t i = 0; i < size; ++i) sum[i] *= weight;
-  }
-
   const Plan& plan_;
-  int64_t m_, width_;
+  const Features& features_;
+  int64_t width_;
   Scratch<T> weights_;
 };
 

@@ -22,18 +22,23 @@ struct Sequence {
   int64_t keep_stride;
 
   bool has(int64_t i) const { return i >= 0 && i < count && (keep == nullptr || keep[i * keep_stride]); }
+  /// Whether it has `size` tokens from `first` on without a gap.
+  bool has_all(int64_t first, int64_t size) const { return keep == nullptr && first >= 0 && first + size <= count; }
 };
 
-/// to[n] = token first + n, for `size` tokens.
+/// `size` tokens from `first` on: where they are if they are all there, otherwise copied to `room` [size, width].
 template <class T>
-void copy_tokens(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* to) {
-  for (int64_t n = 0; n < size; ++n, to += width) {
+Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* room) {
+  if (from.has_all(first, size)) return from.rows.from(first);
+  for (int64_t n = 0; n < size; ++n) {
+    T* to = room + n * width;
     if (from.has(first + n)) {
       std::copy_n(from.rows[first + n], width, to);
     } else {
       std::fill_n(to, width, T{0});
     }
   }
+  return {room, width};
 }
 
 /// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d
@@ -42,16 +47,19 @@ template <class T>
 class Vectors {
  public:
   Vectors(int64_t width, int64_t capacity)
-      : width_(width), x_((width + 1) * capacity), rows_(width * capacity), rstd_(capacity) {}
+      : width_(width), x_((width + 1) * capacity), room_(width * capacity), rstd_(capacity) {}
 
   void load(const Sequence<T>& from, int64_t first, int64_t size, bool standardise) {
     from_ = from;
     first_ = first;
     size_ = size;
     standardised_ = standardise;
-    copy_tokens(from, first, size, width_, rows_.data());
-    transpose<T>(size, width_, {rows_.data(), width_}, {row(1), size});
-    for (int64_t n = 0; n < size; ++n) row(0)[n] = from.has(first + n) ? T{1} : T{0};
+    transpose<T>(size, width_, tokens_of(from, first, size, width_, room_.data()), {row(1), size});
+    if (from.has_all(first, size)) {
+      std::fill_n(row(0), size, T{1});
+    } else {
+      for (int64_t n = 0; n < size; ++n) row(0)[n] = from.has(first + n) ? T{1} : T{0};
+    }
     if (standardise) this->standardise();
   }
 
@@ -62,17 +70,25 @@ class Vectors {
   /// From the gradients of the x̃, laid out like them and changed on the way, to those of the tokens, which it writes.
   void store_gradients(T* dx, Rows<T> to) {
     if (standardised_) through_standardisation(dx + size_);
-    transpose<T>(width_, size_, {dx + size_, size_}, {rows_.data(), width_});
-    store(rows_.data(), to);
+    const Rows<T> rows = results(to, room_.data());
+    transpose<T>(width_, size_, {dx + size_, size_}, rows);
+    store(rows, to);
   }
 
-  /// Writes a row [D] for each token that is in the sequence, 0 for padding.
-  void store(const T* rows, Rows<T> to) const {
+  /// Where to make a row [D] for each token that `store` then writes to the rows `to` of the sequence: there at once
+  /// if all tokens are, otherwise in `room` [size, D].
+  Rows<T> results(Rows<T> to, T* room) const {
+    return from_.has_all(first_, size_) ? to.from(first_) : Rows<T>{room, width_};
+  }
+
+  /// Writes the tokens' rows, 0 for padding.
+  void store(Rows<const T> rows, Rows<T> to) const {
+    if (from_.has_all(first_, size_)) return;
     for (int64_t n = 0; n < size_; ++n) {
       const int64_t i = first_ + n;
       if (i < 0 || i >= from_.count) continue;
       if (row(0)[n] != 0) {
-        std::copy_n(rows + n * width_, width_, to[i]);
+        std::copy_n(rows[n], width_, to[i]);
       } else {
         std::fill_n(to[i], width_, T{0});
       }
@@ -130,7 +146,7 @@ class Vectors {
   int64_t width_, size_ = 0, first_ = 0;
   Sequence<T> from_{};
   bool standardised_ = false;
-  Scratch<T> x_, rows_, rstd_;
+  Scratch<T> x_, room_, rstd_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA
