@@ -1,6 +1,10 @@
 #include <linnet/core/allocator.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <mutex>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,12 +31,118 @@ BlockCache& cache() {
   return *instance;
 }
 
+/// Working memory that a thread has given back and keeps.
+class ThreadBlocks {
+ public:
+  ThreadBlocks();
+  ~ThreadBlocks();
+  ThreadBlocks(const ThreadBlocks&) = delete;
+  ThreadBlocks& operator=(const ThreadBlocks&) = delete;
+
+  /// The latest block of that size, or null.
+  void* take(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto block =
+        std::find_if(blocks_.rbegin(), blocks_.rend(), [=](const Block& b) { return b.bytes == bytes; });
+    if (block == blocks_.rend()) return nullptr;
+    void* const data = block->data;
+    blocks_.erase(std::next(block).base());
+    bytes_ -= bytes;
+    cache().count_live(bytes);
+    return data;
+  }
+
+  /// Gives the oldest blocks back to the cache where there is no room.
+  void keep(void* data, int64_t bytes) {
+    if (bytes > kMost) return cache().deallocate(data, bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back({data, bytes});
+    bytes_ += bytes;
+    cache().count_kept(bytes);
+    while (bytes_ > kMost) give_back_oldest();
+  }
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    while (!blocks_.empty()) give_back_oldest();
+  }
+
+ private:
+  static constexpr int64_t kMost = int64_t{2} << 20;  // about what the cache of a core holds
+
+  struct Block {
+    void* data;
+    int64_t bytes;
+  };
+
+  void give_back_oldest() {
+    const Block oldest = blocks_.front();
+    blocks_.erase(blocks_.begin());
+    bytes_ -= oldest.bytes;
+    cache().count_live(oldest.bytes);
+    cache().deallocate(oldest.data, oldest.bytes);
+  }
+
+  std::mutex mutex_;  // for `release_cached`, which any thread may call
+  std::vector<Block> blocks_;
+  int64_t bytes_ = 0;
+};
+
+/// Those of all threads.
+class Registry {
+ public:
+  void add(ThreadBlocks* blocks) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(blocks);
+  }
+  void remove(ThreadBlocks* blocks) {
+    const std::lock_guard lock(mutex_);
+    std::erase(all_, blocks);
+  }
+  template <class F>
+  void for_each(F f) {
+    const std::lock_guard lock(mutex_);
+    for (ThreadBlocks* blocks : all_) f(*blocks);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ThreadBlocks*> all_;
+};
+
+/// Never destroyed: the last thread to end needs it.
+Registry& registry() {
+  static Registry* const instance = new Registry;
+  return *instance;
+}
+
+ThreadBlocks::ThreadBlocks() { registry().add(this); }
+ThreadBlocks::~ThreadBlocks() {
+  registry().remove(this);
+  release();
+}
+
+ThreadBlocks& own_blocks() {
+  thread_local ThreadBlocks blocks;
+  return blocks;
+}
+
 }  // namespace
 
 void* allocate(int64_t bytes) { return cache().allocate(bytes); }
 void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
+
+void* allocate_scratch(int64_t bytes) {
+  void* const kept = own_blocks().take(cache().block_size(bytes));
+  return kept != nullptr ? kept : cache().allocate(bytes);
+}
+void deallocate_scratch(void* data, int64_t bytes) { own_blocks().keep(data, cache().block_size(bytes)); }
+
 MemoryStats stats() { return cache().stats(); }
 void reset_peak() { cache().reset_peak(); }
-void release_cached() { cache().release_cached(); }
+void release_cached() {
+  registry().for_each([](ThreadBlocks& blocks) { blocks.release(); });
+  cache().release_cached();
+}
 
 }  // namespace linnet::cpu_memory

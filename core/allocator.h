@@ -12,6 +12,12 @@ namespace linnet::cpu_memory {
 void* allocate(int64_t bytes);
 /// Takes back what `allocate` gave, with its size.
 void deallocate(void* data, int64_t bytes);
+
+/// The same for working memory of a kernel, which its thread gives back: the thread keeps the block for its next
+/// task, so that it lies near its core and no thread waits for another. Up to 2 MiB a thread.
+void* allocate_scratch(int64_t bytes);
+void deallocate_scratch(void* data, int64_t bytes);
+
 /// Bytes live, and the most that were since `reset_peak`.
 MemoryStats stats();
 void reset_peak();

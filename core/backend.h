@@ -85,18 +85,12 @@ struct TokenDropout {
 /// How `attention` weighs.
 struct AttentionOptions {
   AttentionKind kind;
+  bool standardise;     ///< q and k are taken with mean 0 and variance 1 per token; see FastmaxKernel
   double scale;         ///< s = scale · q·k
   bool causal;          ///< query i sees keys up to i + (keys − queries)
   double dropout;       ///< of the weights after normalisation; 0 for none
   RandomKey key;        ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
   TokenDropout tokens;  ///< polynomial weights only
-};
-
-/// What `standardised_attention` keeps of queries and keys: x̂_i = (x_i − mean(x_i))·r_i with
-/// r_i = 1/sqrt(var(x_i) + 1e-5) (Gerami et al. 2024, eqs. 5 and 6). Contiguous: q [B, H, N, D], k [B, H, M, D],
-/// q_rstd [B, H, N], k_rstd [B, H, M]. Where keys lie when some are padding is the device's own affair.
-struct StandardisedHeads {
-  View q, k, q_rstd, k_rstd;
 };
 
 /// What dropout of Fastmax drops (Gerami et al. 2024, section 2.4).
@@ -268,12 +262,6 @@ struct Backend {
   void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                              const View* keep, AttentionOptions options);
-
-  /// The same of queries and keys that are standardised first, into `kept`; backward reads those and not q and k.
-  void (*standardised_attention)(View o, View normaliser, StandardisedHeads kept, View q, View k, View v,
-                                 const View* keep, AttentionOptions options);
-  void (*standardised_attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser,
-                                          StandardisedHeads kept, View v, const View* keep, AttentionOptions options);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
   /// empty. `normaliser` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which

@@ -15,10 +15,9 @@ void* BlockCache::allocate(int64_t bytes) {
     release();
     block = take_new(size);
   }
-  if (block == nullptr) source_.refuse(bytes, stats_.live);
+  if (block == nullptr) source_.refuse(bytes, live_);
   if (holding_) handed_.emplace(block, size);
-  stats_.live += size;
-  stats_.peak = std::max(stats_.peak, stats_.live);
+  add_live(size);
   return block;
 }
 
@@ -30,18 +29,33 @@ void BlockCache::deallocate(void* block, int64_t bytes) {
     return;
   }
   free_[size].push_back(block);
-  stats_.cached += size;
-  stats_.live -= size;
+  count_kept(size);
+}
+
+void BlockCache::count_kept(int64_t size) {
+  cached_ += size;
+  live_ -= size;
+}
+
+void BlockCache::count_live(int64_t size) {
+  cached_ -= size;
+  add_live(size);
+}
+
+void BlockCache::add_live(int64_t size) {
+  const int64_t live = live_.fetch_add(size) + size;
+  int64_t peak = peak_;
+  while (peak < live && !peak_.compare_exchange_weak(peak, live)) continue;
 }
 
 MemoryStats BlockCache::stats() {
   const std::lock_guard lock(mutex_);
-  return stats_;
+  return {.live = live_, .peak = peak_, .cached = cached_, .requests = requests_};
 }
 
 void BlockCache::reset_peak() {
   const std::lock_guard lock(mutex_);
-  stats_.peak = stats_.live;
+  peak_ = live_.load();
 }
 
 void BlockCache::release_cached() {
@@ -62,10 +76,8 @@ BlockCache::Hold BlockCache::end_hold() {
     held_[block] = found == unused.end();
     if (found == unused.end()) continue;
     unused.erase(found);
-    stats_.cached -= size;
-    stats_.live += size;
+    count_live(size);
   }
-  stats_.peak = std::max(stats_.peak, stats_.live);
   holding_ = false;
   return std::exchange(handed_, {});
 }
@@ -76,8 +88,7 @@ void BlockCache::let_go(const Hold& hold) {
     const auto held = held_.find(block);
     if (!held->second) {
       free_[size].push_back(block);
-      stats_.cached += size;
-      stats_.live -= size;
+      count_kept(size);
     }
     held_.erase(held);
   }
@@ -95,12 +106,12 @@ void* BlockCache::take_cached(int64_t size) {
   if (blocks == free_.end() || blocks->second.empty()) return nullptr;
   void* block = blocks->second.back();
   blocks->second.pop_back();
-  stats_.cached -= size;
+  cached_ -= size;
   return block;
 }
 
 void* BlockCache::take_new(int64_t size) {
-  ++stats_.requests;
+  ++requests_;
   return source_.take(size);
 }
 
@@ -108,7 +119,7 @@ void BlockCache::release() {
   for (auto& [size, blocks] : free_) {
     const auto kept = std::partition(blocks.begin(), blocks.end(), [&](void* b) { return handed_.count(b) != 0; });
     for (auto block = kept; block != blocks.end(); ++block) source_.give_back(*block);
-    stats_.cached -= size * (blocks.end() - kept);
+    cached_ -= size * (blocks.end() - kept);
     blocks.erase(kept, blocks.end());
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
@@ -27,6 +28,12 @@ class [[gnu::visibility("hidden")]] BlockCache {
   void* allocate(int64_t bytes);
   /// Takes back what `allocate` gave, with its size.
   void deallocate(void* block, int64_t bytes);
+  /// How large a block is that serves so many bytes.
+  int64_t block_size(int64_t bytes) const;
+  /// Counts a block of that size as kept, or as live again, which its user puts by and uses again without giving it
+  /// back. Waits for no other thread.
+  void count_kept(int64_t size);
+  void count_live(int64_t size);
   MemoryStats stats();
   void reset_peak();
   /// Gives the blocks that are kept back to the source.
@@ -44,7 +51,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
   void let_go(const Hold& hold);
 
  private:
-  int64_t block_size(int64_t bytes) const;
+  void add_live(int64_t size);
   void* take_cached(int64_t size);
   void* take_new(int64_t size);
   void release();
@@ -55,7 +62,9 @@ class [[gnu::visibility("hidden")]] BlockCache {
   bool holding_ = false;
   Hold handed_;                           // since begin_hold(); these may be in free_, and be handed out again
   std::unordered_map<void*, bool> held_;  // after end_hold(), and whether a tensor has it; these are not in free_
-  MemoryStats stats_{};
+  // Counted without the mutex too.
+  std::atomic<int64_t> live_{0}, peak_{0}, cached_{0};
+  int64_t requests_ = 0;
 };
 
 }  // namespace linnet

@@ -7,6 +7,7 @@
 #include <linnet/cuda/random_byte.cuh>
 #include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/scratch.cuh>
+#include <linnet/cuda/standardise.cuh>
 #include <linnet/cuda/tile.cuh>
 
 /// Quadratic attention, tile by tile of queries and keys: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
@@ -402,6 +403,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
+  if (options.standardise) {
+    options.standardise = false;
+    const Standardised queries(q, nullptr), keys(k, keep);
+    return attention(o, normaliser, queries.view(), keys.view(), v, keep, options);
+  }
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
     using S = decltype(stored);
@@ -414,6 +420,14 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                         const View* keep, AttentionOptions options) {
+  if (options.standardise) {
+    options.standardise = false;
+    const Standardised queries(q, nullptr), keys(k, keep);
+    attention_backward(dq, dk, dv, d_o, o, normaliser, queries.view(), keys.view(), v, keep, options);
+    queries.differentiate(dq);
+    keys.differentiate(dk);
+    return;
+  }
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
     using S = decltype(stored);

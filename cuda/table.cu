@@ -22,7 +22,6 @@ void fill_gemm(Backend& table);
 void fill_layers(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
-void fill_standardised_attention(Backend& table);
 void fill_fastmax(Backend& table);
 void fill_additive_pool(Backend& table);
 void fill_additive_attention(Backend& table);
@@ -59,7 +58,6 @@ Backend make_backend() {
   fill_layers(table);
   fill_loss(table);
   fill_attention(table);
-  fill_standardised_attention(table);
   fill_fastmax(table);
   fill_additive_pool(table);
   fill_additive_attention(table);

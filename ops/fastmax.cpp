@@ -115,16 +115,15 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
 /// Weight by weight (eqs. 5–12).
 Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                          const FastmaxKernel& kernel) {
+  const bool empty = q.numel() == 0 || k.numel() == 0;  // of nothing there is no mean
   const AttentionOptions options{.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
+                                 .standardise = kernel.standardise && !empty,
                                  .scale = 1,
                                  .causal = kernel.causal,
                                  .dropout = 0,
                                  .key = {},
                                  .tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key}};
-  if (!kernel.standardise || q.numel() == 0 || k.numel() == 0) {  // of nothing there is no mean
-    return detail::quadratic_attention(q, k, v, keep, options);
-  }
-  return detail::standardised_attention(q, k, v, keep, options);
+  return detail::quadratic_attention(q, k, v, keep, options);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/quadratic_attention.h>
 
-/// The two attentions that have kernels of their own, softmax and factorised Fastmax: as ops they differ in
-/// the kernels alone.
+/// The two attentions that have kernels of their own, weight by weight (softmax, Fastmax) and Fastmax factorised: as
+/// ops they differ in the kernels alone.
 
 namespace linnet::detail {
 namespace {

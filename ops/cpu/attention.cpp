@@ -10,13 +10,11 @@ namespace {
 
 /// Writes the outputs and normalisers of the block of queries from `first` on:  o_i = Σ_j f(s_ij) v_j / Σ_j f(s_ij)
 template <class T>
-void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t head, int64_t first, const View& o,
-             const View& normaliser) {
+void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first,
+             const View& o, const View& normaliser) {
   const AttentionInputs& in = all.in;
-  standardise_queries<T>(in, head, first, std::min(first + kQueries, in.queries()));
-  Block<T> block(all, workspace, head, first);
+  Block<T> block(all, keys, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
-  const Rows<const T> values = all.keys.v(head);
   Totals<T> sums;
   int64_t from = 0;
   do {  // once even where there are no keys, for the zeros
@@ -28,7 +26,7 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
     if (in.options.kind.softmax && from > 0) {
       for (int64_t r = 0; r < block.rows(); ++r) scale_by(out[r], sums.shrunk[r], in.width());
     }
-    block.sum_visible(weights, values.from(from), from, out, from > 0);
+    block.sum_visible(weights, keys.v(from), from, out, from > 0);
     from += kKeys;
   } while (from < block.seen_by_any());
 
@@ -43,39 +41,26 @@ void forward(const Attention<T>& all, const Workspace<T>& workspace, int64_t hea
   }
 }
 
-void attend(const View& o, const View& normaliser, const AttentionInputs& in) {
+void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
+  const AttentionInputs in{q, k, v, keep, options};
   const int64_t blocks = (in.queries() + kQueries - 1) / kQueries;
   dispatch_floating(o.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
-    if (blocks > 1) all.keys.prepare();
     in.for_heads(blocks, kQueries, [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in, 1, 1);
+      Keys<T> keys(in, all.padding, in.keys());
       for (int64_t i = begin; i < end; ++i) {
         const auto [head, piece] = task(i);
-        if (blocks == 1) all.keys.prepare(head, 0, in.keys());
+        keys.load(head, 0, all.padding.count(head));
         // The last blocks of a causal sequence have the most to do, and so come first.
-        forward(all, workspace, head, (blocks - 1 - piece) * kQueries, o, normaliser);
+        forward(all, keys, workspace, head, (blocks - 1 - piece) * kQueries, o, normaliser);
       }
     });
   });
 }
 
-void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
-  attend(o, normaliser, {.q = q, .k = k, .v = v, .keep = keep, .options = options});
-}
-
-void standardised_attention(View o, View normaliser, StandardisedHeads kept, View q, View k, View v, const View* keep,
-                            AttentionOptions options) {
-  attend(
-      o, normaliser,
-      {.q = kept.q, .k = kept.k, .v = v, .keep = keep, .options = options, .kept = &kept, .raw_q = &q, .raw_k = &k});
-}
-
 }  // namespace
 
-void fill_attention(Backend& table) {
-  table.attention = attention;
-  table.standardised_attention = standardised_attention;
-}
+void fill_attention(Backend& table) { table.attention = attention; }
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -41,8 +41,8 @@ class KeyGradients {
     parallel_tasks(all_.in.heads(), [&](int64_t head) {
       const Rows<T> from = rows(head), to = rows_of<T>(result_, head);
       for (int64_t p = 0; p < all_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
-      for (int64_t j = 0; j < all_.keys.count(head); ++j) {
-        std::copy_n(from[j], width(), to[all_.keys.position(head, j)]);
+      for (int64_t j = 0; j < all_.padding.count(head); ++j) {
+        std::copy_n(from[j], width(), to[all_.padding.position(head, j)]);
       }
     });
   }
@@ -75,9 +75,10 @@ class Backward {
     // Of causal heads the first keys have the most queries: their parts come first.
     in_.for_heads(parts_.count, in_.queries(), [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in_, 2, 2);
+      Keys<T> keys(in_, all_.padding, std::min(parts_.size, in_.keys()));
       for (int64_t i = begin; i < end; ++i) {
         const auto [head, part] = task(i);
-        keys_of(workspace, head, part);
+        keys_of(workspace, keys, head, part);
       }
     });
     if (parts_.count > 1) join();
@@ -87,11 +88,10 @@ class Backward {
 
  private:
   /// The gradients from one part of a head's keys.
-  void keys_of(const Workspace<T>& workspace, int64_t head, int64_t part) const {
-    const int64_t count = all_.keys.count(head);
+  void keys_of(const Workspace<T>& workspace, Keys<T>& keys, int64_t head, int64_t part) const {
+    const int64_t count = all_.padding.count(head);
     const int64_t begin = std::min(part * parts_.size, count), end = std::min(begin + parts_.size, count);
-    all_.keys.prepare(head, begin, end);
-    const Rows<const T> keys = all_.keys.k(head), values = all_.keys.v(head);
+    keys.load(head, begin, end);
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
     const Rows<T> all_dq = query_gradients(part, head);
     // Every gradient is written by the first block and tile that it is a sum over, or is 0.
@@ -102,7 +102,7 @@ class Backward {
     clear(dk, written, end);
     clear(dv, written, end);
     for (int64_t first = first_query; first < in_.queries(); first += kQueries) {
-      Block<T> block(all_, workspace, head, first);
+      Block<T> block(all_, keys, workspace, head, first);
       const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
       block.to_columns(g, 1, workspace.columns(1));
       const Slopes<T> slopes = slopes_of(block, head, first);
@@ -111,22 +111,18 @@ class Backward {
         const Tile<T> weights = block.tile(from, end, workspace.tile(0));
         const Tile<T> ds = block.tile(from, end, workspace.tile(1));
         block.scores(weights, from);
-        block.products(ds, values.from(from), workspace.columns(1));
+        block.products(ds, keys.v(from), workspace.columns(1));
         block.draw(ds, from);
         block.drop(ds);
         block.differentiate(weights, ds, from, slopes);
         block.drop(weights);
-        block.sum_visible(ds, keys.from(from), from, dq, from > begin);
+        block.sum_visible(ds, keys.k(from), from, dq, from > begin);
         block.sum_by_key(ds, block.queries(), dk.from(from), first > first_query);
         block.sum_by_key(weights, g, dv.from(from), first > first_query);
       }
-      if (parts_.count == 1 && in_.kept != nullptr) {
-        through_standardisation(dq, in_.kept->q, in_.kept->q_rstd, head, first, first + block.rows());
-      }
+      block.through_standardisation(dq);
     }
-    if (in_.kept != nullptr) {
-      through_standardisation(dk.from(begin), in_.kept->k, in_.kept->k_rstd, head, begin, end);
-    }
+    keys.through_standardisation(dk.from(begin));
   }
 
   void clear(Rows<T> rows, int64_t begin, int64_t end) const {
@@ -137,7 +133,7 @@ class Backward {
   int64_t first_block(int64_t head, int64_t begin, int64_t end) const {
     if (begin == end) return in_.queries();
     const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : in_.keys();
-    return std::max(all_.keys.position(head, begin) - lag, int64_t{0}) / kQueries * kQueries;
+    return std::max(all_.padding.position(head, begin) - lag, int64_t{0}) / kQueries * kQueries;
   }
 
   Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {
@@ -169,9 +165,6 @@ class Backward {
                        const Rows<T> more = query_gradients(part, head).from(first);
                        for (int64_t r = 0; r < rows; ++r) add(dq[r], more[r], in_.width());
                      }
-                     if (in_.kept != nullptr) {
-                       through_standardisation(dq, in_.kept->q, in_.kept->q_rstd, head, first, first + rows);
-                     }
                    }
                  });
   }
@@ -186,21 +179,12 @@ class Backward {
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                         const View* keep, AttentionOptions options) {
-  const AttentionInputs in{.q = q, .k = k, .v = v, .keep = keep, .options = options};
-  dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, normaliser).run(); });
-}
-
-void standardised_attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser,
-                                     StandardisedHeads kept, View v, const View* keep, AttentionOptions options) {
-  const AttentionInputs in{.q = kept.q, .k = kept.k, .v = v, .keep = keep, .options = options, .kept = &kept};
+  const AttentionInputs in{q, k, v, keep, options};
   dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, normaliser).run(); });
 }
 
 }  // namespace
 
-void fill_attention_backward(Backend& table) {
-  table.attention_backward = attention_backward;
-  table.standardised_attention_backward = standardised_attention_backward;
-}
+void fill_attention_backward(Backend& table) { table.attention_backward = attention_backward; }
 
 }  // namespace linnet::cpu::LINNET_ISA

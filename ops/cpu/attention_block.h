@@ -11,20 +11,20 @@ namespace linnet::cpu::LINNET_ISA {
 template <class T>
 class TokenFactors {
  public:
-  TokenFactors(const AttentionInputs& in, const Keys<T>& keys)
+  TokenFactors(const AttentionInputs& in, const Padding& padding)
       : in_(in),
         queries_(in.drops_tokens() ? in.heads() * in.queries() : 0),
         keys_(in.drops_tokens() ? in.heads() * in.keys() : 0) {
     if (!in.drops_tokens()) return;
-    parallel_tasks(in.heads(), [&](int64_t head) { draw(head, keys); });
+    parallel_tasks(in.heads(), [&](int64_t head) { draw(head, padding); });
   }
 
   const T* queries(int64_t head) const { return queries_.data() + head * in_.queries(); }
-  /// In the order of Keys, without padding.
+  /// Without padding.
   const T* keys(int64_t head) const { return keys_.data() + head * in_.keys(); }
 
  private:
-  void draw(int64_t head, const Keys<T>& keys) {
+  void draw(int64_t head, const Padding& padding) {
     const TokenDropout& dropout = in_.options.tokens;
     const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : 0, first = std::min(lag, int64_t{0});
     const int64_t positions = std::max(in_.keys(), in_.queries() + lag) - first;
@@ -32,7 +32,7 @@ class TokenFactors {
     T *to_queries = queries_.data() + head * in_.queries(), *to_keys = keys_.data() + head * in_.keys();
     draw(dropout.query_key, before + lag, in_.queries(), to_queries);
     draw(dropout.key_key, before, in_.keys(), to_keys);
-    for (int64_t j = 0; j < keys.count(head); ++j) to_keys[j] = to_keys[keys.position(head, j)];
+    for (int64_t j = 0; j < padding.count(head); ++j) to_keys[j] = to_keys[padding.position(head, j)];
   }
 
   void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
@@ -57,15 +57,15 @@ class TokenFactors {
 template <class T>
 struct Attention {
   const AttentionInputs& in;
-  Keys<T> keys{in};
-  TokenFactors<T> tokens{in, keys};
+  Padding padding{in};
+  TokenFactors<T> tokens{in, padding};
 
   explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
 
   /// How many keys a query sees, never fewer than the one before.
   int64_t visible(int64_t head, int64_t query) const {
     const int64_t positions = in.options.causal ? query + 1 + in.keys() - in.queries() : in.keys();
-    return keys.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
+    return padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
   }
 };
 
@@ -79,28 +79,46 @@ class Workspace {
         columns_size_(width_ * in.width()),
         factors_(tiles * kKeys * width_),
         columns_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
-        memory_(columns_ + columns * columns_size_) {}
+        queries_(columns_ + columns * columns_size_),
+        head_width_(in.width()),
+        memory_(queries_ + (in.options.standardise ? kQueries * (head_width_ + 1) : 0)) {}
 
   T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
   T* factors() const { return memory_.data() + factors_; }
   T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
+  StandardisedRows<T> queries() const {
+    T* y = memory_.data() + queries_;
+    return {y, y + kQueries * head_width_, head_width_};
+  }
 
  private:
-  int64_t width_, columns_size_, factors_, columns_;
+  int64_t width_, columns_size_, factors_, columns_, queries_, head_width_;
   Scratch<T> memory_;
 };
+
+/// Queries of a head as they are or, if asked for, standardised into `memory`.
+template <class T>
+Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first, int64_t rows,
+                         const StandardisedRows<T>& memory) {
+  const Rows<const T> queries = rows_of<const T>(in.q, head).from(first);
+  if (!in.options.standardise) return queries;
+  memory.make(rows, [&](int64_t r) { return queries[r]; });
+  return {memory.y, memory.width};
+}
 
 /// Some queries of one head, with all that makes tiles of scores with its keys.
 template <class T>
 class Block {
  public:
-  Block(const Attention<T>& all, const Workspace<T>& workspace, int64_t head, int64_t first)
+  Block(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first)
       : all_(all),
+        keys_(keys),
         head_(head),
         first_(first),
         rows_(std::min(kQueries, all.in.queries() - first)),
         width_(padded<T>(rows_)),
-        queries_(rows_of<const T>(all.in.q, head).from(first)),
+        standardised_(workspace.queries()),
+        queries_(queries_of(all.in, head, first, rows_, standardised_)),
         transposed_(workspace.columns(0)),
         factors_(workspace.factors()) {
     const AttentionInputs& in = all.in;
@@ -142,7 +160,7 @@ class Block {
     }
   }
   /// s_ij = scale · q_i·k_j, of softmax times log2 e.
-  void scores(const Tile<T>& s, int64_t from) const { products(s, all_.keys.k(head_).from(from), transposed_); }
+  void scores(const Tile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
 
   void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
     const AttentionOptions& options = all_.in.options;
@@ -183,6 +201,11 @@ class Block {
     }
   }
 
+  /// Through the standardisation, if there is one, of the gradients of the queries, in place.
+  void through_standardisation(Rows<T> gradients) const {
+    if (all_.in.options.standardise) standardised_.differentiate(rows_, gradients);
+  }
+
   /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate).
   void draw(const Tile<T>& s, int64_t from) const {
     if (!drops()) return;
@@ -193,7 +216,7 @@ class Block {
       const int64_t begin = (head_ * in.queries() + first_ + r) * in.keys();
       PhiloxBlock random{};
       for (int64_t j = 0, drawn = -1; j < s.keys; ++j) {
-        const int64_t element = begin + all_.keys.position(head_, from + j);
+        const int64_t element = begin + all_.padding.position(head_, from + j);
         if (element / 4 != drawn) random = philox(in.options.key, static_cast<uint64_t>(drawn = element / 4));
         factors_[j * width_ + r] = random.word[element % 4] < threshold ? kept : T{0};
       }
@@ -225,7 +248,9 @@ class Block {
   }
 
   const Attention<T>& all_;
+  const Keys<T>& keys_;
   int64_t head_, first_, rows_, width_;
+  StandardisedRows<T> standardised_;
   Rows<const T> queries_;
   T *transposed_, *factors_;
   int64_t visible_[kQueries], hidden_[kKeys];

@@ -7,7 +7,7 @@
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/standardise.h>
 
-/// What quadratic attention reads: all keys made ready before the heads are shared out, and queries block by block.
+/// What quadratic attention reads, and how its heads are shared out.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -15,10 +15,6 @@ struct AttentionInputs {
   View q, k, v;
   const View* keep;  ///< null when nothing is padding
   AttentionOptions options;
-  /// Where queries and keys are when they are standardised, the keys without padding: q and k are then its. Forward
-  /// makes them of `raw_q` and `raw_k`.
-  const StandardisedHeads* kept = nullptr;
-  const View *raw_q = nullptr, *raw_k = nullptr;
 
   int64_t heads() const { return q.shape[0] * q.shape[1]; }
   int64_t sequence(int64_t head) const { return head / q.shape[1]; }
@@ -52,91 +48,28 @@ Rows<T> rows_of(const View& x, int64_t head) {
   return head_of<T>(x, head / x.shape[1], head % x.shape[1]);
 }
 
-/// Standardises `rows` tokens row(r) into y [B, H, N, D] and rstd [B, H, N], where a head has its own from `first`
-/// on.
-template <class T, class Row>
-void standardise_tokens(int64_t rows, Row row, const View& y, const View& rstd, int64_t head, int64_t first) {
-  const int64_t at = head * y.shape[2] + first, width = y.shape[3];
-  with_width<T>(width, [&](auto w) { standardise<T>(rows, row, data<T>(y) + at * width, data<T>(rstd) + at, w); });
-}
-
-/// From the gradients of a head's tokens [first, last) of y to those of what was standardised, in place.
-template <class T>
-void through_standardisation(Rows<T> gradients, const View& y, const View& rstd, int64_t head, int64_t first,
-                             int64_t last) {
-  const int64_t at = head * y.shape[2] + first;
-  with_width<T>(y.shape[3], [&](auto w) {
-    standardise_backward(last - first, gradients, rows_of<const T>(y, head).from(first), data<const T>(rstd) + at, w);
-  });
-}
-
-/// The keys that are no padding, and their values: in place when all are and nothing is to be standardised, otherwise
-/// copied together by `prepare`, so that nothing of a padded key is ever read, not even a NaN to be multiplied by 0.
-template <class T>
-class Keys {
+/// Which keys are no padding.
+class Padding {
  public:
-  explicit Keys(const AttentionInputs& in)
+  explicit Padding(const AttentionInputs& in)
       : in_(in),
         sequences_(in.keep != nullptr ? in.q.shape[0] : 0),
         before_(sequences_ * (in.keys() + 1)),
-        positions_(sequences_ * in.keys()),
-        k_(in.keep != nullptr && in.kept == nullptr ? in.heads() * in.keys() * in.width() : 0),
-        v_(in.keep != nullptr ? in.heads() * in.keys() * in.width() : 0) {
+        positions_(sequences_ * in.keys()) {
     for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
   }
 
-  /// Makes a head's keys from `begin` on, up to `end` at most, ready for `k` and `v`.
-  void prepare(int64_t head, int64_t begin, int64_t end) const {
-    if (!prepares()) return;
-    const int64_t rows = std::min(end, count(head)) - begin, width = in_.width();
-    if (in_.raw_k != nullptr) {
-      const Rows<const T> keys = rows_of<const T>(*in_.raw_k, head);
-      standardise_tokens<T>(
-          rows, [&](int64_t r) { return keys[position(head, begin + r)]; }, in_.kept->k, in_.kept->k_rstd, head,
-          begin);
-    }
-    const auto copy = [&](const View& from, const Scratch<T>& to) {
-      if (to.data() == nullptr) return;
-      const Rows<const T> source = rows_of<const T>(from, head);
-      const Rows<T> out = own(to, head).from(begin);
-      for (int64_t r = 0; r < rows; ++r) std::copy_n(source[position(head, begin + r)], width, out[r]);
-    };
-    copy(in_.k, k_);
-    copy(in_.v, v_);
-  }
-
-  /// The same for all heads, when several tasks read them.
-  void prepare() const {
-    if (!prepares()) return;
-    const int64_t pieces = (in_.keys() + kKeys - 1) / kKeys;
-    constexpr int64_t kCost = 8;  // of an element, in additions
-    parallel_for(in_.heads() * pieces, kGrain / (kCost * kKeys * std::max(in_.width(), int64_t{1})) + 1,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t task = begin; task < end; ++task) {
-                     prepare(task / pieces, task % pieces * kKeys, (task % pieces + 1) * kKeys);
-                   }
-                 });
-  }
-
-  /// Without padding.
+  /// A head's keys.
   int64_t count(int64_t head) const { return count_before(head, in_.keys()); }
-  /// How many of a head's keys are among the first `positions`.
+  /// How many of them are among the first `positions`.
   int64_t count_before(int64_t head, int64_t positions) const {
     return sequences_ > 0 ? before_[in_.sequence(head) * (in_.keys() + 1) + positions] : positions;
   }
   int64_t position(int64_t head, int64_t j) const {
     return sequences_ > 0 ? positions_[in_.sequence(head) * in_.keys() + j] : j;
   }
-  Rows<const T> k(int64_t head) const { return k_.data() != nullptr ? own(k_, head) : rows_of<const T>(in_.k, head); }
-  Rows<const T> v(int64_t head) const { return v_.data() != nullptr ? own(v_, head) : rows_of<const T>(in_.v, head); }
 
  private:
-  bool prepares() const { return in_.keep != nullptr || in_.raw_k != nullptr; }
-
-  Rows<T> own(const Scratch<T>& rows, int64_t head) const {
-    return {rows.data() + head * in_.keys() * in_.width(), in_.width()};
-  }
-
   void find_kept(int64_t b) {
     const View& keep = *in_.keep;
     int64_t* before = before_.data() + b * (in_.keys() + 1);
@@ -151,15 +84,62 @@ class Keys {
   const AttentionInputs& in_;
   int64_t sequences_;  ///< with padding
   Scratch<int64_t> before_, positions_;
-  Scratch<T> k_, v_;
 };
 
-/// Standardises the queries [begin, end) of a head, where that is asked for.
+/// The keys of one head, without padding, and their values: in place where they can be, otherwise in memory of its
+/// task, near to its core. So nothing of a padded key is ever read, not even a NaN to be multiplied by 0; and keys
+/// that are standardised are made anew by each task and pass, which costs less than to keep them.
 template <class T>
-void standardise_queries(const AttentionInputs& in, int64_t head, int64_t begin, int64_t end) {
-  if (in.raw_q == nullptr) return;
-  const Rows<const T> queries = rows_of<const T>(*in.raw_q, head).from(begin);
-  standardise_tokens<T>(end - begin, [&](int64_t r) { return queries[r]; }, in.kept->q, in.kept->q_rstd, head, begin);
-}
+class Keys {
+ public:
+  /// With room for `most` keys.
+  Keys(const AttentionInputs& in, const Padding& padding, int64_t most)
+      : in_(in),
+        padding_(padding),
+        k_(in.keep != nullptr || in.options.standardise ? most * in.width() : 0),
+        v_(in.keep != nullptr ? most * in.width() : 0),
+        inverse_std_(in.options.standardise ? most : 0) {}
+
+  /// Makes a head's keys [begin, end) ready.
+  void load(int64_t head, int64_t begin, int64_t end) {
+    if (head == head_ && begin == begin_ && end == end_) return;
+    head_ = head, begin_ = begin, end_ = end;
+    const Rows<const T> keys = rows_of<const T>(in_.k, head), values = rows_of<const T>(in_.v, head);
+    const auto key = [&](int64_t r) { return keys[padding_.position(head, begin + r)]; };
+    if (in_.options.standardise) {
+      standardised().make(size(), key);
+    } else if (in_.keep != nullptr) {
+      for (int64_t r = 0; r < size(); ++r) std::copy_n(key(r), in_.width(), k_.data() + r * in_.width());
+    }
+    if (in_.keep == nullptr) return;
+    for (int64_t r = 0; r < size(); ++r) {
+      std::copy_n(values[padding_.position(head, begin + r)], in_.width(), v_.data() + r * in_.width());
+    }
+  }
+
+  /// The rows from key j on.
+  Rows<const T> k(int64_t j) const { return rows_from(j, k_, in_.k); }
+  Rows<const T> v(int64_t j) const { return rows_from(j, v_, in_.v); }
+
+  /// Through the standardisation, if there is one, of the gradients of the keys, in place.
+  void through_standardisation(Rows<T> gradients) const {
+    if (in_.options.standardise) standardised().differentiate(size(), gradients);
+  }
+
+ private:
+  int64_t size() const { return end_ - begin_; }
+
+  StandardisedRows<T> standardised() const { return {k_.data(), inverse_std_.data(), in_.width()}; }
+
+  Rows<const T> rows_from(int64_t j, const Scratch<T>& own, const View& in_place) const {
+    if (own.data() == nullptr) return rows_of<const T>(in_place, head_).from(j);
+    return {own.data() + (j - begin_) * in_.width(), in_.width()};
+  }
+
+  const AttentionInputs& in_;
+  const Padding& padding_;
+  Scratch<T> k_, v_, inverse_std_;
+  int64_t head_ = -1, begin_ = 0, end_ = 0;
+};
 
 }  // namespace linnet::cpu::LINNET_ISA

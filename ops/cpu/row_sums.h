@@ -52,16 +52,6 @@ Eight<T> sum_rows(Width width, F f) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-/// to[d] = f<V>(d) for all d, in steps of V.
-template <class T, class Width, class F>
-void fill_row(Width width, T* to, F f) {
-  const int64_t whole = width / kWide<T> * kWide<T>;
-  for (int64_t d = 0; d < whole; d += kWide<T>) {
-    *reinterpret_cast<Wide<T>*>(to + d) = f.template operator()<Wide<T>>(d);
-  }
-  for (int64_t d = whole; d < width; ++d) to[d] = f.template operator()<T>(d);
-}
-
 template <class V, class T>
 const V& at(const T* x) {
   return *reinterpret_cast<const V*>(x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/row_sums.h>
 
 /// Queries and keys of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6).
@@ -24,40 +25,59 @@ void standardise(int64_t rows, Row row, T* y, T* inverse_std, Width width) {
                                 const V centred = at<V>(x[r] + d) - mean[r];
                                 return centred * centred;
                               });
+    T factors[kBlock];
+#pragma omp simd
+    for (int64_t r = 0; r < kBlock; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
     for (int64_t r = 0; r < count; ++r) {
-      const T factor = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
+      const T factor = factors[r];
       inverse_std[first + r] = factor;
-      fill_row(width, y + (first + r) * width,
-               [&]<class V>(int64_t d) { return (at<V>(x[r] + d) - mean[r]) * factor; });
+      T* out = y + (first + r) * width;
+      const T centre = mean[r];
+#pragma omp simd
+      for (int64_t d = 0; d < width; ++d) out[d] = (x[r][d] - centre) * factor;
     }
   }
 }
 
-/// From ∂y_r = gradients[r] to ∂x_r, in place:  ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x)
+/// From ∂y_r = gradients[r] to ∂x_r, in place:  ∂x = (∂y − y mean(∂y ∘ y)) / std(x).  A mean of ∂y would be
+/// subtracted too, but the gradients here have none: ∂q̂_i = Σ_j ∂t_ij k̂_j is a sum of rows that have none, and so is
+/// ∂k̂_j.
 template <class T, class Width>
 void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, const T* inverse_std, Width width) {
-  using namespace row_sums;
   const T inverse_width = T{1} / static_cast<T>(int64_t{width});
-  for (int64_t first = 0; first < rows; first += kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, rows - first);
-    const T* g[kBlock];
-    const T* out[kBlock];
-    for (int64_t r = 0; r < kBlock; ++r) {
-      g[r] = gradients[first + std::min(r, count - 1)];
-      out[r] = y[first + std::min(r, count - 1)];
-    }
-    const Eight<T> mean =
-        inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(g[r] + d); });
-    const Eight<T> slope = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
-                             return at<V>(g[r] + d) * at<V>(out[r] + d);
-                           });
+  constexpr int64_t kTogether = 8;
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t count = std::min(kTogether, rows - first);
+    T slopes[kTogether];
+    dot_rows<T>(
+        count, [&](int64_t r) { return gradients[first + r]; }, [&](int64_t r) { return y[first + r]; }, slopes,
+        width);
     for (int64_t r = 0; r < count; ++r) {
-      const T factor = inverse_std[first + r];
-      fill_row(width, gradients[first + r], [&]<class V>(int64_t d) {
-        return (at<V>(g[r] + d) - mean[r] - at<V>(out[r] + d) * slope[r]) * factor;
-      });
+      T* g = gradients[first + r];
+      const T* out = y[first + r];
+      const T slope = slopes[r] * inverse_width, factor = inverse_std[first + r];
+#pragma omp simd
+      for (int64_t d = 0; d < width; ++d) g[d] = (g[d] - out[d] * slope) * factor;
     }
   }
 }
+
+/// Rows with mean 0 and variance 1, made of others, in memory of the caller's.
+template <class T>
+struct StandardisedRows {
+  T* y;            ///< [rows, width]
+  T* inverse_std;  ///< [rows]
+  int64_t width;
+
+  /// Makes them of row(r), r < rows.
+  template <class Row>
+  void make(int64_t rows, Row row) const {
+    with_width<T>(width, [&](auto w) { standardise<T>(rows, row, y, inverse_std, w); });
+  }
+  /// From their gradients to those of what they were made of, in place.
+  void differentiate(int64_t rows, Rows<T> gradients) const {
+    with_width<T>(width, [&](auto w) { standardise_backward(rows, gradients, {y, width}, inverse_std, w); });
+  }
+};
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -71,6 +71,43 @@ TEST_CASE("allocator: blocks are aligned, waste at most an eighth, and exist for
   }
 }
 
+TEST_CASE("allocator: working memory stays with its thread") {
+  release_cached_memory();
+  const MemoryStats start = memory_stats();
+  void* const block = cpu_memory::allocate_scratch(1000);
+  CHECK(memory_stats().live == start.live + 1024);
+  cpu_memory::deallocate_scratch(block, 1000);
+  CHECK(memory_stats().live == start.live);
+  CHECK(memory_stats().cached == 1024);
+  std::thread([&] {
+    void* const other = cpu_memory::allocate_scratch(1000);
+    CHECK(other != block);
+    cpu_memory::deallocate_scratch(other, 1000);
+    CHECK(memory_stats().cached == 2 * 1024);
+  }).join();
+  CHECK(memory_stats().cached == 2 * 1024);
+  CHECK(cpu_memory::allocate_scratch(1000) == block);
+  cpu_memory::deallocate_scratch(block, 1000);
+  release_cached_memory();
+  CHECK(memory_stats().cached == 0);
+  CHECK(memory_stats().live == start.live);
+}
+
+TEST_CASE("allocator: a thread keeps the working memory that it gave back last, up to 2 MiB") {
+  release_cached_memory();
+  const auto use = [](std::vector<int64_t> sizes) {
+    std::vector<void*> blocks;
+    for (const int64_t size : sizes) blocks.push_back(cpu_memory::allocate_scratch(size));
+    for (size_t i = 0; i < sizes.size(); ++i) cpu_memory::deallocate_scratch(blocks[i], sizes[i]);
+    return blocks;
+  };
+  const std::vector<void*> blocks = use({3 * kMebibyte, kMebibyte, kMebibyte / 2, kMebibyte});
+  CHECK(memory_stats().cached == 5 * kMebibyte + kMebibyte / 2);
+  CHECK(mebibytes(1).view().data == blocks[1]);  // the oldest that the thread had no room for serves a tensor
+  CHECK(mebibytes(3).view().data == blocks[0]);
+  CHECK(use({kMebibyte, kMebibyte / 2}) == std::vector<void*>{blocks[3], blocks[2]});
+}
+
 TEST_CASE("allocator: a request that cannot be met says what was asked and what is live") {
   const MemoryStats before = memory_stats();
   for (const Shape& shape : {Shape{int64_t{1} << 57}, Shape{int64_t{1} << 60}}) {

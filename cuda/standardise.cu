@@ -1,10 +1,12 @@
+#include <algorithm>
+
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/standardise.cuh>
 
-/// Fastmax weight by weight (Gerami et al. 2024, eqs. 5–12): attention.cu on queries and keys that are given mean 0
-/// and variance 1 here, a warp or a block for each token; those that padding holds are 0. Memory bounds these
-/// kernels: each reads a row from there once, and again from the cache.
+/// A warp or a block for each token. Memory bounds these kernels: each reads a row from there once, and again from
+/// the cache.
 
 namespace linnet::cuda {
 namespace {
@@ -36,7 +38,7 @@ struct Kept {
 };
 
 template <class Group, class T>
-__global__ void standardise_rows(Tokens all, Kept kept, Heads<const T> from, T* out, T* rstd) {
+__global__ void standardise_rows(Tokens all, Kept kept, Heads<const T> from, T* out, T* inverse_std) {
   const double n = static_cast<double>(all.width);
   for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
     const bool there = kept.has(all.sequence(r), r % all.tokens);
@@ -48,13 +50,14 @@ __global__ void standardise_rows(Tokens all, Kept kept, Heads<const T> from, T* 
         Group::template sum<T>(all.width, [=](int64_t d) { return (at(d) - mean) * (at(d) - mean); }) / n;
     const T scale = there ? static_cast<T>(1 / sqrt(variance + 1e-5)) : T{0};
     for (int64_t d = Group::lane(); d < all.width; d += Group::size) y[d] = (at(d) - mean) * scale;
-    if (Group::lane() == 0) rstd[r] = scale;
+    if (Group::lane() == 0) inverse_std[r] = scale;
   }
 }
 
-/// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place.
+/// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
+/// which may be to bfloat16.
 template <class Group, class T>
-__global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, const T* rstd) {
+__global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, const T* inverse_std) {
   const double n = static_cast<double>(all.width);
   for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
     T* g = all.of(gradients, r);
@@ -62,53 +65,41 @@ __global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, 
     const T mean = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g[d]; }) / n);
     const T slope = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g[d] * y[d]; }) / n);
     for (int64_t d = Group::lane(); d < all.width; d += Group::size) {
-      g[d] = (g[d] - mean - y[d] * slope) * rstd[r];
+      g[d] = (g[d] - mean - y[d] * slope) * inverse_std[r];
     }
   }
 }
 
-void standardise(const View& y, const View& rstd, const View& x, const View* keep) {
+}  // namespace
+
+Standardised::Standardised(const View& x, const View* keep)
+    : dtype_(x.dtype), y_(numel(x) * size_of(x.dtype)), inverse_std_(numel(x) / x.shape[3] * size_of(x.dtype)) {
+  std::copy_n(x.shape, 4, shape_);
+  int64_t stride = 1;
+  for (int d = 3; d >= 0; --d) {
+    strides_[d] = stride;
+    stride *= shape_[d];
+  }
   const Tokens all(x);
-  dispatch_floating(x.dtype, [&](auto zero) {
+  dispatch_floating(dtype_, [&](auto zero) {
     using T = decltype(zero);
     for_group(all.width, [&](auto group) {
       launch(standardise_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all, Kept(keep),
-             Heads<const T>(x), data<T>(y), data<T>(rstd));
+             Heads<const T>(x), reinterpret_cast<T*>(y_.data()), reinterpret_cast<T*>(inverse_std_.data()));
     });
   });
 }
 
-/// From the gradients of y to those of x, in place.
-void through_standardisation(const View& gradients, const View& y, const View& rstd) {
-  const Tokens all(y);
-  dispatch_floating(y.dtype, [&](auto zero) {
+void Standardised::differentiate(const View& gradients) const {
+  const Tokens all(gradients);
+  dispatch_floating(dtype_, [&](auto zero) {
     using T = decltype(zero);
     for_group(all.width, [&](auto group) {
       launch(differentiate_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all,
-             Heads<T>(gradients), data<const T>(y), data<const T>(rstd));
+             Heads<T>(gradients), reinterpret_cast<const T*>(y_.data()),
+             reinterpret_cast<const T*>(inverse_std_.data()));
     });
   });
-}
-
-void standardised_attention(View o, View normaliser, StandardisedHeads kept, View q, View k, View v, const View* keep,
-                            AttentionOptions options) {
-  standardise(kept.q, kept.q_rstd, q, nullptr);
-  standardise(kept.k, kept.k_rstd, k, keep);
-  cuda_backend().attention(o, normaliser, kept.q, kept.k, v, keep, options);
-}
-
-void standardised_attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser,
-                                     StandardisedHeads kept, View v, const View* keep, AttentionOptions options) {
-  cuda_backend().attention_backward(dq, dk, dv, d_o, o, normaliser, kept.q, kept.k, v, keep, options);
-  through_standardisation(dq, kept.q, kept.q_rstd);
-  through_standardisation(dk, kept.k, kept.k_rstd);
-}
-
-}  // namespace
-
-void fill_standardised_attention(Backend& table) {
-  table.standardised_attention = standardised_attention;
-  table.standardised_attention_backward = standardised_attention_backward;
 }
 
 }  // namespace linnet::cuda
