@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/attention_keys.h>
+#include <linnet/ops/cpu/row_sums.h>
 #include <linnet/ops/cpu/transpose.h>
 
 namespace linnet::cpu::LINNET_ISA {
@@ -183,7 +184,7 @@ class Block {
   void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = all_.in.width();
     const Left<T> weights{w.data, 1, w.width};
-    const int64_t strip = w.hidden == nullptr ? rows_ : is_finite(x, w.keys, width) ? kStrip : 1;
+    const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip : 1;
     for (int64_t r = 0; r < rows_; r += strip) {
       const int64_t rows = std::min(strip, rows_ - r);
       const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
@@ -236,16 +237,6 @@ class Block {
   static constexpr int64_t kStrip = 16;
 
   bool drops() const { return all_.in.options.dropout > 0; }
-
-  static bool is_finite(Rows<const T> x, int64_t rows, int64_t width) {
-    T zero = 0;
-    for (int64_t j = 0; j < rows; ++j) {
-      const T* row = x[j];
-#pragma omp simd reduction(+ : zero)
-      for (int64_t d = 0; d < width; ++d) zero += row[d] * T{0};
-    }
-    return zero == 0;
-  }
 
   const Attention<T>& all_;
   const Keys<T>& keys_;

@@ -1,5 +1,4 @@
-#include <optional>
-
+#include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/fastmax_chunk.h>
 #include <linnet/ops/cpu/fastmax_states.h>
 #include <linnet/ops/cpu/fastmax_tile.h>
@@ -19,6 +18,8 @@ namespace {
 
 /// Bytes of states that are held at a time; and tasks, at the least, where there are tokens for them.
 constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
+/// Chunks that a causal sweep first sums up and then uses, at the most: their tokens stay in the caches in between.
+constexpr int64_t kGroup = 2 * kTasks;
 
 /// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
 struct Inputs {
@@ -51,7 +52,8 @@ struct Inputs {
 template <class T>
 Plan make_plan(const Inputs& in, const Features& features) {
   const int64_t state_bytes = features.count() * (in.width() + 1) * static_cast<int64_t>(sizeof(T));
-  const int64_t lanes = std::max(kStateBytes / state_bytes, kTasks / 2);
+  const int64_t room = std::max(kStateBytes / state_bytes, kTasks / 2);
+  const int64_t lanes = in.kernel.causal ? std::min(room, kGroup) : room;
   const int64_t positions = std::max(in.keys_end(), in.queries_end()) - in.first();
   int64_t chunk = in.block();
   if (!in.kernel.causal) {
@@ -158,17 +160,16 @@ class Pass {
     return {in_.kernel, side.key, features_, head, tiles()};
   }
 
-  /// y_columns only `with_columns`.
-  void load(const Side& side, int64_t head, int64_t first, int64_t size, bool with_columns, Terms<T>& terms) const {
+  void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     const int64_t from = first - side.lag;
     terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
     if (!side.queries) {
-      terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room.data());
-      std::fill_n(terms.t.data(), size, T{1});
+      terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room);
+      std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
       load_cotangents(*side.cotangents, head, from, size, terms);
     }
-    if (with_columns) transpose<T>(size, width_, terms.y, {terms.y_columns.data(), size});
+    if (terms.y_columns != nullptr) transpose<T>(size, width_, terms.y, {terms.y_columns, size});
     load_token_factors(side, head, first, size, terms);
   }
 
@@ -177,11 +178,11 @@ class Pass {
     const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
     const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
     dot_rows(
-        size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; },
-        terms.t.data(), width_);
+        size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; }, terms.t,
+        width_);
     const T* g = data<T>(c.g) + head * d_o.count + first;
     for (int64_t n = 0; n < size; ++n) {
-      T* y = terms.room.data() + n * width_;
+      T* y = terms.room + n * width_;
       if (d_o.has(first + n) && g[n] != 0) {
         const T inverse = 1 / g[n];
         const T* cotangent = d_o.rows[first + n];
@@ -193,17 +194,17 @@ class Pass {
         terms.t[n] = 0;
       }
     }
-    terms.y = {terms.room.data(), width_};
+    terms.y = {terms.room, width_};
   }
 
   void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
-    std::fill_n(terms.factors.data(), size, T{1});
+    std::fill_n(terms.factors, size, T{1});
     if (!in_.drops() || in_.drops_features()) return;
     const FeatureBlock block{0, 1, 0, width_ + 1};
     FeatureMask<T> mask(in_.kernel, side.key, features_, head, tiles());
     for (int64_t at = 0; at < size; at += kTile) {
       mask.draw(tile_at(first + at), block);
-      std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors.data() + at);
+      std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors + at);
     }
   }
 
@@ -214,11 +215,11 @@ class Pass {
 
   /// state = Σ φ(x_n) [y_n, t_n]ᵀ over a chunk.
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
-    Terms<T> terms(width_, in_.block());
+    Terms<T> terms(width_, in_.block(), false);
     FeatureTile<T> tile = tile_of(side, chunk.head);
     clear(state);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, false, terms);
+      load(side, chunk.head, first, size, terms);
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(terms.x, at, tile_at(first + at), block);
@@ -230,7 +231,7 @@ class Pass {
 
   /// state += φ(x_n) [y_n, t_n]ᵀ for the tile of the tokens from `at` on.
   void add(FeatureTile<T>& tile, int64_t at, const FeatureBlock& block, const Terms<T>& terms, State<T> state) const {
-    tile.make_and_sum(terms.t.data() + at, state.z + block.first);
+    tile.make_and_sum(terms.t + at, state.z + block.first);
     gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y[at], terms.y.stride, 1,
             state.s + block.first * width_, width_);
   }
@@ -246,36 +247,35 @@ class Pass {
               const View& g) const {
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
-    Terms<T> queries(width_, most), keys(width_, causal ? most : 0);
-    const Scratch<T> numerators(most * width_), denominators(most), weights(dropped ? kTile * kTile : 0);
+    Terms<T> queries(width_, most, false), keys(width_, causal ? most : 0, false);
+    const Scratch<T> sums(most * (width_ + 1)), weights(dropped ? kTile * kTile : 0);
+    T *numerators = sums.data(), *denominators = numerators + most * width_;
     FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    const ChunkInterior<T> interior(in_.kernel, true, queries, keys, dropped, weights.data());
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, false, queries);
-      if (causal) load(other, chunk.head, first, size, false, keys);
-      std::fill_n(denominators.data(), size, T{0});
+      load(side, chunk.head, first, size, queries);
+      if (causal) load(other, chunk.head, first, size, keys);
+      std::fill_n(denominators, size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(queries.x, at, tile_at(first + at), block);
-          tile.make_and_weigh(state.z + block.first, denominators.data() + at);
-          apply(tile, block, state, {numerators.data() + at * width_, width_});
+          tile.make_and_weigh(state.z + block.first, denominators + at);
+          apply(tile, block, state, {numerators + at * width_, width_});
           if (!dropped) continue;
           other_tile.set(keys.x, at, tile_at(first + at), block);
           other_tile.make(weights_.data() + block.first);
-          multiply_features(tile, other_tile, block, weights.data());
+          multiply_features(other_tile, tile, block, weights.data());
         }
       });
-      if (causal) {
-        ChunkInterior<T>(in_.kernel, queries, keys, dropped, weights.data())
-            .attend(numerators.data(), denominators.data());
-      }
-      store(chunk.head, first - side.lag, size, numerators.data(), denominators.data(), o, g);
+      if (causal) interior.attend(numerators, denominators);
+      store(chunk.head, first - side.lag, size, numerators, denominators, o, g);
     });
   }
 
-  /// weights (+)= φ(queries)ᵀ·φ(keys)
-  void multiply_features(const FeatureTile<T>& queries, const FeatureTile<T>& keys, const FeatureBlock& block,
+  /// weights (+)= φ(others)ᵀ·φ(own)
+  void multiply_features(const FeatureTile<T>& others, const FeatureTile<T>& own, const FeatureBlock& block,
                          T* weights) const {
-    gemm<T>(true, false, kTile, kTile, block.count, 1, queries.data(), kTile, keys.data(), kTile,
+    gemm<T>(true, false, kTile, kTile, block.count, 1, others.data(), kTile, own.data(), kTile,
             block.first == 0 ? 0 : 1, weights, kTile);
   }
 
@@ -301,29 +301,25 @@ class Pass {
                      const View* dy_view, const State<T>* own) const {
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
-    Terms<T> terms(width_, most), others(width_, causal ? most : 0);
+    Terms<T> terms(width_, most, true), others(width_, causal ? most : 0, false);
     const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy_room(width_ * most);
     const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
     FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
     if (own != nullptr) clear(*own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, true, terms);
+      load(side, chunk.head, first, size, terms);
       const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
       const Rows<T> dy = dy_view != nullptr ? terms.x.results(dy_rows, dy_room.data()) : Rows<T>{};
-      if (causal) load(other, chunk.head, first, size, true, others);
-      std::optional<ChunkInterior<T>> interior;
-      if (causal) {
-        interior.emplace(in_.kernel, side.queries ? terms : others, side.queries ? others : terms, dropped,
-                         side.queries ? nullptr : weights.data());
-      }
-      if (dropped) interior->dropped_cotangents(dweights.data());
+      if (causal) load(other, chunk.head, first, size, others);
+      if (dropped) interior.dropped_cotangents(dweights.data());
       std::fill_n(dx.data(), (width_ + 1) * size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(terms.x, at, tile_at(first + at), block);
           gemm<T>(false, false, block.count, kTile, width_, 1, state.s + block.first * width_, width_,
-                  terms.y_columns.data() + at, size, 0, dphi.data(), kTile);
+                  terms.y_columns + at, size, 0, dphi.data(), kTile);
           if (dy_view != nullptr) {
             tile.make();
             apply(tile, block, state, dy.from(at));
@@ -332,15 +328,14 @@ class Pass {
           if (dropped) {
             other_tile.set(others.x, at, tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);
-            gemm<T>(false, side.queries, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(),
-                    kTile, 1, dphi.data(), kTile);
+            gemm<T>(false, false, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile, 1,
+                    dphi.data(), kTile);
             if (!side.queries) multiply_features(other_tile, tile, block, weights.data());
           }
-          tile.add_gradients(dphi.data(), state.z + block.first, terms.t.data() + at, dx.data());
+          tile.add_gradients(dphi.data(), state.z + block.first, terms.t + at, dx.data());
         }
       });
-      if (causal && side.queries) interior->add_query_gradients(dx.data());
-      if (causal && !side.queries) interior->add_key_gradients(dx.data(), dy);
+      if (causal) interior.differentiate(dx.data(), dy);
       terms.x.store_gradients(dx.data(), head_of<T>(dx_view, b, h));
       if (dy_view != nullptr) terms.x.store(dy, dy_rows);
     });

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/fastmax_features.h>
+#include <linnet/ops/cpu/row_sums.h>
 
-/// Causal Fastmax inside one chunk, where query i sees keys j ≤ i: its quadratic form, a tile of queries at a time.
+/// Causal Fastmax inside one chunk, where query i sees keys j ≤ i: its quadratic form.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -12,162 +12,220 @@ namespace linnet::cpu::LINNET_ISA {
 template <class T>
 struct Terms {
   Vectors<T> x;
-  Scratch<T> room;       // [size, D]
-  Rows<const T> y{};     // [size, D], there or where the tokens are
-  Scratch<T> y_columns;  // [D, size]
-  Scratch<T> t;          // [size]
-  Scratch<T> factors;    // [size], of dropout of whole tokens
+  Scratch<T> memory;
+  T* t;               // [size]
+  T* factors;         // [size], of dropout of whole tokens
+  T* room;            // [size, D]
+  Rows<const T> y{};  // [size, D], there or where the tokens are
+  T* y_columns;       // [D, size], where wanted
 
-  Terms(int64_t width, int64_t capacity)
-      : x(width, capacity), room(capacity * width), y_columns(capacity * width), t(capacity), factors(capacity) {}
+  Terms(int64_t width, int64_t capacity, bool with_columns)
+      : x(width, capacity),
+        memory(capacity * (2 + width + (with_columns ? width : 0))),
+        t(memory.data()),
+        factors(t + capacity),
+        room(factors + capacity),
+        y_columns(with_columns ? room + capacity * width : nullptr) {}
 };
 
+/// One side, its own tokens, with those of the other side that they see or are seen by. A tile of scores is
+/// [others, own], so that for queries and keys alike sums over the others run down its columns. The tile on the
+/// diagonal is handled in strips, which leave out most of what is not seen; what they still hold of it becomes 0.
 template <class T>
 class ChunkInterior {
  public:
-  /// `dropped`: the weights are made of dropped features; then the chunk is one tile, and `weights` are they, [kTile,
-  /// kTile], or null where they are not needed.
-  ChunkInterior(const FastmaxKernel& f, const Terms<T>& queries, const Terms<T>& keys, bool dropped, const T* weights)
+  /// `dropped`: the weights are made of dropped features; then the chunk is one tile, and `weights` [others, own] are
+  /// they, or null where they are not needed.
+  ChunkInterior(const FastmaxKernel& f, bool queries, const Terms<T>& own, const Terms<T>& others, bool dropped,
+                const T* weights)
       : f_(f),
         a0_(static_cast<T>(f.a0)),
         a1_(static_cast<T>(f.a1)),
         a2_(static_cast<T>(f.a2)),
         queries_(queries),
-        keys_(keys),
+        own_(own),
+        others_(others),
         dropped_(dropped),
         weights_(weights),
-        size_(queries.x.size()),
-        width_(queries.x.width()),
-        s_(kTile * size_),
-        ds_(kTile * size_) {}
+        width_(own.x.width()),
+        tiles_(f.causal ? 2 * kTile * kTile : 0),
+        s_(tiles_.data()),
+        ds_(f.causal ? s_ + kTile * kTile : nullptr) {}
 
   /// Adds to the numerators F [size, D] and denominators g [size] of the queries.
   void attend(T* numerators, T* denominators) const {
-    for (int64_t first = 0; first < size_; first += kTile) {
-      const int64_t stride = first + kTile;
-      multiply_scores(first);
-      for (int64_t r = 0; r < kTile; ++r) weigh(first + r, first + r + 1, s_.data() + r * stride, denominators);
-      T* out = numerators + first * width_;
-      if (first > 0) {
-        gemm<T>(false, false, kTile, width_, first, 1, s_.data(), stride, keys_.y.data, keys_.y.stride, 1, out,
-                width_);
-      }
-      // The keys of the tile itself: nothing of what a query does not see is read, be it infinite.
-      for (int64_t r = 0; r < kTile; ++r, out += width_) {
-        for (int64_t j = first; j <= first + r; ++j) {
-          const T weight = s_[r * stride + j];
-          const T* y = keys_.y[j];
-#pragma omp simd
-          for (int64_t d = 0; d < width_; ++d) out[d] += weight * y[d];
-        }
-      }
-    }
+    for_each_pair([&](const Pair& pair) {
+      multiply_scores(pair);
+      weigh(pair, denominators + pair.own);
+      // Nothing of what a query does not see is read for it where that could matter, be it infinite.
+      const Rows<const T> y = others_.y.from(pair.other);
+      for_each_strip(pair.diagonal() && !all_finite(y, kTile, width_) ? 1 : kStrip,
+                     [&](int64_t first, int64_t count) {
+                       sum_values(pair, first, count, {numerators + pair.own * width_, width_});
+                     });
+    });
   }
 
-  /// Adds to the gradients of the queries' x̃, row by row.
-  void add_query_gradients(T* dx) const {
-    for (int64_t first = 0; first < size_; first += kTile) {
-      const int64_t seen = first + kTile;
-      differentiate(first);
-      gemm<T>(false, true, width_, kTile, seen, 1, keys_.x.row(1), size_, ds_.data(), seen, 1, dx + size_ + first,
-              size_);
-    }
-  }
-
-  /// Adds to the gradients of the keys' x̃, row by row, and of their values [size, D].
-  void add_key_gradients(T* dx, Rows<T> dy) const {
-    for (int64_t first = 0; first < size_; first += kTile) {
-      const int64_t seen = first + kTile;
-      differentiate(first);
-      gemm<T>(false, false, width_, seen, kTile, 1, queries_.x.row(1) + first, size_, ds_.data(), seen, 1, dx + size_,
-              size_);
-      gemm<T>(true, false, seen, width_, kTile, 1, s_.data(), seen, queries_.y[first], queries_.y.stride, 1, dy.data,
-              dy.stride);
-    }
+  /// Adds to the gradients of x̃, row by row, and of the keys' values `dy` [size, D].
+  void differentiate(T* dx, Rows<T> dy) const {
+    const int64_t size = own_.x.size();
+    for_each_pair([&](const Pair& pair) {
+      multiply_scores(pair);
+      multiply_cotangents(pair, ds_);
+      differentiate_scores(pair);
+      for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+        const Range rows = rows_for(pair, first, count);
+        tile_product<T>(width_, count, rows.size(), {others_.x.row(1) + pair.other + rows.begin, size, 1},
+                        {ds_ + rows.begin * kTile + first, kTile}, {dx + size + pair.own + first, size}, true);
+        if (!queries_) sum_values(pair, first, count, dy.from(pair.own));
+      });
+    });
   }
 
   /// out [kTile, kTile] = the cotangents of the dropped weights of a chunk of one tile, 0 where j > i.
   void dropped_cotangents(T* out) const {
-    gemm<T>(true, false, kTile, kTile, width_, 1, queries_.y_columns.data(), size_, keys_.y_columns.data(), size_, 0,
-            out, kTile);
-    for (int64_t i = 0; i < kTile; ++i, out += kTile) {
-      const T shared = f_.shared_normaliser ? queries_.t[i] : T{0};
-      for (int64_t j = 0; j < kTile; ++j) out[j] = j <= i ? out[j] + shared : T{0};
+    const Pair pair{0, 0};
+    multiply_cotangents(pair, out);
+    for (int64_t r = 0; r < kTile; ++r, out += kTile) {
+      const T shared = f_.shared_normaliser ? others_.t[r] : T{0};
+      const Range seen = lanes_for(pair, r, 1);
+      std::fill_n(out, seen.begin, T{0});
+      for (int64_t c = seen.begin; c < seen.end; ++c) out[c] += shared * own_.t[c];
+      std::fill(out + seen.end, out + kTile, T{0});
     }
   }
 
  private:
-  /// s_ij = x_i·x_j for the queries of a tile, [kTile, first + kTile].
-  void multiply_scores(int64_t first) const {
-    const int64_t seen = first + kTile;
-    gemm<T>(true, false, kTile, seen, width_, 1, queries_.x.row(1) + first, size_, keys_.x.row(1), size_, 0,
-            s_.data(), seen);
+  static constexpr int64_t kStrip = 16;
+
+  struct Range {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+  };
+
+  /// A tile of own tokens and one of the others, by their first tokens.
+  struct Pair {
+    int64_t own, other;
+    bool diagonal() const { return own == other; }
+  };
+
+  template <class F>
+  void for_each_pair(F f) const {
+    for (int64_t own = 0; own < own_.x.size(); own += kTile) {
+      const int64_t begin = queries_ ? 0 : own, end = queries_ ? own + kTile : own_.x.size();
+      for (int64_t other = begin; other < end; other += kTile) f(Pair{own, other});
+    }
   }
 
-  /// The scores of query i to its weights, whose sum is added to its denominator.
-  void weigh(int64_t i, int64_t seen, T* s, T* denominators) const {
-    const T factor = queries_.factors[i];
-    const T* factors = keys_.factors.data();
-    const T* real = keys_.x.row(0);
-    T clean = 0, kept = 0;
-#pragma omp simd reduction(+ : clean, kept)
-    for (int64_t j = 0; j < seen; ++j) {
-      const T constant = a0_ * real[j], rest = s[j] * (a1_ + s[j] * a2_);
-      const T weight = constant + rest * (factor * factors[j]);
-      clean += constant + rest;
-      kept += weight;
-      s[j] = weight;
-    }
-    if (dropped_) {
-      std::copy_n(weights_ + i * kTile, seen, s);
-      kept = 0;
-      for (int64_t j = 0; j < seen; ++j) kept += s[j];
-    }
-    denominators[i] += f_.shared_normaliser ? kept : clean;
+  template <class F>
+  static void for_each_strip(int64_t count, F f) {
+    for (int64_t first = 0; first < kTile; first += count) f(first, count);
   }
 
-  /// Into s_ the weights of a tile's queries, and into ds_ the gradients of their scores, both 0 where j > i:
+  /// The own tokens that see, or are seen by, one of some others at least.
+  Range lanes_for(const Pair& pair, int64_t row, int64_t count) const {
+    if (!pair.diagonal()) return {0, kTile};
+    return queries_ ? Range{row, kTile} : Range{0, row + count};
+  }
+  /// The same the other way round.
+  Range rows_for(const Pair& pair, int64_t lane, int64_t count) const {
+    if (!pair.diagonal()) return {0, kTile};
+    return queries_ ? Range{0, lane + count} : Range{lane, kTile};
+  }
+
+  /// s_ = x_i·x_j
+  void multiply_scores(const Pair& pair) const {
+    multiply(pair, {others_.x.row(1) + pair.other, 1, others_.x.size()}, own_.x.row(1), s_);
+  }
+  /// out = y_i·v_j
+  void multiply_cotangents(const Pair& pair, T* out) const {
+    multiply(pair, {others_.y[pair.other], others_.y.stride, 1}, own_.y_columns, out);
+  }
+
+  /// out [others, own] = the products of others [others, D] with columns [D, size], where seen.
+  void multiply(const Pair& pair, Left<T> others, const T* columns, T* out) const {
+    for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+      const Range lanes = lanes_for(pair, first, count);
+      tile_product<T>(count, lanes.size(), width_, others.from(first, 0),
+                      {columns + pair.own + lanes.begin, own_.x.size()}, {out + first * kTile + lanes.begin, kTile},
+                      false);
+    });
+  }
+
+  /// out[own] += Σ_others w·y for some own tokens of a tile.
+  void sum_values(const Pair& pair, int64_t first, int64_t count, Rows<T> out) const {
+    const Range rows = rows_for(pair, first, count);
+    tile_product<T>(count, width_, rows.size(), {s_ + rows.begin * kTile + first, 1, kTile},
+                    others_.y.from(pair.other + rows.begin), out.from(first), true);
+  }
+
+  /// Calls `f(row, lanes, seen)` for the others of a pair: the lanes that its strip has, and those of them that
+  /// count.
+  template <class F>
+  void for_each_row(const Pair& pair, F f) const {
+    for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+      for (int64_t r = first; r < first + count; ++r) f(r, lanes_for(pair, first, count), lanes_for(pair, r, 1));
+    });
+  }
+
+  /// Scores to weights, whose sum is added to the denominators.
+  void weigh(const Pair& pair, T* denominators) const {
+    const bool shared = f_.shared_normaliser, made = weights_ != nullptr;
+    const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own;
+    T total[kTile] = {};
+    for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
+      const T factor = others_.factors[pair.other + r], constant = a0_ * others_.x.row(0)[pair.other + r];
+      T* s = s_ + r * kTile;
+      const T* from_features = made ? weights_ + r * kTile : s;
+#pragma omp simd
+      for (int64_t c = lanes.begin; c < lanes.end; ++c) {
+        const T first = constant * real[c], rest = s[c] * (a1_ + s[c] * a2_);
+        const T weight = made ? from_features[c] : first + rest * (factor * factors[c]);
+        const bool counts = c >= seen.begin && c < seen.end;
+        s[c] = counts ? weight : T{0};
+        total[c] += counts ? (shared ? weight : first + rest) : T{0};
+      }
+    });
+    for (int64_t c = 0; c < kTile; ++c) denominators[c] += total[c];
+  }
+
+  /// Into s_ the weights, and into ds_, the products of the y, the gradients of the scores:
   ///   ∂s_ij = f'(s_ij) (y_i·v_j + t_i)
-  void differentiate(int64_t first) const {
-    const int64_t seen = first + kTile;
-    multiply_scores(first);
-    gemm<T>(true, false, kTile, seen, width_, 1, queries_.y_columns.data() + first, size_, keys_.y_columns.data(),
-            size_, 0, ds_.data(), seen);
-    for (int64_t r = 0; r < kTile; ++r) {
-      const int64_t i = first + r;
-      T* s = s_.data() + r * seen;
-      T* ds = ds_.data() + r * seen;
-      differentiate_row(i, s, ds);
-      std::fill(s + i + 1, s + seen, T{0});
-      std::fill(ds + i + 1, ds + seen, T{0});
-    }
-  }
-
-  void differentiate_row(int64_t i, T* s, T* ds) const {
-    const T factor = queries_.factors[i], t = queries_.t[i];
-    const T* factors = keys_.factors.data();
-    const T* real = keys_.x.row(0);
+  void differentiate_scores(const Pair& pair) const {
+    const bool made = weights_ != nullptr;
     // Where features are dropped, the weights have gone through the features, and so have their gradients.
     const T through_weights = dropped_ ? 0 : 1;
-    const T shared = f_.shared_normaliser ? t * through_weights : T{0}, clean = f_.shared_normaliser ? T{0} : t;
+    const T shared = f_.shared_normaliser ? through_weights : T{0}, clean = f_.shared_normaliser ? T{0} : T{1};
+    const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own, *t = own_.t + pair.own;
+    for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
+      const int64_t other = pair.other + r;
+      const T factor = others_.factors[other], constant = a0_ * others_.x.row(0)[other];
+      const T shared_t = shared * others_.t[other], clean_t = clean * others_.t[other];
+      T *s = s_ + r * kTile, *ds = ds_ + r * kTile;
+      const T* from_features = made ? weights_ + r * kTile : s;
 #pragma omp simd
-    for (int64_t j = 0; j <= i; ++j) {
-      const T kept = factor * factors[j];
-      const T slope = a1_ + 2 * a2_ * s[j];
-      s[j] = a0_ * real[j] + s[j] * (a1_ + s[j] * a2_) * kept;
-      ds[j] = slope * (kept * (through_weights * ds[j] + shared) + clean);
-    }
-    if (weights_ != nullptr) std::copy_n(weights_ + i * kTile, i + 1, s);
+      for (int64_t c = lanes.begin; c < lanes.end; ++c) {
+        const T kept = factor * factors[c];
+        const T weight = made ? from_features[c] : constant * real[c] + s[c] * (a1_ + s[c] * a2_) * kept;
+        const T slope = a1_ + 2 * a2_ * s[c];
+        const T gradient = slope * (kept * (through_weights * ds[c] + shared_t * t[c]) + clean_t * t[c]);
+        const bool counts = c >= seen.begin && c < seen.end;
+        s[c] = counts ? weight : T{0};
+        ds[c] = counts ? gradient : T{0};
+      }
+    });
   }
 
   const FastmaxKernel& f_;
   T a0_, a1_, a2_;
-  const Terms<T>& queries_;
-  const Terms<T>& keys_;
+  bool queries_;
+  const Terms<T>& own_;
+  const Terms<T>& others_;
   bool dropped_;
   const T* weights_;
-  int64_t size_, width_;
-  Scratch<T> s_, ds_;
+  int64_t width_;
+  Scratch<T> tiles_;
+  T *s_, *ds_;  // [others, own]
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -47,14 +47,17 @@ template <class T>
 class Vectors {
  public:
   Vectors(int64_t width, int64_t capacity)
-      : width_(width), x_((width + 1) * capacity), room_(width * capacity), rstd_(capacity) {}
+      : width_(width),
+        memory_((2 * width + 2) * capacity),
+        rstd_(memory_.data() + (width + 1) * capacity),
+        room_(rstd_ + capacity) {}
 
   void load(const Sequence<T>& from, int64_t first, int64_t size, bool standardise) {
     from_ = from;
     first_ = first;
     size_ = size;
     standardised_ = standardise;
-    transpose<T>(size, width_, tokens_of(from, first, size, width_, room_.data()), {row(1), size});
+    transpose<T>(size, width_, tokens_of(from, first, size, width_, room_), {row(1), size});
     if (from.has_all(first, size)) {
       std::fill_n(row(0), size, T{1});
     } else {
@@ -65,12 +68,12 @@ class Vectors {
 
   int64_t size() const { return size_; }
   int64_t width() const { return width_; }
-  T* row(int64_t a) const { return x_.data() + a * size_; }
+  T* row(int64_t a) const { return memory_.data() + a * size_; }
 
   /// From the gradients of the x̃, laid out like them and changed on the way, to those of the tokens, which it writes.
   void store_gradients(T* dx, Rows<T> to) {
     if (standardised_) through_standardisation(dx + size_);
-    const Rows<T> rows = results(to, room_.data());
+    const Rows<T> rows = results(to, room_);
     transpose<T>(width_, size_, {dx + size_, size_}, rows);
     store(rows, to);
   }
@@ -104,7 +107,7 @@ class Vectors {
       for_each_entry(tile, [&](int64_t n, T x) { mean[n] += x; });
       for (T& m : mean) m *= inverse;
       for_each_entry(tile, [&](int64_t n, T x) { variance[n] += (x - mean[n]) * (x - mean[n]); });
-      T* scale = rstd_.data() + tile;
+      T* scale = rstd_ + tile;
       for (int64_t n = 0; n < kTile; ++n) scale[n] = 1 / std::sqrt(variance[n] * inverse + static_cast<T>(1e-5));
       for_each_entry(tile, [&](int64_t n, T& x) { x = (x - mean[n]) * scale[n]; });
     }
@@ -124,7 +127,7 @@ class Vectors {
           product[n] += g[n] * x[n] * inverse;
         }
       }
-      const T* scale = rstd_.data() + tile;
+      const T* scale = rstd_ + tile;
       for (int64_t d = 0; d < width_; ++d) {
         T* g = dx + d * size_ + tile;
         const T* x = row(1 + d) + tile;
@@ -146,7 +149,8 @@ class Vectors {
   int64_t width_, size_ = 0, first_ = 0;
   Sequence<T> from_{};
   bool standardised_ = false;
-  Scratch<T> x_, room_, rstd_;
+  Scratch<T> memory_;
+  T *rstd_, *room_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

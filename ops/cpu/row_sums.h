@@ -78,4 +78,18 @@ void dot_rows(int64_t rows, X x, Y y, T* out, Width width) {
   }
 }
 
+/// Whether x [rows, width] has no infinity and no NaN, which times 0 are not 0.
+template <class T>
+bool all_finite(Rows<const T> x, int64_t rows, int64_t width) {
+  using namespace row_sums;
+  Eight<T> zeros{};
+  for (int64_t first = 0; first < rows; first += kBlock) {
+    const auto row = [&](int r) { return x[std::min(first + r, rows - 1)]; };
+    zeros += sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(row(r) + d) * T{0}; });
+  }
+  bool all = true;
+  for (int r = 0; r < kBlock; ++r) all = all && zeros[r] == 0;
+  return all;
+}
+
 }  // namespace linnet::cpu::LINNET_ISA
