@@ -8,6 +8,23 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
+/// Makes the keys of all heads ready, those of each in rows from the number of keys before it on.
+template <class T>
+void load_all(const Attention<T>& all, const KeyMemory<T>& memory) {
+  const AttentionInputs& in = all.in;
+  if (in.keep == nullptr && !in.options.standardise) return;
+  const int64_t pieces = (in.keys() + kKeys - 1) / kKeys;
+  constexpr int64_t kCost = 8;  // of an element, in additions
+  parallel_for(in.heads() * pieces, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t head = task / pieces, first = task % pieces * kKeys;
+                   const int64_t last = std::min(first + kKeys, all.padding.count(head));
+                   if (first < last) memory.load(head, first, last, head * in.keys() + first);
+                 }
+               });
+}
+
 /// Writes the outputs and normalisers of the block of queries from `first` on:  o_i = Σ_j f(s_ij) v_j / Σ_j f(s_ij)
 template <class T>
 void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first,
@@ -46,12 +63,16 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
   const int64_t blocks = (in.queries() + kQueries - 1) / kQueries;
   dispatch_floating(o.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
+    // Keys that several tasks read are made ready before: with one block each, a task has its own near to its core.
+    const KeyMemory<T> shared(in, all.padding, blocks > 1 ? in.heads() * in.keys() : 0);
+    if (blocks > 1) load_all(all, shared);
     in.for_heads(blocks, kQueries, [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in, 1, 1);
-      Keys<T> keys(in, all.padding, in.keys());
+      const KeyMemory<T> own(in, all.padding, blocks > 1 ? 0 : in.keys());
       for (int64_t i = begin; i < end; ++i) {
         const auto [head, piece] = task(i);
-        keys.load(head, 0, all.padding.count(head));
+        const Keys<T> keys =
+            blocks > 1 ? shared.at(head, 0, head * in.keys()) : own.load(head, 0, all.padding.count(head), 0);
         // The last blocks of a causal sequence have the most to do, and so come first.
         forward(all, keys, workspace, head, (blocks - 1 - piece) * kQueries, o, normaliser);
       }

@@ -75,10 +75,10 @@ class Backward {
     // Of causal heads the first keys have the most queries: their parts come first.
     in_.for_heads(parts_.count, in_.queries(), [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in_, 2, 2);
-      Keys<T> keys(in_, all_.padding, std::min(parts_.size, in_.keys()));
+      const KeyMemory<T> memory(in_, all_.padding, std::min(parts_.size, in_.keys()));
       for (int64_t i = begin; i < end; ++i) {
         const auto [head, part] = task(i);
-        keys_of(workspace, keys, head, part);
+        keys_of(workspace, memory, head, part);
       }
     });
     if (parts_.count > 1) join();
@@ -88,10 +88,10 @@ class Backward {
 
  private:
   /// The gradients from one part of a head's keys.
-  void keys_of(const Workspace<T>& workspace, Keys<T>& keys, int64_t head, int64_t part) const {
+  void keys_of(const Workspace<T>& workspace, const KeyMemory<T>& memory, int64_t head, int64_t part) const {
     const int64_t count = all_.padding.count(head);
     const int64_t begin = std::min(part * parts_.size, count), end = std::min(begin + parts_.size, count);
-    keys.load(head, begin, end);
+    const Keys<T> keys = memory.load(head, begin, end, 0);
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
     const Rows<T> all_dq = query_gradients(part, head);
     // Every gradient is written by the first block and tile that it is a sum over, or is 0.
@@ -122,7 +122,7 @@ class Backward {
       }
       block.through_standardisation(dq);
     }
-    keys.through_standardisation(dk.from(begin));
+    if (in_.options.standardise) keys.standardised.differentiate(end - begin, dk.from(begin));
   }
 
   void clear(Rows<T> rows, int64_t begin, int64_t end) const {

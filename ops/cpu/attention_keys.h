@@ -86,60 +86,63 @@ class Padding {
   Scratch<int64_t> before_, positions_;
 };
 
-/// The keys of one head, without padding, and their values: in place where they can be, otherwise in memory of its
-/// task, near to its core. So nothing of a padded key is ever read, not even a NaN to be multiplied by 0; and keys
-/// that are standardised are made anew by each task and pass, which costs less than to keep them.
+/// Keys of one head, without padding, and their values, from key `first` on.
 template <class T>
-class Keys {
+struct Keys {
+  Rows<const T> first_k, first_v;
+  int64_t first;
+  StandardisedRows<T> standardised;  ///< where k is, if it is standardised
+
+  Rows<const T> k(int64_t j) const { return first_k.from(j - first); }
+  Rows<const T> v(int64_t j) const { return first_v.from(j - first); }
+};
+
+/// Where keys are: in place when all are and nothing is to be standardised, otherwise in rows of its own. So nothing
+/// of a padded key is ever read, not even a NaN to be multiplied by 0; and standardised keys need not be kept for
+/// backward, as they cost less than that would.
+template <class T>
+class KeyMemory {
  public:
-  /// With room for `most` keys.
-  Keys(const AttentionInputs& in, const Padding& padding, int64_t most)
+  KeyMemory(const AttentionInputs& in, const Padding& padding, int64_t rows)
       : in_(in),
         padding_(padding),
-        k_(in.keep != nullptr || in.options.standardise ? most * in.width() : 0),
-        v_(in.keep != nullptr ? most * in.width() : 0),
-        inverse_std_(in.options.standardise ? most : 0) {}
+        k_(in.keep != nullptr || in.options.standardise ? rows * in.width() : 0),
+        v_(in.keep != nullptr ? rows * in.width() : 0),
+        inverse_std_(in.options.standardise ? rows : 0) {}
 
-  /// Makes a head's keys [begin, end) ready.
-  void load(int64_t head, int64_t begin, int64_t end) {
-    if (head == head_ && begin == begin_ && end == end_) return;
-    head_ = head, begin_ = begin, end_ = end;
-    const Rows<const T> keys = rows_of<const T>(in_.k, head), values = rows_of<const T>(in_.v, head);
-    const auto key = [&](int64_t r) { return keys[padding_.position(head, begin + r)]; };
+  /// Makes a head's keys [begin, end) ready, in the rows from `row` on.
+  Keys<T> load(int64_t head, int64_t begin, int64_t end, int64_t row) const {
+    const Keys<T> keys = at(head, begin, row);
+    const int64_t count = end - begin, width = in_.width();
+    const auto position = [&](int64_t r) { return padding_.position(head, begin + r); };
+    const Rows<const T> k = rows_of<const T>(in_.k, head), v = rows_of<const T>(in_.v, head);
     if (in_.options.standardise) {
-      standardised().make(size(), key);
+      keys.standardised.make(count, [&](int64_t r) { return k[position(r)]; });
     } else if (in_.keep != nullptr) {
-      for (int64_t r = 0; r < size(); ++r) std::copy_n(key(r), in_.width(), k_.data() + r * in_.width());
+      for (int64_t r = 0; r < count; ++r) std::copy_n(k[position(r)], width, k_.data() + (row + r) * width);
     }
-    if (in_.keep == nullptr) return;
-    for (int64_t r = 0; r < size(); ++r) {
-      std::copy_n(values[padding_.position(head, begin + r)], in_.width(), v_.data() + r * in_.width());
-    }
+    if (in_.keep == nullptr) return keys;
+    for (int64_t r = 0; r < count; ++r) std::copy_n(v[position(r)], width, v_.data() + (row + r) * width);
+    return keys;
   }
 
-  /// The rows from key j on.
-  Rows<const T> k(int64_t j) const { return rows_from(j, k_, in_.k); }
-  Rows<const T> v(int64_t j) const { return rows_from(j, v_, in_.v); }
-
-  /// Through the standardisation, if there is one, of the gradients of the keys, in place.
-  void through_standardisation(Rows<T> gradients) const {
-    if (in_.options.standardise) standardised().differentiate(size(), gradients);
+  /// A head's keys from `begin` on that are in the rows from `row` on.
+  Keys<T> at(int64_t head, int64_t begin, int64_t row) const {
+    const auto rows = [&](const Scratch<T>& own, const View& in_place) {
+      if (own.data() == nullptr) return rows_of<const T>(in_place, head).from(begin);
+      return Rows<const T>{own.data() + row * in_.width(), in_.width()};
+    };
+    Keys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
+    if (in_.options.standardise) {
+      keys.standardised = {k_.data() + row * in_.width(), inverse_std_.data() + row, in_.width()};
+    }
+    return keys;
   }
 
  private:
-  int64_t size() const { return end_ - begin_; }
-
-  StandardisedRows<T> standardised() const { return {k_.data(), inverse_std_.data(), in_.width()}; }
-
-  Rows<const T> rows_from(int64_t j, const Scratch<T>& own, const View& in_place) const {
-    if (own.data() == nullptr) return rows_of<const T>(in_place, head_).from(j);
-    return {own.data() + (j - begin_) * in_.width(), in_.width()};
-  }
-
   const AttentionInputs& in_;
   const Padding& padding_;
   Scratch<T> k_, v_, inverse_std_;
-  int64_t head_ = -1, begin_ = 0, end_ = 0;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA
