@@ -116,10 +116,14 @@ Registry& registry() {
   return *instance;
 }
 
+/// Set when a thread ends and its blocks are gone: what is destroyed after them may still run kernels.
+thread_local bool ended = false;
+
 ThreadBlocks::ThreadBlocks() { registry().add(this); }
 ThreadBlocks::~ThreadBlocks() {
   registry().remove(this);
   release();
+  ended = true;
 }
 
 ThreadBlocks& own_blocks() {
@@ -133,10 +137,13 @@ void* allocate(int64_t bytes) { return cache().allocate(bytes); }
 void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
 
 void* allocate_scratch(int64_t bytes) {
-  void* const kept = own_blocks().take(cache().block_size(bytes));
+  void* const kept = ended ? nullptr : own_blocks().take(cache().block_size(bytes));
   return kept != nullptr ? kept : cache().allocate(bytes);
 }
-void deallocate_scratch(void* data, int64_t bytes) { own_blocks().keep(data, cache().block_size(bytes)); }
+void deallocate_scratch(void* data, int64_t bytes) {
+  if (ended) return cache().deallocate(data, bytes);
+  own_blocks().keep(data, cache().block_size(bytes));
+}
 
 MemoryStats stats() { return cache().stats(); }
 void reset_peak() { cache().reset_peak(); }

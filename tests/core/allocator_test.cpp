@@ -93,6 +93,24 @@ TEST_CASE("allocator: working memory stays with its thread") {
   CHECK(memory_stats().live == start.live);
 }
 
+TEST_CASE("allocator: what a thread destroys last may need working memory") {
+  release_cached_memory();
+  const int64_t live = memory_stats().live;
+  const auto use = [] { cpu_memory::deallocate_scratch(cpu_memory::allocate_scratch(1000), 1000); };
+  std::thread([&] {
+    struct Last {
+      const decltype(use)* f = nullptr;
+      ~Last() { (*f)(); }
+    };
+    thread_local Last last;
+    last.f = &use;
+    use();  // after which the thread's own memory is destroyed first
+  }).join();
+  CHECK(memory_stats().live == live);
+  release_cached_memory();
+  CHECK(memory_stats().cached == 0);
+}
+
 TEST_CASE("allocator: a thread keeps the working memory that it gave back last, up to 2 MiB") {
   release_cached_memory();
   const auto use = [](std::vector<int64_t> sizes) {
