@@ -1,8 +1,6 @@
 #include <linnet/ops/cpu/blas.h>
-#include <linnet/ops/cpu/fastmax_chunk.h>
+#include <linnet/ops/cpu/fastmax_sides.h>
 #include <linnet/ops/cpu/fastmax_states.h>
-#include <linnet/ops/cpu/fastmax_tile.h>
-#include <linnet/ops/cpu/row_sums.h>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
 /// work (section 2.5). φ are the packed features of fastmax_features.h, w their weights, ṽ = [v, 1]:
@@ -21,34 +19,6 @@ constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
 /// Chunks that a causal sweep first sums up and then uses, at the most: their tokens stay in the caches in between.
 constexpr int64_t kGroup = 2 * kTasks;
 
-/// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
-struct Inputs {
-  View q, k, v;
-  const View* keep;
-  const FastmaxKernel& kernel;
-
-  int64_t heads() const { return q.shape[0] * q.shape[1]; }
-  int64_t width() const { return q.shape[3]; }
-  int64_t lag() const { return kernel.causal ? k.shape[2] - q.shape[2] : 0; }
-  int64_t first() const { return std::min(lag(), int64_t{0}); }
-  int64_t keys_end() const { return k.shape[2]; }
-  int64_t queries_end() const { return q.shape[2] + lag(); }
-  bool drops() const { return kernel.keep < 256; }
-  /// Whether weights inside a chunk are made of dropped features.
-  bool drops_features() const { return drops() && kernel.dropout != FastmaxDropout::token; }
-
-  /// What features are multiplied with: columns of a state, and each other in a chunk with dropped ones.
-  int64_t columns() const { return kernel.causal && drops_features() ? std::max(width(), kTile) : width(); }
-
-  /// What is handled together beside one state: enough that passing the state on costs little beside using it, when
-  /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a
-  /// pair.
-  int64_t block() const {
-    if (kernel.causal && (drops_features() || kernel.a2 == 0)) return kTile;
-    return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
-  }
-};
-
 template <class T>
 Plan make_plan(const Inputs& in, const Features& features) {
   const int64_t state_bytes = features.count() * (in.width() + 1) * static_cast<int64_t>(sizeof(T));
@@ -63,11 +33,6 @@ Plan make_plan(const Inputs& in, const Features& features) {
   return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.kernel.causal};
 }
 
-/// What backward knows of the result.
-struct Cotangents {
-  View d_o, o, g;
-};
-
 /// One call of a kernel: what the parts of all heads share.
 template <class T>
 class Pass {
@@ -75,6 +40,7 @@ class Pass {
   explicit Pass(const Inputs& in)
       : in_(in),
         features_(in.width(), in.kernel.a2 != 0, in.columns()),
+        sides_(in, features_),
         plan_(make_plan<T>(in, features_)),
         sweep_(plan_, features_, in.kernel),
         weights_(features_.count()),
@@ -83,7 +49,7 @@ class Pass {
   }
 
   void forward(const View& o, const View& g) const {
-    const Side queries = queries_side(nullptr), keys = keys_side();
+    const Side queries = sides_.queries(nullptr), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
     const auto use = [&](const Chunk& chunk, State<T> s) { attend(chunk, s, queries, keys, o, g); };
     sweep_.for_heads([&](Heads heads) {
@@ -97,7 +63,7 @@ class Pass {
 
   /// Not causal, one pass over the queries both uses S and sums up R.
   void backward(const View& dq, const View& dk, const View& dv, const Cotangents& cotangents) const {
-    const Side queries = queries_side(&cotangents), keys = keys_side();
+    const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
     const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
       differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
@@ -123,88 +89,12 @@ class Pass {
   }
 
  private:
-  /// The queries or the keys.
-  struct Side {
-    const View& x;
-    bool queries;
-    int64_t lag, end;
-    RandomKey key;
-    const Cotangents* cotangents;  // of the queries, when wanted
-  };
-
-  Side queries_side(const Cotangents* cotangents) const {
-    return {in_.q, true, in_.lag(), plan_.queries_end, in_.kernel.query_key, cotangents};
-  }
-  Side keys_side() const { return {in_.k, false, 0, plan_.keys_end, in_.kernel.key_key, nullptr}; }
-
-  Sequence<T> sequence(const View& x, int64_t head, bool padded) const {
-    const int64_t b = head / x.shape[1];
-    const bool* keep = padded && in_.keep != nullptr ? data<bool>(*in_.keep) + b * in_.keep->strides[0] : nullptr;
-    return {head_of<const T>(x, b, head % x.shape[1]), x.shape[2], keep, keep != nullptr ? in_.keep->strides[1] : 0};
-  }
-
   /// Calls `f(first, size)` for the blocks of a chunk, up to position `end`.
   template <class F>
   void for_each_block(const Chunk& chunk, int64_t end, F f) const {
     const int64_t behind = std::min(chunk.first + chunk.size, end);
     for (int64_t first = chunk.first; first < behind; first += in_.block()) {
       f(first, std::min(in_.block(), round_up(behind - first, kTile)));
-    }
-  }
-
-  int64_t tile_at(int64_t position) const { return (position - plan_.first) / kTile; }
-
-  int64_t tiles() const { return tile_at(std::max(plan_.keys_end, plan_.queries_end) - 1) + 1; }
-
-  FeatureTile<T> tile_of(const Side& side, int64_t head) const {
-    return {in_.kernel, side.key, features_, head, tiles()};
-  }
-
-  void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
-    const int64_t from = first - side.lag;
-    terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
-    if (!side.queries) {
-      terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room);
-      std::fill_n(terms.t, size, T{1});
-    } else if (side.cotangents != nullptr) {
-      load_cotangents(*side.cotangents, head, from, size, terms);
-    }
-    if (terms.y_columns != nullptr) transpose<T>(size, width_, terms.y, {terms.y_columns, size});
-    load_token_factors(side, head, first, size, terms);
-  }
-
-  /// u_i = [G_i, −G_i·o_i] / g_i, and 0 for a query that sees no key.
-  void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
-    const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
-    const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
-    dot_rows(
-        size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; }, terms.t,
-        width_);
-    const T* g = data<T>(c.g) + head * d_o.count + first;
-    for (int64_t n = 0; n < size; ++n) {
-      T* y = terms.room + n * width_;
-      if (d_o.has(first + n) && g[n] != 0) {
-        const T inverse = 1 / g[n];
-        const T* cotangent = d_o.rows[first + n];
-#pragma omp simd
-        for (int64_t d = 0; d < width_; ++d) y[d] = cotangent[d] * inverse;
-        terms.t[n] *= -inverse;
-      } else {
-        std::fill_n(y, width_, T{0});
-        terms.t[n] = 0;
-      }
-    }
-    terms.y = {terms.room, width_};
-  }
-
-  void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
-    std::fill_n(terms.factors, size, T{1});
-    if (!in_.drops() || in_.drops_features()) return;
-    const FeatureBlock block{0, 1, 0, width_ + 1};
-    FeatureMask<T> mask(in_.kernel, side.key, features_, head, tiles());
-    for (int64_t at = 0; at < size; at += kTile) {
-      mask.draw(tile_at(first + at), block);
-      std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors + at);
     }
   }
 
@@ -216,13 +106,13 @@ class Pass {
   /// state = Σ φ(x_n) [y_n, t_n]ᵀ over a chunk.
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
     Terms<T> terms(width_, in_.block(), false);
-    FeatureTile<T> tile = tile_of(side, chunk.head);
+    FeatureTile<T> tile = sides_.tile_of(side, chunk.head);
     clear(state);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, terms);
+      sides_.load(side, chunk.head, first, size, terms);
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(terms.x, at, tile_at(first + at), block);
+          tile.set(terms.x, at, sides_.tile_at(first + at), block);
           add(tile, at, block, terms, state);
         }
       });
@@ -250,19 +140,19 @@ class Pass {
     Terms<T> queries(width_, most, false), keys(width_, causal ? most : 0, false);
     const Scratch<T> sums(most * (width_ + 1)), weights(dropped ? kTile * kTile : 0);
     T *numerators = sums.data(), *denominators = numerators + most * width_;
-    FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
     const ChunkInterior<T> interior(in_.kernel, true, queries, keys, dropped, weights.data());
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, queries);
-      if (causal) load(other, chunk.head, first, size, keys);
+      sides_.load(side, chunk.head, first, size, queries);
+      if (causal) sides_.load(other, chunk.head, first, size, keys);
       std::fill_n(denominators, size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(queries.x, at, tile_at(first + at), block);
+          tile.set(queries.x, at, sides_.tile_at(first + at), block);
           tile.make_and_weigh(state.z + block.first, denominators + at);
           apply(tile, block, state, {numerators + at * width_, width_});
           if (!dropped) continue;
-          other_tile.set(keys.x, at, tile_at(first + at), block);
+          other_tile.set(keys.x, at, sides_.tile_at(first + at), block);
           other_tile.make(weights_.data() + block.first);
           multiply_features(other_tile, tile, block, weights.data());
         }
@@ -304,20 +194,20 @@ class Pass {
     Terms<T> terms(width_, most, true), others(width_, causal ? most : 0, false);
     const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy_room(width_ * most);
     const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
-    FeatureTile<T> tile = tile_of(side, chunk.head), other_tile = tile_of(other, chunk.head);
+    FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
     const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
     if (own != nullptr) clear(*own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      load(side, chunk.head, first, size, terms);
+      sides_.load(side, chunk.head, first, size, terms);
       const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
       const Rows<T> dy = dy_view != nullptr ? terms.x.results(dy_rows, dy_room.data()) : Rows<T>{};
-      if (causal) load(other, chunk.head, first, size, others);
+      if (causal) sides_.load(other, chunk.head, first, size, others);
       if (dropped) interior.dropped_cotangents(dweights.data());
       std::fill_n(dx.data(), (width_ + 1) * size, T{0});
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(terms.x, at, tile_at(first + at), block);
+          tile.set(terms.x, at, sides_.tile_at(first + at), block);
           gemm<T>(false, false, block.count, kTile, width_, 1, state.s + block.first * width_, width_,
                   terms.y_columns + at, size, 0, dphi.data(), kTile);
           if (dy_view != nullptr) {
@@ -326,7 +216,7 @@ class Pass {
           }
           if (own != nullptr) add(tile, at, block, terms, *own);
           if (dropped) {
-            other_tile.set(others.x, at, tile_at(first + at), block);
+            other_tile.set(others.x, at, sides_.tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);
             gemm<T>(false, false, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile, 1,
                     dphi.data(), kTile);
@@ -343,6 +233,7 @@ class Pass {
 
   const Inputs& in_;
   Features features_;
+  Sides<T> sides_;
   Plan plan_;
   Sweep<T> sweep_;
   Scratch<T> weights_;
