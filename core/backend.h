@@ -235,10 +235,10 @@ struct Backend {
   void (*index_add)(View out, View index, View src, int dim);
 
   // Matrix products.
-  /// out[b, m, n] = sum_k a[b, m, k] · b[b, k, n] (+ bias[n], when bias is not null; + out, when accumulate). Rank 3.
+  /// out[b, m, n] = sum_k a[b, m, k] · b[b, k, n] (+ bias[n], when bias is not null). Rank 3.
   /// Any strides: operands with a unit stride in either of the last two dims are used in place. out has unit
   /// stride in its last dim. float32 and float64.
-  void (*gemm)(View out, View a, View b, const View* bias, bool accumulate);
+  void (*gemm)(View out, View a, View b, const View* bias);
 
   // Fused layers, on rows: x is [rows, C] contiguous, statistics are [rows]; weight and bias are [C] or null.
   /// y = (x − mean)/sqrt(var + eps) · weight + bias (Ba et al. 2016, eq. 4)

@@ -20,11 +20,11 @@ template <class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
           T beta, const Matrices<T>& out);
 
-/// out = a·b + bias + beta·out for a batch of 1, bias [n] dense, in one kernel of cuBLASLt. Returns false, with
+/// out = a·b + bias for a batch of 1, bias [n] dense, in one kernel of cuBLASLt. Returns false, with
 /// nothing done, where cuBLASLt has none for such operands.
 template <class T>
 bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
-                    const T* bias, T beta, const Matrices<T>& out);
+                    const T* bias, const Matrices<T>& out);
 
 std::string describe_blas();
 

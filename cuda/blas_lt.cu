@@ -116,7 +116,7 @@ uint32_t alignment_of(std::initializer_list<const void*> addresses) {
 /// a row, which is a column of ours.
 template <class T>
 bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
-                    const T* bias, T beta, const Matrices<T>& out) {
+                    const T* bias, const Matrices<T>& out) {
   const Arithmetic arithmetic = arithmetic_of(T{});
   const uint32_t alignment = alignment_of({a.data, b.data, out.data}), bias_alignment = alignment_of({bias});
   const Kind kind{
@@ -141,9 +141,9 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a,
   if (!plan.exists) return false;
   state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Scratch<char> scratch(static_cast<int64_t>(plan.scratch));
-  const T one = 1;
+  const T one = 1, zero = 0;
   check_blas(
-      state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &beta, out.data,
+      state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
                              plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream()),
       "a matrix product with a bias");
   check_launch();
@@ -151,8 +151,8 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a,
 }
 
 template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const float>&, const Matrices<const float>&,
-                             const float*, float, const Matrices<float>&);
+                             const float*, const Matrices<float>&);
 template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const double>&, const Matrices<const double>&,
-                             const double*, double, const Matrices<double>&);
+                             const double*, const Matrices<double>&);
 
 }  // namespace linnet::cuda

@@ -53,43 +53,34 @@ class Operand {
   Matrices<const T> result_;
 };
 
-/// out = bias (+ out), or 0 (+ out) without a bias: what the product is then added to.
+/// out = bias, or 0 without one: what the product is then added to.
 template <class T>
-void start_from(const View& out, const View* bias, bool accumulate) {
-  if (bias == nullptr) {
-    if (!accumulate) map<T>([] __device__() { return T{0}; }, out);
-    return;
-  }
+void start_from(const View& out, const View* bias) {
+  if (bias == nullptr) return map<T>([] __device__() { return T{0}; }, out);
   const int64_t strides[] = {0, 0, bias->strides[0]};
-  const View expanded{bias->data, bias->dtype, 3, out.shape, strides};
-  if (accumulate) {
-    map<T, T, T>([] __device__(T p, T q) { return p + q; }, out, out, expanded);
-  } else {
-    copy_elements<T>(out, expanded);
-  }
+  copy_elements<T>(out, View{bias->data, bias->dtype, 3, out.shape, strides});
 }
 
 template <class T>
-void product(const View& out, const View& a, const View& b, const View* bias, bool accumulate) {
+void product(const View& out, const View& a, const View& b, const View* bias) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
   if (batch * m * n == 0) return;
-  if (k == 0) return start_from<T>(out, bias, accumulate);
+  if (k == 0) return start_from<T>(out, bias);
   const Operand<T> left(a), right(b);
   const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
   if (bias == nullptr) {
-    return gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), accumulate ? T{1} : T{0}, result);
+    return gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), T{0}, result);
   }
   if (batch == 1 && (n == 1 || bias->strides[0] == 1) &&
-      gemm_with_bias<T>(m, n, k, left.matrices(), right.matrices(), data<const T>(*bias), accumulate ? T{1} : T{0},
-                        result)) {
+      gemm_with_bias<T>(m, n, k, left.matrices(), right.matrices(), data<const T>(*bias), result)) {
     return;
   }
-  start_from<T>(out, bias, accumulate);
+  start_from<T>(out, bias);
   gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), T{1}, result);
 }
 
-void matrix_product(View out, View a, View b, const View* bias, bool accumulate) {
-  dispatch_floating(out.dtype, [&](auto zero) { product<decltype(zero)>(out, a, b, bias, accumulate); });
+void matrix_product(View out, View a, View b, const View* bias) {
+  dispatch_floating(out.dtype, [&](auto zero) { product<decltype(zero)>(out, a, b, bias); });
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
     b_batch = as_batch(b, leading);
     out_batch = as_batch(out, leading);
   }
-  out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr, false);
+  out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr);
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
   return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
@@ -133,7 +133,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const Tensor transposed =
       weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
   const View bias_view = bias.defined() ? bias.view() : View{};
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr, false);
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr);
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
   return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,

@@ -49,7 +49,7 @@ struct Operands {
 
 void by_tiles(const MatrixProduct& p, const Operands& x) {
   const Tensor a = p.transpose_a ? transpose(x.a) : x.a, b = p.transpose_b ? transpose(x.b) : x.b;
-  x.out.backend().gemm(x.out.view(), a.view(), b.view(), nullptr, false);
+  x.out.backend().gemm(x.out.view(), a.view(), b.view(), nullptr);
 }
 
 void by_blas(const MatrixProduct& p, const Operands& x) {

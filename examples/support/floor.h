@@ -17,8 +17,8 @@ struct MatrixProduct {
 /// four of their backward, as a program without fused attention would call for them.
 std::vector<MatrixProduct> products_of(const std::vector<KernelCall>& calls);
 
-/// What no program that leaves its products to OpenBLAS can beat: the median time of the products alone, in their
-/// order, by OpenBLAS with its own threads or by linnet's tiles, whichever is faster.
+/// What no program can beat whose products are OpenBLAS's or linnet's: the median time of the products alone, in
+/// their order, by OpenBLAS with its own threads or by linnet, whichever is faster.
 double floor_ms(const std::vector<MatrixProduct>& products);
 
 }  // namespace linnet::examples

@@ -125,14 +125,14 @@ KernelCase linear(const Sizes& s, bool backward) {
   if (backward) {
     return {"weight's gradient", 2 * s.count * static_cast<double>(s.width),
             [s, dw = s.space({1, s.width, s.width}), g = transpose(s.noise({1, s.rows, s.width})), x] {
-              s.kernels().gemm(dw.view(), g.view(), x.view(), nullptr, false);
+              s.kernels().gemm(dw.view(), g.view(), x.view(), nullptr);
             }};
   }
   return {"with a bias", 2 * s.count * static_cast<double>(s.width),
           [s, y = s.space({1, s.rows, s.width}), x, w = transpose(s.noise({1, s.width, s.width})),
            bias = s.noise(s.row)] {
             const View b = bias.view();
-            s.kernels().gemm(y.view(), x.view(), w.view(), &b, false);
+            s.kernels().gemm(y.view(), x.view(), w.view(), &b);
           }};
 }
 
@@ -274,7 +274,7 @@ KernelCase product_case(int64_t side, Device device) {
   const Tensor a = randn({1, side, side}, rng, DType::float32, device), b = randn(a.shape(), rng, a.dtype(), device);
   return {"", 2 * std::pow(static_cast<double>(side), 3),
           [a, b, device, out = Tensor::empty(a.shape(), a.dtype(), device)] {
-            backend(device).gemm(out.view(), a.view(), b.view(), nullptr, false);
+            backend(device).gemm(out.view(), a.view(), b.view(), nullptr);
           }};
 }
 

@@ -183,7 +183,7 @@ class Block {
   /// where that could matter, so that not even an infinity comes back from the future.
   void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = all_.in.width();
-    const Left<T> weights{w.data, 1, w.width};
+    const Matrix<T> weights{w.data, 1, w.width};
     const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip : 1;
     for (int64_t r = 0; r < rows_; r += strip) {
       const int64_t rows = std::min(strip, rows_ - r);

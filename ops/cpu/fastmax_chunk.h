@@ -143,7 +143,7 @@ class ChunkInterior {
   }
 
   /// out [others, own] = the products of others [others, D] with columns [D, size], where seen.
-  void multiply(const Pair& pair, Left<T> others, const T* columns, T* out) const {
+  void multiply(const Pair& pair, Matrix<T> others, const T* columns, T* out) const {
     for_each_strip(kStrip, [&](int64_t first, int64_t count) {
       const Range lanes = lanes_for(pair, first, count);
       tile_product<T>(count, lanes.size(), width_, others.from(first, 0),

@@ -1,42 +1,50 @@
+#include <algorithm>
+#include <optional>
+
 #include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/packed_product.h>
 #include <linnet/ops/cpu/scratch.h>
 
-/// Batched matrix products: the output is cut into tiles, by its size alone, and each tile is one serial BLAS
-/// call on one of the threads.
+/// Batched matrix products: the output is cut into tiles, by its size alone, each for one of the threads. Weight
+/// gradients have a small output and a long sum, so the sum is cut too: its parts are added in order.
 ///
-/// Sizes measured with OpenBLAS 0.3.21 (SkylakeX kernels, 4 cores at 245 GFLOP/s each). Tiles as wide as the
-/// output are best, because BLAS packs both operands anew for each: 768×128·128×512 runs at 760 GFLOP/s in
-/// tiles of 96×512 and at 600 in tiles of 256×256, 6272×96·96×96 at 765 in tiles of 192×96. For the same reason
-/// wide ones are high: on 2 cores, 1024×768·768×3072 runs at 147 GFLOP/s in tiles of 512×512 and at 126 in tiles of
-/// 192×512. Weight gradients have a small output and a long sum: 96×6272·6272×96 runs at 750 GFLOP/s with the sum
-/// cut at 768, and at 230 uncut.
+/// Tiles are packed products (packed_product.h), except of thin matrices, whose elements are used too seldom for
+/// copies of them to pay: those are calls to BLAS. In GFLOP/s of 2 cores of a Sapphire Rapids, beside OpenBLAS 0.3.21
+/// in tiles of its own, in alternation: 150 against 118 for 768×128·128×512 (b lies as [512, 128]), 160 against 117
+/// for 6272×96·96×192, 132 against 97 for a gradient 96×6272·6272×192, 165 against 145 for 1024×768·768×3072, 53
+/// against 39 for 16×128·128×512. With AVX2 only they are as fast as OpenBLAS's or 5 % faster.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// A tile may have more rows than these where it has as many columns.
-constexpr int64_t kMinRows = 48, kMaxRows = 192;
-constexpr int64_t kMinColumns = 64, kMaxColumns = 512;
+/// A tile's rows: fewer use a panel too seldom; more do not stay in a core's cache beside what they are multiplied
+/// with.
+constexpr int64_t kMinRows = 48, kMaxRows = 256;
+constexpr int64_t kMaxColumns = 512;
 /// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
 /// results.
 constexpr int64_t kMinDepth = 768, kMaxParts = 16;
 /// Enough tasks that a slow core does not hold up four, none of less than about 2 µs (in multiplications).
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
+/// A product of fewer rows is thin, and one of fewer columns than a panel has.
+constexpr int64_t kThinRows = 16;
+/// A right factor of so many elements, or fewer, is packed once for all tasks; each packs what it needs of a larger
+/// one.
+constexpr int64_t kShared = int64_t{1} << 18;
 
 int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using packed::ceil_div;
 
 /// One dimension in pieces of a size; the last one may be smaller.
 struct Cut {
   int64_t total, size, count;
 
-  /// About `pieces` equal ones, of at least `min` and at most `max`, in multiples of 16, which suit BLAS's
-  /// kernels.
-  Cut(int64_t total_, int64_t pieces, int64_t min, int64_t max) : total(total_) {
+  /// About `pieces` equal ones, of at least `min` and about `max` at most, in multiples of `unit`.
+  Cut(int64_t total_, int64_t pieces, int64_t min, int64_t max, int64_t unit) : total(total_) {
     pieces = larger(pieces, ceil_div(total, max));
-    size = larger(min, ceil_div(ceil_div(total, pieces), 16) * 16);
+    size = round_up(larger(min, ceil_div(total, pieces)), unit);
     count = ceil_div(total, size);
   }
 
@@ -51,18 +59,19 @@ struct Plan {
   int64_t tiles() const { return rows.count * columns.count; }
 };
 
-Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
+/// Columns are cut between panels, which are `panel` wide, and rows between bands.
+Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t panel) {
   const int64_t tasks = larger(1, smaller(ceil_div(kTasks, batch), m * n * k / kMinWork));
   const int64_t row_pieces = larger(1, smaller(tasks, m / kMinRows));
   const bool cut_sum = row_pieces * ceil_div(n, kMaxColumns) < tasks;
-  const Cut depth(k, cut_sum ? smaller(kMaxParts, k / kMinDepth) : 1, 1, k);
-  const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), kMinColumns, kMaxColumns);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, larger(kMaxRows, columns.size));
+  const Cut depth(k, cut_sum ? smaller(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
+  const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
+  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, kMaxRows, product::kRows);
   return {rows, columns, depth};
 }
 
-/// An operand [batch, rows, columns] as BLAS takes it: in place when one of the last two dims has unit
-/// stride, otherwise as a copy of its own.
+/// An operand [batch, rows, columns]: in place when one of the last two dims has unit stride, as BLAS and our own
+/// products want it, otherwise as a copy.
 template <class T>
 class Operand {
  public:
@@ -87,11 +96,8 @@ class Operand {
     }
   }
 
-  bool transposed() const { return transposed_; }
-  int64_t leading() const { return leading_; }
-  /// Where the tile of one product starts that has element (row, column) as its first.
-  const T* at(int64_t batch, int64_t row, int64_t column) const {
-    return data_ + batch * batch_stride_ + (transposed_ ? column * leading_ + row : row * leading_ + column);
+  Matrix<T> matrix(int64_t batch) const {
+    return {data_ + batch * batch_stride_, transposed_ ? 1 : leading_, transposed_ ? leading_ : 1};
   }
 
  private:
@@ -109,75 +115,101 @@ class Operand {
   Scratch<T> copy_;
 };
 
-/// A tile of the output: rows of `columns` elements, `stride` apart.
+/// A bias [n] with unit stride, or null.
 template <class T>
-struct Tile {
-  T* data;
-  int64_t rows, columns, stride;
+class Bias {
+ public:
+  explicit Bias(const View* view)
+      : data_(view != nullptr ? linnet::cpu::LINNET_ISA::data<T>(*view) : nullptr),
+        copy_(view != nullptr && view->strides[0] != 1 ? view->shape[0] : 0) {
+    if (copy_.data() == nullptr) return;
+    for (int64_t c = 0; c < view->shape[0]; ++c) copy_[c] = data_[c * view->strides[0]];
+    data_ = copy_.data();
+  }
+
+  const T* data() const { return data_; }
+
+ private:
+  const T* data_;
+  Scratch<T> copy_;
 };
 
-/// tile = bias (+ tile), or 0 (+ tile) without a bias: what the product is then added to.
+/// c = base, or 0 where there is none.
 template <class T>
-void start_from(const Tile<T>& tile, const T* bias, int64_t bias_stride, bool accumulate) {
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    T* row = tile.data + r * tile.stride;
-    for (int64_t c = 0; c < tile.columns; ++c) {
-      row[c] = (accumulate ? row[c] : T{0}) + (bias != nullptr ? bias[c * bias_stride] : T{0});
+void start_from(Rows<const T> base, int64_t rows, int64_t columns, Rows<T> c) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (base.data != nullptr) {
+      std::copy_n(base[r], columns, c[r]);
+    } else {
+      std::fill_n(c[r], columns, T{0});
     }
   }
 }
 
+/// c = a·b + base by BLAS.
 template <class T>
-void product(const View& out, const View& a_view, const View& b_view, const View* bias, bool accumulate) {
+void thin_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, Rows<const T> base,
+                  Rows<T> c) {
+  if (base.data != nullptr) start_from(base, rows, columns, c);
+  const bool transpose_a = a.column != 1, transpose_b = b.column != 1;
+  gemm<T>(transpose_a, transpose_b, rows, columns, depth, 1, a.data, transpose_a ? a.column : a.row, b.data,
+          transpose_b ? b.column : b.row, base.data != nullptr ? 1 : 0, c.data, c.stride);
+}
+
+template <class T>
+void product(const View& out, const View& a_view, const View& b_view, const View* bias_view) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a_view.shape[2];
   if (batch * m * n == 0) return;
   const int64_t out_stride = m == 1 ? n : out.strides[1];
-  const auto out_tile = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-    return Tile<T>{data<T>(out) + i * out.strides[0] + row * out_stride + column, rows, columns, out_stride};
+  const auto out_rows = [&](int64_t i, int64_t row, int64_t column) {
+    return Rows<T>{data<T>(out) + i * out.strides[0] + row * out_stride + column, out_stride};
   };
-  const int64_t bias_stride = bias != nullptr ? bias->strides[0] : 0;
+  const Bias<T> bias(bias_view);
   if (k == 0) {
-    const T* start = bias != nullptr ? data<T>(*bias) : nullptr;
-    for (int64_t i = 0; i < batch; ++i) start_from(out_tile(i, 0, m, 0, n), start, bias_stride, accumulate);
+    for (int64_t i = 0; i < batch; ++i) start_from<T>({bias.data(), 0}, m, n, out_rows(i, 0, 0));
     return;
   }
 
   const Operand<T> a(a_view), b(b_view);
-  const Plan plan = make_plan(batch, m, n, k);
+  const Plan plan = make_plan(batch, m, n, k, packed::kWidth<T>);
+  const bool thin = m < kThinRows || n < packed::kWidth<T>;
+  std::optional<Panels<T>> panels;
+  if (!thin && batch == 1 && plan.rows.count > 1 && n * k <= kShared) panels.emplace(b.matrix(0), k, n);
   // The first part of a sum goes to the output, the others beside it, to be added in order.
   const int64_t parts = plan.depth.count;
-  Scratch<T> partial((parts - 1) * batch * m * n);
+  const Scratch<T> partial((parts - 1) * batch * m * n);
 
   const int64_t items = batch * plan.tiles() * parts;
   const int64_t grain = larger(1, kMinWork * items / (batch * m * n * k));
   parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t part = item % parts;
-      const int64_t tile_index = item / parts % plan.tiles();
+      const int64_t tile = item / parts % plan.tiles();
       const int64_t i = item / parts / plan.tiles();
-      const int64_t row_piece = tile_index / plan.columns.count, column_piece = tile_index % plan.columns.count;
+      const int64_t row_piece = tile / plan.columns.count, column_piece = tile % plan.columns.count;
       const int64_t row = plan.rows.begin(row_piece), rows = plan.rows.length(row_piece);
       const int64_t column = plan.columns.begin(column_piece), columns = plan.columns.length(column_piece);
-      const int64_t from = plan.depth.begin(part);
+      const int64_t from = plan.depth.begin(part), depth = plan.depth.length(part);
 
-      Tile<T> tile = out_tile(i, row, rows, column, columns);
-      T beta = accumulate ? T{1} : T{0};
-      if (part > 0) {
-        tile = {partial.data() + ((part - 1) * batch + i) * m * n + row * n + column, rows, columns, n};
-        beta = 0;
-      } else if (bias != nullptr) {
-        start_from(tile, data<T>(*bias) + column * bias_stride, bias_stride, accumulate);
-        beta = 1;
+      const Matrix<T> left = a.matrix(i).from(row, from), right = b.matrix(i).from(from, column);
+      const Rows<T> c = part == 0 ? out_rows(i, row, column)
+                                  : Rows<T>{partial.data() + ((part - 1) * batch + i) * m * n + row * n + column, n};
+      const Rows<const T> base{part == 0 && bias.data() != nullptr ? bias.data() + column : nullptr, 0};
+      if (thin) {
+        thin_product<T>(rows, columns, depth, left, right, base, c);
+      } else {
+        const auto panel_at = [&](int64_t at, int64_t x) {
+          return panels ? panels->at(from + at, column + x) : nullptr;
+        };
+        packed_product<T>(rows, columns, depth, left, right, panel_at, base, c);
       }
-      gemm<T>(a.transposed(), b.transposed(), rows, columns, plan.depth.length(part), 1, a.at(i, row, from),
-              a.leading(), b.at(i, from, column), b.leading(), beta, tile.data, tile.stride);
     }
   });
 
   if (parts == 1) return;
   parallel_for(batch * m, larger(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
-      T* row = out_tile(line / m, line % m, 1, 0, n).data;
+      T* row = out_rows(line / m, line % m, 0).data;
       for (int64_t part = 0; part < parts - 1; ++part) {
         const T* added = partial.data() + (part * batch * m + line) * n;
 #pragma omp simd
@@ -187,8 +219,8 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   });
 }
 
-void matrix_product(View out, View a, View b, const View* bias, bool accumulate) {
-  dispatch_floating(out.dtype, [&]<class T>(T) { product<T>(out, a, b, bias, accumulate); });
+void matrix_product(View out, View a, View b, const View* bias) {
+  dispatch_floating(out.dtype, [&]<class T>(T) { product<T>(out, a, b, bias); });
 }
 
 }  // namespace

@@ -11,13 +11,13 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// The left factor of a product: its element (r, k) is data[r · row + k · step].
+/// A matrix however it lies: element (r, c) is data[r · row + c · column].
 template <class T>
-struct Left {
+struct Matrix {
   const T* data;
-  int64_t row, step;
+  int64_t row, column;
 
-  Left from(int64_t r, int64_t k) const { return {data + r * row + k * step, row, step}; }
+  Matrix from(int64_t r, int64_t c) const { return {data + r * row + c * column, row, column}; }
 };
 
 namespace product {
@@ -44,80 +44,87 @@ struct Vector {
 template <class T, int kCount>
 using VectorOf = typename Vector<T, kCount>::Type;
 
-/// kR rows by kC vectors of the result. What is added to is added to once, at the end, so that a long sum in tiles is
-/// one of blocks.
-template <int kR, int kC, class V, bool kAdd, class T>
-void multiply(int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+/// kR rows by kC vectors of c = a·b + base. The base is added once, at the end, so that a long sum in tiles is one of
+/// blocks.
+template <int kR, int kC, class V, class T>
+void multiply(int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
   V sum[kR][kC] = {};
   for (int64_t k = 0; k < depth; ++k) {
     V right[kC];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(b[k] + l * kCount);
 #pragma GCC unroll 16
     for (int r = 0; r < kR; ++r) {
-      const T left = a.data[r * a.row + k * a.step];
-#pragma GCC unroll 2
+      const T left = a.data[r * a.row + k * a.column];
+#pragma GCC unroll 3
       for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kR; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int l = 0; l < kC; ++l) {
-      V* out = reinterpret_cast<V*>(c[r] + l * kCount);
-      *out = kAdd ? *out + sum[r][l] : sum[r][l];
+      if (base.data != nullptr) sum[r][l] += *reinterpret_cast<const V*>(base[r] + l * kCount);
+      *reinterpret_cast<V*>(c[r] + l * kCount) = sum[r][l];
     }
   }
 }
 
 /// `rows` ≤ kR rows.
-template <int kR, int kC, class V, bool kAdd, class T>
-void multiply_rows(int64_t rows, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+template <int kR, int kC, class V, class T>
+void multiply_rows(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
   if (rows == kR) {
-    multiply<kR, kC, V, kAdd>(depth, a, b, c);
+    multiply<kR, kC, V>(depth, a, b, base, c);
   } else if constexpr (kR > 1) {
-    multiply_rows<kR - 1, kC, V, kAdd>(rows, depth, a, b, c);
+    multiply_rows<kR - 1, kC, V>(rows, depth, a, b, base, c);
   }
 }
 
 /// All rows of some columns, kC vectors, in even pieces: few rows alone would wait for their own sums.
-template <int kC, class V, bool kAdd, class T>
-void multiply_columns(int64_t rows, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+template <int kC, class V, class T>
+void multiply_columns(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
   constexpr int kTogether = kRows * kVectors / kC;
   const int64_t pieces = (rows + kTogether - 1) / kTogether;
   for (int64_t piece = 0, r = 0, end = 0; piece < pieces; ++piece, r = end) {
     end = rows * (piece + 1) / pieces;
-    multiply_rows<kTogether, kC, V, kAdd>(end - r, depth, a.from(r, 0), b, c.from(r));
+    multiply_rows<kTogether, kC, V>(end - r, depth, a.from(r, 0), b, base.data == nullptr ? base : base.from(r),
+                                    c.from(r));
   }
 }
 
 /// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
-template <int kC, int kCount, bool kAdd, class T>
-void multiply_all(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c) {
+template <int kC, int kCount, class T>
+void multiply_all(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base,
+                  Rows<T> c) {
   for (; width >= kC * kCount; width -= kC * kCount) {
-    multiply_columns<kC, VectorOf<T, kCount>, kAdd>(rows, depth, a, b, c);
+    multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, a, b, base, c);
     b.data += kC * kCount;
     c.data += kC * kCount;
+    if (base.data != nullptr) base.data += kC * kCount;
   }
   if (width == 0) return;
   if constexpr (kC > 1) {
-    multiply_all<1, kCount, kAdd>(rows, width, depth, a, b, c);
+    multiply_all<1, kCount>(rows, width, depth, a, b, base, c);
   } else if constexpr (kCount > 1) {
-    multiply_all<1, kCount / 2, kAdd>(rows, width, depth, a, b, c);
+    multiply_all<1, kCount / 2>(rows, width, depth, a, b, base, c);
   }
 }
 
 }  // namespace product
 
-/// c = a·b, or c += a·b, for `rows` rows of a and c, `depth` rows of b, and `width` columns.
+/// c = a·b + base for `rows` rows of a and c, `depth` rows of b, and `width` columns. Without a base where its data
+/// is null; the base may be c.
 template <class T>
-void tile_product(int64_t rows, int64_t width, int64_t depth, Left<T> a, Rows<const T> b, Rows<T> c, bool add) {
-  if (add) {
-    product::multiply_all<product::kVectors, product::kLanes<T>, true>(rows, width, depth, a, b, c);
-  } else {
-    product::multiply_all<product::kVectors, product::kLanes<T>, false>(rows, width, depth, a, b, c);
-  }
+void tile_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base,
+                  Rows<T> c) {
+  product::multiply_all<product::kVectors, product::kLanes<T>>(rows, width, depth, a, b, base, c);
+}
+
+/// c = a·b, or c += a·b.
+template <class T>
+void tile_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<T> c, bool add) {
+  tile_product<T>(rows, width, depth, a, b, add ? Rows<const T>(c) : Rows<const T>{nullptr, 0}, c);
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -193,38 +193,36 @@ TEST_CASE("gpu: a product with a bias, in every layout") {
   };
   using Arrange = std::function<void(Operands&)>;
   for (const auto& [dtype, allowed] : kPrecisions) {
-    for (const bool accumulate : {false, true}) {
-      // Parts of larger tensors, from element `at` of each row on, and a bias from `bias_at` on.
-      const auto compare = [&, type = dtype, most = allowed](const std::string& what, const Shape& sizes, int64_t at,
-                                                             int64_t bias_at, const Arrange& arrange) {
-        const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
-        agree(what + (accumulate ? ", added" : ""), most, [&](Device device) {
-          const Tensor whole = spread({batch, m, n + 64}, 1, type, device);
-          Operands x{whole.narrow(2, at, n), spread({batch, m, k + 64}, 2, type, device).narrow(2, at, k),
-                     spread({batch, k, n + 64}, 3, type, device).narrow(2, at, n),
-                     spread({n + 64}, 4, type, device).narrow(0, bias_at, n)};
-          if (arrange) arrange(x);
-          const View bias = x.bias.view();
-          backend(device).gemm(x.out.view(), x.a.view(), x.b.view(), &bias, accumulate);
-          return std::vector<Tensor>{whole};
-        });
-      };
-      for (const auto& [at, bias_at] : {std::pair{0, 0}, {64, 64}, {1, 0}, {0, 1}}) {
-        compare("one layout at several addresses", {1, 70, 64, 64}, at, bias_at, {});
-      }
-      compare("transposed", {1, 70, 50, 33}, 0, 0, [](Operands& x) {
-        x.a = transpose(transpose(x.a).contiguous());
-        x.b = transpose(transpose(x.b).contiguous());
+    // Parts of larger tensors, from element `at` of each row on, and a bias from `bias_at` on.
+    const auto compare = [&, type = dtype, most = allowed](const std::string& what, const Shape& sizes, int64_t at,
+                                                           int64_t bias_at, const Arrange& arrange) {
+      const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
+      agree(what, most, [&](Device device) {
+        const Tensor whole = spread({batch, m, n + 64}, 1, type, device);
+        Operands x{whole.narrow(2, at, n), spread({batch, m, k + 64}, 2, type, device).narrow(2, at, k),
+                   spread({batch, k, n + 64}, 3, type, device).narrow(2, at, n),
+                   spread({n + 64}, 4, type, device).narrow(0, bias_at, n)};
+        if (arrange) arrange(x);
+        const View bias = x.bias.view();
+        backend(device).gemm(x.out.view(), x.a.view(), x.b.view(), &bias);
+        return std::vector<Tensor>{whole};
       });
-      compare("every other element", {1, 70, 50, 32}, 0, 0, [](Operands& x) {
-        x = {x.out.narrow(2, 0, 25), x.a.slice(2, 0, 32, 2), x.b.narrow(1, 0, 16).slice(2, 0, 50, 2),
-             x.bias.slice(0, 0, 50, 2)};
-      });
-      compare("one row", {1, 1, 50, 33}, 0, 0, {});
-      compare("one column", {1, 70, 1, 33}, 0, 0, {});
-      compare("no terms", {1, 70, 50, 0}, 0, 0, {});
-      compare("a batch", {3, 70, 50, 33}, 0, 0, {});
+    };
+    for (const auto& [at, bias_at] : {std::pair{0, 0}, {64, 64}, {1, 0}, {0, 1}}) {
+      compare("one layout at several addresses", {1, 70, 64, 64}, at, bias_at, {});
     }
+    compare("transposed", {1, 70, 50, 33}, 0, 0, [](Operands& x) {
+      x.a = transpose(transpose(x.a).contiguous());
+      x.b = transpose(transpose(x.b).contiguous());
+    });
+    compare("every other element", {1, 70, 50, 32}, 0, 0, [](Operands& x) {
+      x = {x.out.narrow(2, 0, 25), x.a.slice(2, 0, 32, 2), x.b.narrow(1, 0, 16).slice(2, 0, 50, 2),
+           x.bias.slice(0, 0, 50, 2)};
+    });
+    compare("one row", {1, 1, 50, 33}, 0, 0, {});
+    compare("one column", {1, 70, 1, 33}, 0, 0, {});
+    compare("no terms", {1, 70, 50, 0}, 0, 0, {});
+    compare("a batch", {3, 70, 50, 33}, 0, 0, {});
   }
 }
 

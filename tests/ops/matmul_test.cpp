@@ -77,6 +77,12 @@ TEST_CASE("matmul agrees with plain sums in every layout and size class") {
                                 {130, 1, 64},
                                 {200, 70, 33},
                                 {500, 520, 20},
+                                {15, 60, 40},     // thin
+                                {16, 48, 16},     // the least that is not
+                                {17, 49, 129},    // ragged in every direction
+                                {300, 97, 150},   // panels that tasks share, a sum in two parts
+                                {100, 300, 900},  // wide, and in two parts
+                                {300, 600, 500},  // each task packs its own panels
                                 {65, 66, 1700},
                                 {2, 3, 20000},
                                 {1, 1, 100000}}) {
@@ -107,6 +113,11 @@ TEST_CASE("matmul takes operands with gaps, repeated rows and broadcast batches"
   CHECK(error_of_product(matmul(x, y), x, y) < bound(10));
   const Tensor heads = randn({2, 5, 3, 10}, generator).transpose(1, 2);  // [2, 3, 5, 10]
   CHECK(error_of_product(matmul(heads, y), heads, y) < bound(10));
+  const Tensor tall = randn({3, 1, 70, 40}, generator), sheets = randn({2, 40, 33}, generator);
+  CHECK(error_of_product(matmul(tall, sheets), tall, sheets) < bound(40));
+  const Tensor sparse = randn({70, 80}, generator).slice(1, 0, 80, 2), held = randn({80, 60}, generator);
+  const Tensor rare = held.slice(0, 0, 80, 2).slice(1, 0, 60, 2);  // no unit stride either
+  CHECK(error_of_product(matmul(sparse, rare), sparse, rare) < bound(40));
   const Tensor many = randn({700, 4, 6}, generator), others = randn({700, 6, 3}, generator);
   CHECK(error_of_product(matmul(many, others), many, others) < bound(6));
 }
@@ -115,7 +126,7 @@ TEST_CASE("matmul has the same bits for any number of threads") {
   Generator generator(3);
   const int before = num_threads();
   for (const auto& [m, n, k] :
-       {std::array<int64_t, 3>{768, 128, 512}, {96, 96, 6272}, {65, 128, 768}, {33, 1000, 90}}) {
+       {std::array<int64_t, 3>{768, 128, 512}, {96, 96, 6272}, {65, 128, 768}, {33, 1000, 90}, {8, 500, 600}}) {
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
     set_num_threads(1);
     const std::vector<float> alone = matmul(a, b).to_vector<float>();
@@ -164,17 +175,20 @@ TEST_CASE("linear is x · weightᵀ + bias") {
 
 TEST_CASE("linear adds the bias once, however the product is cut") {
   Generator generator(8);
-  for (const auto& [rows, out, in] : {std::array<int64_t, 3>{700, 20, 2000}, {100, 700, 30}, {50, 40, 5000}}) {
+  for (const auto& [rows, out, in] :
+       {std::array<int64_t, 3>{700, 20, 2000}, {100, 700, 30}, {50, 40, 5000}, {100, 50, 300}, {5, 700, 30}}) {
     CAPTURE(out);
     const Tensor x = randn({rows, in}, generator), weight = randn({out, in}, generator);
-    const Tensor bias = randn({out}, generator);
-    const std::vector<float> with = linear(x, weight, bias).to_vector<float>();
-    const std::vector<float> without = linear(x, weight).to_vector<float>(), added = bias.to_vector<float>();
-    double worst = 0;
-    for (size_t i = 0; i < with.size(); ++i) {
-      worst = std::max(worst, std::abs(double{with[i]} - double{without[i]} - double{added[i % added.size()]}));
+    const std::vector<float> without = linear(x, weight).to_vector<float>();
+    const Tensor dense = randn({out}, generator), gaps = randn({3 * out}, generator).slice(0, 0, 3 * out, 3);
+    for (const Tensor& bias : {dense, gaps}) {
+      const std::vector<float> with = linear(x, weight, bias).to_vector<float>(), added = bias.to_vector<float>();
+      double worst = 0;
+      for (size_t i = 0; i < with.size(); ++i) {
+        worst = std::max(worst, std::abs(double{with[i]} - double{without[i]} - double{added[i % added.size()]}));
+      }
+      CHECK(worst < bound(in));
     }
-    CHECK(worst < bound(in));
   }
 }
 

@@ -16,16 +16,16 @@ TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings 
                          std::filesystem::directory_iterator());
   };
   const int before = num_threads(), openmp_before = omp_get_max_threads();
-  const Tensor a = ones({512, 512});
+  const Tensor a = ones({8, 1024}), b = ones({1024, 4096});  // thin: calls to BLAS, large enough for threads
   set_num_threads(3);
-  matmul(a, a);  // starts our own threads
+  matmul(a, b);  // starts our own threads
   const auto threads = threads_of_process();
   omp_set_num_threads(7);
-  matmul(a, a);
+  matmul(a, b);
   CHECK(omp_get_max_threads() == 7);
   CHECK(threads_of_process() == threads);
   set_num_threads(1);  // outside a parallel loop of ours, too
-  matmul(a, a);
+  matmul(a, b);
   CHECK(omp_get_max_threads() == 7);
   CHECK(threads_of_process() <= threads);
   omp_set_num_threads(openmp_before);
