@@ -18,9 +18,9 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// A tile's rows: fewer use a panel too seldom; more do not stay in a core's cache beside what they are multiplied
-/// with.
-constexpr int64_t kMinRows = 48, kMaxRows = 256;
+/// A tile's rows: fewer use a panel too seldom, the more so where they pack it for themselves; more do not stay in a
+/// core's cache, or leave threads without work at the end.
+constexpr int64_t kMinRows = 48, kMaxRowsShared = 128, kMaxRows = 256;
 constexpr int64_t kMaxColumns = 512;
 /// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
 /// results.
@@ -61,12 +61,13 @@ struct Plan {
 
 /// Columns are cut between panels, which are `panel` wide, and rows between bands.
 Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t panel) {
+  const int64_t max_rows = batch == 1 && n * k <= kShared ? kMaxRowsShared : kMaxRows;
   const int64_t tasks = larger(1, smaller(ceil_div(kTasks, batch), m * n * k / kMinWork));
   const int64_t row_pieces = larger(1, smaller(tasks, m / kMinRows));
   const bool cut_sum = row_pieces * ceil_div(n, kMaxColumns) < tasks;
   const Cut depth(k, cut_sum ? smaller(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
   const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, kMaxRows, product::kRows);
+  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, max_rows, product::kRows);
   return {rows, columns, depth};
 }
 
