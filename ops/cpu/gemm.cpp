@@ -82,10 +82,10 @@ class Operand {
         copy_(is_row_major(x) || is_column_major(x) ? 0 : (batch_stride_ == 0 ? 1 : x.shape[0]) * matrix_size(x)) {
     const int64_t rows = x.shape[1], columns = x.shape[2];
     if (is_row_major(x)) {
-      leading_ = rows == 1 ? columns : x.strides[1];
+      row_ = rows == 1 ? columns : x.strides[1];
     } else if (is_column_major(x)) {
-      leading_ = columns == 1 ? rows : x.strides[2];
-      transposed_ = true;
+      row_ = 1;
+      column_ = columns == 1 ? rows : x.strides[2];
     } else {
       const int64_t shape[] = {batch_stride_ == 0 ? 1 : x.shape[0], rows, columns};
       const int64_t strides[] = {rows * columns, columns, 1};
@@ -93,13 +93,11 @@ class Operand {
                 [](T value) { return value; });
       data_ = copy_.data();
       if (batch_stride_ != 0) batch_stride_ = rows * columns;
-      leading_ = columns;
+      row_ = columns;
     }
   }
 
-  Matrix<T> matrix(int64_t batch) const {
-    return {data_ + batch * batch_stride_, transposed_ ? 1 : leading_, transposed_ ? leading_ : 1};
-  }
+  Matrix<T> matrix(int64_t batch) const { return {data_ + batch * batch_stride_, row_, column_}; }
 
  private:
   static int64_t matrix_size(const View& x) { return x.shape[1] * x.shape[2]; }
@@ -111,8 +109,7 @@ class Operand {
   }
 
   const T* data_;
-  int64_t batch_stride_, leading_;
-  bool transposed_ = false;
+  int64_t batch_stride_, row_, column_ = 1;
   Scratch<T> copy_;
 };
 
