@@ -27,7 +27,7 @@ class WholeSequences {
         tokens_(problem.q.shape[2]),
         channels_(heads_ * width),
         span_(std::max(kSpan / std::max(channels_ * kTile, int64_t{1}), int64_t{1}) * kTile),
-        spans_((tokens_ + span_ - 1) / span_),
+        spans_(ceil_div(tokens_, span_)),
         w_q_(channels_),
         w_k_(batch_ * channels_),
         global_query_(batch_ * channels_),
@@ -316,7 +316,7 @@ class WholeSequences {
 };
 
 int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, bool causal) {
-  return (causal ? (tokens + kTile - 1) / kTile : 1) * Pool<float>::size(heads, width);
+  return (causal ? ceil_div(tokens, kTile) : 1) * Pool<float>::size(heads, width);
 }
 
 void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {

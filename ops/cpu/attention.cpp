@@ -13,7 +13,7 @@ template <class T>
 void load_all(const Attention<T>& all, const KeyMemory<T>& memory) {
   const AttentionInputs& in = all.in;
   if (in.keep == nullptr && !in.options.standardise) return;
-  const int64_t pieces = (in.keys() + kKeys - 1) / kKeys;
+  const int64_t pieces = ceil_div(in.keys(), kKeys);
   constexpr int64_t kCost = 8;  // of an element, in additions
   parallel_for(in.heads() * pieces, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,
                [&](int64_t begin, int64_t end) {
@@ -60,7 +60,7 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
   const AttentionInputs in{q, k, v, keep, options};
-  const int64_t blocks = (in.queries() + kQueries - 1) / kQueries;
+  const int64_t blocks = ceil_div(in.queries(), kQueries);
   dispatch_floating(o.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
     // Keys that several tasks read are made ready before: with one block each, a task has its own near to its core.

@@ -16,10 +16,10 @@ struct Parts {
   int64_t count, size;
 
   Parts(int64_t heads, int64_t keys) {
-    const int64_t tiles = std::max((keys + kKeys - 1) / kKeys, int64_t{1});
+    const int64_t tiles = std::max(ceil_div(keys, kKeys), int64_t{1});
     const int64_t wanted = std::min((kTasks - 1) / std::max(heads, int64_t{1}) + 1, tiles);
-    size = (tiles + wanted - 1) / wanted * kKeys;
-    count = std::max((keys + size - 1) / size, int64_t{1});
+    size = ceil_div(tiles, wanted) * kKeys;
+    count = std::max(ceil_div(keys, size), int64_t{1});
   }
 };
 
@@ -154,7 +154,7 @@ class Backward {
   }
 
   void join() const {
-    const int64_t blocks = (in_.queries() + kQueries - 1) / kQueries;
+    const int64_t blocks = ceil_div(in_.queries(), kQueries);
     parallel_for(in_.heads() * blocks, kGrain / (parts_.count * kQueries * in_.width()) + 1,
                  [&](int64_t begin, int64_t end) {
                    for (int64_t task = begin; task < end; ++task) {

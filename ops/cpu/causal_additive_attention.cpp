@@ -30,13 +30,13 @@ class CausalAttention {
         batch_(problem.q.shape[0]),
         heads_(problem.q.shape[1]),
         tokens_(problem.q.shape[2]),
-        tiles_((tokens_ + kTile - 1) / kTile),
+        tiles_(ceil_div(tokens_, kTile)),
         group_(std::clamp(kGroupChannels / std::max(int64_t{width}, int64_t{1}), int64_t{1},
                           std::max(heads_, int64_t{1}))),
-        groups_((heads_ + group_ - 1) / group_) {
+        groups_(ceil_div(heads_, group_)) {
     const int64_t cuts = (kTasks + batch_ * groups_ - 1) / std::max(batch_ * groups_, int64_t{1});
     span_ = std::max(kSpanTiles, (tiles_ + cuts - 1) / std::max(cuts, int64_t{1}));
-    spans_ = (tiles_ + span_ - 1) / span_;
+    spans_ = ceil_div(tiles_, span_);
   }
 
   void forward(const View& u) const {

@@ -28,7 +28,7 @@ Plan make_plan(const Inputs& in, const Features& features) {
   int64_t chunk = in.block();
   if (!in.kernel.causal) {
     const int64_t parts = std::clamp(std::min(kTasks / in.heads(), positions / kMinChunk), int64_t{1}, lanes);
-    chunk = round_up((positions + parts - 1) / parts, chunk);
+    chunk = round_up(ceil_div(positions, parts), chunk);
   }
   return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.kernel.causal};
 }

@@ -32,7 +32,7 @@ struct Plan {
   int64_t lanes;        ///< states that are held at a time, and carried ones
   bool causal;
 
-  int64_t chunks_until(int64_t end) const { return (end - first + chunk - 1) / chunk; }
+  int64_t chunks_until(int64_t end) const { return ceil_div(end - first, chunk); }
 };
 
 /// Room for some states.
@@ -153,7 +153,7 @@ class Sweep {
   template <class F>
   void for_rows(Heads heads, int64_t chunks, const F& f) const {
     const int64_t all = features_.count();
-    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1}), pieces = (all + rows - 1) / rows;
+    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1}), pieces = ceil_div(all, rows);
     parallel_tasks(heads.count * pieces, [&](int64_t task) {
       const int64_t begin = task % pieces * rows;
       f(task / pieces, begin, std::min(begin + rows, all));

@@ -33,42 +33,40 @@ constexpr int64_t kThinRows = 16;
 /// one.
 constexpr int64_t kShared = int64_t{1} << 18;
 
-int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-using packed::ceil_div;
-
 /// One dimension in pieces of a size; the last one may be smaller.
 struct Cut {
   int64_t total, size, count;
 
   /// About `pieces` equal ones, of at least `min` and about `max` at most, in multiples of `unit`.
   Cut(int64_t total_, int64_t pieces, int64_t min, int64_t max, int64_t unit) : total(total_) {
-    pieces = larger(pieces, ceil_div(total, max));
-    size = round_up(larger(min, ceil_div(total, pieces)), unit);
+    pieces = std::max(pieces, ceil_div(total, max));
+    size = round_up(std::max(min, ceil_div(total, pieces)), unit);
     count = ceil_div(total, size);
   }
 
   int64_t begin(int64_t piece) const { return piece * size; }
-  int64_t length(int64_t piece) const { return smaller(size, total - piece * size); }
+  int64_t length(int64_t piece) const { return std::min(size, total - piece * size); }
 };
 
-/// How each product of a batch, [m, k]·[k, n], is cut.
+/// How each product of a batch, [m, k]·[k, n], is cut, and whether its tiles may share panels.
 struct Plan {
   Cut rows, columns, depth;
+  bool shared;
 
   int64_t tiles() const { return rows.count * columns.count; }
 };
 
 /// Columns are cut between panels, which are `panel` wide, and rows between bands.
 Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t panel) {
-  const int64_t max_rows = batch == 1 && n * k <= kShared ? kMaxRowsShared : kMaxRows;
-  const int64_t tasks = larger(1, smaller(ceil_div(kTasks, batch), m * n * k / kMinWork));
-  const int64_t row_pieces = larger(1, smaller(tasks, m / kMinRows));
+  const bool shared = batch == 1 && n * k <= kShared;
+  const int64_t tasks = std::max<int64_t>(1, std::min(ceil_div(kTasks, batch), m * n * k / kMinWork));
+  const int64_t row_pieces = std::max<int64_t>(1, std::min(tasks, m / kMinRows));
   const bool cut_sum = row_pieces * ceil_div(n, kMaxColumns) < tasks;
-  const Cut depth(k, cut_sum ? smaller(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
+  const Cut depth(k, cut_sum ? std::min(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
   const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, max_rows, product::kRows);
-  return {rows, columns, depth};
+  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, shared ? kMaxRowsShared : kMaxRows,
+                 product::kRows);
+  return {rows, columns, depth, shared};
 }
 
 /// An operand [batch, rows, columns]: in place when one of the last two dims has unit stride, as BLAS and our own
@@ -172,13 +170,13 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   const Plan plan = make_plan(batch, m, n, k, packed::kWidth<T>);
   const bool thin = m < kThinRows || n < packed::kWidth<T>;
   std::optional<Panels<T>> panels;
-  if (!thin && batch == 1 && plan.rows.count > 1 && n * k <= kShared) panels.emplace(b.matrix(0), k, n);
+  if (!thin && plan.shared && plan.rows.count > 1) panels.emplace(b.matrix(0), k, n);
   // The first part of a sum goes to the output, the others beside it, to be added in order.
   const int64_t parts = plan.depth.count;
   const Scratch<T> partial((parts - 1) * batch * m * n);
 
   const int64_t items = batch * plan.tiles() * parts;
-  const int64_t grain = larger(1, kMinWork * items / (batch * m * n * k));
+  const int64_t grain = std::max<int64_t>(1, kMinWork * items / (batch * m * n * k));
   parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t part = item % parts;
@@ -205,7 +203,7 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   });
 
   if (parts == 1) return;
-  parallel_for(batch * m, larger(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
+  parallel_for(batch * m, std::max<int64_t>(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       T* row = out_rows(line / m, line % m, 0).data;
       for (int64_t part = 0; part < parts - 1; ++part) {

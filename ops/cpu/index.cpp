@@ -53,7 +53,7 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
   const int last = src.rank - 1;
   const bool columns = dim != last;
   const int64_t width = columns ? src.shape[last] : 1;
-  const int64_t blocks = (width + kColumns - 1) / kColumns;
+  const int64_t blocks = ceil_div(width, kColumns);
   const int64_t out_column = columns ? out.strides[last] : 0;
   const int64_t index_column = columns ? index.strides[last] : 0;
   const int64_t src_column = columns ? src.strides[last] : 0;

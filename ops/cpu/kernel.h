@@ -25,7 +25,8 @@ namespace linnet::cpu::LINNET_ISA {
 /// not worth another thread.
 constexpr int64_t kGrain = 32768;
 
-constexpr int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+constexpr int64_t ceil_div(int64_t n, int64_t step) { return (n + step - 1) / step; }
+constexpr int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 
 /// Calls `f` with a zero of the C++ type that `dtype` names: `dispatch_floating(x.dtype, [&]<class T>(T) { …
 /// })`.
@@ -137,8 +138,8 @@ void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
 
   // Long rows are cut into parts, short ones handled several at a time.
   const int64_t n = nest.size[0];
-  const int64_t parts = (n + kGrain - 1) / kGrain;
-  const int64_t part_size = (n + parts - 1) / parts;
+  const int64_t parts = ceil_div(n, kGrain);
+  const int64_t part_size = ceil_div(n, parts);
   parallel_for(rows * parts, parts > 1 ? 1 : kGrain / n, [&](int64_t begin, int64_t end) {
     int64_t part = begin % parts;
     int64_t index[Nest<N>::kMaxRank];

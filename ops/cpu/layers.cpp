@@ -13,8 +13,6 @@ namespace {
 /// Elements per task, and the most tasks whose sums over rows are kept apart until the end.
 constexpr int64_t kPiece = kGrain / 4, kMaxPieces = 32;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Rows per task; at least 1, for an empty tensor too.
 int64_t rows_per_piece(int64_t rows, int64_t width) {
   const int64_t pieces = rows * width / kPiece;

@@ -75,7 +75,7 @@ bool begin_step(const StepScalars& scalars) {
 /// All parameters in one parallel loop: a model has many small ones, which are not worth the start of a loop each.
 void adamw(AdamWUpdates updates) {
   constexpr int64_t kPiece = kGrain / 4;
-  const auto pieces_of = [](const AdamWUpdate& update) { return (numel(update.param) + kPiece - 1) / kPiece; };
+  const auto pieces_of = [](const AdamWUpdate& update) { return ceil_div(numel(update.param), kPiece); };
   int64_t pieces = 0;
   for (int64_t i = 0; i < updates.count; ++i) {
     if (!begin_step(updates.data[i].scalars)) return;

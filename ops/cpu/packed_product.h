@@ -29,16 +29,13 @@ constexpr int64_t kWidth = kVectors * product::kLanes<T>;
 constexpr int64_t kWide = 256;
 constexpr int64_t kNarrowDepth = 128, kWideDepth = 768;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// Calls `f(row, height)` for bands of [0, rows), about as high as each other: few rows alone would wait for their
-/// own sums.
-template <class F>
-void for_each_band(int64_t rows, F&& f) {
-  const int64_t bands = ceil_div(rows, product::kRows);
-  for (int64_t band = 0, row = 0, end = 0; band < bands; ++band, row = end) {
-    end = rows * (band + 1) / bands;
-    f(row, end - row);
+/// Copies `count` ≤ kMost elements, faster where they are as many.
+template <int64_t kMost, class T>
+void copy_up_to(const T* from, int64_t count, T* to) {
+  if (count == kMost) {
+    std::copy_n(from, kMost, to);
+  } else {
+    std::copy_n(from, count, to);
   }
 }
 
@@ -50,10 +47,8 @@ void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
     for (int64_t k = 0; k < depth; k += kStep) {
       transpose<T>(width, std::min(kStep, depth - k), {b.data + k, b.column}, {to + k * kWidth<T>, kWidth<T>});
     }
-  } else if (width == kWidth<T>) {
-    for (int64_t k = 0; k < depth; ++k) std::copy_n(b.data + k * b.row, kWidth<T>, to + k * kWidth<T>);
   } else {
-    for (int64_t k = 0; k < depth; ++k) std::copy_n(b.data + k * b.row, width, to + k * kWidth<T>);
+    for (int64_t k = 0; k < depth; ++k) copy_up_to<kWidth<T>>(b.data + k * b.row, width, to + k * kWidth<T>);
   }
   if (width == kWidth<T>) return;
   for (int64_t k = 0; k < depth; ++k) std::fill_n(to + k * kWidth<T> + width, kWidth<T> - width, T{0});
@@ -63,20 +58,15 @@ void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
 template <class T>
 void pack_bands(Matrix<T> a, int64_t rows, int64_t depth, T* to) {
   if (a.column == 1) {
-    for_each_band(rows, [&](int64_t row, int64_t height) {
+    product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
       transpose<T>(height, depth, {a.data + row * a.row, a.row}, {to + depth * row, height});
     });
     return;
   }
   for (int64_t k = 0; k < depth; ++k) {
     const T* from = a.data + k * a.column;
-    for_each_band(rows, [&](int64_t row, int64_t height) {
-      T* band = to + depth * row + k * height;
-      if (height == product::kRows) {
-        std::copy_n(from + row, product::kRows, band);
-      } else {
-        std::copy_n(from + row, height, band);
-      }
+    product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
+      copy_up_to<product::kRows>(from + row, height, to + depth * row + k * height);
     });
   }
 }
@@ -112,7 +102,7 @@ class Panels {
   Panels(Matrix<T> b, int64_t depth, int64_t width)
       : depth_(depth), packed_(round_up(width, packed::kWidth<T>) * depth) {
     constexpr int64_t kWidth = packed::kWidth<T>;
-    parallel_for(packed::ceil_div(width, kWidth), std::max<int64_t>(1, kGrain / (2 * kWidth * depth)),
+    parallel_for(ceil_div(width, kWidth), std::max<int64_t>(1, kGrain / (2 * kWidth * depth)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t c = begin * kWidth; c < std::min(width, end * kWidth); c += kWidth) {
                      packed::pack_panel(b.from(0, c), depth, std::min(kWidth, width - c), packed_.data() + c * depth);
@@ -150,11 +140,10 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
         packed = right.data();
       }
       const Rows<const T> panel{packed, kWidth<T>};
-      for_each_band(rows, [&](int64_t row, int64_t height) {
+      product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
         const Matrix<T> band = wide ? Matrix<T>{left.data() + row * length, 1, height} : a.from(row, k);
-        const Rows<const T> start = base.data == nullptr ? base : Rows<const T>{base[row] + column, base.stride};
-        const Rows<T> tile{c[row] + column, c.stride};
-        multiply_tile(height, columns, length, band, panel, start, tile);
+        multiply_tile(height, columns, length, band, panel, product::base_at(base, row, column),
+                      Rows<T>{c[row] + column, c.stride});
       });
     }
   }

@@ -135,10 +135,10 @@ class Reduction {
   Reduction(const View& out, const View& x) : out_(data<Y>(out)), x_(data<X>(x)), plan_(out, x) {
     const bool columns = plan_.out_step != 0;
     width_ = columns ? (plan_.n < kColumns ? plan_.n : kColumns) : 1;
-    blocks_ = columns ? (plan_.n + width_ - 1) / width_ : 1;
+    blocks_ = columns ? ceil_div(plan_.n, width_) : 1;
     units_ = columns ? plan_.reduced.count : plan_.reduced.count * plan_.n;
     part_ = kGrain / width_;
-    parts_ = (units_ + part_ - 1) / part_;
+    parts_ = ceil_div(units_, part_);
   }
 
   void run() {

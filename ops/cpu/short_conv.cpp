@@ -21,7 +21,7 @@ class ShortConv {
         taps_(weight.shape[1]),
         before_(before),
         span_(std::max(kGrain / std::max(channels_, int64_t{1}), 4 * taps_)),
-        spans_((tokens_ + span_ - 1) / span_),
+        spans_(ceil_div(tokens_, span_)),
         taps_first_(taps_ * channels_) {
     for (int64_t t = 0; t < taps_; ++t) {
       for (int64_t c = 0; c < channels_; ++c) {

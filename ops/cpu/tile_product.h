@@ -1,6 +1,7 @@
 #pragma once
 
 #include <linnet/ops/cpu/head_rows.h>
+#include <linnet/ops/cpu/kernel.h>
 
 /// Matrix products of tiles that stay in the nearest caches: nothing is packed or copied, which is what a call to
 /// BLAS spends a good part of its time on when one dimension of a product is no more than the width of a head.
@@ -44,6 +45,23 @@ struct Vector {
 template <class T, int kCount>
 using VectorOf = typename Vector<T, kCount>::Type;
 
+/// What c[r] from column `column` on is added to, of a base that may be none: then its data is null.
+template <class T>
+Rows<const T> base_at(Rows<const T> base, int64_t r, int64_t column) {
+  return base.data == nullptr ? base : Rows<const T>{base[r] + column, base.stride};
+}
+
+/// Calls `f(row, height)` for bands of [0, rows) of at most `most`, about as high as each other: few rows alone would
+/// wait for their own sums.
+template <class F>
+void for_each_band(int64_t rows, int64_t most, F&& f) {
+  const int64_t bands = ceil_div(rows, most);
+  for (int64_t band = 0, row = 0, end = 0; band < bands; ++band, row = end) {
+    end = rows * (band + 1) / bands;
+    f(row, end - row);
+  }
+}
+
 /// kR rows by kC vectors of c = a·b + base. The base is added once, at the end, so that a long sum in tiles is one of
 /// blocks.
 template <int kR, int kC, class V, class T>
@@ -81,16 +99,13 @@ void multiply_rows(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Ro
   }
 }
 
-/// All rows of some columns, kC vectors, in even pieces: few rows alone would wait for their own sums.
+/// All rows of some columns, kC vectors.
 template <int kC, class V, class T>
 void multiply_columns(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
   constexpr int kTogether = kRows * kVectors / kC;
-  const int64_t pieces = (rows + kTogether - 1) / kTogether;
-  for (int64_t piece = 0, r = 0, end = 0; piece < pieces; ++piece, r = end) {
-    end = rows * (piece + 1) / pieces;
-    multiply_rows<kTogether, kC, V>(end - r, depth, a.from(r, 0), b, base.data == nullptr ? base : base.from(r),
-                                    c.from(r));
-  }
+  for_each_band(rows, kTogether, [&](int64_t row, int64_t height) {
+    multiply_rows<kTogether, kC, V>(height, depth, a.from(row, 0), b, base_at(base, row, 0), c.from(row));
+  });
 }
 
 /// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
@@ -101,7 +116,7 @@ void multiply_all(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<
     multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, a, b, base, c);
     b.data += kC * kCount;
     c.data += kC * kCount;
-    if (base.data != nullptr) base.data += kC * kCount;
+    base = base_at(base, 0, kC * kCount);
   }
   if (width == 0) return;
   if constexpr (kC > 1) {
