@@ -89,7 +89,7 @@ class Workspace {
   T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
   StandardisedRows<T> queries() const {
     T* y = memory_.data() + queries_;
-    return {y, y + kQueries * head_width_, head_width_};
+    return {{y, head_width_}, y + kQueries * head_width_, head_width_};
   }
 
  private:
@@ -104,7 +104,7 @@ Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first,
   const Rows<const T> queries = rows_of<const T>(in.q, head).from(first);
   if (!in.options.standardise) return queries;
   memory.make(rows, [&](int64_t r) { return queries[r]; });
-  return {memory.y, memory.width};
+  return memory.y;
 }
 
 /// Some queries of one head, with all that makes tiles of scores with its keys.

@@ -134,7 +134,7 @@ class KeyMemory {
     };
     Keys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
     if (in_.options.standardise) {
-      keys.standardised = {k_.data() + row * in_.width(), inverse_std_.data() + row, in_.width()};
+      keys.standardised = {{k_.data() + row * in_.width(), in_.width()}, inverse_std_.data() + row, in_.width()};
     }
     return keys;
   }

@@ -1,6 +1,5 @@
-#include <linnet/ops/cpu/blas.h>
-#include <linnet/ops/cpu/fastmax_sides.h>
-#include <linnet/ops/cpu/fastmax_states.h>
+#include <linnet/ops/cpu/fastmax_feature_chunks.h>
+#include <linnet/ops/cpu/fastmax_linear_chunks.h>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
 /// work (section 2.5). φ are the packed features of fastmax_features.h, w their weights, ṽ = [v, 1]:
@@ -8,8 +7,8 @@
 /// With G = ∂L/∂o and u_i = [G_i, −G_i·o_i] / g_i, backward is the same sum with the sides exchanged:
 ///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = (w∘S) u_i,   ∂φ(k_n) = (w∘R) ṽ_n,   ∂v_n = (w∘R)ᵀ φ(k_n) without its last entry
 /// When causal, S is a sum over n ≤ i and R one over i ≥ n: over the chunks before (behind) a token's own from their
-/// sums, inside it by the quadratic form. The last columns of S and R, the denominators', are kept apart as z: BLAS
-/// is slow at D + 1 columns, and dropout need not reach them.
+/// sums, inside it by the quadratic form, or for first order as a recurrence. The last columns of S and R, the
+/// denominators', are kept apart as z: BLAS is slow at D + 1 columns, and dropout need not reach them.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -20,13 +19,13 @@ constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
 constexpr int64_t kGroup = 2 * kTasks;
 
 template <class T>
-Plan make_plan(const Inputs& in, const Features& features) {
+Plan make_plan(const Inputs& in, const Features& features, bool long_chunks) {
   const int64_t state_bytes = features.count() * (in.width() + 1) * static_cast<int64_t>(sizeof(T));
   const int64_t room = std::max(kStateBytes / state_bytes, kTasks / 2);
   const int64_t lanes = in.kernel.causal ? std::min(room, kGroup) : room;
   const int64_t positions = std::max(in.keys_end(), in.queries_end()) - in.first();
   int64_t chunk = in.block();
-  if (!in.kernel.causal) {
+  if (!in.kernel.causal || long_chunks) {
     const int64_t parts = std::clamp(std::min(kTasks / in.heads(), positions / kMinChunk), int64_t{1}, lanes);
     chunk = round_up(ceil_div(positions, parts), chunk);
   }
@@ -34,24 +33,21 @@ Plan make_plan(const Inputs& in, const Features& features) {
 }
 
 /// One call of a kernel: what the parts of all heads share.
-template <class T>
+template <class T, template <class> class Chunks>
 class Pass {
  public:
   explicit Pass(const Inputs& in)
       : in_(in),
         features_(in.width(), in.kernel.a2 != 0, in.columns()),
         sides_(in, features_),
-        plan_(make_plan<T>(in, features_)),
-        sweep_(plan_, features_, in.kernel),
-        weights_(features_.count()),
-        width_(in.width()) {
-    features_.weigh(in.kernel, weights_.data());
-  }
+        chunks_(in, sides_),
+        plan_(make_plan<T>(in, features_, Chunks<T>::kLong)),
+        sweep_(plan_, features_, chunks_.weights()) {}
 
   void forward(const View& o, const View& g) const {
     const Side queries = sides_.queries(nullptr), keys = sides_.keys();
-    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
-    const auto use = [&](const Chunk& chunk, State<T> s) { attend(chunk, s, queries, keys, o, g); };
+    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
+    const auto use = [&](const Chunk& chunk, State<T> s) { chunks_.attend(chunk, s, queries, keys, o, g); };
     sweep_.for_heads([&](Heads heads) {
       if (in_.kernel.causal) return sweep_.scan(heads, plan_.keys_end, false, sum_keys, use);
       const States<T> s(heads.count, features_);
@@ -64,24 +60,16 @@ class Pass {
   /// Not causal, one pass over the queries both uses S and sums up R.
   void backward(const View& dq, const View& dk, const View& dv, const Cotangents& cotangents) const {
     const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
-    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { sum(chunk, s, keys); };
+    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
     const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
-      differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
+      chunks_.differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
     };
     sweep_.for_heads([&](Heads heads) {
-      if (in_.kernel.causal) {
-        sweep_.scan(heads, plan_.keys_end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
-          differentiate(chunk, s, queries, keys, dq, nullptr, nullptr);
-        });
-        sweep_.scan(
-            heads, plan_.queries_end, true, [&](const Chunk& chunk, State<T> r) { sum(chunk, r, queries); },
-            use_on_keys);
-        return;
-      }
+      if (in_.kernel.causal) return backward_causal(heads, dq, dk, dv, cotangents);
       const States<T> s(heads.count, features_), r(heads.count, features_);
       sweep_.total(heads, plan_.keys_end, s, sum_keys);
       sweep_.total(heads, plan_.queries_end, r, [&](const Chunk& chunk, State<T> own) {
-        differentiate(chunk, s[chunk.head - heads.first], queries, keys, dq, nullptr, &own);
+        chunks_.differentiate(chunk, s[chunk.head - heads.first], queries, keys, dq, nullptr, &own);
       });
       sweep_.for_each_chunk(heads, plan_.keys_end,
                             [&](const Chunk& chunk) { use_on_keys(chunk, r[chunk.head - heads.first]); });
@@ -89,166 +77,53 @@ class Pass {
   }
 
  private:
-  /// Calls `f(first, size)` for the blocks of a chunk, up to position `end`.
-  template <class F>
-  void for_each_block(const Chunk& chunk, int64_t end, F f) const {
-    const int64_t behind = std::min(chunk.first + chunk.size, end);
-    for (int64_t first = chunk.first; first < behind; first += in_.block()) {
-      f(first, std::min(in_.block(), round_up(behind - first, kTile)));
+  void backward_causal(Heads heads, const View& dq, const View& dk, const View& dv,
+                       const Cotangents& cotangents) const {
+    const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
+    const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
+    const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
+      chunks_.differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
+    };
+    const int64_t end = plan_.keys_end, chunks = plan_.chunks_until(end);
+    if (sweep_.holds_all(heads, end)) {
+      const States<T> r(heads.count * chunks, features_);
+      sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
+        const State<T> own = r[(chunk.head - heads.first) * chunks + chunk.index];
+        chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, &own);
+      });
+      return sweep_.scan_back(heads, end, r, use_on_keys);
     }
-  }
-
-  void clear(State<T> state) const {
-    std::fill_n(state.s, features_.count() * width_, T{0});
-    std::fill_n(state.z, features_.count(), T{0});
-  }
-
-  /// state = Σ φ(x_n) [y_n, t_n]ᵀ over a chunk.
-  void sum(const Chunk& chunk, State<T> state, const Side& side) const {
-    Terms<T> terms(width_, in_.block(), false);
-    FeatureTile<T> tile = sides_.tile_of(side, chunk.head);
-    clear(state);
-    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      sides_.load(side, chunk.head, first, size, terms);
-      features_.for_each_block([&](const FeatureBlock& block) {
-        for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(terms.x, at, sides_.tile_at(first + at), block);
-          add(tile, at, block, terms, state);
-        }
-      });
+    sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
+      chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, nullptr);
     });
-  }
-
-  /// state += φ(x_n) [y_n, t_n]ᵀ for the tile of the tokens from `at` on.
-  void add(FeatureTile<T>& tile, int64_t at, const FeatureBlock& block, const Terms<T>& terms, State<T> state) const {
-    tile.make_and_sum(terms.t + at, state.z + block.first);
-    gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y[at], terms.y.stride, 1,
-            state.s + block.first * width_, width_);
-  }
-
-  /// out [kTile, D] (+)= φᵀ·S
-  void apply(const FeatureTile<T>& tile, const FeatureBlock& block, State<T> state, Rows<T> out) const {
-    gemm<T>(true, false, kTile, width_, block.count, 1, tile.data(), kTile, state.s + block.first * width_, width_,
-            block.first == 0 ? 0 : 1, out.data, out.stride);
-  }
-
-  /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33).
-  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o,
-              const View& g) const {
-    const int64_t most = in_.block();
-    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
-    Terms<T> queries(width_, most, false), keys(width_, causal ? most : 0, false);
-    const Scratch<T> sums(most * (width_ + 1)), weights(dropped ? kTile * kTile : 0);
-    T *numerators = sums.data(), *denominators = numerators + most * width_;
-    FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
-    const ChunkInterior<T> interior(in_.kernel, true, queries, keys, dropped, weights.data());
-    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      sides_.load(side, chunk.head, first, size, queries);
-      if (causal) sides_.load(other, chunk.head, first, size, keys);
-      std::fill_n(denominators, size, T{0});
-      features_.for_each_block([&](const FeatureBlock& block) {
-        for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(queries.x, at, sides_.tile_at(first + at), block);
-          tile.make_and_weigh(state.z + block.first, denominators + at);
-          apply(tile, block, state, {numerators + at * width_, width_});
-          if (!dropped) continue;
-          other_tile.set(keys.x, at, sides_.tile_at(first + at), block);
-          other_tile.make(weights_.data() + block.first);
-          multiply_features(other_tile, tile, block, weights.data());
-        }
-      });
-      if (causal) interior.attend(numerators, denominators);
-      store(chunk.head, first - side.lag, size, numerators, denominators, o, g);
-    });
-  }
-
-  /// weights (+)= φ(others)ᵀ·φ(own)
-  void multiply_features(const FeatureTile<T>& others, const FeatureTile<T>& own, const FeatureBlock& block,
-                         T* weights) const {
-    gemm<T>(true, false, kTile, kTile, block.count, 1, others.data(), kTile, own.data(), kTile,
-            block.first == 0 ? 0 : 1, weights, kTile);
-  }
-
-  void store(int64_t head, int64_t first, int64_t size, const T* numerators, const T* denominators, const View& o,
-             const View& g) const {
-    const int64_t b = head / o.shape[1], count = o.shape[2];
-    const Rows<T> out = head_of<T>(o, b, head % o.shape[1]);
-    for (int64_t n = 0; n < size; ++n) {
-      const int64_t i = first + n;
-      if (i < 0 || i >= count) continue;
-      const T inverse = denominators[n] != 0 ? 1 / denominators[n] : T{0};
-      const T* row = numerators + n * width_;
-      T* to = out[i];
-#pragma omp simd
-      for (int64_t d = 0; d < width_; ++d) to[d] = row[d] * inverse;
-      data<T>(g)[head * count + i] = denominators[n];
-    }
-  }
-
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side. `own`, where
-  /// not null, becomes the sum over the chunk.
-  void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const State<T>* own) const {
-    const int64_t most = in_.block();
-    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
-    Terms<T> terms(width_, most, true), others(width_, causal ? most : 0, false);
-    const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy_room(width_ * most);
-    const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
-    FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
-    const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
-    const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
-    if (own != nullptr) clear(*own);
-    for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
-      sides_.load(side, chunk.head, first, size, terms);
-      const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
-      const Rows<T> dy = dy_view != nullptr ? terms.x.results(dy_rows, dy_room.data()) : Rows<T>{};
-      if (causal) sides_.load(other, chunk.head, first, size, others);
-      if (dropped) interior.dropped_cotangents(dweights.data());
-      std::fill_n(dx.data(), (width_ + 1) * size, T{0});
-      features_.for_each_block([&](const FeatureBlock& block) {
-        for (int64_t at = 0; at < size; at += kTile) {
-          tile.set(terms.x, at, sides_.tile_at(first + at), block);
-          gemm<T>(false, false, block.count, kTile, width_, 1, state.s + block.first * width_, width_,
-                  terms.y_columns + at, size, 0, dphi.data(), kTile);
-          if (dy_view != nullptr) {
-            tile.make();
-            apply(tile, block, state, dy.from(at));
-          }
-          if (own != nullptr) add(tile, at, block, terms, *own);
-          if (dropped) {
-            other_tile.set(others.x, at, sides_.tile_at(first + at), block);
-            other_tile.make(weights_.data() + block.first);
-            gemm<T>(false, false, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile, 1,
-                    dphi.data(), kTile);
-            if (!side.queries) multiply_features(other_tile, tile, block, weights.data());
-          }
-          tile.add_gradients(dphi.data(), state.z + block.first, terms.t + at, dx.data());
-        }
-      });
-      if (causal) interior.differentiate(dx.data(), dy);
-      terms.x.store_gradients(dx.data(), head_of<T>(dx_view, b, h));
-      if (dy_view != nullptr) terms.x.store(dy, dy_rows);
-    });
+    sweep_.scan(
+        heads, end, true, [&](const Chunk& chunk, State<T> r) { chunks_.sum(chunk, r, queries); }, use_on_keys);
   }
 
   const Inputs& in_;
   Features features_;
   Sides<T> sides_;
+  Chunks<T> chunks_;
   Plan plan_;
   Sweep<T> sweep_;
-  Scratch<T> weights_;
-  int64_t width_;
 };
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
   const Inputs in{q, k, v, keep, kernel};
-  dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).forward(o, normaliser); });
+  dispatch_floating(q.dtype, [&]<class T>(T) {
+    LinearChunks<T>::computes(in) ? Pass<T, LinearChunks>(in).forward(o, normaliser)
+                                  : Pass<T, FeatureChunks>(in).forward(o, normaliser);
+  });
 }
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
   const Inputs in{q, k, v, keep, kernel};
-  dispatch_floating(q.dtype, [&]<class T>(T) { Pass<T>(in).backward(dq, dk, dv, {d_o, o, normaliser}); });
+  dispatch_floating(q.dtype, [&]<class T>(T) {
+    const Cotangents cotangents{d_o, o, normaliser};
+    LinearChunks<T>::computes(in) ? Pass<T, LinearChunks>(in).backward(dq, dk, dv, cotangents)
+                                  : Pass<T, FeatureChunks>(in).backward(dq, dk, dv, cotangents);
+  });
 }
 
 }  // namespace

@@ -24,6 +24,9 @@ struct Inputs {
   /// Whether weights inside a chunk are made of dropped features.
   bool drops_features() const { return drops() && kernel.dropout != FastmaxDropout::token; }
 
+  /// Whether features of first order are dropped.
+  bool drops_first_order() const { return drops() && kernel.dropout != FastmaxDropout::quadratic; }
+
   /// What features are multiplied with: columns of a state, and each other in a chunk with dropped ones.
   int64_t columns() const { return kernel.causal && drops_features() ? std::max(width(), kTile) : width(); }
 
@@ -55,6 +58,8 @@ class Sides {
  public:
   Sides(const Inputs& in, const Features& features) : in_(in), features_(features), width_(in.width()) {}
 
+  const Features& features() const { return features_; }
+
   Side queries(const Cotangents* cotangents) const {
     return {in_.q, true, in_.lag(), in_.queries_end(), in_.kernel.query_key, cotangents};
   }
@@ -74,44 +79,47 @@ class Sides {
       terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room);
       std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
-      load_cotangents(*side.cotangents, head, from, size, terms);
+      load_cotangents(*side.cotangents, head, from, size, {terms.room, width_}, terms.t);
+      terms.y = {terms.room, width_};
     }
     if (terms.y_columns != nullptr) transpose<T>(size, width_, terms.y, {terms.y_columns, size});
     load_token_factors(side, head, first, size, terms);
   }
 
- private:
+  /// One head of q, k or v; `padded`: what is padding is not there.
   Sequence<T> sequence(const View& x, int64_t head, bool padded) const {
     const int64_t b = head / x.shape[1];
     const bool* keep = padded && in_.keep != nullptr ? data<bool>(*in_.keep) + b * in_.keep->strides[0] : nullptr;
     return {head_of<const T>(x, b, head % x.shape[1]), x.shape[2], keep, keep != nullptr ? in_.keep->strides[1] : 0};
   }
 
-  int64_t tiles() const { return tile_at(std::max(in_.keys_end(), in_.queries_end()) - 1) + 1; }
-
-  /// u_i = [G_i, −G_i·o_i] / g_i, and 0 for a query that sees no key.
-  void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
+  /// The cotangents of `size` queries from `first` on: y_i = G_i / g_i and t_i = −(G_i·o_i) / g_i, and 0 for a query
+  /// that sees no key.
+  void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Rows<T> y, T* t) const {
     const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
     const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
-    dot_rows(
-        size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; }, terms.t,
-        width_);
+    with_width<T>(width_, [&](auto width) {
+      dot_rows(
+          size, [&](int64_t n) { return d_o.rows[there(n)]; }, [&](int64_t n) { return o.rows[there(n)]; }, t, width);
+    });
     const T* g = data<T>(c.g) + head * d_o.count + first;
     for (int64_t n = 0; n < size; ++n) {
-      T* y = terms.room + n * width_;
+      T* out = y[n];
       if (d_o.has(first + n) && g[n] != 0) {
         const T inverse = 1 / g[n];
         const T* cotangent = d_o.rows[first + n];
 #pragma omp simd
-        for (int64_t d = 0; d < width_; ++d) y[d] = cotangent[d] * inverse;
-        terms.t[n] *= -inverse;
+        for (int64_t d = 0; d < width_; ++d) out[d] = cotangent[d] * inverse;
+        t[n] *= -inverse;
       } else {
-        std::fill_n(y, width_, T{0});
-        terms.t[n] = 0;
+        std::fill_n(out, width_, T{0});
+        t[n] = 0;
       }
     }
-    terms.y = {terms.room, width_};
   }
+
+ private:
+  int64_t tiles() const { return tile_at(std::max(in_.keys_end(), in_.queries_end()) - 1) + 1; }
 
   void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     std::fill_n(terms.factors, size, T{1});

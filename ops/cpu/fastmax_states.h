@@ -47,6 +47,7 @@ class States {
 
   State<T> operator[](int64_t i) const { return {memory_.data() + i * size_, memory_.data() + i * size_ + s_size_}; }
   void clear() const { std::fill_n(memory_.data(), count_ * size_, T{0}); }
+  void clear(State<T> state) const { std::fill_n(state.s, size_, T{0}); }
 
  private:
   int64_t count_, s_size_, size_;
@@ -61,10 +62,9 @@ struct Heads {
 template <class T>
 class Sweep {
  public:
-  Sweep(const Plan& plan, const Features& features, const FastmaxKernel& kernel)
-      : plan_(plan), features_(features), width_(features.width()), weights_(features.count()) {
-    features.weigh(kernel, weights_.data());
-  }
+  /// `weights` of the rows of a state.
+  Sweep(const Plan& plan, const Features& features, const T* weights)
+      : plan_(plan), features_(features), width_(features.width()), weights_(weights) {}
 
   /// Calls `f(heads)` for all heads, batch by batch.
   template <class F>
@@ -108,10 +108,25 @@ class Sweep {
           f(chunk(heads.first + head, reverse ? all - 1 - step : step), states[head * group + task % chunks]);
         });
       };
-      for_lanes(add);
-      pass_on(heads, chunks, group, states, carried);
+      const int64_t last = reverse ? 0 : all - 1;  // whose sum nobody wants
+      for_lanes([&](const Chunk& chunk, State<T> own) { chunk.index == last ? states.clear(own) : add(chunk, own); });
+      pass_on(heads, chunks, group, false, states, carried);
       for_lanes(use);
     }
+  }
+
+  /// Whether the chunks of some heads up to `end` are few enough that all their states are held together.
+  bool holds_all(Heads heads, int64_t end) const { return heads.count * plan_.chunks_until(end) <= plan_.lanes; }
+
+  /// The second half of a `scan` in reverse of all chunks together, from `sums`, chunk by chunk of each head.
+  template <class Use>
+  void scan_back(Heads heads, int64_t end, const States<T>& sums, const Use& use) const {
+    const int64_t chunks = plan_.chunks_until(end);
+    const States<T> carried(heads.count, features_);
+    carried.clear();
+    pass_on(heads, chunks, chunks, true, sums, carried);
+    parallel_tasks(heads.count * chunks,
+                   [&](int64_t task) { use(chunk(heads.first + task / chunks, task % chunks), sums[task]); });
   }
 
  private:
@@ -136,11 +151,12 @@ class Sweep {
   }
 
   /// Each chunk's state becomes what was carried to it, each row times its weight, and is added to that.
-  void pass_on(Heads heads, int64_t chunks, int64_t group, const States<T>& states, const States<T>& carried) const {
+  void pass_on(Heads heads, int64_t chunks, int64_t group, bool reverse, const States<T>& states,
+               const States<T>& carried) const {
     for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
       const State<T> sum = carried[head];
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const State<T> own = states[head * group + chunk];
+        const State<T> own = states[head * group + (reverse ? chunks - 1 - chunk : chunk)];
         for (int64_t row = begin; row < end; ++row) {
           exchange(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
           exchange(sum.z + row, own.z + row, weights_[row], 1);
@@ -180,7 +196,7 @@ class Sweep {
   const Plan& plan_;
   const Features& features_;
   int64_t width_;
-  Scratch<T> weights_;
+  const T* weights_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -24,6 +24,26 @@ struct Sequence {
   bool has(int64_t i) const { return i >= 0 && i < count && (keep == nullptr || keep[i * keep_stride]); }
   /// Whether it has `size` tokens from `first` on without a gap.
   bool has_all(int64_t first, int64_t size) const { return keep == nullptr && first >= 0 && first + size <= count; }
+
+  /// Where to make a row [width] for each of `size` tokens from `first` on that `store` then writes to the rows `to`
+  /// of the sequence: there at once if all tokens are, otherwise in `room` [size, width].
+  Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* room) const {
+    return has_all(first, size) ? to.from(first) : Rows<T>{room, width};
+  }
+
+  /// Writes the tokens' rows, 0 for padding.
+  void store(int64_t first, int64_t size, int64_t width, Rows<const T> results, Rows<T> to) const {
+    if (has_all(first, size)) return;
+    for (int64_t n = 0; n < size; ++n) {
+      const int64_t i = first + n;
+      if (i < 0 || i >= count) continue;
+      if (has(i)) {
+        std::copy_n(results[n], width, to[i]);
+      } else {
+        std::fill_n(to[i], width, T{0});
+      }
+    }
+  }
 };
 
 /// `size` tokens from `first` on: where they are if they are all there, otherwise copied to `room` [size, width].
@@ -78,25 +98,9 @@ class Vectors {
     store(rows, to);
   }
 
-  /// Where to make a row [D] for each token that `store` then writes to the rows `to` of the sequence: there at once
-  /// if all tokens are, otherwise in `room` [size, D].
-  Rows<T> results(Rows<T> to, T* room) const {
-    return from_.has_all(first_, size_) ? to.from(first_) : Rows<T>{room, width_};
-  }
-
-  /// Writes the tokens' rows, 0 for padding.
-  void store(Rows<const T> rows, Rows<T> to) const {
-    if (from_.has_all(first_, size_)) return;
-    for (int64_t n = 0; n < size_; ++n) {
-      const int64_t i = first_ + n;
-      if (i < 0 || i >= from_.count) continue;
-      if (row(0)[n] != 0) {
-        std::copy_n(rows[n], width_, to[i]);
-      } else {
-        std::fill_n(to[i], width_, T{0});
-      }
-    }
-  }
+  /// As those of the sequence.
+  Rows<T> results(Rows<T> to, T* room) const { return from_.results(first_, size_, width_, to, room); }
+  void store(Rows<const T> results, Rows<T> to) const { from_.store(first_, size_, width_, results, to); }
 
  private:
   /// x̂ = (x − mean(x)) / √(var(x) + eps), eqs. 5–6, for a tile of tokens at a time.

@@ -56,39 +56,40 @@ void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
 
 /// The bands of a, one after the other: to[depth · row + k · height + r] = a(row + r, k).
 template <class T>
-void pack_bands(Matrix<T> a, int64_t rows, int64_t depth, T* to) {
+void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) {
   if (a.column == 1) {
-    product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
+    for (int64_t i = 0; i < bands.count; ++i) {
+      const int64_t row = bands.begin(i), height = bands.height(i);
       transpose<T>(height, depth, {a.data + row * a.row, a.row}, {to + depth * row, height});
-    });
+    }
     return;
   }
   for (int64_t k = 0; k < depth; ++k) {
     const T* from = a.data + k * a.column;
-    product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
+    for (int64_t i = 0; i < bands.count; ++i) {
+      const int64_t row = bands.begin(i), height = bands.height(i);
       copy_up_to<product::kRows>(from + row, height, to + depth * row + k * height);
-    });
+    }
   }
 }
 
-/// c = a·b + base for `rows` ≤ product::kRows and `width` ≤ kWidth columns, b a panel.
+/// `rows` ≤ product::kRows and `width` ≤ kWidth columns of a product, b a panel.
 template <class T>
-void multiply_tile(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base,
-                   Rows<T> c) {
+void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x) {
   constexpr int64_t kLanes = product::kLanes<T>;
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t l = 0; l < width; l += kLanes) __builtin_prefetch(c[r] + l, 1);
+    for (int64_t l = 0; l < width; l += kLanes) __builtin_prefetch(x.c[r] + l, 1);
   }
   if (width == kWidth<T>) {
-    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, a, b, base, c);
+    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x);
   } else if (width % kLanes == 0) {
-    tile_product<T>(rows, width, depth, a, b, base, c);
+    tile_product<T>(rows, width, depth, x.a, x.b, x.base, x.c);
   } else {
     T whole[product::kRows * kWidth<T>];
     const Rows<T> sums{whole, kWidth<T>};
-    tile_product<T>(rows, round_up(width, kLanes), depth, a, b, {nullptr, 0}, sums);
+    tile_product<T>(rows, round_up(width, kLanes), depth, x.a, x.b, {nullptr, 0}, sums);
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t l = 0; l < width; ++l) c[r][l] = sums[r][l] + (base.data != nullptr ? base[r][l] : T{0});
+      for (int64_t l = 0; l < width; ++l) x.c[r][l] = sums[r][l] + (x.base.data != nullptr ? x.base[r][l] : T{0});
     }
   }
 }
@@ -127,10 +128,11 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
   using namespace packed;
   const bool wide = width >= kWide;
   const int64_t parts = ceil_div(depth, wide ? kWideDepth : kNarrowDepth), part = ceil_div(depth, parts);
+  const product::Bands bands(rows, product::kRows);
   const Scratch<T> left(wide ? rows * part : 0), right(kWidth<T> * part);
   for (int64_t k = 0; k < depth; k += part) {
     const int64_t length = std::min(part, depth - k);
-    if (wide) pack_bands(a.from(0, k), rows, length, left.data());
+    if (wide) pack_bands(a.from(0, k), bands, length, left.data());
     if (k > 0) base = c;
     for (int64_t column = 0; column < width; column += kWidth<T>) {
       const int64_t columns = std::min(kWidth<T>, width - column);
@@ -140,11 +142,12 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
         packed = right.data();
       }
       const Rows<const T> panel{packed, kWidth<T>};
-      product::for_each_band(rows, product::kRows, [&](int64_t row, int64_t height) {
+      for (int64_t i = 0; i < bands.count; ++i) {
+        const int64_t row = bands.begin(i), height = bands.height(i);
         const Matrix<T> band = wide ? Matrix<T>{left.data() + row * length, 1, height} : a.from(row, k);
-        multiply_tile(height, columns, length, band, panel, product::base_at(base, row, column),
-                      Rows<T>{c[row] + column, c.stride});
-      });
+        multiply_tile<T>(height, columns, length,
+                         {band, panel, product::base_at(base, row, column), {c[row] + column, c.stride}});
+      }
     }
   }
 }

@@ -32,22 +32,35 @@ Eight<T> fold(const Wide<T>& x) {
   }
 }
 
-/// Σ_d f<V>(r, d) for eight rows r, where f<V>(r, d) gives the elements of V from d on: a vector of them, or one.
+/// Calls `f<V>(d)` for the elements of a row, V at a time from d on: vectors, then half of one, then one by one.
+template <class T, class Width, class F>
+[[gnu::always_inline]] inline void for_each_vector(Width width, F f) {
+  const int64_t wide = width / kWide<T> * kWide<T>, whole = width / kBlock * kBlock;
+  for (int64_t d = 0; d < wide; d += kWide<T>) f.template operator()<Wide<T>>(d);
+  if (wide < whole) f.template operator()<Eight<T>>(wide);
+  for (int64_t d = whole; d < width; ++d) f.template operator()<T>(d);
+}
+
+/// Σ_d f<V>(r, d) for eight rows r, where f<V>(r, d) gives the elements of V from d on.
 template <class T, class Width, class F>
 Eight<T> sum_rows(Width width, F f) {
   Wide<T> wide[kBlock] = {};
-  const int64_t whole = width / kWide<T> * kWide<T>;
-  for (int64_t d = 0; d < whole; d += kWide<T>) {
+  Eight<T> rest[kBlock] = {};
+  for_each_vector<T>(width, [&]<class V>(int64_t d) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kBlock; ++r) wide[r] += f.template operator()<Wide<T>>(r, d);
-  }
+    for (int r = 0; r < kBlock; ++r) {
+      if constexpr (sizeof(V) == sizeof(Wide<T>)) {
+        wide[r] += f.template operator()<V>(r, d);
+      } else if constexpr (sizeof(V) == sizeof(Eight<T>)) {
+        rest[r] += f.template operator()<V>(r, d);
+      } else {
+        rest[r][0] += f.template operator()<V>(r, d);
+      }
+    }
+  });
   Eight<T> sums[kBlock];
 #pragma GCC unroll 8
-  for (int r = 0; r < kBlock; ++r) sums[r] = fold<T>(wide[r]);
-  for (int64_t d = whole; d < width; ++d) {
-#pragma GCC unroll 8
-    for (int r = 0; r < kBlock; ++r) sums[r][0] += f.template operator()<T>(r, d);
-  }
+  for (int r = 0; r < kBlock; ++r) sums[r] = fold<T>(wide[r]) + rest[r];
   transposition::exchange_all<kBlock / 2>(sums);
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
@@ -55,6 +68,10 @@ Eight<T> sum_rows(Width width, F f) {
 template <class V, class T>
 const V& at(const T* x) {
   return *reinterpret_cast<const V*>(x);
+}
+template <class V, class T>
+V& at(T* x) {
+  return *reinterpret_cast<V*>(x);
 }
 
 }  // namespace linnet::cpu::LINNET_ISA::row_sums

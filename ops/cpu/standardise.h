@@ -10,9 +10,9 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// y_r = (x_r − mean(x_r)) / std(x_r) and inverse_std_r = 1 / std(x_r), for x_r = row(r) and y one row after another.
+/// y_r = (x_r − mean(x_r)) / std(x_r) and inverse_std_r = 1 / std(x_r), for x_r = row(r).
 template <class T, class Row, class Width>
-void standardise(int64_t rows, Row row, T* y, T* inverse_std, Width width) {
+void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) {
   using namespace row_sums;
   const T inverse_width = T{1} / static_cast<T>(int64_t{width});
   for (int64_t first = 0; first < rows; first += kBlock) {
@@ -31,10 +31,9 @@ void standardise(int64_t rows, Row row, T* y, T* inverse_std, Width width) {
     for (int64_t r = 0; r < count; ++r) {
       const T factor = factors[r];
       inverse_std[first + r] = factor;
-      T* out = y + (first + r) * width;
+      T* out = y[first + r];
       const T centre = mean[r];
-#pragma omp simd
-      for (int64_t d = 0; d < width; ++d) out[d] = (x[r][d] - centre) * factor;
+      for_each_vector<T>(width, [&]<class V>(int64_t d) { at<V>(out + d) = (at<V>(x[r] + d) - centre) * factor; });
     }
   }
 }
@@ -56,8 +55,9 @@ void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, cons
       T* g = gradients[first + r];
       const T* out = y[first + r];
       const T slope = slopes[r] * inverse_width, factor = inverse_std[first + r];
-#pragma omp simd
-      for (int64_t d = 0; d < width; ++d) g[d] = (g[d] - out[d] * slope) * factor;
+      row_sums::for_each_vector<T>(width, [&]<class V>(int64_t d) {
+        row_sums::at<V>(g + d) = (row_sums::at<V>(g + d) - row_sums::at<V>(out + d) * slope) * factor;
+      });
     }
   }
 }
@@ -65,7 +65,7 @@ void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, cons
 /// Rows with mean 0 and variance 1, made of others, in memory of the caller's.
 template <class T>
 struct StandardisedRows {
-  T* y;            ///< [rows, width]
+  Rows<T> y;       ///< [rows, width]
   T* inverse_std;  ///< [rows]
   int64_t width;
 
@@ -76,7 +76,7 @@ struct StandardisedRows {
   }
   /// From their gradients to those of what they were made of, in place.
   void differentiate(int64_t rows, Rows<T> gradients) const {
-    with_width<T>(width, [&](auto w) { standardise_backward(rows, gradients, {y, width}, inverse_std, w); });
+    with_width<T>(width, [&](auto w) { standardise_backward<T>(rows, gradients, y, inverse_std, w); });
   }
 };
 

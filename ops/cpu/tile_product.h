@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
 
@@ -48,33 +50,46 @@ using VectorOf = typename Vector<T, kCount>::Type;
 /// What c[r] from column `column` on is added to, of a base that may be none: then its data is null.
 template <class T>
 Rows<const T> base_at(Rows<const T> base, int64_t r, int64_t column) {
-  return base.data == nullptr ? base : Rows<const T>{base[r] + column, base.stride};
+  return {base.data == nullptr ? nullptr : base[r] + column, base.stride};
 }
 
-/// Calls `f(row, height)` for bands of [0, rows) of at most `most`, about as high as each other: few rows alone would
-/// wait for their own sums.
-template <class F>
-void for_each_band(int64_t rows, int64_t most, F&& f) {
-  const int64_t bands = ceil_div(rows, most);
-  for (int64_t band = 0, row = 0, end = 0; band < bands; ++band, row = end) {
-    end = rows * (band + 1) / bands;
-    f(row, end - row);
+/// Of c = a·b + base, or without a base where its data is null. They go from function to function by reference: on
+/// the stack, they would be read back in larger pieces than they were written in, which waits for both.
+template <class T>
+struct Operands {
+  Matrix<T> a;
+  Rows<const T> b, base;
+  Rows<T> c;
+
+  /// For c from row `r` and column `column` on.
+  Operands from(int64_t r, int64_t column) const {
+    return {a.from(r, 0), {b.data + column, b.stride}, base_at(base, r, column), {c[r] + column, c.stride}};
   }
-}
+};
 
-/// kR rows by kC vectors of c = a·b + base. The base is added once, at the end, so that a long sum in tiles is one of
-/// blocks.
+/// [0, rows) in bands of at most `most`, about as high as each other: few rows alone would wait for their own sums.
+struct Bands {
+  int64_t count, low, higher;  // the first ones have a row more
+
+  Bands(int64_t rows, int64_t most)
+      : count(ceil_div(rows, most)), low(rows / std::max(count, int64_t{1})), higher(rows - count * low) {}
+
+  int64_t begin(int64_t band) const { return band * low + std::min(band, higher); }
+  int64_t height(int64_t band) const { return low + (band < higher ? 1 : 0); }
+};
+
+/// kR rows by kC vectors of c. The base is added once, at the end, so that a long sum in tiles is one of blocks.
 template <int kR, int kC, class V, class T>
-void multiply(int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
+[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
   V sum[kR][kC] = {};
   for (int64_t k = 0; k < depth; ++k) {
     V right[kC];
 #pragma GCC unroll 3
-    for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(b[k] + l * kCount);
+    for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
 #pragma GCC unroll 16
     for (int r = 0; r < kR; ++r) {
-      const T left = a.data[r * a.row + k * a.column];
+      const T left = x.a.data[r * x.a.row + k * x.a.column];
 #pragma GCC unroll 3
       for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
     }
@@ -83,46 +98,43 @@ void multiply(int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, R
   for (int r = 0; r < kR; ++r) {
 #pragma GCC unroll 3
     for (int l = 0; l < kC; ++l) {
-      if (base.data != nullptr) sum[r][l] += *reinterpret_cast<const V*>(base[r] + l * kCount);
-      *reinterpret_cast<V*>(c[r] + l * kCount) = sum[r][l];
+      if (x.base.data != nullptr) sum[r][l] += *reinterpret_cast<const V*>(x.base[r] + l * kCount);
+      *reinterpret_cast<V*>(x.c[r] + l * kCount) = sum[r][l];
     }
   }
 }
 
 /// `rows` ≤ kR rows.
 template <int kR, int kC, class V, class T>
-void multiply_rows(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
+[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const Operands<T>& x) {
   if (rows == kR) {
-    multiply<kR, kC, V>(depth, a, b, base, c);
+    multiply<kR, kC, V>(depth, x);
   } else if constexpr (kR > 1) {
-    multiply_rows<kR - 1, kC, V>(rows, depth, a, b, base, c);
+    multiply_rows<kR - 1, kC, V>(rows, depth, x);
   }
 }
 
 /// All rows of some columns, kC vectors.
 template <int kC, class V, class T>
-void multiply_columns(int64_t rows, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base, Rows<T> c) {
+void multiply_columns(int64_t rows, int64_t depth, const Operands<T>& x) {
   constexpr int kTogether = kRows * kVectors / kC;
-  for_each_band(rows, kTogether, [&](int64_t row, int64_t height) {
-    multiply_rows<kTogether, kC, V>(height, depth, a.from(row, 0), b, base_at(base, row, 0), c.from(row));
-  });
+  const Bands bands(rows, kTogether);
+  for (int64_t i = 0; i < bands.count; ++i) {
+    multiply_rows<kTogether, kC, V>(bands.height(i), depth, x.from(bands.begin(i), 0));
+  }
 }
 
 /// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
 template <int kC, int kCount, class T>
-void multiply_all(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base,
-                  Rows<T> c) {
-  for (; width >= kC * kCount; width -= kC * kCount) {
-    multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, a, b, base, c);
-    b.data += kC * kCount;
-    c.data += kC * kCount;
-    base = base_at(base, 0, kC * kCount);
+void multiply_all(int64_t rows, int64_t width, int64_t depth, Operands<T> x) {
+  for (; width >= kC * kCount; width -= kC * kCount, x = x.from(0, kC * kCount)) {
+    multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, x);
   }
   if (width == 0) return;
   if constexpr (kC > 1) {
-    multiply_all<1, kCount>(rows, width, depth, a, b, base, c);
+    multiply_all<1, kCount>(rows, width, depth, x);
   } else if constexpr (kCount > 1) {
-    multiply_all<1, kCount / 2>(rows, width, depth, a, b, base, c);
+    multiply_all<1, kCount / 2>(rows, width, depth, x);
   }
 }
 
@@ -133,7 +145,7 @@ void multiply_all(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<
 template <class T>
 void tile_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<const T> base,
                   Rows<T> c) {
-  product::multiply_all<product::kVectors, product::kLanes<T>>(rows, width, depth, a, b, base, c);
+  product::multiply_all<product::kVectors, product::kLanes<T>, T>(rows, width, depth, {a, b, base, c});
 }
 
 /// c = a·b, or c += a·b.

@@ -67,7 +67,7 @@ TEST_CASE("fastmax: the quadratic and the factorised form agree with the explici
     int64_t n, m, d;
   };
   for (const Size size :
-       {Size{5, 5, 3}, {70, 70, 6}, {300, 300, 32}, {100, 140, 16}, {140, 100, 16}, {300, 300, 64}}) {
+       {Size{5, 5, 3}, {70, 70, 6}, {300, 300, 32}, {100, 140, 16}, {140, 100, 16}, {300, 300, 64}, {600, 550, 17}}) {
     const Inputs in = draw(2, 2, size.n, size.m, size.d, DType::float64);
     const Tensor keep = keep_all_but(2, size.m, {{0, 0}, {0, 3}, {0, size.m - 1}, {1, 2}});
     for (const bool causal : {false, true}) {
@@ -93,7 +93,7 @@ TEST_CASE("fastmax: the quadratic and the factorised form agree with the explici
 
 TEST_CASE("fastmax: the forms agree at 4,096 tokens, in both precisions") {
   for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 1e-5}, {DType::float64, 1e-12}}) {
-    const Inputs in = draw(1, 1, 4096, 4096, 16, dtype);
+    const Inputs in = draw(1, 2, 4096, 4096, 16, dtype);  // with more states than are held at a time
     for (const bool causal : {false, true}) {
       for (const int order : {1, 2}) {
         const FastmaxOptions options{.order = order, .causal = causal};
@@ -113,18 +113,22 @@ TEST_CASE("Factorised fastmax: a head wider than a block of features") {
 }
 
 TEST_CASE("Factorised fastmax: the future changes no bit of the past") {
-  const Inputs in = draw(1, 2, 400, 400, 32, DType::float32);
-  for (const double dropout : {0.0, 0.25}) {
+  const int64_t n = 600;
+  const Inputs in = draw(1, 2, n, n, 32, DType::float32);
+  for (const auto& [order, dropout] : {std::pair{2, 0.0}, {2, 0.25}, {1, 0.0}}) {
     const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
       Generator rng(3);
-      return fastmax(q, k, v,
-                     {.causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .generator = &rng});
+      return fastmax(
+          q, k, v,
+          {.order = order, .causal = true, .form = FastmaxForm::factorised, .dropout = dropout, .generator = &rng});
     };
     const Tensor expected = attend(in.q, in.k, in.v);
-    for (const int64_t t : {1, 63, 64, 130, 256, 399}) {
+    for (const int64_t t : {1, 63, 64, 130, 256, 319, 320, 599}) {
       for (const double value : {3.0, std::numeric_limits<double>::quiet_NaN()}) {
-        const Tensor o = attend(with_tokens(in.q, 0, t, 400, value), with_tokens(in.k, 0, t, 400, value),
-                                with_tokens(in.v, 0, t, 400, value));
+        CAPTURE(order);
+        CAPTURE(t);
+        const Tensor o = attend(with_tokens(in.q, 0, t, n, value), with_tokens(in.k, 0, t, n, value),
+                                with_tokens(in.v, 0, t, n, value));
         CHECK(same_bits(o.narrow(2, 0, t), expected.narrow(2, 0, t)));
       }
     }
@@ -135,8 +139,8 @@ TEST_CASE("Factorised fastmax: what padding holds changes no bit, and a row with
   const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
   Tensor keep = keep_all_but(2, 150, {{0, 0}, {0, 1}, {0, 64}, {0, 149}});
   keep.narrow(0, 1, 1).fill_(false);
-  for (const bool causal : {false, true}) {
-    const FastmaxOptions options{.causal = causal, .keep = keep};
+  for (const auto& [order, causal] : {std::pair{1, false}, {1, true}, {2, false}, {2, true}}) {
+    const FastmaxOptions options{.order = order, .causal = causal, .keep = keep};
     const auto expected = all_results(in, options, FastmaxForm::factorised);
     check_near(expected, all_results(in, options, FastmaxForm::reference), 1e-12);
     for (const Tensor& x : expected) {
@@ -159,8 +163,8 @@ TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
   const Inputs in = draw(1, 3, 1000, 1000, 16, DType::float32);
   const int before = num_threads();
   for (const bool causal : {false, true}) {
-    for (const double dropout : {0.0, 0.1}) {
-      const FastmaxOptions options{.causal = causal, .dropout = dropout};
+    for (const auto& [order, dropout] : {std::pair{2, 0.0}, {2, 0.1}, {1, 0.0}}) {
+      const FastmaxOptions options{.order = order, .causal = causal, .dropout = dropout};
       set_num_threads(1);
       const auto expected = all_results(in, options, FastmaxForm::factorised);
       for (const int threads : {2, 4}) {
@@ -173,15 +177,27 @@ TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
 }
 
 TEST_CASE("Factorised fastmax: memory beside the tensors does not grow with the tokens") {
-  const auto scratch = [](int64_t n) {
-    Inputs in = draw(1, 2, n, n, 16, DType::float32);
-    reset_peak_memory();
-    const int64_t live = memory_stats().live;
-    all_results(in, {.causal = true}, FastmaxForm::factorised);
-    return memory_stats().peak - live - 6 * 2 * n * 16 * 4;  // o, its cotangent, and the gradients, and 1 to spare
-  };
-  const int64_t less = scratch(16384), more = scratch(32768);
-  CHECK(more <= less + (int64_t{1} << 20));
+  for (const int order : {1, 2}) {
+    const auto scratch = [&](int64_t n) {
+      Inputs in = draw(1, 2, n, n, 16, DType::float32);
+      reset_peak_memory();
+      const int64_t live = memory_stats().live;
+      all_results(in, {.order = order, .causal = true}, FastmaxForm::factorised);
+      return memory_stats().peak - live - 6 * 2 * n * 16 * 4;  // o, its cotangent, and the gradients, and 1 to spare
+    };
+    const int64_t less = scratch(16384), more = scratch(32768);
+    CAPTURE(order);
+    CHECK(more <= less + (int64_t{1} << 20));
+  }
+}
+
+TEST_CASE("Factorised fastmax of first order has no quadratic features to drop") {
+  const Inputs in = draw(1, 2, 200, 200, 8, DType::float32);
+  for (const bool causal : {false, true}) {
+    const FastmaxOptions dropped{.order = 1, .causal = causal, .dropout = 0.5};
+    check_same(all_results(in, dropped, FastmaxForm::factorised),
+               all_results(in, {.order = 1, .causal = causal}, FastmaxForm::factorised));
+  }
 }
 
 TEST_CASE("fastmax dropout: the expected output is that without, when the denominator is clean") {
