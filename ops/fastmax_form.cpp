@@ -1,50 +1,57 @@
 #include <linnet/ops/fastmax.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace linnet {
 namespace {
 
 /// From how many tokens on the factorised form is the faster one, forward and backward, for heads of a width.
-/// The CPU's, measured with 4 heads in float32 (`bench crossover`; AMD Zen 5, AVX-512, OpenBLAS 0.3.21). In theory,
-/// second order: 163, 579, 2,179 and 8,451 in full, twice that when causal; the quadratic form is the nearer to the
-/// machine's limit.
 struct Crossover {
-  int64_t width;
-  int64_t full, causal;
+  double width, full, causal;
 };
 
-constexpr Crossover kFirstOrder[] = {{16, 304, 1792}, {32, 288, 1296}, {64, 208, 768}, {128, 288, 1104}};
-constexpr Crossover kSecondOrder[] = {{16, 384, 1792}, {32, 688, 2304}, {64, 2560, 5824}, {128, 7744, 15040}};
+/// The CPU's, measured with 4 heads in float32 (2 cores of an Intel Sapphire Rapids, AVX-512; `bench crossover`
+/// measures them). In theory, first order: 18, 34, 66 and 130 in full, second order: 163, 579, 2,179 and 8,451, twice
+/// that when causal; the quadratic form is the nearer to the machine's limit.
+constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 96, 156}, {128, 152, 340}};
+constexpr Crossover kSecondOrder[] = {{16, 232, 528}, {32, 752, 1856}, {64, 2500, 6150}, {128, 8330, 16900}};
+constexpr int kRows = 4;
 
-/// The row of the next width; beyond the last one, lengths grow as the features do: with the width, or its square.
-Crossover crossover(int64_t width, bool quadratic_term) {
-  for (const Crossover& row : quadratic_term ? kSecondOrder : kFirstOrder) {
-    if (width <= row.width) return row;
+/// Between rows, lengths are powers of the width; beyond the last one, they grow as the features do: with the width,
+/// or its square.
+Crossover crossover(double width, bool quadratic_term) {
+  const Crossover* rows = quadratic_term ? kSecondOrder : kFirstOrder;
+  const Crossover& last = rows[kRows - 1];
+  if (width <= rows[0].width) return rows[0];
+  if (width >= last.width) {
+    const double growth = std::pow(width / last.width, quadratic_term ? 2 : 1);
+    return {width, last.full * growth, last.causal * growth};
   }
-  const Crossover& last = quadratic_term ? kSecondOrder[3] : kFirstOrder[3];
-  const double ratio = static_cast<double>(width) / static_cast<double>(last.width);
-  const double growth = quadratic_term ? ratio * ratio : ratio;
-  return {width, static_cast<int64_t>(static_cast<double>(last.full) * growth),
-          static_cast<int64_t>(static_cast<double>(last.causal) * growth)};
+  const Crossover* above = std::find_if(rows, rows + kRows, [&](const Crossover& row) { return width <= row.width; });
+  const Crossover* below = above - 1;
+  const double share = std::log(width / below->width) / std::log(above->width / below->width);
+  const auto between = [&](double from, double to) { return from * std::pow(to / from, share); };
+  return {width, between(below->full, above->full), between(below->causal, above->causal)};
 }
 
 /// The GPU's, from counts of operations, which is theory until a GPU has measured it: forward takes 4·N²·D, half of
 /// that when causal, or 4·N·M·(D + 1) with M features.
-Crossover crossover_in_theory(int64_t width, bool quadratic_term) {
-  const int64_t features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
-  const int64_t full = features * (width + 1) / std::max(width, int64_t{1});
+Crossover crossover_in_theory(double width, bool quadratic_term) {
+  const double features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
+  const double full = features * (width + 1) / std::max(width, 1.0);
   return {width, full, 2 * full};
 }
 
 }  // namespace
 
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal) {
-  const int64_t queries = q.size(2), keys = k.size(2);
-  const Crossover row = q.device() == Device::cuda ? crossover_in_theory(q.size(3), quadratic_term)
-                                                   : crossover(q.size(3), quadratic_term);
+  const double queries = static_cast<double>(q.size(2)), keys = static_cast<double>(k.size(2));
+  const double width = static_cast<double>(q.size(3));
+  const Crossover row =
+      q.device() == Device::cuda ? crossover_in_theory(width, quadratic_term) : crossover(width, quadratic_term);
   // The quadratic form's work is queries · keys, the factorised one's is their sum: with n of each, n² and 2n.
-  const int64_t from = causal ? row.causal : row.full;
+  const double from = causal ? row.causal : row.full;
   return 2 * queries * keys >= from * (queries + keys) ? FastmaxForm::factorised : FastmaxForm::quadratic;
 }
 

@@ -290,11 +290,14 @@ TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
   for (const int64_t d : {8, 16, 32, 64, 128, 256}) {
     for (const bool causal : {false, true}) {
       CHECK(chosen(16, d, causal) == FastmaxForm::quadratic);
-      CHECK(chosen(65536, d, causal) == FastmaxForm::factorised);
+      CHECK(chosen(131072, d, causal) == FastmaxForm::factorised);
       CHECK(chosen(16384, d, causal, false) == FastmaxForm::factorised);
     }
   }
   CHECK(chosen(1024, 128, false) == FastmaxForm::quadratic);
+  // Between the measured widths 16 and 32.
+  CHECK(chosen(400, 24, false) == FastmaxForm::quadratic);
+  CHECK(chosen(500, 24, false) == FastmaxForm::factorised);
 }
 
 TEST_CASE("fastmax refuses dropout that cannot be") {
