@@ -80,17 +80,17 @@ class Sweep {
     const int64_t chunks = plan_.chunks_until(end);
     const States<T> states(heads.count * chunks, features_);
     totals.clear();
-    parallel_tasks(heads.count * chunks,
-                   [&](int64_t lane) { add(chunk(heads.first + lane / chunks, lane % chunks), states[lane]); });
+    for_lanes(heads, chunks, [&](int64_t head, int64_t index) {
+      add(chunk(heads.first + head, index), states[head * chunks + index]);
+    });
     add_all(heads, chunks, states, totals);
   }
 
   /// Calls `use(chunk)` for the chunks of some heads up to `end`.
   template <class Use>
   void for_each_chunk(Heads heads, int64_t end, const Use& use) const {
-    const int64_t chunks = plan_.chunks_until(end);
-    parallel_tasks(heads.count * chunks,
-                   [&](int64_t task) { use(chunk(heads.first + task / chunks, task % chunks)); });
+    for_lanes(heads, plan_.chunks_until(end),
+              [&](int64_t head, int64_t index) { use(chunk(heads.first + head, index)); });
   }
 
   /// Causal: calls `add(chunk, state)`, which writes the chunk's own sum, and then `use(chunk, state)` with the sum
@@ -102,16 +102,16 @@ class Sweep {
     carried.clear();
     for (int64_t done = 0; done < all; done += group) {
       const int64_t chunks = std::min(group, all - done);
-      const auto for_lanes = [&](const auto& f) {
-        parallel_tasks(heads.count * chunks, [&](int64_t task) {
-          const int64_t step = done + task % chunks, head = task / chunks;
-          f(chunk(heads.first + head, reverse ? all - 1 - step : step), states[head * group + task % chunks]);
+      const auto for_group = [&](const auto& f) {
+        for_lanes(heads, chunks, [&](int64_t head, int64_t lane) {
+          const int64_t index = reverse ? all - 1 - done - lane : done + lane;
+          f(chunk(heads.first + head, index), states[head * group + lane]);
         });
       };
       const int64_t last = reverse ? 0 : all - 1;  // whose sum nobody wants
-      for_lanes([&](const Chunk& chunk, State<T> own) { chunk.index == last ? states.clear(own) : add(chunk, own); });
+      for_group([&](const Chunk& chunk, State<T> own) { chunk.index == last ? states.clear(own) : add(chunk, own); });
       pass_on(heads, chunks, group, false, states, carried);
-      for_lanes(use);
+      for_group(use);
     }
   }
 
@@ -130,6 +130,13 @@ class Sweep {
   }
 
  private:
+  /// Calls `f(head, lane)` in parallel: for the heads of the same tokens one after the other, because they often lie
+  /// beside each other.
+  template <class F>
+  static void for_lanes(Heads heads, int64_t lanes, const F& f) {
+    parallel_tasks(heads.count * lanes, [&](int64_t task) { f(task % heads.count, task / heads.count); });
+  }
+
   Chunk chunk(int64_t head, int64_t index) const {
     return {head, index, plan_.first + index * plan_.chunk, plan_.chunk};
   }
