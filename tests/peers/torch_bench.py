@@ -48,7 +48,7 @@ def times(run: Callable[[], torch.Tensor], leaves: list[torch.Tensor], seconds: 
 
 def bench_attention(a: argparse.Namespace) -> dict:
     shape = (a.batch, a.tokens, a.heads, a.head_dim)
-    q, k, v = (torch.randn(shape).transpose(1, 2).requires_grad_() for _ in range(3))
+    maps = [torch.randn(shape, requires_grad=True) for _ in range(3)]
     order = int(a.mechanism[-1]) if a.mechanism.startswith("fastmax") else 0
     function = {
         "softmax": lambda q, k, v: attention.softmax(q, k, v, a.causal),
@@ -57,7 +57,7 @@ def bench_attention(a: argparse.Namespace) -> dict:
     }["softmax" if a.mechanism == "softmax" else a.formulation]
     if a.compile:
         function = torch.compile(function)
-    return times(lambda: function(q, k, v), [q, k, v], a.seconds)
+    return times(lambda: function(*(x.transpose(1, 2) for x in maps)), maps, a.seconds)
 
 
 def bench_layer(a: argparse.Namespace) -> dict:
