@@ -64,11 +64,15 @@ void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) 
     }
     return;
   }
-  for (int64_t k = 0; k < depth; ++k) {
-    const T* from = a.data + k * a.column;
+  constexpr int64_t kStep = 8;  // columns that are copied together: bands lie so far apart that they share cache sets
+  for (int64_t first = 0; first < depth; first += kStep) {
+    const int64_t last = std::min(first + kStep, depth);
     for (int64_t i = 0; i < bands.count; ++i) {
       const int64_t row = bands.begin(i), height = bands.height(i);
-      copy_up_to<product::kRows>(from + row, height, to + depth * row + k * height);
+      T* band = to + depth * row;
+      for (int64_t k = first; k < last; ++k) {
+        copy_up_to<product::kRows>(a.data + row + k * a.column, height, band + k * height);
+      }
     }
   }
 }
