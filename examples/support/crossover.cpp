@@ -117,6 +117,7 @@ void run_crossover(const CrossoverOptions& options, double seconds, bool json) {
                               .head_dim = head_dim,
                               .seed = options.seed,
                               .device = options.device};
+        fmt::print(stderr, "measuring {}{}, D = {}\n", mechanism, causal ? " causal" : "", head_dim);
         const Crossovers found = measure_crossovers(c, options.most_tokens, seconds);
         if (json) {
           const nlohmann::json line{{"mechanism", mechanism},

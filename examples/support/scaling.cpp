@@ -1,6 +1,7 @@
 #include "support/scaling.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 #include <fmt/format.h>
@@ -28,6 +29,7 @@ struct Point {
 
 /// One mechanism at one width: lengths from short to long, until one would take too long.
 std::vector<Point> measure_lengths(const ScalingOptions& options, const std::string& mechanism, int64_t head_dim) {
+  fmt::print(stderr, "measuring {}, D = {}\n", mechanism, head_dim);
   constexpr int64_t kTokens = 4096;  // in all sequences of a batch, as far as there are several
   std::vector<Point> points;
   for (int64_t tokens = options.least_tokens; tokens <= options.most_tokens; tokens *= 2) {
@@ -123,6 +125,7 @@ void run_scaling(const ScalingOptions& options, bool json) {
       }
     }
     if (!json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
+    std::fflush(stdout);  // a width takes minutes
     draw(options, curves, head_dim, "Time", {{"", &Point::training_ms}}, "ms, forward + backward",
          fmt::format("training-{}.png", head_dim));
     draw(options, curves, head_dim, "Time", {{"", &Point::forward_ms}}, "ms, forward",

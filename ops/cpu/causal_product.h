@@ -1,19 +1,23 @@
 #pragma once
 
+#include <algorithm>
+
 #include <linnet/ops/cpu/tile_product.h>
 
 /// Products with a sum over the tokens up to one's own, token by token, as a recurrence: that takes no more
 /// multiplications than with the sum over all tokens, where weights for pairs of tokens would take twice as many.
 ///
-/// A band of the sum's rows stays in registers while the tokens go by. Each turn multiplies and adds two vectors a
-/// row, and loads an element of either factor for it: both the multiplier and the loads are the bound.
+/// A band of the sum, some rows by one or two vectors, stays in registers while the tokens go by. Each turn
+/// multiplies and adds twice for each of its vectors, and loads an element of either factor for each of its rows:
+/// where registers are few, two vectors a row keep the loads from being the bound.
 
 namespace linnet::cpu::LINNET_ISA {
 
 namespace recurrence {
 
-/// Rows of a band; one more where they are the entries of a token and a 1.
-constexpr int kBand = 2 * product::kRows;
+/// Vectors of a band and its rows; one more where they are the entries of a token and a 1.
+constexpr int kVectors = product::kRows == 8 ? 1 : 2;
+constexpr int kBand = 2 * product::kRows / kVectors;
 
 template <class T>
 struct Operands {
@@ -26,52 +30,65 @@ struct Operands {
   }
 };
 
-/// kR rows by one vector. Their part of the products is the first one, or is added to that of others.
-template <int kR, class V, class T>
+/// kR rows by kC vectors. Their part of the products is the first one, or is added to that of others.
+template <int kR, int kC, class V, class T>
 void band(int64_t tokens, const Operands<T>& x, bool first) {
-  constexpr int kSums = kR < 4 ? kR : 4;  // which do not wait for each other
-  const auto vector = [](const auto* at) { return *reinterpret_cast<const V*>(at); };
-  V state[kR];
+  constexpr int kLanes = sizeof(V) / sizeof(T);
+  constexpr int kSums = std::min(kR, 4 / kC);  // which do not wait for each other
+  const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kLanes); };
+  const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kLanes); };
+  V state[kR][kC];
 #pragma GCC unroll 17
-  for (int r = 0; r < kR; ++r) state[r] = vector(x.s[r]);
+  for (int r = 0; r < kR; ++r) {
+    for (int c = 0; c < kC; ++c) state[r][c] = in(x.s[r], c);
+  }
   for (int64_t n = 0; n < tokens; ++n) {
     const T *a = x.a[n], *q = x.q[n];
-    const V b = vector(x.b[n]);
-    V sums[kSums] = {};
-    if (!first) sums[0] = vector(x.out[n]);
+    V b[kC], sums[kSums][kC] = {};
+    for (int c = 0; c < kC; ++c) {
+      b[c] = in(x.b[n], c);
+      if (!first) sums[0][c] = in(x.out[n], c);
+    }
 #pragma GCC unroll 17
     for (int r = 0; r < kR; ++r) {
-      state[r] += a[r] * b;
-      sums[r % kSums] += q[r] * state[r];
+      for (int c = 0; c < kC; ++c) state[r][c] += a[r] * b[c];
+      for (int c = 0; c < kC; ++c) sums[r % kSums][c] += q[r] * state[r][c];
     }
+    for (int c = 0; c < kC; ++c) {
 #pragma GCC unroll 4
-    for (int i = 1; i < kSums; ++i) sums[0] += sums[i];
-    *reinterpret_cast<V*>(x.out[n]) = sums[0];
+      for (int i = 1; i < kSums; ++i) sums[0][c] += sums[i][c];
+      out(x.out[n], c) = sums[0][c];
+    }
   }
 #pragma GCC unroll 17
-  for (int r = 0; r < kR; ++r) *reinterpret_cast<V*>(x.s[r]) = state[r];
+  for (int r = 0; r < kR; ++r) {
+    for (int c = 0; c < kC; ++c) out(x.s[r], c) = state[r][c];
+  }
 }
 
 /// Rows from `row` on, in bands and then in ever smaller ones.
-template <int kR, class V, class T>
+template <int kR, int kC, class V, class T>
 void bands(int64_t row, int64_t rows, int64_t tokens, const Operands<T>& x) {
-  for (; rows - row >= kR; row += kR) band<kR, V, T>(tokens, x.from_row(row), row == 0);
+  for (; rows - row >= kR; row += kR) band<kR, kC, V, T>(tokens, x.from_row(row), row == 0);
   if constexpr (kR > 1) {
-    if (rows > row) bands<kR / 2, V, T>(row, rows, tokens, x);
+    if (rows > row) bands<kR / 2, kC, V, T>(row, rows, tokens, x);
   }
 }
 
-/// All columns, in vectors and then in ever smaller ones.
-template <int kCount, class T>
+/// All columns, kC vectors at a time, then one by one, then in ever smaller ones.
+template <int kC, int kCount, class T>
 void columns(int64_t rows, int64_t width, int64_t tokens, Operands<T> x) {
   using V = product::VectorOf<T, kCount>;
   const bool one_more = rows % kBand == 1 && rows > 1;
-  for (; width >= kCount; width -= kCount, x = x.from_column(kCount)) {
-    if (one_more) band<kBand + 1, V, T>(tokens, x, true);
-    bands<kBand, V, T>(one_more ? kBand + 1 : 0, rows, tokens, x);
+  for (; width >= kC * kCount; width -= kC * kCount, x = x.from_column(kC * kCount)) {
+    if (one_more) band<kBand + 1, kC, V, T>(tokens, x, true);
+    bands<kBand, kC, V, T>(one_more ? kBand + 1 : 0, rows, tokens, x);
   }
-  if constexpr (kCount > 1) {
-    if (width > 0) columns<kCount / 2, T>(rows, width, tokens, x);
+  if (width == 0) return;
+  if constexpr (kC > 1) {
+    columns<1, kCount, T>(rows, width, tokens, x);
+  } else if constexpr (kCount > 1) {
+    columns<1, kCount / 2, T>(rows, width, tokens, x);
   }
 }
 
@@ -82,7 +99,7 @@ void columns(int64_t rows, int64_t width, int64_t tokens, Operands<T> x) {
 template <class T>
 void causal_product(int64_t rows, int64_t width, int64_t tokens, Rows<const T> a, Rows<const T> b, Rows<const T> q,
                     Rows<T> s, Rows<T> out) {
-  recurrence::columns<product::kLanes<T>, T>(rows, width, tokens, {a, b, q, s, out});
+  recurrence::columns<recurrence::kVectors, product::kLanes<T>, T>(rows, width, tokens, {a, b, q, s, out});
 }
 
 }  // namespace linnet::cpu::LINNET_ISA
