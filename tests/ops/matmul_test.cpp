@@ -77,12 +77,14 @@ TEST_CASE("matmul agrees with plain sums in every layout and size class") {
                                 {130, 1, 64},
                                 {200, 70, 33},
                                 {500, 520, 20},
-                                {15, 60, 40},     // thin
-                                {16, 48, 16},     // the least that is not
-                                {17, 49, 129},    // ragged in every direction
-                                {300, 97, 150},   // panels that tasks share, a sum in two parts
-                                {100, 300, 900},  // wide, and in two parts
-                                {300, 600, 500},  // each task packs its own panels
+                                {15, 60, 40},      // thin
+                                {16, 48, 16},      // the least that is not
+                                {17, 49, 129},     // ragged in every direction
+                                {300, 97, 150},    // panels that tasks share, a sum in two parts
+                                {100, 300, 900},   // wide, and in two parts
+                                {300, 600, 500},   // each task packs its own panels
+                                {770, 1100, 250},  // but many share as large a factor, in two pieces of columns
+                                {770, 300, 900},   // or in two parts of the sum
                                 {65, 66, 1700},
                                 {2, 3, 20000},
                                 {1, 1, 100000}}) {
@@ -125,8 +127,12 @@ TEST_CASE("matmul takes operands with gaps, repeated rows and broadcast batches"
 TEST_CASE("matmul has the same bits for any number of threads") {
   Generator generator(3);
   const int before = num_threads();
-  for (const auto& [m, n, k] :
-       {std::array<int64_t, 3>{768, 128, 512}, {96, 96, 6272}, {65, 128, 768}, {33, 1000, 90}, {8, 500, 600}}) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{768, 128, 512},
+                                {96, 96, 6272},
+                                {65, 128, 768},
+                                {33, 1000, 90},
+                                {8, 500, 600},
+                                {770, 1100, 250}}) {
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
     set_num_threads(1);
     const std::vector<float> alone = matmul(a, b).to_vector<float>();
