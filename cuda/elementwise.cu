@@ -13,10 +13,10 @@ __device__ T softplus(T x) {
   return (x > 0 ? x : T(0)) + log1p(exp(-abs(x)));
 }
 
-/// Φ(x), the normal distribution function.
+/// Φ(x), the normal distribution function, whose tail would cancel as 1 + erf.
 template <class T>
 __device__ T normal_cdf(T x) {
-  return T(0.5) * (T(1) + erf(x * T(0.7071067811865476)));
+  return T(0.5) * erfc(x * T(-0.7071067811865476));
 }
 
 template <class T>

@@ -17,20 +17,11 @@ T softplus(T x) {
   return (x > 0 ? x : T(0)) + vec::log1p(vec::exp(-std::abs(x)));
 }
 
-/// Φ(x), the normal distribution function.
-template <class T>
-T normal_cdf(T x) {
-  return T(0.5) * (T(1) + vec::erf(x * T(0.7071067811865476)));
-}
-
-template <class T>
-T normal_pdf(T x) {
-  return T(0.3989422804014327) * vec::exp(T(-0.5) * x * x);
-}
-
+/// Φ(x) + x·φ(x)
 template <class T>
 T gelu_derivative(T x) {
-  return normal_cdf(x) + x * normal_pdf(x);
+  const vec::Normal<T> normal = vec::normal(x);
+  return normal.cdf + x * (T(0.3989422804014327) * normal.bell);
 }
 
 /// tanh(√(2/π)·(x + 0.044715·x³))
@@ -79,7 +70,7 @@ void unary_floating(Unary op, const View& out, const View& x) {
     case Unary::tanh: return map<T, T>(out, x, [](T v) { return vec::tanh(v); });
     case Unary::sigmoid: return map<T, T>(out, x, [](T v) { return vec::sigmoid(v); });
     case Unary::relu: return map<T, T>(out, x, [](T v) { return v < 0 ? T(0) : v; });
-    case Unary::gelu: return map<T, T>(out, x, [](T v) { return v * normal_cdf(v); });
+    case Unary::gelu: return map<T, T>(out, x, [](T v) { return v * vec::normal(v).cdf; });
     case Unary::gelu_tanh: return map<T, T>(out, x, [](T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); });
     case Unary::silu: return map<T, T>(out, x, [](T v) { return v * vec::sigmoid(v); });
     case Unary::softplus: return map<T, T>(out, x, [](T v) { return softplus(v); });

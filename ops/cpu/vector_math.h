@@ -123,6 +123,32 @@ inline float erf(float x) {
   return std::copysign(a < 0.9f ? near_zero : far, x);
 }
 
+/// Of the normal distribution: Φ(x), and e^{−x²/2}, which is its density times √(2π).
+template <class T>
+struct Normal {
+  T cdf, bell;
+};
+
+inline Normal<double> normal(double x) { return {0.5 * std::erfc(-x * 0.7071067811865476), std::exp(-0.5 * x * x)}; }
+
+/// Φ(−|x|) = e^{−x²/2} · P(u), u = |x| / (1 + 0.22·|x|): the exponential serves both, and the tail keeps its digits.
+inline Normal<float> normal(float x) {
+  const float a = std::abs(x);
+  const float u = a / (1.0f + 0.22f * a);
+  float p = -6.17330355e-07f;
+  p = p * u + 9.7527431e-06f;
+  p = p * u - 3.18392294e-05f;
+  p = p * u - 0.000494887428f;
+  p = p * u + 0.00678282474f;
+  p = p * u - 0.0422903563f;
+  p = p * u + 0.162233489f;
+  p = p * u - 0.398942444f;
+  p = p * u + 0.5f;
+  const float bell = exp2_below_one(x * x * -0.72134752f);
+  const float tail = bell * p;
+  return {x < 0 ? tail : 1 - tail, bell};
+}
+
 /// log(1 + x) for x ≥ 0: the logarithm of the rounded sum, and what rounding took away.
 inline float log1p(float x) {
   const float sum = 1.0f + x;

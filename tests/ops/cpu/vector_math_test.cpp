@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include <linnet/core/tape.h>
 #include <linnet/ops/activation.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/math.h>
+#include <linnet/ops/reduction.h>
 
 using namespace linnet;
 
@@ -58,6 +60,21 @@ TEST_CASE("vector math: float32 functions are right to a few units in the last p
   CHECK(worst_error([](auto x) { return sigmoid(x); }, logistic, -85) < 3);
   const auto softened = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
   CHECK(worst_error([](auto x) { return softplus(x); }, softened, -85) < 3);
+}
+
+TEST_CASE("vector math: gelu and its derivative, in the tail too") {
+  const auto cdf = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
+  const auto exact = [&](double x) { return x * cdf(x); };
+  CHECK(worst_error([](auto x) { return gelu(x); }, exact, -1) < 5);
+  // Relative errors grow with the exponent of e^{−x²/2}; 0.5·(1 + erf) would have no digit left from −5.5 on.
+  CHECK(worst_error([](auto x) { return gelu(x); }, exact, -13, -1) < 200);
+  const auto derivative = [](const Tensor& x) {
+    const Tensor at = x.detach().set_requires_grad();
+    return grad({sum(gelu(at))}, {at})[0];
+  };
+  const auto exact_derivative = [&](double x) { return cdf(x) + x * std::exp(-x * x / 2) * 0.3989422804014327; };
+  CHECK(worst_error(derivative, exact_derivative, 0) < 5);
+  CHECK(worst_error(derivative, exact_derivative, -13, -1.5) < 200);
 }
 
 TEST_CASE("vector math: sin and cos hold for large arguments") {
