@@ -124,6 +124,9 @@ class Block {
         factors_(workspace.factors()) {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
+    if (in.options.standardise) {
+      for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) standardised_.clear(r);
+    }
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
     to_columns(queries_, static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
   }

@@ -15,6 +15,8 @@ namespace {
 
 /// Bytes of states that are held at a time; and tasks, at the least, where there are tokens for them.
 constexpr int64_t kStateBytes = int64_t{4} << 20, kTasks = 32, kMinChunk = 256;
+/// Tokens that are added to a state one by one, at the most: each addition rounds, in the worst case the same way.
+constexpr int64_t kMaxCausalChunk = 512;
 /// Chunks that a causal sweep first sums up and then uses, at the most: their tokens stay in the caches in between.
 constexpr int64_t kGroup = 2 * kTasks;
 
@@ -28,6 +30,7 @@ Plan make_plan(const Inputs& in, const Features& features, bool long_chunks) {
   if (!in.kernel.causal || long_chunks) {
     const int64_t parts = std::clamp(std::min(kTasks / in.heads(), positions / kMinChunk), int64_t{1}, lanes);
     chunk = round_up(ceil_div(positions, parts), chunk);
+    if (in.kernel.causal) chunk = std::min(chunk, kMaxCausalChunk);
   }
   return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.kernel.causal};
 }

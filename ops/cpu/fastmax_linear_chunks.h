@@ -142,7 +142,7 @@ class LinearChunks {
   }
 
   void load(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms) const {
-    terms.from = sides_.sequence(side.x, head, !side.queries);
+    terms.from = sides_.sequence(side, head);
     terms.first = position - side.lag;
     terms.size = size;
     terms.standardised = in_.kernel.standardise;
@@ -154,7 +154,7 @@ class LinearChunks {
     }
     for (int64_t n = 0; n < size; ++n) terms.x[n][width_] = terms.from.has(terms.first + n) ? T{1} : T{0};
     if (!side.queries) {
-      copy(size, tokens_of(sides_.sequence(in_.v, head, true), terms.first, size, width_, terms.room), terms.y);
+      copy(size, tokens_of(sides_.keys_of(in_.v, head), terms.first, size, width_, terms.room), terms.y);
       std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
       sides_.load_cotangents(*side.cotangents, head, terms.first, size, terms.y, terms.t);

@@ -56,7 +56,15 @@ struct Side {
 template <class T>
 class Sides {
  public:
-  Sides(const Inputs& in, const Features& features) : in_(in), features_(features), width_(in.width()) {}
+  Sides(const Inputs& in, const Features& features)
+      : in_(in), features_(features), width_(in.width()), first_keys_(in.keep != nullptr ? in.q.shape[0] : 0) {
+    if (in.keep == nullptr) return;
+    for (int64_t b = 0; b < in.q.shape[0]; ++b) {
+      const bool* keep = keep_of(b);
+      int64_t& first = first_keys_[b];
+      for (first = 0; first < in.keys_end() && !keep[first * in.keep->strides[1]];) ++first;
+    }
+  }
 
   const Features& features() const { return features_; }
 
@@ -74,9 +82,9 @@ class Sides {
   /// `size` tokens from position `first` on, with their y only as keys or where cotangents are wanted.
   void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     const int64_t from = first - side.lag;
-    terms.x.load(sequence(side.x, head, !side.queries), from, size, in_.kernel.standardise);
+    terms.x.load(sequence(side, head), from, size, in_.kernel.standardise);
     if (!side.queries) {
-      terms.y = tokens_of(sequence(in_.v, head, true), from, size, width_, terms.room);
+      terms.y = tokens_of(keys_of(in_.v, head), from, size, width_, terms.room);
       std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
       load_cotangents(*side.cotangents, head, from, size, {terms.room, width_}, terms.t);
@@ -86,17 +94,29 @@ class Sides {
     load_token_factors(side, head, first, size, terms);
   }
 
-  /// One head of q, k or v; `padded`: what is padding is not there.
-  Sequence<T> sequence(const View& x, int64_t head, bool padded) const {
+  Sequence<T> sequence(const Side& side, int64_t head) const {
+    return side.queries ? queries_of(side.x, head) : keys_of(side.x, head);
+  }
+
+  /// One head of k or v, without padding.
+  Sequence<T> keys_of(const View& x, int64_t head) const {
     const int64_t b = head / x.shape[1];
-    const bool* keep = padded && in_.keep != nullptr ? data<bool>(*in_.keep) + b * in_.keep->strides[0] : nullptr;
-    return {head_of<const T>(x, b, head % x.shape[1]), x.shape[2], keep, keep != nullptr ? in_.keep->strides[1] : 0};
+    const Rows<const T> rows = head_of<const T>(x, b, head % x.shape[1]);
+    if (in_.keep == nullptr) return {rows, 0, x.shape[2], nullptr, 0};
+    return {rows, 0, x.shape[2], keep_of(b), in_.keep->strides[1]};
+  }
+
+  /// One head of q, or of what belongs to queries, without those that see no key: whatever they hold, it is nothing.
+  Sequence<T> queries_of(const View& x, int64_t head) const {
+    const int64_t b = head / x.shape[1], count = x.shape[2], first_key = in_.keep != nullptr ? first_keys_[b] : 0;
+    const int64_t first = in_.kernel.causal ? std::clamp(first_key - in_.lag(), int64_t{0}, count) : 0;
+    return {head_of<const T>(x, b, head % x.shape[1]), first_key < in_.keys_end() ? first : count, count, nullptr, 0};
   }
 
   /// The cotangents of `size` queries from `first` on: y_i = G_i / g_i and t_i = −(G_i·o_i) / g_i, and 0 for a query
   /// that sees no key.
   void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Rows<T> y, T* t) const {
-    const Sequence<T> d_o = sequence(c.d_o, head, false), o = sequence(c.o, head, false);
+    const Sequence<T> d_o = queries_of(c.d_o, head), o = queries_of(c.o, head);
     const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
     with_width<T>(width_, [&](auto width) {
       dot_rows(
@@ -119,6 +139,8 @@ class Sides {
   }
 
  private:
+  const bool* keep_of(int64_t b) const { return data<bool>(*in_.keep) + b * in_.keep->strides[0]; }
+
   int64_t tiles() const { return tile_at(std::max(in_.keys_end(), in_.queries_end()) - 1) + 1; }
 
   void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
@@ -135,6 +157,7 @@ class Sides {
   const Inputs& in_;
   const Features& features_;
   int64_t width_;
+  Scratch<int64_t> first_keys_;  // of each sequence that is no padding, where there is any
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -4,8 +4,8 @@
 #include <linnet/ops/cpu/fastmax_features.h>
 #include <linnet/ops/cpu/kernel.h>
 
-/// How the sums over tokens, S = Σ_n φ(x_n) ỹ_nᵀ, are divided. The tokens of each head are cut into chunks by their
-/// number alone; chunks are summed in parallel, added up in order, and then used in parallel. When causal, a chunk is
+/// How the sums over tokens, S = Σ_n φ(x_n) ỹ_nᵀ, are divided. The tokens of each head are cut into chunks by
+/// sizes alone; chunks are summed in parallel, added up in order, and then used in parallel. When causal, a chunk is
 /// given what lies before it (or behind it, in reverse), so only a group of chunks is held at a time: memory does not
 /// grow with the tokens, and each state is made once a sweep.
 

@@ -13,17 +13,20 @@ namespace linnet::cpu::LINNET_ISA {
 /// Tokens that are handled together: the loops over them have this many turns, all in vectors.
 constexpr int64_t kTile = 64;
 
-/// One head of q, k or v [B, H, N, D]; what is outside of it, or padding, counts as zeros.
+/// One head of q, k or v [B, H, N, D]; what is outside of it, padding, or before the first token that counts, is
+/// zeros.
 template <class T>
 struct Sequence {
   Rows<const T> rows;
-  int64_t count;
+  int64_t begin, count;
   const bool* keep;  // null when nothing is padding
   int64_t keep_stride;
 
-  bool has(int64_t i) const { return i >= 0 && i < count && (keep == nullptr || keep[i * keep_stride]); }
+  bool has(int64_t i) const { return i >= begin && i < count && (keep == nullptr || keep[i * keep_stride]); }
   /// Whether it has `size` tokens from `first` on without a gap.
-  bool has_all(int64_t first, int64_t size) const { return keep == nullptr && first >= 0 && first + size <= count; }
+  bool has_all(int64_t first, int64_t size) const {
+    return keep == nullptr && first >= begin && first + size <= count;
+  }
 
   /// Where to make a row [width] for each of `size` tokens from `first` on that `store` then writes to the rows `to`
   /// of the sequence: there at once if all tokens are, otherwise in `room` [size, width].

@@ -74,6 +74,11 @@ struct StandardisedRows {
   void make(int64_t rows, Row row) const {
     with_width<T>(width, [&](auto w) { standardise<T>(rows, row, y, inverse_std, w); });
   }
+  /// Makes row r 0, and its gradient, whatever it was made of.
+  void clear(int64_t r) const {
+    std::fill_n(y[r], width, T{0});
+    inverse_std[r] = 0;
+  }
   /// From their gradients to those of what they were made of, in place.
   void differentiate(int64_t rows, Rows<T> gradients) const {
     with_width<T>(width, [&](auto w) { standardise_backward<T>(rows, gradients, y, inverse_std, w); });

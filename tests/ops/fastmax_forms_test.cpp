@@ -11,6 +11,7 @@
 #include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
 #include <linnet/ops/reduction.h>
 
 #include "tests/ops/attention_reference.h"
@@ -26,6 +27,10 @@ struct Inputs {
 
 Inputs draw(int64_t b, int64_t h, int64_t n, int64_t m, int64_t d, DType dtype) {
   return {normal({b, h, n, d}, 1, dtype), normal({b, h, m, d}, 2, dtype), normal({b, h, m, d}, 3, dtype)};
+}
+
+Inputs in_double(const Inputs& in) {
+  return {in.q.to(DType::float64), in.k.to(DType::float64), in.v.to(DType::float64)};
 }
 
 /// Gradients of q, k and v, and the output.
@@ -104,6 +109,43 @@ TEST_CASE("fastmax: the forms agree at 4,096 tokens, in both precisions") {
   }
 }
 
+TEST_CASE("Factorised fastmax: in float32 at every kind of size, against float64") {
+  struct Size {
+    int64_t b, h, n, d;
+  };
+  for (const Size size : {Size{1, 2, 1, 1},
+                          {1, 2, 64, 1},
+                          {1, 2, 63, 5},
+                          {1, 2, 65, 17},
+                          {1, 2, 130, 33},
+                          {1, 1, 128, 65},
+                          {8, 4, 100, 16}}) {
+    const Inputs in = draw(size.b, size.h, size.n, size.n, size.d, DType::float32);
+    for (const bool causal : {false, true}) {
+      for (const int order : {1, 2}) {
+        CAPTURE(size.n);
+        CAPTURE(size.d);
+        CAPTURE(causal);
+        CAPTURE(order);
+        // A single entry is standardised to 0, and so is its gradient.
+        const FastmaxOptions options{.order = order, .scale = FastmaxScale::unit, .causal = causal};
+        check_near(all_results(in, options, FastmaxForm::factorised),
+                   all_results(in_double(in), options, FastmaxForm::reference), 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("Causal fastmax of first order: long sums of one sign keep their digits") {
+  Inputs in = draw(1, 32, 16384, 16384, 4, DType::float32);
+  in.v = full(in.v.shape(), 1.1);  // adding it, again and again, rounds the same way
+  const FastmaxOptions options{.order = 1, .causal = true};
+  const auto exact = all_results(in_double(in), options, FastmaxForm::factorised);
+  const auto results = all_results(in, options, FastmaxForm::factorised);
+  CHECK(relative_error(results[3], exact[3].to_vector<double>()) < 1e-5);
+  CHECK(relative_error(results[2], exact[2].to_vector<double>()) < 2e-5);  // dv
+}
+
 TEST_CASE("Factorised fastmax: a head wider than a block of features") {
   const Inputs in = draw(1, 1, 130, 130, 200, DType::float64);
   for (const bool causal : {false, true}) {
@@ -155,6 +197,29 @@ TEST_CASE("Factorised fastmax: what padding holds changes no bit, and a row with
         *x = with_tokens(*x, 1, 0, 150, value);
       }
       check_same(all_results(changed, options, FastmaxForm::factorised), expected);
+    }
+  }
+}
+
+TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const FastmaxForm form : {FastmaxForm::factorised, FastmaxForm::quadratic}) {
+    for (const int order : {1, 2}) {
+      CAPTURE(order);
+      // Where the first keys are padding, or all of them.
+      const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
+      Tensor keep = keep_all_but(2, 150, {{0, 0}, {0, 1}});
+      keep.narrow(0, 1, 1).fill_(false);
+      const FastmaxOptions options{.order = order, .causal = true, .keep = keep};
+      Inputs changed = in;
+      changed.q = with_tokens(with_tokens(in.q, 0, 0, 2, nan), 1, 0, 150, nan);
+      check_same(all_results(changed, options, form), all_results(in, options, form));
+      // Where there are fewer keys than queries.
+      const Inputs longer = draw(1, 2, 150, 70, 8, DType::float64);
+      changed = longer;
+      changed.q = with_tokens(longer.q, 0, 0, 80, nan);
+      check_same(all_results(changed, {.order = order, .causal = true}, form),
+                 all_results(longer, {.order = order, .causal = true}, form));
     }
   }
 }

@@ -87,6 +87,11 @@ TEST_CASE("vector math: infinities, zeros, denormals") {
   CHECK(at([](auto x) { return exp(x); }, points) == std::vector<float>{0, 0, 1, 1, 1, kInfinity, kInfinity});
   CHECK(at([](auto x) { return tanh(x); }, points) == std::vector<float>{-1, -1, 0, 0, 1e-40f, 1, 1});
   CHECK(at([](auto x) { return sigmoid(x); }, points) == std::vector<float>{0, 0, 0.5f, 0.5f, 0.5f, 1, 1});
+  const std::vector<float> gelus = at([](auto x) { return gelu(x); }, points);
+  CHECK(gelus[1] == 0);
+  CHECK(gelus[4] == 0.5f * 1e-40f);
+  CHECK(gelus[5] == 1e30f);
+  CHECK(gelus[6] == kInfinity);
   const std::vector<float> erfs = at([](auto x) { return erf(x); }, points);
   CHECK(erfs[0] == -1);
   CHECK(erfs[6] == 1);
