@@ -141,9 +141,9 @@ void bench_generate(const Output& output, const Settings& settings, int64_t cont
 
 void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_flag("--causal", c.causal, "each token sees itself and those before it");
-  app.add_option("--batch", c.batch, "sequences")->check(CLI::PositiveNumber);
-  app.add_option("--heads", c.heads, "attention heads")->check(CLI::PositiveNumber);
-  app.add_option("--tokens", c.tokens, "in each sequence")->check(CLI::PositiveNumber);
+  app.add_option("--batch", c.batch, "sequences")->check(whole_number(1));
+  app.add_option("--heads", c.heads, "attention heads")->check(whole_number(1));
+  app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
 }  // namespace
@@ -163,21 +163,21 @@ int main(int argc, char** argv) {
     app.require_subcommand(1);
     app.fallthrough();
     app.add_flag("--json", output.json, "one JSON object on one line");
-    app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(CLI::PositiveNumber);
+    app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(number(0, 3600));
 
     AttentionCase c;
     CLI::App& attention = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
     attention.add_option("--mechanism", c.mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
     attention.add_option("--form", c.form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
-    attention.add_option("--dropout", c.dropout, "rate")->check(CLI::Range(0.0, 0.99));
-    attention.add_option("--head-dim", c.head_dim, "numbers per head")->check(CLI::PositiveNumber);
+    attention.add_option("--dropout", c.dropout, "rate")->check(number(0, 0.99));
+    attention.add_option("--head-dim", c.head_dim, "numbers per head")->check(whole_number(1));
     add_shape_flags(attention, c);
 
     AttentionCase l{.heads = 16, .tokens = 32768};
     int64_t width = 256;
     CLI::App& layer = *app.add_subcommand("layer", "an attention layer with its linear maps");
     layer.add_option("--layer", l.mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-    layer.add_option("--width", width, "channels, a multiple of the heads")->check(CLI::PositiveNumber);
+    layer.add_option("--width", width, "channels, a multiple of the heads")->check(whole_number(1));
     add_shape_flags(layer, l);
 
     bool with_profile = false;
@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
     add_attention_flags(step, settings);
     add_model_flags(step, settings);
     step.add_option("--preset", settings.preset, "whose settings to start from");
-    step.add_option("--batch", settings.batch, "examples a step");
+    step.add_option("--batch", settings.batch, "examples a step")->check(whole_number());
     step.add_option("--data", settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
 
     int64_t context = 1000;
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
     add_attention_flags(generation, settings);
     generation.add_option("--positions", positions, "how tokens know their place")
         ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
-    generation.add_option("--context", context, "tokens before it")->check(CLI::NonNegativeNumber);
+    generation.add_option("--context", context, "tokens before it")->check(whole_number(0, 10'000'000));
 
     KernelOptions kernels;
     CLI::App& each = *app.add_subcommand("kernels", "every main kernel beside what limits it");

@@ -174,24 +174,21 @@ int main(int argc, char** argv) {
     Settings settings;
     Options options;
     add_common_flags(app, settings);
-    const auto count = [&](const char* flag, int64_t& value, const char* text) {
-      app.add_option(flag, value, text)->check(whole_number(1));
+    // More than the most would be work without an end, before any of it shows.
+    const auto count = [&](const char* flag, int64_t& value, int64_t least, int64_t most, const char* text) {
+      app.add_option(flag, value, text)->check(whole_number(least, most));
     };
-    count("--users", options.data.users, "to learn from");
-    count("--test-users", options.data.test_users, "others, to test with");
-    count("--items", options.data.items, "that can be clicked");
-    count("--width", options.width, "channels, a multiple of the heads");
-    count("--heads", options.heads, "attention heads");
-    count("--layers", options.layers, "of each encoder");
-    count("--steps", options.steps, "optimizer steps");
-    count("--batch", options.batch, "users a step");
-    app.add_option("--lr", options.lr, "highest learning rate")->check(CLI::PositiveNumber);
-    app.add_option("--dropout", options.dropout, "rate in the encoders")->check(CLI::Range(0.0, 0.99));
+    count("--users", options.data.users, 1, 1'000'000, "to learn from");
+    count("--test-users", options.data.test_users, 1, 1'000'000, "others, to test with");
+    count("--items", options.data.items, 100, 1'000'000, "that can be clicked");
+    count("--width", options.width, 1, 1'000'000, "channels, a multiple of the heads");
+    count("--heads", options.heads, 1, 1'000'000, "attention heads");
+    count("--layers", options.layers, 1, 1000, "of each encoder");
+    count("--steps", options.steps, 1, 1'000'000'000, "optimizer steps");
+    count("--batch", options.batch, 1, 1'000'000, "users a step");
+    app.add_option("--lr", options.lr, "highest learning rate")->check(number(0, 1e3));
+    app.add_option("--dropout", options.dropout, "rate in the encoders")->check(number(0, 0.99));
     app.parse(argc, argv);
-    constexpr int64_t kLeastItems = 100;
-    if (options.data.items < kLeastItems) {
-      throw UsageError(fmt::format("--items {}: must be at least {}", options.data.items, kLeastItems));
-    }
     if (options.width % options.heads != 0) {
       throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", options.width, options.heads));
     }

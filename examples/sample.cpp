@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
     add_common_flags(app, settings);
     app.add_option("model", folder, "the --out folder of train_shakespeare")->required();
     app.add_option("--prompt", options.prompt, "how the text begins")->default_str("a new line");
-    app.add_option("--tokens", options.tokens, "characters to write")->check(whole_number(0));
+    app.add_option("--tokens", options.tokens, "characters to write")->check(whole_number(0, 10'000'000));
     app.add_option("--temperature", options.temperature,
                    "0 for always the likeliest, 1 as trained, higher for more surprises");
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));

@@ -11,6 +11,7 @@
 
 #include "support/bench_case.h"
 #include "support/format.h"
+#include "support/program.h"
 #include "support/table.h"
 
 namespace linnet::examples {
@@ -101,9 +102,9 @@ void add_crossover_flags(CLI::App& app, CrossoverOptions& options) {
       ->check(CLI::IsMember({"fastmax1", "fastmax2"}));
   app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--heads", options.heads, "attention heads")->check(CLI::PositiveNumber);
-  app.add_option("--to", options.most_tokens, "the longest length")->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
+  app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));
+  app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
 }
 
 void run_crossover(const CrossoverOptions& options, double seconds, bool json) {

@@ -8,6 +8,7 @@
 
 #include "support/format.h"
 #include "support/kernel_cases.h"
+#include "support/program.h"
 #include "support/table.h"
 
 namespace linnet::examples {
@@ -64,9 +65,9 @@ bool is_bound_by_memory(const Row& row, const Rates& rates) {
 }  // namespace
 
 void add_kernel_flags(CLI::App& app, KernelOptions& options) {
-  app.add_option("--head-dim", options.at.head_dim, "numbers per head")->check(CLI::PositiveNumber);
+  app.add_option("--head-dim", options.at.head_dim, "numbers per head")->check(whole_number(1));
   app.add_option("--side", options.side, "of the square matrices whose copy and product give the rates")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 void run_kernel_table(const KernelOptions& options, const std::string& precision, double seconds, bool json) {

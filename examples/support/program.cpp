@@ -55,17 +55,33 @@ void catch_interrupts() {
 }
 bool interrupted() { return interrupt_count > 0; }
 
-CLI::Validator whole_number(int64_t least) {
-  const auto complaint = [least](const std::string& text) -> std::string {
+CLI::Validator whole_number(int64_t least, int64_t most) {
+  const bool has_least = least > std::numeric_limits<int64_t>::min();
+  const bool has_most = most < std::numeric_limits<int64_t>::max();
+  const std::string bounds = has_most    ? fmt::format(" from {} to {}", least, most)
+                             : has_least ? fmt::format(", {} or more", least)
+                                         : "";
+  const auto complaint = [=](const std::string& text) -> std::string {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= least) return "";
-    if (error == std::errc::result_out_of_range) return text + " is out of range";
-    return least == std::numeric_limits<int64_t>::min()
-               ? text + " is not a whole number"
-               : fmt::format("{} is not a whole number, {} or more", text, least);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
+    if (error == std::errc::result_out_of_range && !has_most) return text + " is out of range";
+    return text + " is not a whole number" + bounds;
   };
-  return CLI::Validator(complaint, least == 0 ? "NONNEGATIVE" : least == 1 ? "POSITIVE" : "");
+  const std::string name = has_most     ? fmt::format("{} to {}", least, most)
+                           : least == 0 ? "NONNEGATIVE"
+                           : least == 1 ? "POSITIVE"
+                                        : "";
+  return CLI::Validator(complaint, name);
+}
+
+CLI::Validator number(double least, double most) {
+  const auto complaint = [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("{} is not a number from {} to {}", text, least, most);
+  };
+  return CLI::Validator(complaint, fmt::format("{} to {}", least, most));
 }
 
 void add_common_flags(CLI::App& app, Settings& s) {
@@ -73,7 +89,7 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.set_version_flag("--version", build_info());
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole_number(0, 1024));
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));

@@ -31,9 +31,12 @@ int run_program(const CLI::App& app, const std::function<void()>& body);
 void catch_interrupts();
 bool interrupted();
 
-/// A check for a flag: a whole number, `least` or more, that 64 bits hold. (CLI11 itself takes the nearest that they
-/// do.)
-CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min());
+/// A check for a flag: a whole number from `least` to `most`, which 64 bits hold. (CLI11 itself takes the nearest
+/// that they do.)
+CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min(),
+                            int64_t most = std::numeric_limits<int64_t>::max());
+/// A check for a flag: a number from `least` to `most`. (CLI11's own lets nan through.)
+CLI::Validator number(double least, double most);
 
 /// --version, --seed, --threads, --device, --precision.
 void add_common_flags(CLI::App& app, Settings& settings);

@@ -97,13 +97,13 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
       ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
   app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--from", options.least_tokens, "the shortest length")->check(CLI::PositiveNumber);
-  app.add_option("--to", options.most_tokens, "the longest length")->check(CLI::PositiveNumber);
-  app.add_option("--heads", options.heads, "attention heads")->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
+  app.add_option("--from", options.least_tokens, "the shortest length")->check(whole_number(1));
+  app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
+  app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));
   app.add_flag("--causal", options.causal, "each token sees itself and those before it");
   app.add_option("--limit", options.limit_seconds, "leave out lengths whose step may take more seconds")
-      ->check(CLI::PositiveNumber);
+      ->check(number(0, 1e6));
   app.add_option("--out", options.out, "folder for the pictures");
 }
 

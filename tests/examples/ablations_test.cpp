@@ -82,8 +82,17 @@ TEST_CASE("ablations and recommend: what they refuse") {
   }
   refused("ablations", shop.tiny("run") + Arguments{"dropout", "--rates", "much"}, "--rates");
   CHECK_FALSE(std::filesystem::exists(shop / "run"));
-  refused("recommend", {"--items", "10"}, "--items 10: must be at least 100");
+  refused("recommend", {"--items", "10"}, "--items: 10 is not a whole number from 100 to 1000000");
   refused("recommend", {"--width", "10"}, "--width 10 is not a multiple of --heads 4");
+  refused("recommend", {"--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
+  refused("recommend", {"--dropout", "1"}, "--dropout: 1 is not a number from 0 to 0.99");
+  refused("recommend", {"--lr", "nan"}, "--lr: nan is not a number from 0 to 1000");
+  refused("recommend", {"--lr", "inf"}, "--lr: inf is not a number");
+  refused("recommend", {"--lr", "0.1x"}, "--lr: 0.1x is not a number");
+  refused("recommend", {"--steps", "0"}, "--steps: 0 is not a whole number from 1 to 1000000000");
+  refused("recommend", {"--layers", "1001"}, "--layers: 1001 is not a whole number from 1 to 1000");
+  refused("recommend", {"--users", "100000000000000"},
+          "--users: 100000000000000 is not a whole number from 1 to 1000000");
 }
 
 TEST_CASE("recommend: a table of metrics, the same from the same seed") {

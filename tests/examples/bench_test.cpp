@@ -158,7 +158,17 @@ TEST_CASE("bench computes where --device says") {
 TEST_CASE("bench: what it refuses") {
   refused({}, "subcommand is required");
   refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
-  refused({"attention", "--tokens", "0"}, "--tokens");
+  refused({"attention", "--tokens", "0"}, "--tokens: 0 is not a whole number, 1 or more");
+  refused({"attention", "--tokens", "1.5"}, "--tokens: 1.5 is not a whole number");
+  refused({"layer", "--heads", "0"}, "--heads: 0 is not a whole number, 1 or more");
+  refused({"kernels", "--side", "0"}, "--side: 0 is not a whole number, 1 or more");
+  refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 1 to 1000000000");
+  refused({"scaling", "--head-dims", "16,0"}, "--head-dims: 0 is not a whole number, 1 or more");
+  refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 0 to 1000000");
+  refused({"generate", "--context", "-1"}, "--context: -1 is not a whole number from 0 to 10000000");
+  refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
+  refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 0 to 3600");
+  refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
   refused({"step", "--preset", "nanogpt"},

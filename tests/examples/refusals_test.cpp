@@ -69,7 +69,8 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--batch", "1000000000"}, "--batch 1000000000: must be at most 1000000");
   refused({"--steps", "99999999999999999999"}, "--steps: 99999999999999999999 is out of range");
   refused({"--steps", "1.5"}, "--steps: 1.5 is not a whole number");
-  refused({"--threads", "2000"}, "--threads");
+  refused({"--threads", "2000"}, "--threads: 2000 is not a whole number from 0 to 1024");
+  refused({"--checkpoint-every", "2.5"}, "--checkpoint-every: 2.5 is not a whole number");
   refused({"--positions", "rotary", "--width", "18", "--heads", "6"}, "--width 18 / --heads 6 is odd");
   refused({"--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are nanogpt-cpu and nanogpt-gpu");
   refused({"--preset=mnist-small"}, "--preset mnist-small");
@@ -139,6 +140,7 @@ TEST_CASE("sample refuses flags out of range") {
   refused({"folder", "--temperature", "nan"}, "--temperature");
   refused({"folder", "--temperature", "1e-300"}, "--temperature 1e-300: must be 0, or from 0.01 to 100");
   refused({"folder", "--tokens", "99999999999999999999"}, "--tokens");
+  refused({"folder", "--tokens", "99999999999999"}, "99999999999999 is not a whole number from 0 to 10000000");
   refused({"folder", "--top-k", "-1"}, "--top-k");
   refused({"folder", "--top-k", "5", "--temperature", "0"}, "--top-k does not apply to --temperature 0");
 }
