@@ -14,6 +14,14 @@ nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& 
                                : nn::AdamW(parameters, config);
 }
 
+/// What is wrong at `step`, and the flags that this run has against it.
+std::string divergence(double loss, double norm, int64_t step, const Settings& s) {
+  const auto text = [](double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); };  // whatever its sign
+  return fmt::format("the loss is {}{} at step {}; lower --lr{}{} (what was saved before is untouched)", text(loss),
+                     s.clip > 0 ? " and the gradients' norm " + text(norm) : "", step,
+                     s.schedule == "cosine" ? ", or raise --warmup" : "", s.clip > 0 ? "" : ", or set --clip");
+}
+
 }  // namespace
 
 TrainingStep::TrainingStep(Task& task, const Settings& settings)
@@ -39,12 +47,7 @@ double TrainingStep::operator()(int64_t step, double lr) {
   }
   const std::vector<Tensor> results = recorded_(batches);
   const double loss = results[0].item<double>(), norm = results[1].item<double>();
-  if (!std::isfinite(loss) || !std::isfinite(norm)) {
-    throw ValueError(
-        fmt::format("the loss is {} and the gradients' norm {} at step {}; lower --lr, raise --warmup or "
-                    "set --clip (what was saved before is untouched)",
-                    loss, norm, step));
-  }
+  if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
   return loss;
 }
 

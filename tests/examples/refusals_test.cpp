@@ -220,8 +220,18 @@ TEST_CASE("a loss that is not finite: exit 1, saying what to do") {
   const Workshop shop;
   const Ended ended =
       run_program("train_shakespeare", shop.tiny("run") + Arguments{"--lr", "1000", "--steps", "200"});
-  check_fails(ended, "lower --lr");
+  check_fails(ended, "lower --lr, or raise --warmup (");
+  CHECK(ended.err.find("and the gradients' norm ") != std::string::npos);
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "metrics.jsonl"});
+}
+
+TEST_CASE("a loss that is not finite: the message names what the run has, a norm and flags") {
+  const Workshop shop;
+  const Arguments far{"--lr", "1000", "--clip", "0", "--steps", "50"};
+  const Ended text = run_program("train_shakespeare", shop.tiny("text") + far);
+  check_fails(text, "the loss is nan at step ");
+  check_fails(text, "; lower --lr, or raise --warmup, or set --clip (");
+  check_fails(run_program("train_mnist", shop.tiny_images("images") + far), "; lower --lr, or set --clip (");
 }
 
 TEST_CASE("--resume refuses what is not the run it had") {
