@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
         settings_from_preset(argc, argv, preset == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
     Output output;
     add_common_flags(app, settings);
-    app.require_subcommand(1);
+    app.require_subcommand(0, 1);  // so that a wrong one is named; none at all is refused below
     app.fallthrough();
     app.add_flag("--json", output.json, "one JSON object on one line");
     app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(number(0, 3600));
@@ -212,6 +212,15 @@ int main(int argc, char** argv) {
     add_crossover_flags(lengths, crossover);
 
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
+    for (const CLI::App* fixed : {&generation, &curves}) {
+      if (fixed->parsed() && app.count("--seconds") > 0) {
+        throw UsageError(fmt::format("--seconds does not apply to {}; leave it out", fixed->get_name()));
+      }
+    }
+    if (with_profile && output.json) {
+      throw UsageError("--profile does not apply to --json, which has no table; leave one of them out");
+    }
     apply_machine_settings(settings);
     output.precision = settings.precision;
     c.seed = l.seed = kernels.at.seed = scaling.seed = crossover.seed = settings.seed;

@@ -79,7 +79,7 @@ TEST_CASE("bench step: a step beside its matrix products") {
 }
 
 TEST_CASE("bench generate: a token at a context") {
-  const auto token = object_of(kQuick + Arguments{"generate", "--attention", "fastmax2", "--context", "3"});
+  const auto token = object_of({"--json", "generate", "--attention", "fastmax2", "--context", "3"});
   check_positive(token, {"ms_per_token", "resident_bytes"});
   CHECK(token["context"] == 3);
   CHECK(token["positions"] == "none");
@@ -158,6 +158,7 @@ TEST_CASE("bench computes where --device says") {
 TEST_CASE("bench: what it refuses") {
   refused({}, "subcommand is required");
   refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
+  refused({"foo"}, "foo");
   refused({"attention", "--tokens", "0"}, "--tokens: 0 is not a whole number, 1 or more");
   refused({"attention", "--tokens", "1.5"}, "--tokens: 1.5 is not a whole number");
   refused({"layer", "--heads", "0"}, "--heads: 0 is not a whole number, 1 or more");
@@ -169,6 +170,9 @@ TEST_CASE("bench: what it refuses") {
   refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
   refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 0 to 3600");
   refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
+  refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
+  refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
+  refused({"--json", "step", "--profile"}, "--profile does not apply to --json");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
   refused({"step", "--preset", "nanogpt"},
