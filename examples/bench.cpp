@@ -229,6 +229,11 @@ int main(int argc, char** argv) {
       if (c.form != "auto" && !c.mechanism.starts_with("fastmax")) {
         throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
       }
+      if (c.form == "quadratic" && c.dropout > 0) {
+        throw UsageError(fmt::format(
+            "--dropout {} does not apply to --form quadratic, which has no features to drop; use another --form",
+            c.dropout));
+      }
       print_case(output, fmt::format("{} attention", c.mechanism), c, measure_attention(c, output.seconds));
     } else if (layer.parsed()) {
       if (width % l.heads != 0)

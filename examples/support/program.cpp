@@ -99,7 +99,7 @@ void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")
       ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
   app.add_option("--attention-dropout", s.attention_dropout,
-                 "rate on the weights (softmax), or on queries and keys (fastmax)");
+                 "rate on the weights (softmax, fastformer), or on queries and keys (fastmax)");
   app.add_option("--fastmax-scale", s.fastmax_scale,
                  "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
   app.add_option("--fastformer-interaction", s.fastformer_interaction, "how a global vector meets a token")

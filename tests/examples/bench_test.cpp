@@ -170,6 +170,8 @@ TEST_CASE("bench: what it refuses") {
   refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
   refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 0 to 3600");
   refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
+  refused({"attention", "--mechanism", "fastmax2", "--form", "quadratic", "--dropout", "0.1"},
+          "--dropout 0.1 does not apply to --form quadratic, which has no features to drop; use another --form");
   refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
   refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
   refused({"--json", "step", "--profile"}, "--profile does not apply to --json");
