@@ -1,5 +1,7 @@
 /// Writes text from a trained model.
 
+#include <cstdio>
+
 #include <fmt/format.h>
 
 #include "support/program.h"
@@ -13,7 +15,11 @@ namespace {
 void write_sample(const std::filesystem::path& folder, const SampleOptions& options, const Settings& machine) {
   TrainedTextModel trained(folder, machine);
   Generator draws(machine.seed);
-  fmt::print("{}\n", generate(trained.model, trained.vocabulary, options, draws));
+  generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
+    fmt::print("{}", text);
+    std::fflush(stdout);  // a character may take its time
+  });
+  fmt::print("\n");
 }
 
 }  // namespace

@@ -61,13 +61,14 @@ TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Se
   model.eval();
 }
 
-std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,
-                     Generator& rng) {
+void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
+              const std::function<void(const std::string&)>& write) {
   const NoGrad no_grad;
   const bool was_training = model.training();
   model.eval();
   std::vector<int64_t> ids = vocabulary.encode(options.prompt);
   if (ids.empty()) throw ValueError("the prompt is empty; give at least one character");
+  write(options.prompt);
   const bool bounded = model.config().positions == nn::Positions::learned;
   const int64_t context = model.config().context;
 
@@ -85,6 +86,7 @@ std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, con
   }
   for (int64_t i = 0; i < options.tokens; ++i) {
     ids.push_back(draw(logits, options, rng));
+    write(vocabulary.decode({&ids.back(), 1}));
     if (bounded && state.tokens == context) {
       restart();
     } else {
@@ -92,7 +94,6 @@ std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, con
     }
   }
   if (was_training) model.train();
-  return vocabulary.decode(ids);
 }
 
 std::string encode_vocabulary(const nn::Vocabulary& vocabulary) {

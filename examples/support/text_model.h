@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <linnet/linnet.h>
@@ -29,11 +30,11 @@ struct SampleOptions {
   int64_t top_k = 0;  ///< 0: all characters
 };
 
-/// Text that goes on from the prompt, which it begins with, one character at a time through the model's step form. A
-/// model with learned positions forgets the older half of the text each time that they end. Throws ValueError for a
-/// prompt that is empty or has characters that the vocabulary lacks.
-std::string generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options,
-                     Generator& rng);
+/// Text that goes on from the prompt, one character at a time through the model's step form: `write` gets the prompt,
+/// and then each character as it is made. A model with learned positions forgets the older half of the text each time
+/// that they end. Throws ValueError for a prompt that is empty or has characters that the vocabulary lacks.
+void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
+              const std::function<void(const std::string&)>& write);
 
 /// A vocabulary as the metadata of a model file holds it: its characters' codes, with spaces between.
 std::string encode_vocabulary(const nn::Vocabulary& vocabulary);

@@ -63,7 +63,10 @@ class TextTask : public Task {
     const nn::Vocabulary& vocabulary = source_.text.vocabulary();
     const bool has_lines = vocabulary.characters().find('\n') != std::string::npos;
     const std::string prompt = has_lines ? "\n" : vocabulary.characters().substr(0, 1);
-    return generate(model_, vocabulary, {.prompt = prompt, .tokens = tokens}, rng);
+    std::string text;
+    generate(model_, vocabulary, {.prompt = prompt, .tokens = tokens}, rng,
+             [&](const std::string& part) { text += part; });
+    return text;
   }
 
  private:

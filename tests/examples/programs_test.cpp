@@ -274,6 +274,17 @@ TEST_CASE("sample writes on far past the context, with positions that have no en
   }
 }
 
+TEST_CASE("sample writes characters as it makes them") {
+  const Workshop shop;
+  check_done(run_program("train_shakespeare", shop.tiny("run")));
+  // Ten million take hours, which `head` does not wait for.
+  const Ended ended = run_program("/bin/sh", {"-c", "\"$0\" \"$1\" --prompt 'to be' --tokens 10000000 | head -c 20",
+                                              std::filesystem::path(LINNET_BIN_DIR) / "sample", shop / "run"});
+  check_done(ended);
+  CHECK(ended.out.starts_with("to be"));
+  CHECK(ended.out.size() == 20);
+}
+
 TEST_CASE("compare prints one table, and a folder for each mechanism") {
   const Workshop shop;
   const Ended ended = run_program("compare", shop.tiny("all"));
