@@ -100,13 +100,15 @@ Settings settings_for(const Settings& common, const Ablation& ablation, const Va
 
 /// What would fail late must fail before the first of them has trained.
 void validate_all(const Settings& common, const std::vector<Ablation>& ablations, int64_t seeds) {
+  std::vector<Settings> runs;
   for (const Ablation& ablation : ablations) {
     for (const Variant& variant : ablation.variants) {
       for (int64_t seed = 0; seed < seeds; ++seed) {
-        settings_for(common, ablation, variant, seed);
+        runs.push_back(settings_for(common, ablation, variant, seed));
       }
     }
   }
+  check_any_began(runs, common);
 }
 
 /// The figures of both papers show accuracy for classes and loss for text, but that about dropout losses alone.

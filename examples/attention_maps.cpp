@@ -101,6 +101,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
       settle_run(s);
     }
   }
+  check_any_began(runs, machine);
   catch_interrupts();
   std::vector<fs::path> folders;
   for (const Settings& s : runs) {

@@ -39,6 +39,7 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
     }
     runs.push_back(settings_for(attention, common));
   }
+  check_any_began(runs, common);
   return runs;
 }
 

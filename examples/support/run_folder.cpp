@@ -1,5 +1,6 @@
 #include "support/run_folder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -103,6 +104,14 @@ void settle_run(Settings& settings) {
     throw UsageError(fmt::format("--resume: the run in {} has {} {}, not {}; give the flags that it began with",
                                  settings.out.string(), item.key(), value_in(before).dump(), value_in(now).dump()));
   }
+}
+
+void check_any_began(const std::vector<Settings>& runs, const Settings& common) {
+  if (!common.resume || std::ranges::any_of(runs, &Settings::resume)) return;
+  throw UsageError(
+      fmt::format("--resume: none of the runs is in --out {}; name the folder that they began in, or leave --resume "
+                  "out",
+                  common.out.string()));
 }
 
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name)

@@ -57,6 +57,9 @@ class RunFolder {
 /// already; with settings.resume UsageError when that has other settings, and clears it when there is none.
 void settle_run(Settings& settings);
 
+/// Once all `runs` are settled: throws UsageError when common.resume asks to go on, and none of them has begun.
+void check_any_began(const std::vector<Settings>& runs, const Settings& common);
+
 /// Throws IoError when the run in `folder` has not come to its end, and so left no weights.
 void check_is_trained(const std::filesystem::path& folder);
 

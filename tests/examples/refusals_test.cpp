@@ -234,6 +234,24 @@ TEST_CASE("a loss that is not finite: the message names what the run has, a norm
   check_fails(run_program("train_mnist", shop.tiny_images("images") + far), "; lower --lr, or set --clip (");
 }
 
+TEST_CASE("--resume of several runs: exit 2 where none of them began, but the others may be still to come") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags) {
+    CAPTURE(program);
+    const std::string part = "--resume: none of the runs is in --out " + (shop / "all").string() + "; ";
+    check_says(run_program(program, flags + Arguments{"--out", shop / "all", "--resume"}), 2, part);
+    CHECK_FALSE(std::filesystem::exists(shop / "all"));
+  };
+  refused("compare", shop.tiny("all"));
+  refused("ablations", shop.tiny("all") + Arguments{"--steps", "2", "--seeds", "1", "sharing"});
+  refused("attention_maps", {"--figure", "--data", shop / "data", "--steps", "1"});
+
+  CHECK(run_program("compare", shop.tiny("all") + Arguments{"--attention", "softmax"}).code == 0);
+  CHECK(run_program("compare", shop.tiny("all") + Arguments{"--attention", "softmax,fastmax1", "--resume"}).code ==
+        0);
+  CHECK(std::filesystem::exists(shop / "all/fastmax1/model.safetensors"));
+}
+
 TEST_CASE("--resume refuses what is not the run it had") {
   const Workshop shop;
   check_fails(run_program("train_shakespeare", {"--resume", "--out", shop / "none"}), "none/config.json");
