@@ -130,8 +130,7 @@ Outcome run_variant(const Settings& common, const Ablation& ablation, const Vari
     fmt::print("{}, {}, seed {}\n", ablation.name, variant.name, settings.seed);
     const std::unique_ptr<Task> task = make_task(settings);
     data = task->data_name();
-    RunFolder folder(settings, data);
-    const TrainingResult result = train(*task, settings, folder);
+    const TrainingResult result = train(*task, settings);
     outcome.parameters = result.parameters;
     outcome.results.push_back(by_accuracy(common, ablation) ? 100 * *result.full.accuracy : result.full.loss);
   }

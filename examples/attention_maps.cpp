@@ -107,8 +107,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   for (const Settings& s : runs) {
     const std::unique_ptr<Task> task = make_task(s);
     fmt::print("{} on {}\n", s.attention, task->data_name());
-    RunFolder folder(s, task->data_name());
-    train(*task, s, folder);
+    train(*task, s);
     folders.push_back(s.out);
   }
   return folders;

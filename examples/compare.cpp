@@ -48,8 +48,7 @@ std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& dat
   for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
     data = task->data_name();
-    RunFolder folder(settings, data);
-    entries.push_back({settings.attention, train(*task, settings, folder), task->sample(200)});
+    entries.push_back({settings.attention, train(*task, settings), task->sample(200)});
   }
   return entries;
 }

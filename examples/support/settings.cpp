@@ -197,6 +197,9 @@ void validate(const Settings& s) {
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_fastformer(s);
   validate_fastmax(s);
+  require(s.positions != "sinusoidal" || s.width % 2 == 0,
+          fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",
+                      s.width));
   require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",
           fmt::format("--positions rotary does not apply to --attention {}", s.attention));
   require(

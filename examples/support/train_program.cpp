@@ -23,11 +23,10 @@ void train_and_report(const Settings& settings) {
   catch_interrupts();
   const std::unique_ptr<Task> task = make_task(settings);
   const int64_t steps = total_steps(settings, *task);
-  RunFolder folder(settings, task->data_name());
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
              task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
-             folder.path().string());
-  const TrainingResult result = train(*task, settings, folder);
+             settings.out.string());
+  const TrainingResult result = train(*task, settings);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
   fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,

@@ -92,8 +92,9 @@ int64_t total_steps(const Settings& s, const Task& task) {
                                s.epochs * task.batches_per_epoch()));
 }
 
-TrainingResult train(Task& task, const Settings& s, RunFolder& folder) {
-  const int64_t steps = total_steps(s, task);
+TrainingResult train(Task& task, const Settings& s) {
+  const int64_t steps = total_steps(s, task);  // refuses, before there is a folder
+  RunFolder folder(s, task.data_name());
   const nn::Schedule rate = make_schedule(s, steps);
   TrainingStep train_step(task, s);
   const Checkpoint checkpoint(folder.path(), task.model(), train_step.optimizer(), task.metadata());

@@ -22,10 +22,10 @@ struct TrainingResult {
 /// Steps of the run: settings.steps, or its epochs in steps.
 int64_t total_steps(const Settings& settings, const Task& task);
 
-/// Trains `task` and writes metrics, checkpoints, weights and samples into `folder`. Goes on from its checkpoint
-/// when settings.resume. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C, with a
-/// checkpoint written.
-TrainingResult train(Task& task, const Settings& settings, RunFolder& folder);
+/// Trains `task` and writes metrics, checkpoints, weights and samples into settings.out, a RunFolder. Goes on from
+/// its checkpoint when settings.resume. Throws before that is made when no step can be; ValueError at the first loss
+/// that is not finite, and Interrupted after Ctrl-C, with a checkpoint written.
+TrainingResult train(Task& task, const Settings& settings);
 
 enum class Against : uint8_t { steps, seconds };
 

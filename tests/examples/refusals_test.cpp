@@ -72,6 +72,7 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--threads", "2000"}, "--threads: 2000 is not a whole number from 0 to 1024");
   refused({"--checkpoint-every", "2.5"}, "--checkpoint-every: 2.5 is not a whole number");
   refused({"--positions", "rotary", "--width", "18", "--heads", "6"}, "--width 18 / --heads 6 is odd");
+  refused({"--positions", "sinusoidal", "--width", "15", "--heads", "3"}, "--width 15 is odd");
   refused({"--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are nanogpt-cpu and nanogpt-gpu");
   refused({"--preset=mnist-small"}, "--preset mnist-small");
   refused({"stray"}, "stray");
@@ -178,8 +179,14 @@ TEST_CASE("data that cannot be trained on: exit 1, naming it") {
 TEST_CASE("epochs that have too few batches for one step: exit 2") {
   const Workshop shop;
   const Arguments flags{"--epochs", "2", "--accumulate", "5000", "--layers", "1", "--out", shop / "run"};
-  check_says(run_program("train_mnist", flags), 2, "--accumulate 5000: all 2 epochs have only ");
-  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  const auto refused = [&](const std::string& program, const Arguments& task) {
+    CAPTURE(program);
+    check_says(run_program(program, flags + task), 2, "--accumulate 5000: all 2 epochs have only ");
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  refused("train_mnist", {});
+  refused("compare", {"--task", "mnist"});
+  refused("ablations", {"--task", "mnist"});
 }
 
 TEST_CASE("a text without a new line trains and samples too") {
