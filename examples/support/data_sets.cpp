@@ -35,6 +35,7 @@ NamedText load_text(const Settings& settings) {
     return {"Tiny Shakespeare", nn::CharText::read(*path)};
   }
   fmt::print(
+      stderr,
       "no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): taking the sources of "
       "linnet instead\n");
   return {"linnet's own sources (stand-in)", nn::CharText::of_this_project()};
@@ -46,6 +47,7 @@ NamedDigits load_digits(const Settings& settings) {
     return {"MNIST", std::move(mnist.train), std::move(mnist.test)};
   }
   fmt::print(
+      stderr,
       "no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): taking drawn digits instead\n");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }

@@ -76,6 +76,9 @@ TEST_CASE("bench step: a step beside its matrix products") {
   CHECK(step["preset"] == "nanogpt-cpu");
   const Ended table = run_program("bench", Arguments{"--seconds", "0.001", "step"} + model);
   CHECK(table.out.starts_with("nanogpt-cpu, softmax, " + step["data"].get<std::string>()));
+  const Arguments no_data(model.begin() + 2, model.end());
+  // JSON alone, though a stand-in is taken
+  check_positive(object_of(kQuick + Arguments{"step"} + no_data), {"ms_per_step"});
 }
 
 TEST_CASE("bench generate: a token at a context") {
