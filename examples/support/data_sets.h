@@ -7,7 +7,9 @@
 #include "support/settings.h"
 
 /// What the programs learn from: in --data, then $LINNET_DATA, then data/ beside the project or here; and where it is
-/// in none of them a stand-in, which a line on stderr says. A --data that lacks the set is an IoError.
+/// in none of them a stand-in, which a line on stderr says. A --data that lacks the set is an IoError. Other data
+/// than the published in their place are named by that, their size and their CRC-32, and so told apart by --resume
+/// too.
 
 namespace linnet::examples {
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include <linnet/nn/data/dataset.h>
@@ -22,6 +23,10 @@ class Digits : public Dataset {
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
+
+  /// As they were given.
+  std::span<const uint8_t> pixels() const { return pixels_; }
+  std::span<const uint8_t> labels() const { return labels_; }
 
   /// Moves every image by a random whole number of pixels, at most `pixels` each way, filling in black. 0 for none.
   void set_shift(int64_t pixels) { shift_ = pixels; }

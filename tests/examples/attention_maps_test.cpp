@@ -72,7 +72,7 @@ TEST_CASE("attention maps of trained models: rows whose largest is 1, and nothin
     train_text(shop, mechanism);
     const ModelMaps model = read_maps(shop / mechanism, {.prompt = "to be, or"}, machine_of(shop));
     CHECK(model.settings.attention == mechanism);
-    CHECK(model.data == "Tiny Shakespeare");
+    CHECK(model.data == Workshop::kTextName);
     CHECK(model.tokens.size() == 9);
     CHECK(model.maps_per_layer() == (mechanism == "fastformer" ? 2 : 1));
     CHECK(std::ssize(model.maps) == 2 * model.maps_per_layer());
@@ -191,7 +191,7 @@ TEST_CASE("attention_maps: another data set than the one that the model learned 
   train_text(shop, "softmax");
   const Ended ended = run_program("attention_maps", {shop / "softmax", "--out", shop / "drawn"});
   CHECK(ended.code == 1);
-  CHECK(contains(ended.err,
-                 "learned from Tiny Shakespeare, but there is linnet's own sources (stand-in); name its folder with "
-                 "--data, or give a --prompt"));
+  CHECK(contains(ended.err, "learned from " + Workshop::kTextName +
+                                ", but there is linnet's own sources (stand-in); name its folder with "
+                                "--data, or give a --prompt"));
 }

@@ -91,7 +91,7 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   const Workshop shop;
   const Ended ended = run_program("train_shakespeare", shop.tiny("run") + Arguments{"--attention", "fastmax2"});
   check_done(ended);
-  CHECK(contains(ended.out, "fastmax2 on Tiny Shakespeare: 1 layers, 2 heads, width 16, 20 steps"));
+  CHECK(contains(ended.out, "fastmax2 on " + Workshop::kTextName + ": 1 layers, 2 heads, width 16, 20 steps"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
                                                            "metrics.jsonl", "model.safetensors", "samples.txt"});
 
@@ -99,7 +99,7 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   CHECK(config["settings"]["attention"] == "fastmax2");
   CHECK(config["settings"]["steps"] == 20);
   CHECK(config["settings"]["seed"] == 1337);
-  CHECK(config["data"] == "Tiny Shakespeare");
+  CHECK(config["data"] == Workshop::kTextName);
   CHECK(contains(config["build"], "OpenBLAS"));
 
   const auto metrics = metrics_of(shop / "run");
@@ -199,7 +199,7 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
 
   const Ended resumed = go_on(ended);
   check_done(resumed);
-  CHECK(contains(resumed.out, "Tiny Shakespeare, preset nanogpt-cpu, 800 steps, seed 1337"));
+  CHECK(contains(resumed.out, Workshop::kTextName + ", preset nanogpt-cpu, 800 steps, seed 1337"));
   CHECK_FALSE(contains(resumed.out, "  0.0  "));  // milliseconds a step, of a run that had none to make
   CHECK(read_bytes(shop / "my runs/softmax/model.safetensors") == first);
   CHECK(metrics_of(shop / "my runs/softmax").size() == steps);
@@ -299,7 +299,7 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   for (const char* column : {"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"}) {
     CHECK(contains(ended.out, column));
   }
-  CHECK(contains(ended.out, "Tiny Shakespeare, preset nanogpt-cpu, 20 steps, seed 1337"));
+  CHECK(contains(ended.out, Workshop::kTextName + ", preset nanogpt-cpu, 20 steps, seed 1337"));
   CHECK(Picture(shop / "all/compare.png").width() > 1000);
   CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }

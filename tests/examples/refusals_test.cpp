@@ -273,10 +273,15 @@ TEST_CASE("--resume refuses what is not the run it had") {
   check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run", "--steps", "30"}), 2, "--steps 30");
   check_says(run_program("train_mnist", {"--resume", "--out", shop / "run"}), 2, "run is one of train_shakespeare");
   check_says(run_program("train_shakespeare", {"--resume", "--out", shop / "run"}), 1,
-             "learns from Tiny Shakespeare, but there is linnet's own sources (stand-in)");
+             "learns from " + Workshop::kTextName + ", but there is linnet's own sources (stand-in)");
 
   const std::string checkpoint = read_bytes(shop / "run/checkpoint.safetensors");
   const Arguments resume{"--resume", "--out", shop / "run", "--data", shop / "data"};
+  const std::string text = read_bytes(shop / "data/tinyshakespeare/input.txt");
+  shop.set_text({text.rbegin(), text.rend()});
+  check_fails(run_program("train_shakespeare", resume),
+              "learns from " + Workshop::kTextName + ", but there is tinyshakespeare/input.txt (");
+  shop.set_text(text);
   write_bytes(shop / "run/checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() / 2));
   check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
   write_bytes(shop / "run/checkpoint.safetensors", model);

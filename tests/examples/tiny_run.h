@@ -23,6 +23,9 @@ inline Arguments operator+(Arguments a, const Arguments& b) {
 /// A folder with a small text where programs look for Tiny Shakespeare, and room for what they write.
 class Workshop {
  public:
+  /// What the programs call that text.
+  static inline const std::string kTextName = "tinyshakespeare/input.txt (6000 bytes, crc32 5bd9502e)";
+
   Workshop() {
     std::filesystem::create_directories(folder_ / "data/tinyshakespeare");
     const std::vector<std::string> words{"to be,", "or not", "to be:", "that is", "the question.\n", "Whether 'tis"};
