@@ -13,7 +13,7 @@ if nvidia-smi --list-gpus >/dev/null 2>&1; then
   cuda=AUTO
 fi
 cmake --preset release -DLINNET_CUDA="$cuda" -DLINNET_TESTS=OFF
-cmake --build --preset release --target compare
+cmake --build --preset release
 
 text=tinyshakespeare/input.txt
 if [[ ! -f ${LINNET_DATA:-data}/$text && ! -f data/$text ]]; then

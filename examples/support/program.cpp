@@ -78,7 +78,8 @@ CLI::Validator whole_number(int64_t least, int64_t most) {
 CLI::Validator number(double least, double most) {
   const auto complaint = [=](const std::string& text) -> std::string {
     double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
     return fmt::format("{} is not a number from {} to {}", text, least, most);
   };
   return CLI::Validator(complaint, fmt::format("{} to {}", least, most));
