@@ -3,8 +3,22 @@
 #include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/fastmax_sides.h>
 #include <linnet/ops/cpu/fastmax_states.h>
+#include <linnet/ops/cpu/tile_product.h>
 
 namespace linnet::cpu::LINNET_ISA {
+
+/// c = a·b, or c += a·b, for `rows` rows of a block of features or tokens. With AVX-512, OpenBLAS multiplies small
+/// matrices in place, at more than the rate of our tiles; elsewhere it copies them first, and takes a third longer.
+template <class T>
+void block_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Rows<const T> b, Rows<T> c, bool add) {
+#if defined(__AVX512F__)
+  const bool transposed = a.column != 1;
+  gemm<T>(transposed, false, rows, width, depth, 1, a.data, transposed ? a.column : a.row, b.data, b.stride,
+          add ? 1 : 0, c.data, c.stride);
+#else
+  tile_product<T>(rows, width, depth, a, b, c, add);
+#endif
+}
 
 /// What Fastmax does with a chunk by way of packed features, of second order and with any dropout. It multiplies a
 /// block of features of a tile of tokens at a time.
@@ -91,8 +105,8 @@ class FeatureChunks {
       features_.for_each_block([&](const FeatureBlock& block) {
         for (int64_t at = 0; at < size; at += kTile) {
           tile.set(terms.x, at, sides_.tile_at(first + at), block);
-          gemm<T>(false, false, block.count, kTile, width_, 1, state.s + block.first * width_, width_,
-                  terms.y_columns + at, size, 0, dphi.data(), kTile);
+          block_product<T>(block.count, kTile, width_, {state.s + block.first * width_, width_, 1},
+                           {terms.y_columns + at, size}, {dphi.data(), kTile}, false);
           if (dy_view != nullptr) {
             tile.make();
             apply(tile, block, state, dy.from(at));
@@ -101,8 +115,8 @@ class FeatureChunks {
           if (dropped) {
             other_tile.set(others.x, at, sides_.tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);
-            gemm<T>(false, false, block.count, kTile, kTile, 1, other_tile.data(), kTile, dweights.data(), kTile, 1,
-                    dphi.data(), kTile);
+            block_product<T>(block.count, kTile, kTile, {other_tile.data(), kTile, 1}, {dweights.data(), kTile},
+                             {dphi.data(), kTile}, true);
             if (!side.queries) multiply_features(other_tile, tile, block, weights.data());
           }
           tile.add_gradients(dphi.data(), state.z + block.first, terms.t + at, dx.data());
@@ -132,21 +146,21 @@ class FeatureChunks {
   /// state += φ(x_n) [y_n, t_n]ᵀ for the tile of the tokens from `at` on.
   void add(FeatureTile<T>& tile, int64_t at, const FeatureBlock& block, const Terms<T>& terms, State<T> state) const {
     tile.make_and_sum(terms.t + at, state.z + block.first);
-    gemm<T>(false, false, block.count, width_, kTile, 1, tile.data(), kTile, terms.y[at], terms.y.stride, 1,
-            state.s + block.first * width_, width_);
+    block_product<T>(block.count, width_, kTile, {tile.data(), kTile, 1}, terms.y.from(at),
+                     {state.s + block.first * width_, width_}, true);
   }
 
   /// out [kTile, D] (+)= φᵀ·S
   void apply(const FeatureTile<T>& tile, const FeatureBlock& block, State<T> state, Rows<T> out) const {
-    gemm<T>(true, false, kTile, width_, block.count, 1, tile.data(), kTile, state.s + block.first * width_, width_,
-            block.first == 0 ? 0 : 1, out.data, out.stride);
+    block_product<T>(kTile, width_, block.count, {tile.data(), 1, kTile}, {state.s + block.first * width_, width_},
+                     out, block.first > 0);
   }
 
   /// weights (+)= φ(others)ᵀ·φ(own)
   void multiply_features(const FeatureTile<T>& others, const FeatureTile<T>& own, const FeatureBlock& block,
                          T* weights) const {
-    gemm<T>(true, false, kTile, kTile, block.count, 1, others.data(), kTile, own.data(), kTile,
-            block.first == 0 ? 0 : 1, weights, kTile);
+    block_product<T>(kTile, kTile, block.count, {others.data(), 1, kTile}, {own.data(), kTile}, {weights, kTile},
+                     block.first > 0);
   }
 
   void store(int64_t head, int64_t first, int64_t size, const T* numerators, const T* denominators, const View& o,

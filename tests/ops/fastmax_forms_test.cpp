@@ -361,7 +361,7 @@ TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
   }
   CHECK(chosen(1024, 128, false) == FastmaxForm::quadratic);
   // Between the measured widths 16 and 32.
-  CHECK(chosen(480, 24, false) == FastmaxForm::quadratic);
+  CHECK(chosen(400, 24, false) == FastmaxForm::quadratic);
   CHECK(chosen(600, 24, false) == FastmaxForm::factorised);
 }
 
