@@ -16,7 +16,7 @@ struct Crossover {
 /// them). In theory, first order: 18, 34, 66 and 130 in full, second order: 163, 579, 2,179 and 8,451, twice that
 /// when causal; the quadratic form is the nearer to the machine's limit.
 constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 100, 170}, {128, 160, 360}};
-constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2500, 6150}, {128, 8330, 16900}};
+constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2700, 6150}, {128, 8330, 16900}};
 constexpr int kRows = 4;
 
 /// Between rows, lengths are powers of the width; beyond the last one, they grow as the features do: with the width,
