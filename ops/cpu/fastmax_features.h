@@ -59,7 +59,8 @@ class Features {
 
  private:
   /// With AVX-512, OpenBLAS multiplies matrices in place, without packing them first, when there are up to 10^6
-  /// products: 238 against 180 GFLOP/s for 32 columns. Blocks of features are that small where rows of the triangle allow it.
+  /// products: 238 against 180 GFLOP/s for 32 columns. Blocks of features are that small where rows of the triangle
+  /// allow it.
   static constexpr int64_t kBlasSmall = 1'000'000;
 
   /// Features in the rows before row `a`.
