@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);  // so that a wrong one is named; none at all is refused below
     app.fallthrough();
     app.add_flag("--json", output.json, "one JSON object on one line");
-    app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(number(0, 3600));
+    app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(number(1e-6, 3600));
 
     AttentionCase c;
     CLI::App& attention = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");

@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
     count("--layers", options.layers, 1, 1000, "of each encoder");
     count("--steps", options.steps, 1, 1'000'000'000, "optimizer steps");
     count("--batch", options.batch, 1, 1'000'000, "users a step");
-    app.add_option("--lr", options.lr, "highest learning rate")->check(number(0, 1e3));
+    app.add_option("--lr", options.lr, "highest learning rate")->check(number(1e-9, 1e3));
     app.add_option("--dropout", options.dropout, "rate in the encoders")->check(number(0, 0.99));
     app.parse(argc, argv);
     if (options.width % options.heads != 0) {

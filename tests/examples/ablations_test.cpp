@@ -86,7 +86,8 @@ TEST_CASE("ablations and recommend: what they refuse") {
   refused("recommend", {"--width", "10"}, "--width 10 is not a multiple of --heads 4");
   refused("recommend", {"--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
   refused("recommend", {"--dropout", "1"}, "--dropout: 1 is not a number from 0 to 0.99");
-  refused("recommend", {"--lr", "nan"}, "--lr: nan is not a number from 0 to 1000");
+  refused("recommend", {"--lr", "nan"}, "--lr: nan is not a number from 1e-09 to 1000");
+  refused("recommend", {"--lr", "0"}, "--lr: 0 is not a number");
   refused("recommend", {"--lr", "inf"}, "--lr: inf is not a number");
   refused("recommend", {"--lr", "0.1x"}, "--lr: 0.1x is not a number");
   refused("recommend", {"--steps", "0"}, "--steps: 0 is not a whole number from 1 to 1000000000");

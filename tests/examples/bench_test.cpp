@@ -168,10 +168,12 @@ TEST_CASE("bench: what it refuses") {
   refused({"kernels", "--side", "0"}, "--side: 0 is not a whole number, 1 or more");
   refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 1 to 1000000000");
   refused({"scaling", "--head-dims", "16,0"}, "--head-dims: 0 is not a whole number, 1 or more");
-  refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 0 to 1000000");
+  refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 1e-06 to 1000000");
+  refused({"scaling", "--limit", "0"}, "--limit: 0 is not a number");
   refused({"generate", "--context", "-1"}, "--context: -1 is not a whole number from 0 to 10000000");
   refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
-  refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 0 to 3600");
+  refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 1e-06 to 3600");
+  refused({"--seconds", "0", "attention"}, "--seconds: 0 is not a number");
   refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
   refused({"attention", "--mechanism", "fastmax2", "--form", "quadratic", "--dropout", "0.1"},
           "--dropout 0.1 does not apply to --form quadratic, which has no features to drop; use another --form");
