@@ -1,6 +1,7 @@
 #include <linnet/nn/optim.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -29,11 +30,22 @@ std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& param
 
 // ---- Optimizer ----
 
+namespace {
+
+void check_setting(const char* name, double value) {
+  if (value >= 0 && std::isfinite(value)) return;
+  throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments)
     : groups_(std::move(groups)), moments_(moments) {
   for (ParameterGroup& group : groups_) {
     group.lr = group.lr.value_or(lr);
     group.weight_decay = group.weight_decay.value_or(weight_decay);
+    check_setting("lr", *group.lr);
+    check_setting("weight_decay", *group.weight_decay);
     for (const Tensor& parameter : group.parameters) {
       if (!parameter.is_contiguous()) {
         throw ValueError(
@@ -110,12 +122,17 @@ void Optimizer::zero_grad() {
 }
 
 void Optimizer::set_lr(double lr) {
+  check_setting("lr", lr);
   for (ParameterGroup& group : groups_) group.lr = lr;
   write_lr();
 }
 
 void Optimizer::set_lr(double lr, size_t group) {
-  groups_.at(group).lr = lr;
+  check_setting("lr", lr);
+  if (group >= groups_.size()) {
+    throw IndexError(fmt::format("set_lr: group is {}, and the optimizer has {}", group, groups_.size()));
+  }
+  groups_[group].lr = lr;
   write_lr();
 }
 
@@ -210,6 +227,8 @@ SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
 
 SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
     : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0), config_(config) {
+  check_setting("momentum", config.momentum);
+  check_setting("dampening", config.dampening);
   if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
     throw ValueError(fmt::format("SGD: Nesterov's rule needs momentum and no dampening; they are {} and {}",
                                  config.momentum, config.dampening));
@@ -241,6 +260,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
     throw ValueError(
         fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
   }
+  check_setting("eps", config.eps);
 }
 
 void Adam::update(const std::vector<Update>& updates) {
@@ -319,6 +339,7 @@ Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
   const Call call("clip_grad_norm_", Where{});
+  if (!(max_norm >= 0)) throw ValueError(fmt::format("max_norm is {}; it must be 0 or more", max_norm));
   const NoGrad guard;
   std::vector<Tensor> gradients;
   for (const Tensor& parameter : parameters) {
@@ -349,6 +370,8 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
 }
 
 void clip_grad_value_(const std::vector<Tensor>& parameters, double limit) {
+  const Call call("clip_grad_value_", Where{});
+  if (!(limit >= 0)) throw ValueError(fmt::format("limit is {}; it must be 0 or more", limit));
   const NoGrad guard;
   for (Tensor parameter : parameters) {
     if (parameter.grad().defined()) parameter.set_grad(clamp(parameter.grad(), -limit, limit));

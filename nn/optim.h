@@ -34,9 +34,10 @@ class Optimizer {
   /// Drops the gradients.
   void zero_grad();
 
-  /// Sets the learning rate of every group. In a Recording it would stay what it was, and throws DeviceError.
+  /// Sets the learning rate of every group. Throws ValueError for one that is negative or not finite, and DeviceError
+  /// in a Recording, where it would stay what it was.
   void set_lr(double lr);
-  /// Sets that of one group.
+  /// Sets that of one group. Throws IndexError, too, where there is no such group.
   void set_lr(double lr, size_t group);
   /// Its groups, with the settings that each has now.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
@@ -58,7 +59,7 @@ class Optimizer {
   };
 
   /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
-  /// train, or when a parameter comes twice.
+  /// train, when a parameter comes twice, and for settings that are negative or not finite.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
   /// A parameter whose turn it is; the gradient is contiguous.
@@ -116,7 +117,8 @@ struct AdamConfig {
 /// Adam (Kingma & Ba 2015, algorithm 1). Keeps two numbers a parameter.
 class Adam : public Optimizer {
  public:
-  /// The same. Throws ValueError for no parameters, for one that comes twice, and for betas outside [0, 1).
+  /// The same. Throws ValueError for no parameters, for one that comes twice, and for settings out of range: betas
+  /// are in [0, 1), the others 0 or more.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
 
@@ -148,9 +150,10 @@ class AdamW : public Adam {
 
 /// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before: a float64 of
 /// rank 0, on the device of the gradients, which the host need not wait for. When that is infinite or NaN the
-/// gradients stay as they are: look at the result before `step`, or give it `lt(norm, INFINITY)`.
+/// gradients stay as they are: look at the result before `step`, or give it `lt(norm, INFINITY)`. Without gradients
+/// the norm is 0. Throws ValueError for a `max_norm` below 0 and a `norm_type` that is no norm.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
-/// Limits each number of the gradients to [−limit, limit].
+/// Limits each number of the gradients to [−limit, limit]. Throws ValueError for a limit below 0.
 void clip_grad_value_(const std::vector<Tensor>& parameters, double limit);
 
 }  // namespace linnet::nn

@@ -19,7 +19,14 @@ double cosine(double from, double to, double fraction) {
 
 double straight(double from, double to, double fraction) { return from + (to - from) * fraction; }
 
+void check_rate(const char* name, double rate) {
+  if (rate >= 0 && std::isfinite(rate)) return;
+  throw ValueError(fmt::format("schedule: {} is {}; it must be a finite number, 0 or more", name, rate));
+}
+
 Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to, double fraction)) {
+  check_rate("lr", decay.lr);
+  check_rate("min_lr", decay.min_lr);
   if (decay.warmup < 0 || decay.steps <= decay.warmup) {
     throw ValueError(
         fmt::format("schedule: {} steps with {} of warm-up; steps must be more than warmup, and warmup 0 "
@@ -39,6 +46,7 @@ Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to,
 }  // namespace
 
 Schedule constant(double lr) {
+  check_rate("lr", lr);
   return [lr](int64_t) { return lr; };
 }
 
@@ -46,6 +54,7 @@ Schedule warmup_cosine(const Decay& decay) { return warmup_then(decay, cosine); 
 Schedule warmup_linear(const Decay& decay) { return warmup_then(decay, straight); }
 
 Schedule inverse_sqrt(const InverseSqrt& config) {
+  check_rate("lr", config.lr);
   if (config.warmup < 1)
     throw ValueError(fmt::format("schedule: warmup is {}; it must be at least 1", config.warmup));
   return [config](int64_t step) {
@@ -55,6 +64,11 @@ Schedule inverse_sqrt(const InverseSqrt& config) {
 }
 
 Schedule one_cycle(const OneCycle& config) {
+  check_rate("max_lr", config.max_lr);
+  if (!(config.div_factor > 0 && config.final_div_factor > 0)) {
+    throw ValueError(fmt::format("schedule: div_factor is {} and final_div_factor {}; both must be above 0",
+                                 config.div_factor, config.final_div_factor));
+  }
   if (config.steps < 1) throw ValueError(fmt::format("schedule: {} steps; at least 1 is needed", config.steps));
   if (!(config.pct_start >= 0 && config.pct_start <= 1)) {
     throw ValueError(fmt::format("schedule: pct_start is {}; it must be in [0, 1]", config.pct_start));

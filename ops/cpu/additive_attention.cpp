@@ -194,9 +194,14 @@ class WholeSequences {
 
   /// The cotangent of v_i from that of u_i; 0 where nothing was left to sum.
   void value_gradient(T* dv, const T* du, const T* key, T total) const {
-    const bool empty = total == 0;
+    if (total == 0) {
+      std::fill_n(dv, width_, T{0});
+    } else if (add()) {
+      std::copy_n(du, width_, dv);
+    } else {
 #pragma omp simd
-    for (int64_t d = 0; d < width_; ++d) dv[d] = empty ? T{0} : add() ? du[d] : du[d] * key[d];
+      for (int64_t d = 0; d < width_; ++d) dv[d] = du[d] * key[d];
+    }
   }
 
   /// Adds to `sum` the cotangent of the global key, and writes dv if there is one of its own.

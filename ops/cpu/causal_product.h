@@ -9,7 +9,9 @@
 ///
 /// A band of the sum, some rows by one or two vectors, stays in registers while the tokens go by. Each turn
 /// multiplies and adds twice for each of its vectors, and loads an element of either factor for each of its rows:
-/// where registers are few, two vectors a row keep the loads from being the bound.
+/// where registers are few, two vectors a row keep the loads from being the bound, and one result of each is enough,
+/// since that of the next token does not wait for it. Factors a and q are read anew for every few columns, from the
+/// nearest cache: where rows are long, that is for fewer tokens at a time.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -18,6 +20,8 @@ namespace recurrence {
 /// Vectors of a band and its rows; one more where they are the entries of a token and a 1.
 constexpr int kVectors = product::kRows == 8 ? 1 : 2;
 constexpr int kBand = 2 * product::kRows / kVectors;
+/// Bytes of a and q that stay in the nearest cache beside what else a band reads and writes.
+constexpr int64_t kNear = 24 << 10;
 
 template <class T>
 struct Operands {
@@ -34,7 +38,7 @@ struct Operands {
 template <int kR, int kC, class V, class T>
 void band(int64_t tokens, const Operands<T>& x, bool first) {
   constexpr int kLanes = sizeof(V) / sizeof(T);
-  constexpr int kSums = std::min(kR, 4 / kC);  // which do not wait for each other
+  constexpr int kSums = kC > 1 ? 1 : std::min(kR, 4);  // which do not wait for each other
   const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kLanes); };
   const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kLanes); };
   V state[kR][kC];
@@ -99,7 +103,13 @@ void columns(int64_t rows, int64_t width, int64_t tokens, Operands<T> x) {
 template <class T>
 void causal_product(int64_t rows, int64_t width, int64_t tokens, Rows<const T> a, Rows<const T> b, Rows<const T> q,
                     Rows<T> s, Rows<T> out) {
-  recurrence::columns<recurrence::kVectors, product::kLanes<T>, T>(rows, width, tokens, {a, b, q, s, out});
+  const int64_t near = recurrence::kNear / (2 * rows * static_cast<int64_t>(sizeof(T)));
+  const product::Bands pieces(tokens, std::max(near, int64_t{1}));
+  for (int64_t i = 0; i < pieces.count; ++i) {
+    const int64_t n = pieces.begin(i);
+    recurrence::columns<recurrence::kVectors, product::kLanes<T>, T>(
+        rows, width, pieces.height(i), {a.from(n), b.from(n), q.from(n), s, out.from(n)});
+  }
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

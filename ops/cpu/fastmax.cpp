@@ -50,13 +50,15 @@ class Pass {
   void forward(const View& o, const View& g) const {
     const Side queries = sides_.queries(nullptr), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
-    const auto use = [&](const Chunk& chunk, State<T> s) { chunks_.attend(chunk, s, queries, keys, o, g); };
+    const auto use = [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
+      chunks_.attend(chunk, s, queries, keys, o, g, sum_of_keys);
+    };
     sweep_.for_heads([&](Heads heads) {
       if (in_.kernel.causal) return sweep_.scan(heads, plan_.keys_end, false, sum_keys, use);
       const States<T> s(heads.count, features_);
       sweep_.total(heads, plan_.keys_end, s, sum_keys);
       sweep_.for_each_chunk(heads, plan_.queries_end,
-                            [&](const Chunk& chunk) { use(chunk, s[chunk.head - heads.first]); });
+                            [&](const Chunk& chunk) { use(chunk, s[chunk.head - heads.first], nullptr); });
     });
   }
 
@@ -64,18 +66,16 @@ class Pass {
   void backward(const View& dq, const View& dk, const View& dv, const Cotangents& cotangents) const {
     const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
-    const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
-      chunks_.differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
-    };
     sweep_.for_heads([&](Heads heads) {
       if (in_.kernel.causal) return backward_causal(heads, dq, dk, dv, cotangents);
       const States<T> s(heads.count, features_), r(heads.count, features_);
       sweep_.total(heads, plan_.keys_end, s, sum_keys);
       sweep_.total(heads, plan_.queries_end, r, [&](const Chunk& chunk, State<T> own) {
-        chunks_.differentiate(chunk, s[chunk.head - heads.first], queries, keys, dq, nullptr, &own);
+        chunks_.differentiate(chunk, s[chunk.head - heads.first], queries, keys, dq, nullptr, {&own, nullptr});
       });
-      sweep_.for_each_chunk(heads, plan_.keys_end,
-                            [&](const Chunk& chunk) { use_on_keys(chunk, r[chunk.head - heads.first]); });
+      sweep_.for_each_chunk(heads, plan_.keys_end, [&](const Chunk& chunk) {
+        chunks_.differentiate(chunk, r[chunk.head - heads.first], keys, queries, dk, &dv, {});
+      });
     });
   }
 
@@ -84,20 +84,20 @@ class Pass {
                        const Cotangents& cotangents) const {
     const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
-    const auto use_on_keys = [&](const Chunk& chunk, State<T> r) {
-      chunks_.differentiate(chunk, r, keys, queries, dk, &dv, nullptr);
+    const auto use_on_keys = [&](const Chunk& chunk, State<T> r, const State<T>* sum_of_queries) {
+      chunks_.differentiate(chunk, r, keys, queries, dk, &dv, {nullptr, sum_of_queries});
     };
     const int64_t end = plan_.keys_end, chunks = plan_.chunks_until(end);
     if (sweep_.holds_all(heads, end)) {
       const States<T> r(heads.count * chunks, features_);
-      sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
+      sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
         const State<T> own = r[(chunk.head - heads.first) * chunks + chunk.index];
-        chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, &own);
+        chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {&own, sum_of_keys});
       });
-      return sweep_.scan_back(heads, end, r, use_on_keys);
+      return sweep_.scan_back(heads, end, r, [&](const Chunk& chunk, State<T> s) { use_on_keys(chunk, s, nullptr); });
     }
-    sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s) {
-      chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, nullptr);
+    sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
+      chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {nullptr, sum_of_keys});
     });
     sweep_.scan(
         heads, end, true, [&](const Chunk& chunk, State<T> r) { chunks_.sum(chunk, r, queries); }, use_on_keys);

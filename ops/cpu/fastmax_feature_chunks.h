@@ -52,9 +52,11 @@ class FeatureChunks {
     });
   }
 
-  /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33).
-  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o,
-              const View& g) const {
+  /// o = F / g for the queries of a chunk (eqs. 19 and 26–27, causal 32–33). `sum_of_keys`, where not null, becomes
+  /// the sum over its keys.
+  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o, const View& g,
+              const State<T>* sum_of_keys) const {
+    if (sum_of_keys != nullptr) sum(chunk, *sum_of_keys, other);
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
     Terms<T> queries(width_, most, false), keys(width_, causal ? most : 0, false);
@@ -82,10 +84,10 @@ class FeatureChunks {
     });
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side. `own`, where
-  /// not null, becomes the sum over the chunk.
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side.
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const State<T>* own) const {
+                     const View* dy_view, const ChunkSums<T>& sums) const {
+    if (sums.other != nullptr) sum(chunk, *sums.other, other);
     const int64_t most = in_.block();
     const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
     Terms<T> terms(width_, most, true), others(width_, causal ? most : 0, false);
@@ -94,7 +96,7 @@ class FeatureChunks {
     FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
     const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
-    if (own != nullptr) clear(*own);
+    if (sums.own != nullptr) clear(*sums.own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       sides_.load(side, chunk.head, first, size, terms);
       const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
@@ -111,7 +113,7 @@ class FeatureChunks {
             tile.make();
             apply(tile, block, state, dy.from(at));
           }
-          if (own != nullptr) add(tile, at, block, terms, *own);
+          if (sums.own != nullptr) add(tile, at, block, terms, *sums.own);
           if (dropped) {
             other_tile.set(others.x, at, sides_.tile_at(first + at), block);
             other_tile.make(weights_.data() + block.first);

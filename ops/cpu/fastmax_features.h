@@ -100,8 +100,10 @@ class FeatureMask {
     if (kind_ == FastmaxDropout::quadratic ? first_order : kind_ == FastmaxDropout::token && b == 0) return ones_;
     const uint8_t* bytes =
         reinterpret_cast<const uint8_t*>(random_.data()) + (kind_ == FastmaxDropout::token ? 0 : i * kTile);
+    const int32_t last = last_kept_;  // Members might change with each store: nothing would be vectorised.
+    const T factor = factor_;
 #pragma omp simd
-    for (int64_t n = 0; n < kTile; ++n) made_[n] = bytes[n] <= last_kept_ ? factor_ : T{0};
+    for (int64_t n = 0; n < kTile; ++n) made_[n] = bytes[n] <= last ? factor : T{0};
     return made_;
   }
 

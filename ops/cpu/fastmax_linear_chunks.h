@@ -58,26 +58,27 @@ class LinearChunks {
   /// The weight of each row of a state.
   const T* weights() const { return weights_.data(); }
 
-  /// state = Σ x̃_n [y_n, t_n]ᵀ over a chunk.
+  /// state = Σ x̃_n [y_n, t_n]ᵀ over a chunk, in the order in which a sweep goes through it.
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
     LinearTerms<T> terms(width_, kBlock);
     clear(state);
-    for_each_block(chunk, side.end, false, [&](int64_t first, int64_t size) {
+    for_each_block(chunk, side.end, side.queries, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
       add(terms, state);
     });
   }
 
-  /// o = F / g for the queries of a chunk.
-  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o,
-              const View& g) const {
+  /// o = F / g for the queries of a chunk. `sum_of_keys`, where not null, becomes the sum over its keys.
+  void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o, const View& g,
+              const State<T>* sum_of_keys) const {
     LinearTerms<T> queries(width_, kBlock), keys(width_, causal() ? kBlock : 0);
     const Scratch<T> room(width_ * kBlock);
     const Rows<T> o_rows = head_of<T>(o, chunk.head / o.shape[1], chunk.head % o.shape[1]);
     T normaliser[kBlock];
+    if (sum_of_keys != nullptr) clear(*sum_of_keys);
     for_each_block(chunk, side.end, false, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, queries);
-      if (causal()) load_weighted(other, chunk.head, first, size, keys);
+      if (causal()) load_weighted(other, chunk.head, first, size, keys, sum_of_keys);
       const Rows<T> out = queries.from.results(queries.first, size, width_, o_rows, room.data());
       multiply(size, false, queries.x, {keys.x, keys.y}, {state.s, width_}, out);
       multiply_z(queries, keys, state.z, normaliser);
@@ -90,10 +91,9 @@ class LinearChunks {
     });
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side. `own`, where
-  /// not null, becomes the sum over the chunk.
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side.
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const State<T>* own) const {
+                     const View* dy_view, const ChunkSums<T>& sums) const {
     LinearTerms<T> terms(width_, kBlock), others(width_, causal() ? kBlock : 0);
     const Scratch<T> by_y_memory((width_ + 1) * width_), room(width_ * kBlock);
     const Rows<T> by_x{state.s, width_}, by_y{by_y_memory.data(), width_};
@@ -102,11 +102,12 @@ class LinearChunks {
     const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
     transpose<T>(width_, width_, by_x, by_y);
     std::copy_n(state.z, width_, by_y[width_]);
-    if (own != nullptr) clear(*own);
+    if (sums.own != nullptr) clear(*sums.own);
+    if (sums.other != nullptr) clear(*sums.other);
     const bool reverse = causal() && !side.queries;
     for_each_block(chunk, side.end, reverse, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
-      if (causal()) load_weighted(other, chunk.head, first, size, others);
+      if (causal()) load_weighted(other, chunk.head, first, size, others, sums.other);
       if (dy_view != nullptr) {
         const Rows<T> dy = terms.from.results(terms.first, size, width_, dy_rows, room.data());
         multiply(size, reverse, terms.x, {others.x, others.y}, by_x, dy);
@@ -114,7 +115,7 @@ class LinearChunks {
       }
       const Rows<T> dx = terms.from.results(terms.first, size, width_, dx_rows, room.data());
       multiply(size, reverse, terms.y, {others.y, others.x}, by_y, dx);
-      if (own != nullptr) add(terms, *own);
+      if (sums.own != nullptr) add(terms, *sums.own);
       if (terms.standardised) terms.standard().differentiate(size, dx);
       terms.from.store(terms.first, size, width_, dx, dx_rows);
     });
@@ -175,9 +176,11 @@ class LinearChunks {
     });
   }
 
-  /// With w∘x̃ as x̃.
-  void load_weighted(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms) const {
+  /// With w∘x̃ as x̃; x̃ itself is added to `sum` where not null.
+  void load_weighted(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms,
+                     const State<T>* sum) const {
     load(side, head, position, size, terms);
+    if (sum != nullptr) add(terms, *sum);
     const T a1 = weights_[0], a0 = weights_[width_];
     for (int64_t n = 0; n < size; ++n) {
       T* x = terms.x[n];

@@ -7,7 +7,8 @@
 /// How the sums over tokens, S = Σ_n φ(x_n) ỹ_nᵀ, are divided. The tokens of each head are cut into chunks by
 /// sizes alone; chunks are summed in parallel, added up in order, and then used in parallel. When causal, a chunk is
 /// given what lies before it (or behind it, in reverse), so only a group of chunks is held at a time: memory does not
-/// grow with the tokens, and each state is made once a sweep.
+/// grow with the tokens, and each state is made once a sweep. Where threads share whole heads evenly, each goes
+/// through its own chunk by chunk, with the same sums.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -16,6 +17,14 @@ template <class T>
 struct State {
   T* s;
   T* z;
+};
+
+/// Where the sums over a chunk alone go, over its tokens of the side that is gone through and over those of the
+/// other; null where they are not wanted.
+template <class T>
+struct ChunkSums {
+  const State<T>* own = nullptr;
+  const State<T>* other = nullptr;
 };
 
 /// Chunk `index` of a head: `size` positions from `first`.
@@ -93,10 +102,12 @@ class Sweep {
               [&](int64_t head, int64_t index) { use(chunk(heads.first + head, index)); });
   }
 
-  /// Causal: calls `add(chunk, state)`, which writes the chunk's own sum, and then `use(chunk, state)` with the sum
-  /// over the chunks before it, or behind it in reverse, each row times its weight. The chunks are those up to `end`.
+  /// Causal: calls `use(chunk, state, own)` with the sum over the chunks before it, or behind it in reverse, each row
+  /// times its weight. The chunk's own sum is to be written to `own`; where that is null, nobody wants it, or
+  /// `add(chunk, own)` has made it before. The chunks are those up to `end`.
   template <class Add, class Use>
   void scan(Heads heads, int64_t end, bool reverse, const Add& add, const Use& use) const {
+    if (shares_evenly(heads.count)) return scan_in_order(heads, end, reverse, use);
     const int64_t all = plan_.chunks_until(end), group = std::clamp(plan_.lanes / heads.count, int64_t{1}, all);
     const States<T> states(heads.count * group, features_), carried(heads.count, features_);
     carried.clear();
@@ -111,7 +122,7 @@ class Sweep {
       const int64_t last = reverse ? 0 : all - 1;  // whose sum nobody wants
       for_group([&](const Chunk& chunk, State<T> own) { chunk.index == last ? states.clear(own) : add(chunk, own); });
       pass_on(heads, chunks, group, false, states, carried);
-      for_group(use);
+      for_group([&](const Chunk& chunk, State<T> state) { use(chunk, state, nullptr); });
     }
   }
 
@@ -130,6 +141,31 @@ class Sweep {
   }
 
  private:
+  /// Whether threads that take heads as a whole have about as much to do as each other.
+  static bool shares_evenly(int64_t heads) {
+    const int64_t threads = num_threads(), most = ceil_div(heads, threads);
+    return most * threads * 7 <= heads * 8;
+  }
+
+  /// `scan` with a thread for a head at a time: its tokens are read once, and are still near when they are used.
+  template <class Use>
+  void scan_in_order(Heads heads, int64_t end, bool reverse, const Use& use) const {
+    const int64_t all = plan_.chunks_until(end);
+    parallel_tasks(heads.count, [&](int64_t head) {
+      const States<T> states(3, features_);
+      const State<T> carried = states[0], own = states[1], state = states[2];
+      states.clear();
+      for (int64_t done = 0; done < all; ++done) {
+        for (int64_t row = 0; row < features_.count(); ++row) {
+          advance(carried.s + row * width_, own.s + row * width_, state.s + row * width_, weights_[row], width_);
+          advance(carried.z + row, own.z + row, state.z + row, weights_[row], 1);
+        }
+        const int64_t index = reverse ? all - 1 - done : done;
+        use(chunk(heads.first + head, index), state, done + 1 < all ? &own : nullptr);
+      }
+    });
+  }
+
   /// Calls `f(head, lane)` in parallel: for the heads of the same tokens one after the other, because they often lie
   /// beside each other.
   template <class F>
@@ -190,6 +226,13 @@ class Sweep {
   static void scale(T* x, T factor, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+  }
+  static void advance(T* sum, const T* own, T* state, T weight, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      sum[i] += own[i];
+      state[i] = sum[i] * weight;
+    }
   }
   static void exchange(T* sum, T* own, T weight, int64_t n) {
 #pragma omp simd

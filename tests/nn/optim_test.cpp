@@ -79,6 +79,42 @@ TEST_CASE("optimizers: groups have rates of their own, and parameters without a 
   CHECK_THROWS_WITH_AS(nn::SGD(std::vector<Tensor>{}), doctest::Contains("no parameters"), ValueError);
 }
 
+TEST_CASE("optimizers and schedules refuse settings that are out of range, and keep what they had") {
+  Tensor p = leaf({1});
+  using namespace nn;
+  for (const double bad : {-1.0, std::nan(""), static_cast<double>(INFINITY)}) {
+    CAPTURE(bad);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.lr = bad}), doctest::Contains("lr is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.momentum = bad}), doctest::Contains("momentum is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.momentum = 0.9, .dampening = bad}), doctest::Contains("dampening is"),
+                         ValueError);
+    CHECK_THROWS_WITH_AS(Adam({p}, {.eps = bad}), doctest::Contains("eps is"), ValueError);
+    CHECK_THROWS_WITH_AS(AdamW({p}, {.weight_decay = bad}), doctest::Contains("weight_decay is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({{.parameters = {p}, .lr = bad}}, SgdConfig{}), doctest::Contains("lr is"), ValueError);
+
+    SGD optimizer({p}, {.lr = 0.5});
+    CHECK_THROWS_AS(optimizer.set_lr(bad), ValueError);
+    CHECK_THROWS_AS(optimizer.set_lr(bad, 0), ValueError);
+    CHECK_THROWS_WITH_AS(optimizer.set_lr(1, 1), doctest::Contains("group is 1, and the optimizer has 1"),
+                         IndexError);
+    CHECK(optimizer.groups()[0].lr == 0.5);
+
+    CHECK_THROWS_AS(schedule::constant(bad), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_cosine({.lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_linear({.min_lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::inverse_sqrt({.lr = bad}), ValueError);
+    CHECK_THROWS_AS(schedule::one_cycle({.max_lr = bad, .steps = 10}), ValueError);
+  }
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .div_factor = 0}), ValueError);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .final_div_factor = -1}), ValueError);
+
+  set_grads({p}, 2);
+  CHECK_THROWS_WITH_AS(clip_grad_norm_({p}, -1), doctest::Contains("max_norm is -1"), ValueError);
+  CHECK_THROWS_AS(clip_grad_norm_({p}, std::nan("")), ValueError);
+  CHECK_THROWS_WITH_AS(clip_grad_value_({p}, -1), doctest::Contains("limit is -1"), ValueError);
+  CHECK(p.grad().item<double>() == 2);
+}
+
 TEST_CASE("decay_matrices_only: gains and biases do not decay") {
   const auto groups = nn::decay_matrices_only({zeros({2, 2}), zeros({2}), zeros({2, 2, 2})}, 0.1);
   CHECK(groups[0].parameters.size() == 2);

@@ -225,14 +225,23 @@ TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
 }
 
 TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
-  const Inputs in = draw(1, 3, 1000, 1000, 16, DType::float32);
+  struct Case {
+    int order;
+    double dropout;
+    int64_t tokens;  // so many that not all states are held together, or fewer
+  };
   const int before = num_threads();
-  for (const bool causal : {false, true}) {
-    for (const auto& [order, dropout] : {std::pair{2, 0.0}, {2, 0.1}, {1, 0.0}}) {
+  for (const auto& [order, dropout, tokens] :
+       {Case{2, 0, 1000}, {2, 0.1, 1000}, {2, 0, 1500}, {1, 0, 1000}, {1, 0, 12000}}) {
+    const Inputs in = draw(1, 3, tokens, tokens, 16, DType::float32);
+    for (const bool causal : {false, true}) {
       const FastmaxOptions options{.order = order, .causal = causal, .dropout = dropout};
       set_num_threads(1);
       const auto expected = all_results(in, options, FastmaxForm::factorised);
-      for (const int threads : {2, 4}) {
+      for (const int threads : {2, 3, 4}) {  // 1 and 3 threads share three heads evenly
+        CAPTURE(order);
+        CAPTURE(tokens);
+        CAPTURE(threads);
         set_num_threads(threads);
         check_same(all_results(in, options, FastmaxForm::factorised), expected);
       }
