@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <linnet/cuda/first_queries.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
@@ -35,9 +36,10 @@ struct Problem {
   int keep_tokens;
   bool shared_normaliser;
   LiveKey key, query_key, key_key;
+  FirstQuery first_query;
 
   Problem(const View& q_view, const View& k_view, const View& v_view, const View* keep_view,
-          const AttentionOptions& options)
+          const AttentionOptions& options, const FirstQueries& first_queries)
       : q(q_view),
         k(k_view),
         v(v_view),
@@ -60,7 +62,8 @@ struct Problem {
         shared_normaliser(options.tokens.shared_normaliser),
         key(options.key),
         query_key(options.tokens.query_key),
-        key_key(options.tokens.key_key) {
+        key_key(options.tokens.key_key),
+        first_query(first_queries.of()) {
     if (keep_view == nullptr) return;
     keep_batch_stride = keep_view->strides[0];
     keep_stride = keep_view->strides[1];
@@ -112,10 +115,12 @@ struct Task {
 
   template <class U>
   __device__ Rows<U> rows(const Heads<U>& x, int64_t count, int64_t width) const {
-    return {x.at(b, h, 0), x.row_stride, count, width, nullptr, 0};
+    return {x.at(b, h, 0), x.row_stride, 0, count, width, nullptr, 0};
   }
   __device__ Rows<const T> queries(const Problem<T>& in, const Heads<const T>& x) const {
-    return rows(x, in.queries, in.width);
+    Rows<const T> result = rows(x, in.queries, in.width);
+    result.begin = in.first_query.of(b);
+    return result;
   }
   __device__ Rows<const T> keys(const Problem<T>& in, const Heads<const T>& x) const {
     Rows<const T> result = rows(x, in.keys, in.width);
@@ -403,15 +408,16 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
+  const FirstQueries first_queries(q, k, keep, options.causal);
   if (options.standardise) {
     options.standardise = false;
-    const Standardised queries(q, nullptr), keys(k, keep);
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
     return attention(o, normaliser, queries.view(), keys.view(), v, keep, options);
   }
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
     using S = decltype(stored);
-    const Problem<T> in(q, k, v, keep, options);
+    const Problem<T> in(q, k, v, keep, options, first_queries);
     const int64_t tiles = in.query_tiles(), chunks = chunks_of<T>(in.width);
     launch(attend<T, S>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<T>(o), data<T>(normaliser), tiles,
            chunks);
@@ -420,9 +426,10 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                         const View* keep, AttentionOptions options) {
+  const FirstQueries first_queries(q, k, keep, options.causal);
   if (options.standardise) {
     options.standardise = false;
-    const Standardised queries(q, nullptr), keys(k, keep);
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
     attention_backward(dq, dk, dv, d_o, o, normaliser, queries.view(), keys.view(), v, keep, options);
     queries.differentiate(dq);
     keys.differentiate(dk);
@@ -431,7 +438,7 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
   dispatch_products(q.dtype, [&](auto zero, auto stored) {
     using T = decltype(zero);
     using S = decltype(stored);
-    const Problem<T> in(q, k, v, keep, options);
+    const Problem<T> in(q, k, v, keep, options, first_queries);
     const int64_t heads = in.batch * in.heads, chunks = chunks_of<T>(in.width);
     const Scratch<T> delta(heads * in.queries);
     const Cotangents<T> from{Heads<const T>(d_o), Heads<const T>(o), data<const T>(normaliser), delta.data()};

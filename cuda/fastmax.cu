@@ -38,8 +38,9 @@ class Pass {
         key_memory_(side_size(true)),
         queries_(side(query_memory_, backward, kernel.query_key, q.shape[2], lag() - start())),
         keys_(side(key_memory_, true, kernel.key_key, k.shape[2], -start())),
-        query_tokens_(tokens(queries_, nullptr)),
-        key_tokens_(tokens(keys_, keep)) {
+        first_queries_(q, k, keep, kernel.causal),
+        query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
+        key_tokens_(tokens(keys_, keep, {})) {
     launch(load_vectors<T>, blocks(), kThreads, query_tokens_, in_, Heads<const T>(q), queries_, kernel.standardise);
     launch(load_vectors<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(k), keys_, kernel.standardise);
     launch(load_values<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(v), keys_);
@@ -109,8 +110,9 @@ class Pass {
     return {memory.data(), y, inverse, drops_tokens ? inverse + row : nullptr, key, count, shift};
   }
 
-  Tokens tokens(const Side<T>& side, const View* keep) const {
-    Tokens result{q_.shape[1], all_heads_, in_.positions, side.count, side.shift, data<const bool>(keep), 0, 0};
+  Tokens tokens(const Side<T>& side, const View* keep, FirstQuery first) const {
+    Tokens result{q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, data<const bool>(keep),
+                  0,           0};
     if (keep == nullptr) return result;
     result.keep_batch_stride = keep->strides[0];
     result.keep_stride = keep->strides[1];
@@ -130,21 +132,22 @@ class Pass {
   template <class Use>
   void sweep(const Side<T>& side, bool reverse, const Use& use) const {
     const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk());
-    const int64_t most = std::max(kStateBytes / (size * static_cast<int64_t>(sizeof(T))), int64_t{1});
+    const int64_t most = std::max(kStateBytes / (size * static_cast<int64_t>(sizeof(double))), int64_t{1});
     const int64_t batch = std::min(all_heads_, most), group = std::clamp(most / batch, int64_t{1}, chunks);
-    const Scratch<T> states(batch * group * size), carried(batch * size);
+    const Scratch<T> states(batch * group * size), totals(in_.causal ? 0 : batch * size);
+    const Scratch<double> carried(batch * size);
     for (int64_t head = 0; head < all_heads_; head += batch) {
       const int64_t heads = std::min(batch, all_heads_ - head);
       const int64_t shape[] = {heads * size}, strides[] = {1};
-      cuda_backend().fill({carried.data(), dtype_of<T>, 1, shape, strides}, 0);
+      cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
       for (int64_t step = 0; step < chunks; step += group) {
         const Lanes lanes{head, heads, step, std::min(group, chunks - step), chunk(), in_.positions, reverse};
         sum(side, lanes, states.data());
-        launch(add_states<T>, blocks_for(heads * size), kThreads, lanes, states.data(), carried.data(), size,
-               in_.causal);
+        launch(add_states<T>, blocks_for(heads * size), kThreads, lanes, states.data(), carried.data(), totals.data(),
+               size);
         if (in_.causal) use(lanes, states.data());
       }
-      if (!in_.causal) use(Lanes{head, heads, 0, 1, in_.positions, in_.positions, reverse}, carried.data());
+      if (!in_.causal) use(Lanes{head, heads, 0, 1, in_.positions, in_.positions, reverse}, totals.data());
     }
   }
 
@@ -193,6 +196,7 @@ class Pass {
   Factorised<T> in_;
   Scratch<T> query_memory_, key_memory_;
   Side<T> queries_, keys_;
+  FirstQueries first_queries_;
   Tokens query_tokens_, key_tokens_;
 };
 

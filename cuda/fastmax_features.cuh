@@ -191,16 +191,16 @@ template <class T, class S>
 __device__ Part<T> products_of_entries(const Factorised<T>& in, Tiles<S>& tiles, const T* x, const T* y,
                                        int64_t rows) {
   Part<T> part;
-  for (int64_t first = 0; first < rows; first += kDepth<S>) {
+  for (int64_t first = 0; first < rows; first += kDepth) {
     const auto load = [&](S(*slice)[kPitch<S>], const T* from) {
-      fill(slice, kDepth<S>, kTile<T>,
+      fill(slice, kDepth, kTile<T>,
            [&](int r, int n) { return first + r < rows ? from[(first + r) * in.positions + n] : T{0}; });
     };
     __syncthreads();  // the last slices have been used
     load(tiles.slice_a, x);
     load(tiles.slice_b, y);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth<S>);
+    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
   }
   return part;
 }

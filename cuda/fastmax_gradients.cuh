@@ -83,15 +83,15 @@ __device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T
                                      const FeatureTile<T>& tile) {
   const Factorised<T>& in = at.in;
   Part<T> gradients;
-  for (int64_t column = 0; column < in.width; column += kDepth<S>) {
+  for (int64_t column = 0; column < in.width; column += kDepth) {
     __syncthreads();  // the last slices have been used
-    fill_columns(shared.slice_a, kDepth<S>, kTile<T>, [&](int d, int slot) {
+    fill_columns(shared.slice_a, kDepth, kTile<T>, [&](int d, int slot) {
       return column + d < in.width ? at.state[tile.row(slot) * in.rows() + column + d] : T{0};
     });
-    fill(shared.slice_b, kDepth<S>, kTile<T>,
+    fill(shared.slice_b, kDepth, kTile<T>,
          [&](int d, int n) { return column + d < in.width ? at.y[(column + d) * in.positions + n] : T{0}; });
     __syncthreads();
-    add_product(gradients, shared.slice_a, shared.slice_b, kDepth<S>);
+    add_product(gradients, shared.slice_a, shared.slice_b, kDepth);
   }
   if constexpr (kDrops) {
     if (in.causal && in.drops_features()) {
@@ -126,13 +126,14 @@ __device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T
   return gradients;
 }
 
-/// A tile for sums, which are not rounded to S: `tiles.a`, or where that is too coarse what tensor cores use.
+/// A tile for sums, which are not rounded to S: `tiles.a`, or where that is too coarse the memory of what tensor
+/// cores use, whose rows are longer.
 template <class T, class S>
 __device__ T (*sums_tile(Tiles<S>& tiles))[kPitch<T>] {
   if constexpr (std::is_same_v<S, T>) {
     return tiles.a;
   } else {
-    return products_tile();
+    return reinterpret_cast<T(*)[kPitch<T>]>(products_tile());
   }
 }
 

@@ -78,19 +78,21 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Adds each head's states to its `carried` one, in the order of the chunks, and leaves in their places, when causal,
-/// what was there before: the sums of what each chunk sees besides itself. Memory bounds it.
+/// Adds each head's states to its `carried` one, in the order of the chunks, in double, as there may be many. What
+/// was there before, the sums of what each chunk sees besides itself, is left in their places; or, where it has a
+/// place, the sum of all in `totals`. Memory bounds it.
 template <class T>
-__global__ void add_states(Lanes lanes, T* states, T* carried, int64_t state_size, bool causal) {
+__global__ void add_states(Lanes lanes, T* states, double* carried, T* totals, int64_t state_size) {
   for (int64_t item = first_item(); item < lanes.heads * state_size; item += item_step()) {
     T* place = states + item / state_size * lanes.chunks * state_size + item % state_size;
-    T sum = carried[item];
+    double sum = carried[item];
     for (int64_t chunk = 0; chunk < lanes.chunks; ++chunk, place += state_size) {
       const T own = *place;
-      if (causal) *place = sum;
+      if (totals == nullptr) *place = static_cast<T>(sum);
       sum += own;
     }
     carried[item] = sum;
+    if (totals != nullptr) totals[item] = static_cast<T>(sum);
   }
 }
 

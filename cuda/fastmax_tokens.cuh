@@ -1,6 +1,7 @@
 #pragma once
 
 #include <linnet/cuda/fastmax_features.cuh>
+#include <linnet/cuda/first_queries.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/random_byte.cuh>
 
@@ -9,15 +10,17 @@
 
 namespace linnet::cuda {
 
-/// The tokens of a tensor, of which `keep` may leave some out.
+/// The tokens of a tensor, from `first` on, of which `keep` may leave some out.
 struct Tokens {
   int64_t heads;  ///< of a sequence
-  int64_t all_heads, positions, count, shift;
+  int64_t all_heads, positions;
+  FirstQuery first;
+  int64_t count, shift;
   const bool* keep;
   int64_t keep_batch_stride, keep_stride;
 
   __device__ bool has(int64_t head, int64_t i) const {
-    if (i < 0 || i >= count) return false;
+    if (i < first.of(head / heads) || i >= count) return false;
     return keep == nullptr || keep[head / heads * keep_batch_stride + i * keep_stride];
   }
 };

@@ -24,6 +24,13 @@ struct Larger {
   }
 };
 
+struct Smaller {
+  template <class V>
+  __device__ V operator()(V a, V b) const {
+    return b < a ? b : a;
+  }
+};
+
 /// The value of the lane whose number differs in `distance`.
 template <class V>
 __device__ V shuffle(V value, int distance) {

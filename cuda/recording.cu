@@ -22,6 +22,7 @@ class Graph : public RecordedWork {
 
   ~Graph() override {
     if (executable_ != nullptr) {
+      const auto lock = outside_of_recordings();
       cudaStreamSynchronize(stream());  // so that no replay is under way
       cudaGraphExecDestroy(executable_);
     }

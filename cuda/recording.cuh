@@ -17,8 +17,8 @@ std::unique_ptr<RecordedWork> record(const std::function<void()>& work);
 /// Whether this thread records.
 bool is_recording();
 
-/// To be held by a thread that takes memory of the GPU or copies to it: it waits while another one records, or both
-/// would become part of the recording.
+/// To be held by a thread that takes memory of the GPU, copies to or from it, or waits for it: it waits while another
+/// one records, or both would become part of the recording.
 std::shared_lock<std::shared_mutex> outside_of_recordings();
 
 /// In a recording: a copy of `bytes` of the host's memory, for the replays to read.

@@ -24,17 +24,21 @@ struct Tokens {
   }
 };
 
-/// Which tokens are no padding.
+/// Which tokens count.
 struct Kept {
+  FirstQuery first;
   const bool* data;
   int64_t batch_stride, stride;
 
-  explicit Kept(const View* keep)
-      : data(keep == nullptr ? nullptr : static_cast<const bool*>(keep->data)),
+  Kept(const View* keep, FirstQuery first_)
+      : first(first_),
+        data(keep == nullptr ? nullptr : static_cast<const bool*>(keep->data)),
         batch_stride(keep == nullptr ? 0 : keep->strides[0]),
         stride(keep == nullptr ? 0 : keep->strides[1]) {}
 
-  __device__ bool has(int64_t b, int64_t i) const { return data == nullptr || data[b * batch_stride + i * stride]; }
+  __device__ bool has(int64_t b, int64_t i) const {
+    return i >= first.of(b) && (data == nullptr || data[b * batch_stride + i * stride]);
+  }
 };
 
 template <class Group, class T>
@@ -72,7 +76,7 @@ __global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, 
 
 }  // namespace
 
-Standardised::Standardised(const View& x, const View* keep)
+Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
     : dtype_(x.dtype), y_(numel(x) * size_of(x.dtype)), inverse_std_(numel(x) / x.shape[3] * size_of(x.dtype)) {
   std::copy_n(x.shape, 4, shape_);
   int64_t stride = 1;
@@ -84,7 +88,7 @@ Standardised::Standardised(const View& x, const View* keep)
   dispatch_floating(dtype_, [&](auto zero) {
     using T = decltype(zero);
     for_group(all.width, [&](auto group) {
-      launch(standardise_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all, Kept(keep),
+      launch(standardise_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all, Kept(keep, first),
              Heads<const T>(x), reinterpret_cast<T*>(y_.data()), reinterpret_cast<T*>(inverse_std_.data()));
     });
   });

@@ -4,15 +4,17 @@
 #include <cstdint>
 
 #include <linnet/core/backend.h>
+#include <linnet/cuda/first_queries.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 namespace linnet::cuda {
 
 /// The queries or keys x [B, H, N, D] of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6), in
-/// memory of their own; those that padding holds, where `keep` [B, N] is false, are 0. x is not empty.
+/// memory of their own; those before `first`, and those that padding holds, where `keep` [B, N] is false, are 0. x is
+/// not empty.
 class Standardised {
  public:
-  Standardised(const View& x, const View* keep);
+  Standardised(const View& x, const View* keep, FirstQuery first);
 
   View view() const { return {y_.data(), dtype_, 4, shape_, strides_}; }
 

@@ -30,11 +30,12 @@ template <class S>
 constexpr int kTile = sizeof(S) == 8 ? 32 : 64;  ///< rows and columns of a tile
 template <class T>
 constexpr int kPart = kTile<T> / kSide;  ///< rows and columns of a thread's part: 16 bytes
+constexpr int kDepth = 16;               ///< of the slices that a product over the width is summed from
+/// Between rows in shared memory: a multiple of 16 bytes, for loads of whole parts, that shifts the banks; of 32
+/// where tensor cores read or write them, as wmma.load and wmma.store demand of each row (PTX ISA).
 template <class S>
-constexpr int kDepth = sizeof(S) == 2 ? 32 : 16;  ///< of the slices that a product over the width is summed from
-/// Between rows in shared memory: a multiple of 16 bytes, for loads of whole parts, that shifts the banks.
-template <class S>
-constexpr int kPitch = kTile<S> + 16 / static_cast<int>(sizeof(S));
+constexpr int kPitch = kTile<S> + (sizeof(S) == 2 ? 16 : 16 / static_cast<int>(sizeof(S)));
+constexpr int kProductsPitch = kTile<float> + 8;
 
 /// Rows (or columns) of a tile that this thread's part holds: first, first + 1, …
 template <class T>
@@ -52,12 +53,12 @@ struct Part {
   T of[kPart<T>][kColumns] = {};
 };
 
-/// 43.5 KB for float, 25.5 KB for double, 27 KB for bfloat16 with 17 KB beside them for `products_tile`: within the
+/// 43.5 KB for float, 25.5 KB for double, 25 KB for bfloat16 with 18 KB beside them for `products_tile`: within the
 /// 48 KB that every GPU grants.
 template <class S>
 struct alignas(32) Tiles {
-  S slice_a[kDepth<S>][kPitch<S>];
-  S slice_b[kDepth<S>][kPitch<S>];
+  S slice_a[kDepth][kPitch<S>];
+  S slice_b[kDepth][kPitch<S>];
   S a[kTile<S>][kPitch<S>];
   S b[kTile<S>][kPitch<S>];
 };
@@ -67,8 +68,8 @@ struct alignas(kCount * sizeof(T)) Strip {
   T of[kCount];
 };
 
-/// part += aᵀ·b for a and b with `depth` rows, term by term. Terms that `counts(k, r)` denies, for row k and row r of
-/// the part, are not added, not even as 0 times infinity.
+/// part += aᵀ·b for a and b with `depth` rows, term by term. Terms that `counts(k, r, y)` denies, for row k, row r of
+/// the part and the factor y from b, are not added, not even as 0 times infinity.
 template <class T, class S, int kColumns, class Counts>
 __device__ void add_terms(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
                           Counts counts) {
@@ -80,15 +81,16 @@ __device__ void add_terms(Part<T, kColumns>& part, const S (*a)[kPitch<S>], cons
     for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        if (counts(k, r)) part.of[r][c] += static_cast<T>(p.of[r]) * static_cast<T>(q.of[c]);
+        const T y = static_cast<T>(q.of[c]);
+        if (counts(k, r, y)) part.of[r][c] += static_cast<T>(p.of[r]) * y;
       }
     }
   }
 }
 
 /// A tile through which tensor cores hand over their products: to a warp the rows of its own threads' parts.
-__device__ inline float (*products_tile())[kPitch<float>] {
-  alignas(32) __shared__ float tile[kTile<float>][kPitch<float>];
+__device__ inline float (*products_tile())[kProductsPitch] {
+  alignas(32) __shared__ float tile[kTile<float>][kProductsPitch];
   return tile;
 }
 
@@ -101,7 +103,7 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
   using namespace nvcuda::wmma;
   constexpr int kRows = 8, kWidth = 32, kStep = 16;
   const int first = static_cast<int>(threadIdx.x) / 32 * kRows;
-  float(*tile)[kPitch<float>] = products_tile();
+  float(*tile)[kProductsPitch] = products_tile();
   for (int column = 0; column < kSide * kColumns; column += kWidth) {
     fragment<accumulator, kRows, kWidth, kStep, float> sum;
     fill_fragment(sum, 0.0f);
@@ -112,7 +114,7 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
       load_matrix_sync(right, &b[k][column], kPitch<BFloat16>);
       mma_sync(sum, left, right, sum);
     }
-    store_matrix_sync(&tile[first][column], sum, kPitch<float>, mem_row_major);
+    store_matrix_sync(&tile[first][column], sum, kProductsPitch, mem_row_major);
   }
   __syncwarp();
 #pragma unroll
@@ -124,7 +126,7 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
   }
   __syncwarp();  // before the next products take the place of these
 #else
-  add_terms(part, a, b, depth, [](int, int) { return true; });
+  add_terms(part, a, b, depth, [](int, int, float) { return true; });
 #endif
 }
 
@@ -132,35 +134,51 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
 template <class T, class S, int kColumns>
 __device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth) {
   if constexpr (std::is_same_v<S, T>) {
-    add_terms(part, a, b, depth, [](int, int) { return true; });
+    add_terms(part, a, b, depth, [](int, int, T) { return true; });
   } else {
     add_tensor_core_products(part, a, b, depth);
   }
 }
 
-/// The same without the terms that `counts` denies, which have 0 in a. All of the block must call it.
+/// The same without the terms that `counts(k, r)` denies, which have 0 in a. All of the block must call it. Tensor
+/// cores leave out no term, but 0 times what is finite is 0: the rest of b is taken out of it, after its terms, so
+/// that no other bits change. The caller needs b no more.
 template <class T, class S, int kColumns, class Counts>
-__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
+__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
                             Counts counts) {
-  if constexpr (!std::is_same_v<S, T>) {
+  if constexpr (std::is_same_v<S, T>) {
+    add_terms(part, a, b, depth, [&](int k, int r, T) { return counts(k, r); });
+  } else {
+    constexpr int kWidth = kSide * kColumns;
     bool finite = true;
-    for (int e = static_cast<int>(threadIdx.x); e < depth * kSide * kColumns; e += kThreads) {
-      finite = finite && isfinite(static_cast<T>(b[e / (kSide * kColumns)][e % (kSide * kColumns)]));
+    for (int e = static_cast<int>(threadIdx.x); e < depth * kWidth; e += kThreads) {
+      finite = finite && isfinite(static_cast<T>(b[e / kWidth][e % kWidth]));
     }
-    if (__syncthreads_and(finite)) return add_product(part, a, b, depth);  // as 0 times these is 0
+    if (!__syncthreads_and(finite)) {
+      add_terms(part, a, b, depth, [&](int k, int r, T y) { return !isfinite(y) && counts(k, r); });
+      __syncthreads();  // they have been used
+      for (int e = static_cast<int>(threadIdx.x); e < depth * kWidth; e += kThreads) {
+        S& y = b[e / kWidth][e % kWidth];
+        if (!isfinite(static_cast<T>(y))) y = S(T{0});
+      }
+      __syncthreads();
+    }
+    add_product(part, a, b, depth);
   }
-  add_terms(part, a, b, depth, counts);
 }
 
-/// Rows of one head, `stride` elements apart, of which `keep` may leave some out: those are taken for 0, unread.
+/// Rows of one head, `stride` elements apart. Those before `begin`, and those that `keep` leaves out, are taken for
+/// 0, unread.
 template <class T>
 struct Rows {
   T* data;
-  int64_t stride, count, width;
+  int64_t stride, begin, count, width;
   const bool* keep;
   int64_t keep_stride;
 
-  __device__ bool has(int64_t row) const { return row < count && (keep == nullptr || keep[row * keep_stride]); }
+  __device__ bool has(int64_t row) const {
+    return row >= begin && row < count && (keep == nullptr || keep[row * keep_stride]);
+  }
   __device__ T get(int64_t row, int64_t column) const {
     return column < width && has(row) ? data[row * stride + column] : T{0};
   }
@@ -178,8 +196,8 @@ __device__ void load_tile(S (*tile)[kPitch<S>], const Rows<const T>& x, int64_t 
 /// slice[d][i] = x[first + i][column + d]
 template <class T, class S>
 __device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const T>& x, int64_t first, int64_t column) {
-  for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth<S>; e += kThreads) {
-    const int i = e / kDepth<S>, d = e % kDepth<S>;
+  for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth; e += kThreads) {
+    const int i = e / kDepth, d = e % kDepth;
     slice[d][i] = x.get(first + i, column + d);
   }
 }
@@ -189,12 +207,12 @@ template <class T, class S>
 __device__ Part<T> products_of_rows(Tiles<S>& tiles, const Rows<const T>& x, int64_t row, const Rows<const T>& y,
                                     int64_t column) {
   Part<T> part;
-  for (int64_t d = 0; d < x.width; d += kDepth<S>) {
+  for (int64_t d = 0; d < x.width; d += kDepth) {
     __syncthreads();  // the last slices have been used
     load_slice(tiles.slice_a, x, row, d);
     load_slice(tiles.slice_b, y, column, d);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth<S>);
+    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
   }
   return part;
 }

@@ -104,6 +104,7 @@ void to_host(void* host, const void* device, int64_t bytes) {
     throw DeviceError(
         "a recorded function cannot read numbers of the device; return the tensor, and read it after the call");
   }
+  const auto lock = outside_of_recordings();
   check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream()),
         "a copy from the GPU");
   synchronise("a copy from the GPU");

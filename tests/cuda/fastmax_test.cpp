@@ -122,6 +122,40 @@ TEST_CASE("gpu: factorised fastmax gives the same bits each time, and the same t
   }
 }
 
+TEST_CASE("gpu: what a query of fastmax holds that sees no key changes no bit") {
+  if (!has_gpu("queries of fastmax without keys on the GPU")) return;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const FastmaxForm form : {FastmaxForm::factorised, FastmaxForm::quadratic}) {
+    for (const int order : {1, 2}) {
+      // Results without the queries [0, count) of a sequence, given as they are and with NaN in place of them.
+      const auto compare = [&](const Inputs& in, int64_t sequence, int64_t count, const Tensor& keep) {
+        Inputs changed = in;
+        changed[0] = in[0].clone();
+        changed[0].narrow(0, sequence, 1).narrow(2, 0, count).fill_(nan);
+        const auto results = [&](const Inputs& given) {
+          std::vector<Tensor> there;
+          for (const Tensor& x : given) there.push_back(x.to(Device::cuda).detach());
+          FastmaxOptions options{.order = order, .causal = true, .form = form};
+          if (keep.defined()) options.keep = keep.to(Device::cuda);
+          return with_gradients(there, [&](auto& x) { return fastmax(x[0], x[1], x[2], options); });
+        };
+        const Inputs expected = results(in), actual = results(changed);
+        for (size_t r = 0; r < expected.size(); ++r) {
+          CHECK(actual[r].to_vector<double>() == expected[r].to_vector<double>());
+        }
+      };
+      Tensor keep = ones({2, 150}, DType::boolean);
+      keep.narrow(0, 0, 1).narrow(1, 0, 70).fill_(false);
+      keep.narrow(0, 1, 1).fill_(false);
+      const Inputs in = heads({150, 150, 8}, DType::float64, Device::cpu);
+      compare(in, 0, 70, keep);
+      compare(in, 1, 150, keep);
+      const Inputs longer = heads({150, 70, 8}, DType::float64, Device::cpu);
+      compare(longer, 0, 80, {});
+    }
+  }
+}
+
 TEST_CASE("gpu: the form of fastmax is chosen by counts of operations") {
   if (!has_gpu("fastmax's choice on the GPU")) return;
   const auto chosen = [](int64_t tokens, int64_t width, bool causal) {
