@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace linnet {
 namespace {
@@ -17,20 +18,19 @@ struct Crossover {
 /// when causal; the quadratic form is the nearer to the machine's limit.
 constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 100, 170}, {128, 160, 360}};
 constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2700, 6150}, {128, 8330, 16900}};
-constexpr int kRows = 4;
 
 /// Between rows, lengths are powers of the width; beyond the last one, they grow as the features do: with the width,
 /// or its square.
 Crossover crossover(double width, bool quadratic_term) {
-  const Crossover* rows = quadratic_term ? kSecondOrder : kFirstOrder;
-  const Crossover& last = rows[kRows - 1];
+  const std::span<const Crossover> rows = quadratic_term ? kSecondOrder : kFirstOrder;
+  const Crossover& last = rows.back();
   if (width <= rows[0].width) return rows[0];
   if (width >= last.width) {
     const double growth = std::pow(width / last.width, quadratic_term ? 2 : 1);
     return {width, last.full * growth, last.causal * growth};
   }
-  const Crossover* above = std::find_if(rows, rows + kRows, [&](const Crossover& row) { return width <= row.width; });
-  const Crossover* below = above - 1;
+  const auto above = std::find_if(rows.begin(), rows.end(), [&](const Crossover& row) { return width <= row.width; });
+  const auto below = above - 1;
   const double share = std::log(width / below->width) / std::log(above->width / below->width);
   const auto between = [&](double from, double to) { return from * std::pow(to / from, share); };
   return {width, between(below->full, above->full), between(below->causal, above->causal)};

@@ -40,7 +40,7 @@ class FeatureChunks {
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
     Terms<T> terms(width_, in_.block(), false);
     FeatureTile<T> tile = sides_.tile_of(side, chunk.head);
-    clear(state);
+    clear(features_, state);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       sides_.load(side, chunk.head, first, size, terms);
       features_.for_each_block([&](const FeatureBlock& block) {
@@ -96,7 +96,7 @@ class FeatureChunks {
     FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
     const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
-    if (sums.own != nullptr) clear(*sums.own);
+    if (sums.own != nullptr) clear(features_, *sums.own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       sides_.load(side, chunk.head, first, size, terms);
       const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
@@ -138,11 +138,6 @@ class FeatureChunks {
     for (int64_t first = chunk.first; first < behind; first += in_.block()) {
       f(first, std::min(in_.block(), round_up(behind - first, kTile)));
     }
-  }
-
-  void clear(State<T> state) const {
-    std::fill_n(state.s, features_.count() * width_, T{0});
-    std::fill_n(state.z, features_.count(), T{0});
   }
 
   /// state += φ(x_n) [y_n, t_n]ᵀ for the tile of the tokens from `at` on.

@@ -61,7 +61,7 @@ class LinearChunks {
   /// state = Σ x̃_n [y_n, t_n]ᵀ over a chunk, in the order in which a sweep goes through it.
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
     LinearTerms<T> terms(width_, kBlock);
-    clear(state);
+    clear(sides_.features(), state);
     for_each_block(chunk, side.end, side.queries, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
       add(terms, state);
@@ -75,7 +75,7 @@ class LinearChunks {
     const Scratch<T> room(width_ * kBlock);
     const Rows<T> o_rows = head_of<T>(o, chunk.head / o.shape[1], chunk.head % o.shape[1]);
     T normaliser[kBlock];
-    if (sum_of_keys != nullptr) clear(*sum_of_keys);
+    if (sum_of_keys != nullptr) clear(sides_.features(), *sum_of_keys);
     for_each_block(chunk, side.end, false, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, queries);
       if (causal()) load_weighted(other, chunk.head, first, size, keys, sum_of_keys);
@@ -102,8 +102,8 @@ class LinearChunks {
     const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
     transpose<T>(width_, width_, by_x, by_y);
     std::copy_n(state.z, width_, by_y[width_]);
-    if (sums.own != nullptr) clear(*sums.own);
-    if (sums.other != nullptr) clear(*sums.other);
+    if (sums.own != nullptr) clear(sides_.features(), *sums.own);
+    if (sums.other != nullptr) clear(sides_.features(), *sums.other);
     const bool reverse = causal() && !side.queries;
     for_each_block(chunk, side.end, reverse, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
@@ -135,11 +135,6 @@ class LinearChunks {
       const int64_t first = chunk.first + (reverse ? blocks - 1 - i : i) * size;
       f(first, std::min(size, end - first));
     }
-  }
-
-  void clear(State<T> state) const {
-    std::fill_n(state.s, (width_ + 1) * width_, T{0});
-    std::fill_n(state.z, width_ + 1, T{0});
   }
 
   void load(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms) const {

@@ -19,6 +19,12 @@ struct State {
   T* z;
 };
 
+template <class T>
+void clear(const Features& features, State<T> state) {
+  std::fill_n(state.s, features.count() * features.width(), T{0});
+  std::fill_n(state.z, features.count(), T{0});
+}
+
 /// Where the sums over a chunk alone go, over its tokens of the side that is gone through and over those of the
 /// other; null where they are not wanted.
 template <class T>
@@ -56,7 +62,6 @@ class States {
 
   State<T> operator[](int64_t i) const { return {memory_.data() + i * size_, memory_.data() + i * size_ + s_size_}; }
   void clear() const { std::fill_n(memory_.data(), count_ * size_, T{0}); }
-  void clear(State<T> state) const { std::fill_n(state.s, size_, T{0}); }
 
  private:
   int64_t count_, s_size_, size_;
@@ -120,7 +125,8 @@ class Sweep {
         });
       };
       const int64_t last = reverse ? 0 : all - 1;  // whose sum nobody wants
-      for_group([&](const Chunk& chunk, State<T> own) { chunk.index == last ? states.clear(own) : add(chunk, own); });
+      for_group(
+          [&](const Chunk& chunk, State<T> own) { chunk.index == last ? clear(features_, own) : add(chunk, own); });
       pass_on(heads, chunks, group, false, states, carried);
       for_group([&](const Chunk& chunk, State<T> state) { use(chunk, state, nullptr); });
     }

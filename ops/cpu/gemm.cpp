@@ -26,7 +26,7 @@ constexpr int64_t kMaxColumns = 1024;
 /// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
 /// results.
 constexpr int64_t kMinDepth = 768, kMaxParts = 16;
-/// Enough tasks that a slow core does not hold up four, none of less than about 2 µs (in multiplications).
+/// Enough tasks that a slow core does not hold up four, none of less than about 6 µs (in multiplications).
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
 /// A product of fewer rows is thin, and one of fewer columns than a panel has.
 constexpr int64_t kThinRows = 16;
