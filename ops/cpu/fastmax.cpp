@@ -92,7 +92,9 @@ class Pass {
       const States<T> r(heads.count * chunks, features_);
       sweep_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
         const State<T> own = r[(chunk.head - heads.first) * chunks + chunk.index];
-        chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {&own, sum_of_keys});
+        const bool wanted = chunk.index > 0;  // by the chunks before it
+        if (!wanted) clear(features_, own);
+        chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {wanted ? &own : nullptr, sum_of_keys});
       });
       return sweep_.scan_back(heads, end, r, [&](const Chunk& chunk, State<T> s) { use_on_keys(chunk, s, nullptr); });
     }
