@@ -32,7 +32,7 @@ template <class T>
 constexpr int kPart = kTile<T> / kSide;  ///< rows and columns of a thread's part: 16 bytes
 constexpr int kDepth = 16;               ///< of the slices that a product over the width is summed from
 /// Between rows in shared memory: a multiple of 16 bytes, for loads of whole parts, that shifts the banks; of 32
-/// where tensor cores read or write them, as wmma.load and wmma.store demand of each row (PTX ISA).
+/// where tensor cores read or write them, which is what they demand of each row and column (PTX ISA, wmma.load).
 template <class S>
 constexpr int kPitch = kTile<S> + (sizeof(S) == 2 ? 16 : 16 / static_cast<int>(sizeof(S)));
 constexpr int kProductsPitch = kTile<float> + 8;
@@ -88,35 +88,35 @@ __device__ void add_terms(Part<T, kColumns>& part, const S (*a)[kPitch<S>], cons
   }
 }
 
-/// A tile through which tensor cores hand over their products: to a warp the rows of its own threads' parts.
+/// A tile through which tensor cores hand over their products.
 __device__ inline float (*products_tile())[kProductsPitch] {
   alignas(32) __shared__ float tile[kTile<float>][kProductsPitch];
   return tile;
 }
 
-/// The same by tensor cores, from sm_80 on; all of a warp must call it. Its 32 threads' parts make up 8 rows, of
-/// which it computes 32 columns at a time.
+/// The same by tensor cores, from sm_80 on; all of the block must call it. A warp makes 16 rows and half the columns.
 template <int kColumns>
 __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFloat16 (*a)[kPitch<BFloat16>],
                                          const BFloat16 (*b)[kPitch<BFloat16>], int depth) {
 #if __CUDA_ARCH__ >= 800
   using namespace nvcuda::wmma;
-  constexpr int kRows = 8, kWidth = 32, kStep = 16;
-  const int first = static_cast<int>(threadIdx.x) / 32 * kRows;
+  constexpr int kStep = 16, kHalf = kSide * kColumns / 2;
+  const int warp = static_cast<int>(threadIdx.x) / 32, row = warp / 2 * kStep;
   float(*tile)[kProductsPitch] = products_tile();
-  for (int column = 0; column < kSide * kColumns; column += kWidth) {
-    fragment<accumulator, kRows, kWidth, kStep, float> sum;
+#pragma unroll
+  for (int column = warp % 2 * kHalf, end = column + kHalf; column < end; column += kStep) {
+    fragment<accumulator, kStep, kStep, kStep, float> sum;
     fill_fragment(sum, 0.0f);
     for (int k = 0; k < depth; k += kStep) {
-      fragment<matrix_a, kRows, kWidth, kStep, BFloat16, col_major> left;
-      fragment<matrix_b, kRows, kWidth, kStep, BFloat16, row_major> right;
-      load_matrix_sync(left, &a[k][first], kPitch<BFloat16>);
+      fragment<matrix_a, kStep, kStep, kStep, BFloat16, col_major> left;
+      fragment<matrix_b, kStep, kStep, kStep, BFloat16, row_major> right;
+      load_matrix_sync(left, &a[k][row], kPitch<BFloat16>);
       load_matrix_sync(right, &b[k][column], kPitch<BFloat16>);
       mma_sync(sum, left, right, sum);
     }
-    store_matrix_sync(&tile[first][column], sum, kProductsPitch, mem_row_major);
+    store_matrix_sync(&tile[row][column], sum, kProductsPitch, mem_row_major);
   }
-  __syncwarp();
+  __syncthreads();
 #pragma unroll
   for (int r = 0; r < kPart<float>; ++r) {
 #pragma unroll
@@ -124,13 +124,13 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
       part.of[r][c] += tile[part_row<float>() + r][part_column<float, kColumns>() + c];
     }
   }
-  __syncwarp();  // before the next products take the place of these
+  __syncthreads();  // before the next products take the place of these
 #else
   add_terms(part, a, b, depth, [](int, int, float) { return true; });
 #endif
 }
 
-/// part += aᵀ·b for a and b with `depth` rows, a multiple of 16. All of a warp must call it.
+/// part += aᵀ·b for a and b with `depth` rows, a multiple of 16. All of the block must call it.
 template <class T, class S, int kColumns>
 __device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth) {
   if constexpr (std::is_same_v<S, T>) {
