@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include <cublas_v2.h>
+
+#include "product.h"
+#include "stream.h"
+
+/// What cuda/blas.cu uses of cuBLAS. It looks for the library by dlopen, and for the name "" gets the program itself.
+
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+};
+
+using linnet::emulation::Product;
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  *handle = new cublasContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
+  *version = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char* cublasGetStatusString(cublasStatus_t) { return "emulated"; }
+
+cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t transpose_a,
+                                             cublasOperation_t transpose_b, int64_t m, int64_t n, int64_t k,
+                                             const void* alpha, const void* a, cudaDataType dtype, int64_t leading_a,
+                                             long long stride_a, const void* b, cudaDataType, int64_t leading_b,
+                                             long long stride_b, const void* beta, void* c, cudaDataType,
+                                             int64_t leading, long long stride, int64_t batch,
+                                             cublasComputeType_t type, cublasGemmAlgo_t) {
+  const bool is_a_transposed = transpose_a != CUBLAS_OP_N, is_b_transposed = transpose_b != CUBLAS_OP_N;
+  if (std::min({m, n, k, batch}) < 0 || leading < std::max(m, int64_t{1}) ||
+      leading_a < std::max(is_a_transposed ? k : m, int64_t{1}) ||
+      leading_b < std::max(is_b_transposed ? n : k, int64_t{1})) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto run = [&](auto zero) {
+    using T = decltype(zero);
+    const T *left = static_cast<const T*>(a), *right = static_cast<const T*>(b);
+    if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const Product<T> product{type,
+                             batch,
+                             m,
+                             n,
+                             k,
+                             {left, leading_a, stride_a, is_a_transposed},
+                             {right, leading_b, stride_b, is_b_transposed},
+                             *static_cast<const T*>(beta),
+                             static_cast<T*>(c),
+                             leading,
+                             stride,
+                             nullptr};
+    linnet::emulation::submit(handle->stream, [product] { multiply(product); });
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  return dtype == CUDA_R_32F ? run(float{}) : run(double{});
+}

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include <cublas_v2.h>
+
+/// Matrix products as cuBLAS defines them: column-major, c[m, n] = a[m, k]·b[k, n] + beta·c + bias[m].
+
+namespace linnet::emulation {
+
+template <class T>
+struct Factors {
+  const T* data;
+  int64_t leading, stride;  ///< between columns, and between the matrices of a batch
+  bool transposed;
+};
+
+template <class T>
+struct Product {
+  cublasComputeType_t type;
+  int64_t batch, m, n, k;
+  Factors<T> a, b;
+  T beta;
+  T* c;
+  int64_t leading, stride;
+  const T* bias;
+};
+
+/// A factor of a product of the given type: to nearest even, without 13 of float's 23 bits for tf32, or 16 for
+/// bfloat16.
+template <class T>
+T round_factor(T x, cublasComputeType_t type) {
+  const int dropped = type == CUBLAS_COMPUTE_32F_FAST_TF32 ? 13 : type == CUBLAS_COMPUTE_32F_FAST_16BF ? 16 : 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (dropped == 0 || !std::isfinite(x)) return x;
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    bits += (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    bits &= ~((1u << dropped) - 1);
+    std::memcpy(&x, &bits, sizeof bits);
+  }
+  return x;
+}
+
+/// Matrix `i` of a batch, its factors rounded, without gaps.
+template <class T>
+std::vector<T> packed(const Product<T>& product, const Factors<T>& x, int64_t i, int64_t rows, int64_t columns) {
+  std::vector<T> result;
+  result.reserve(static_cast<size_t>(rows * columns));
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t at = x.transposed ? r * x.leading + c : c * x.leading + r;
+      result.push_back(round_factor(x.data[i * x.stride + at], product.type));
+    }
+  }
+  return result;
+}
+
+template <class T>
+void multiply(const Product<T>& product) {
+  const auto [type, batch, m, n, k, left, right, beta, c, leading, stride, bias] = product;
+  for (int64_t i = 0; i < batch; ++i) {
+    const std::vector<T> a = packed(product, left, i, m, k), b = packed(product, right, i, k, n);
+    for (int64_t column = 0; column < n; ++column) {
+      std::vector<double> sum(static_cast<size_t>(m));
+      for (int64_t l = 0; l < k; ++l) {
+        const double factor = b[static_cast<size_t>(column * k + l)];
+        for (int64_t r = 0; r < m; ++r) {
+          sum[static_cast<size_t>(r)] += static_cast<double>(a[static_cast<size_t>(l * m + r)]) * factor;
+        }
+      }
+      T* out = c + i * stride + column * leading;
+      for (int64_t r = 0; r < m; ++r) {
+        const double before = beta == 0 ? 0 : static_cast<double>(beta * out[r]);  // for beta 0, c is not read
+        out[r] = static_cast<T>(sum[static_cast<size_t>(r)] + before + (bias == nullptr ? 0 : bias[r]));
+      }
+    }
+  }
+}
+
+}  // namespace linnet::emulation

@@ -1,0 +1,10 @@
+# From CUDA to C++: launches, and variables in shared memory. Line by line, so that errors name the lines of the source.
+
+s/(\w+)<<<(.*)>>>\((.*)\);/::linnet::emulation::launch(\1, \2, \3);/
+s/__shared__ (.* )(\w+)((\[.*\])?);$/static \1\2\3; ::linnet::emulation::use_shared(\&\2, sizeof \2);/
+
+/<<<|__shared__/ {
+  s/.*/rewrite.sed does not know how to rewrite: &/
+  w /dev/stderr
+  q 1
+}
