@@ -11,7 +11,7 @@ struct cublasContext {
   cudaStream_t stream = nullptr;
 };
 
-using linnet::emulation::Product;
+using linnet::emulation::Matrices, linnet::emulation::Product;
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = new cublasContext;
@@ -47,20 +47,11 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
   }
   const auto run = [&](auto zero) {
     using T = decltype(zero);
-    const T *left = static_cast<const T*>(a), *right = static_cast<const T*>(b);
     if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const Product<T> product{type,
-                             batch,
-                             m,
-                             n,
-                             k,
-                             {left, leading_a, stride_a, is_a_transposed},
-                             {right, leading_b, stride_b, is_b_transposed},
-                             *static_cast<const T*>(beta),
-                             static_cast<T*>(c),
-                             leading,
-                             stride,
-                             nullptr};
+    const Matrices<const T> left{static_cast<const T*>(a), leading_a, stride_a, is_a_transposed};
+    const Matrices<const T> right{static_cast<const T*>(b), leading_b, stride_b, is_b_transposed};
+    const Matrices<T> out{static_cast<T*>(c), leading, stride, false};
+    const Product<T> product{type, batch, m, n, k, left, right, *static_cast<const T*>(beta), out, nullptr};
     linnet::emulation::submit(handle->stream, [product] { multiply(product); });
     return CUBLAS_STATUS_SUCCESS;
   };

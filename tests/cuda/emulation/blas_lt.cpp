@@ -9,6 +9,8 @@
 
 struct cublasLtContext {};
 
+using linnet::emulation::Matrices, linnet::emulation::Product;
+
 namespace {
 
 struct Description {
@@ -118,19 +120,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   const auto run = [&](auto zero, int64_t rows, int64_t columns, int64_t depth) {
     using T = decltype(zero);
     if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const linnet::emulation::Product<T> product{
-        description.type,
-        1,
-        rows,
-        columns,
-        depth,
-        {static_cast<const T*>(a), of(layout_a).leading, 0, description.transpose_a != CUBLAS_OP_N},
-        {static_cast<const T*>(b), of(layout_b).leading, 0, description.transpose_b != CUBLAS_OP_N},
-        *static_cast<const T*>(beta),
-        static_cast<T*>(out),
-        of(layout).leading,
-        0,
-        static_cast<const T*>(description.bias)};
+    const Matrices<const T> left{static_cast<const T*>(a), of(layout_a).leading, 0,
+                                 description.transpose_a != CUBLAS_OP_N};
+    const Matrices<const T> right{static_cast<const T*>(b), of(layout_b).leading, 0,
+                                  description.transpose_b != CUBLAS_OP_N};
+    const Matrices<T> result{static_cast<T*>(out), of(layout).leading, 0, false};
+    const Product<T> product{description.type,
+                             1,
+                             rows,
+                             columns,
+                             depth,
+                             left,
+                             right,
+                             *static_cast<const T*>(beta),
+                             result,
+                             static_cast<const T*>(description.bias)};
     linnet::emulation::submit(stream, [product, workspace] {
       std::memset(workspace, 0xff, kWorkspaceBytes);
       multiply(product);

@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include "grid.h"
-#include "memory.h"
 #include "stream.h"
 
 /// The GPU that there is, and the runtime's errors.
@@ -42,7 +41,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated GPU");
   properties->major = 9;
-  properties->totalGlobalMem = kMemoryBytes;
+  size_t unused = 0;
+  cudaMemGetInfo(&unused, &properties->totalGlobalMem);
   properties->multiProcessorCount = static_cast<int>(kMostBlocks);
   return cudaSuccess;
 }

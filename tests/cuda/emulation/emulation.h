@@ -39,13 +39,10 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared, cudaStream_t stream,
             const Arguments&... arguments) {
   static_assert((sizeof(Parameters) + ... + 0) <= 4096, "CUDA passes 4 KB of arguments");
-  const Grid grid{blocks, static_cast<unsigned>(threads), reinterpret_cast<const void*>(kernel)};
-  if (shared != 0 || grid.threads % kWarp != 0)
-    fail("a launch with %zu bytes and %d threads is not emulated", shared, threads);
-  if (blocks == 0 || threads == 0 || grid.threads > kMostThreads) {
-    report(cudaErrorInvalidConfiguration);
-    return;
+  if (blocks == 0 || threads <= 0 || threads > kMostThreads || threads % kWarp != 0 || shared != 0) {
+    fail("a launch of %u blocks of %d threads with %zu bytes is not emulated", blocks, threads, shared);
   }
+  const Grid grid{blocks, static_cast<unsigned>(threads), reinterpret_cast<const void*>(kernel)};
   auto copies = std::make_shared<std::tuple<Parameters...>>(static_cast<Parameters>(arguments)...);
   submit(stream, [=] { run_grid(grid, [&] { std::apply(kernel, *copies); }); });
 }

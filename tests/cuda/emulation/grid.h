@@ -10,9 +10,9 @@
 
 namespace linnet::emulation {
 
-/// As many as a kernel's blocks are run on at most, so that threads step on to further items.
+/// A grid is cut to these, so that threads step on to further items, as they do where a GPU's limit cuts it.
 constexpr unsigned kMostBlocks = 3;
-constexpr unsigned kMostThreads = 1024;
+constexpr int kMostThreads = 1024;  ///< of a block
 constexpr unsigned kWarp = 32;
 
 struct Index {

@@ -1,6 +1,5 @@
-#include "memory.h"
-
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -16,6 +15,8 @@
 
 namespace linnet::emulation {
 namespace {
+
+constexpr size_t kMemoryBytes = size_t{12} << 30;
 
 struct Memory {
   std::mutex mutex;

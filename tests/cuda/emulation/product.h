@@ -12,10 +12,11 @@
 
 namespace linnet::emulation {
 
+/// A batch of matrices; T is const for factors.
 template <class T>
-struct Factors {
-  const T* data;
-  int64_t leading, stride;  ///< between columns, and between the matrices of a batch
+struct Matrices {
+  T* data;
+  int64_t leading, stride;  ///< between columns, and between matrices
   bool transposed;
 };
 
@@ -23,11 +24,10 @@ template <class T>
 struct Product {
   cublasComputeType_t type;
   int64_t batch, m, n, k;
-  Factors<T> a, b;
+  Matrices<const T> a, b;
   T beta;
-  T* c;
-  int64_t leading, stride;
-  const T* bias;
+  Matrices<T> c;
+  const T* bias;  ///< or null
 };
 
 /// A factor of a product of the given type: to nearest even, without 13 of float's 23 bits for tf32, or 16 for
@@ -48,7 +48,8 @@ T round_factor(T x, cublasComputeType_t type) {
 
 /// Matrix `i` of a batch, its factors rounded, without gaps.
 template <class T>
-std::vector<T> packed(const Product<T>& product, const Factors<T>& x, int64_t i, int64_t rows, int64_t columns) {
+std::vector<T> packed(const Product<T>& product, const Matrices<const T>& x, int64_t i, int64_t rows,
+                      int64_t columns) {
   std::vector<T> result;
   result.reserve(static_cast<size_t>(rows * columns));
   for (int64_t c = 0; c < columns; ++c) {
@@ -62,7 +63,7 @@ std::vector<T> packed(const Product<T>& product, const Factors<T>& x, int64_t i,
 
 template <class T>
 void multiply(const Product<T>& product) {
-  const auto [type, batch, m, n, k, left, right, beta, c, leading, stride, bias] = product;
+  const auto& [type, batch, m, n, k, left, right, beta, c, bias] = product;
   for (int64_t i = 0; i < batch; ++i) {
     const std::vector<T> a = packed(product, left, i, m, k), b = packed(product, right, i, k, n);
     for (int64_t column = 0; column < n; ++column) {
@@ -73,7 +74,7 @@ void multiply(const Product<T>& product) {
           sum[static_cast<size_t>(r)] += static_cast<double>(a[static_cast<size_t>(l * m + r)]) * factor;
         }
       }
-      T* out = c + i * stride + column * leading;
+      T* out = c.data + i * c.stride + column * c.leading;
       for (int64_t r = 0; r < m; ++r) {
         const double before = beta == 0 ? 0 : static_cast<double>(beta * out[r]);  // for beta 0, c is not read
         out[r] = static_cast<T>(sum[static_cast<size_t>(r)] + before + (bias == nullptr ? 0 : bias[r]));
