@@ -51,7 +51,8 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
     const Matrices<const T> left{static_cast<const T*>(a), leading_a, stride_a, is_a_transposed};
     const Matrices<const T> right{static_cast<const T*>(b), leading_b, stride_b, is_b_transposed};
     const Matrices<T> out{static_cast<T*>(c), leading, stride, false};
-    const Product<T> product{type, batch, m, n, k, left, right, *static_cast<const T*>(beta), out, nullptr};
+    const T before = *static_cast<const T*>(beta);
+    const Product<T> product{type, batch, m, n, k, left, right, before, out, nullptr};
     linnet::emulation::submit(handle->stream, [product] { multiply(product); });
     return CUBLAS_STATUS_SUCCESS;
   };

@@ -112,12 +112,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               const cublasLtMatmulAlgo_t*, void* workspace, size_t workspace_bytes,
                               cudaStream_t stream) {
   const Description& description = of(description_handle);
-  const auto [m, n, k, fit] = sizes(description, of(layout_a), of(layout_b), of(layout));
-  if (!fit || c != out || workspace == nullptr || workspace_bytes < kWorkspaceBytes ||
+  const Sizes size = sizes(description, of(layout_a), of(layout_b), of(layout));
+  if (!size.fit || c != out || workspace == nullptr || workspace_bytes < kWorkspaceBytes ||
       description.epilogue != CUBLASLT_EPILOGUE_BIAS || description.bias == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const auto run = [&](auto zero, int64_t rows, int64_t columns, int64_t depth) {
+  const auto run = [&](auto zero) {
     using T = decltype(zero);
     if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
     const Matrices<const T> left{static_cast<const T*>(a), of(layout_a).leading, 0,
@@ -125,21 +125,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     const Matrices<const T> right{static_cast<const T*>(b), of(layout_b).leading, 0,
                                   description.transpose_b != CUBLAS_OP_N};
     const Matrices<T> result{static_cast<T*>(out), of(layout).leading, 0, false};
-    const Product<T> product{description.type,
-                             1,
-                             rows,
-                             columns,
-                             depth,
-                             left,
-                             right,
-                             *static_cast<const T*>(beta),
-                             result,
-                             static_cast<const T*>(description.bias)};
+    const T* bias = static_cast<const T*>(description.bias);
+    const T before = *static_cast<const T*>(beta);
+    const Product<T> product{description.type, 1, size.m, size.n, size.k, left, right, before, result, bias};
     linnet::emulation::submit(stream, [product, workspace] {
       std::memset(workspace, 0xff, kWorkspaceBytes);
       multiply(product);
     });
     return CUBLAS_STATUS_SUCCESS;
   };
-  return of(layout).dtype == CUDA_R_32F ? run(float{}, m, n, k) : run(double{}, m, n, k);
+  return of(layout).dtype == CUDA_R_32F ? run(float{}) : run(double{});
 }

@@ -17,7 +17,7 @@ struct DeviceRadixSort {
                                V* sorted_values, int64_t count, int begin, int end, cudaStream_t stream) {
     constexpr size_t kBytes = 1000;
     if (memory == nullptr) return bytes = kBytes, cudaSuccess;
-    const K mask = ((K{1} << (end - begin)) - 1) << begin;  // linnet sorts by fewer than all
+    const K mask = ~K{0} >> (static_cast<int>(8 * sizeof(K)) - (end - begin)) << begin;
     linnet::emulation::submit(stream, [=] {
       std::memset(memory, 0xff, kBytes);
       std::vector<int64_t> order(static_cast<size_t>(count));
