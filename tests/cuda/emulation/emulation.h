@@ -39,7 +39,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared, cudaStream_t stream,
             const Arguments&... arguments) {
   static_assert((sizeof(Parameters) + ... + 0) <= 4096, "CUDA passes 4 KB of arguments");
-  if (blocks == 0 || threads <= 0 || threads > kMostThreads || threads % kWarp != 0 || shared != 0) {
+  if (blocks == 0 || threads <= 0 || threads > kMostThreads || shared != 0) {
     fail("a launch of %u blocks of %d threads with %zu bytes is not emulated", blocks, threads, shared);
   }
   const Grid grid{blocks, static_cast<unsigned>(threads), reinterpret_cast<const void*>(kernel)};
@@ -50,7 +50,7 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
 template <class T>
 T shuffle(Call call, unsigned mask, T value, unsigned source) {
   static_assert(std::is_arithmetic_v<T>, "CUDA shuffles numbers");
-  if (mask != 0xffffffffu) fail("a shuffle of some lanes, %x; only whole warps are emulated", mask);
+  if (mask != 0xffffffffu || blockDim.x % kWarp != 0) fail("a shuffle of some lanes of a warp is not emulated");
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   bits = exchange(call, bits, source);

@@ -84,24 +84,24 @@ Call common_call(unsigned first, unsigned count) {
 
 /// Until its lanes wait for the block, or have come to their end.
 void run_warp(unsigned first) {
+  const unsigned count = std::min(kWarp, blockDim.x - first), end = first + count;
   for (;;) {
-    for (unsigned i = 0; i < kWarp; ++i) {
-      threadIdx.x = first + in_order(i, kWarp);
+    for (unsigned i = 0; i < count; ++i) {
+      threadIdx.x = first + in_order(i, count);
       current = threads[threadIdx.x].get();
       current->fiber.resume();
     }
-    for (unsigned t = first; t < first + kWarp; ++t) {
+    for (unsigned t = first; t < end; ++t) {
       if (threads[t]->of_warp != threads[first]->of_warp) fail("threads %u and %u differ in their wmma", first, t);
     }
-    const Call call = common_call(first, kWarp);
+    const Call call = common_call(first, count);
     if (call != Call::shfl_xor && call != Call::shfl_up) return;
-    for (unsigned t = first; t < first + kWarp; ++t)
-      threads[t]->received = threads[first + threads[t]->source]->given;
+    for (unsigned t = first; t < end; ++t) threads[t]->received = threads[first + threads[t]->source]->given;
   }
 }
 
 void run_block() {
-  const unsigned count = blockDim.x, warps = count / kWarp;
+  const unsigned count = blockDim.x, warps = (count + kWarp - 1) / kWarp;
   shared.clear();
   do {
     for (unsigned i = 0; i < warps; ++i) run_warp(in_order(i, warps) * kWarp);
