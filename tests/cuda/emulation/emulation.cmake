@@ -25,7 +25,8 @@ linnet_compile_settings(linnet_cuda_emulated)
 target_include_directories(linnet_cuda_emulated PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${emulation_dir} ${include_dir})
 target_include_directories(linnet_cuda_emulated SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(linnet_cuda_emulated PRIVATE LINNET_CUBLAS_NAME="" LINNET_CUBLAS_PATH="")  # see blas.cpp
-target_compile_options(linnet_cuda_emulated PRIVATE -include emulation.h -O2 -march=native -ffp-contract=fast -fno-math-errno
+target_compile_options(linnet_cuda_emulated PRIVATE
+  -include emulation.h -O2 -march=native -ffp-contract=fast -fno-math-errno
   -fsanitize=alignment,bounds -fno-sanitize-recover=all -Wno-unknown-pragmas)  # nvcc's own
 
 # The linker takes from linnet's archive what is not yet there, which none of the real kernels is.
