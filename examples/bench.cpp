@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
     c.seed = l.seed = kernels.at.seed = scaling.seed = crossover.seed = settings.seed;
     c.device = l.device = kernels.at.device = scaling.device = crossover.device = device_of(settings);
     if (attention.parsed()) {
-      if (c.form != "auto" && !c.mechanism.starts_with("fastmax")) {
+      if (attention.count("--form") > 0 && !c.mechanism.starts_with("fastmax")) {
         throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
       }
       if (c.form == "quadratic" && c.dropout > 0) {
@@ -244,6 +244,9 @@ int main(int argc, char** argv) {
       validate(settings);
       bench_step(output, settings, with_profile);
     } else if (generation.parsed()) {
+      if (generation.count("--attention-dropout") > 0) {
+        throw UsageError("--attention-dropout does not apply to generate, which drops nothing; leave it out");
+      }
       settings.positions = positions;
       validate(settings);
       bench_generate(output, settings, context);

@@ -142,10 +142,12 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
-  if (s.task == "mnist")
+  if (s.task == "mnist") {
+    steps->default_str("");
     app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
         ->check(whole_number())
         ->excludes(steps);
+  }
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--weight-decay", s.weight_decay, "AdamW's");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");

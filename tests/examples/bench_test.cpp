@@ -181,6 +181,8 @@ TEST_CASE("bench: what it refuses") {
   refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
   refused({"--json", "step", "--profile"}, "--profile does not apply to --json");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
+  refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
+  refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
   refused({"step", "--preset", "nanogpt"},
           "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small");

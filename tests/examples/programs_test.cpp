@@ -321,5 +321,6 @@ TEST_CASE("every program has --help and --version") {
     check_done(version);
     CHECK(contains(version.out, "linnet"));
   }
-  CHECK(contains(run_program("train_shakespeare", {"--help"}).out, "1337"));  // the defaults
+  CHECK(contains(run_program("train_shakespeare", {"--help"}).out, "1337"));          // the defaults
+  CHECK_FALSE(contains(run_program("train_mnist", {"--help"}).out, "--steps INT="));  // it counts epochs
 }
