@@ -69,8 +69,8 @@ AtomicFile::AtomicFile(std::filesystem::path path)
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
+  ::unlink(temporary_.c_str());  // while it is locked: another program's file may soon have the name
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(const void* data, int64_t bytes) {

@@ -3,6 +3,7 @@
 #include <linnet/core/node.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
+#include <linnet/core/tensor_impl.h>
 
 /// The gradient side of a Tensor: leaves, accumulated gradients, hooks.
 
@@ -18,9 +19,9 @@ Tensor& Tensor::set_requires_grad(bool requires_grad, Where where) {
         "only a leaf can be told to require grad or not; this tensor was made by a recorded op: use "
         "detach() for a tensor without history, or retain_grad() to keep its gradient");
   }
-  if (!requires_grad) {
-    set_node(nullptr);
-  } else if (!node()) {
+  if (const std::shared_ptr<Node>& known = get().node) {
+    known->frozen = !requires_grad;
+  } else if (requires_grad) {
     if (!is_floating(dtype())) {
       throw DTypeError(fmt::format("only floating tensors have gradients; this one is {}", name_of(dtype())));
     }
@@ -38,8 +39,12 @@ Tensor Tensor::grad() const { return node() ? node()->grad : Tensor(); }
 
 void Tensor::set_grad(Tensor grad, Where where) {
   const Call call("set_grad", where);
+  if (!grad.defined()) {
+    if (get().node) get().node->grad = {};
+    return;
+  }
   if (!node()) throw AutogradError("the tensor does not require grad, so it has no place for a gradient");
-  if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype())) {
+  if (grad.shape() != shape() || grad.dtype() != dtype()) {
     throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}", name_of(grad.dtype()),
                                  to_string(grad.shape()), name_of(dtype()), to_string(shape())));
   }

@@ -116,11 +116,11 @@ void* BlockCache::take_new(int64_t size) {
 }
 
 void BlockCache::release() {
+  if (holding_) return;
   for (auto& [size, blocks] : free_) {
-    const auto kept = std::partition(blocks.begin(), blocks.end(), [&](void* b) { return handed_.count(b) != 0; });
-    for (auto block = kept; block != blocks.end(); ++block) source_.give_back(*block);
-    cached_ -= size * (blocks.end() - kept);
-    blocks.erase(kept, blocks.end());
+    for (void* block : blocks) source_.give_back(block);
+    cached_ -= size * static_cast<int64_t>(blocks.size());
+    blocks.clear();
   }
 }
 

@@ -24,7 +24,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
  public:
   explicit BlockCache(const MemorySource& source) : source_(source) {}
 
-  /// Throws what the source's `refuse` throws, when there is no room even after all kept blocks are given back.
+  /// Throws what the source's `refuse` throws, when there is no room even after `release_cached`.
   void* allocate(int64_t bytes);
   /// Takes back what `allocate` gave, with its size.
   void deallocate(void* block, int64_t bytes);
@@ -36,7 +36,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
   void count_live(int64_t size);
   MemoryStats stats();
   void reset_peak();
-  /// Gives the blocks that are kept back to the source.
+  /// Gives the blocks that are kept back to the source; in a hold none, since that could break what is recorded.
   void release_cached();
 
   // Recorded work writes to its blocks whenever it runs, so that nothing else may be handed them.

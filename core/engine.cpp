@@ -109,7 +109,14 @@ class Walk {
       Tensor gradient = std::move(handle.mapped().total());
       const Call call(node->op, node->where, "backward of ");
       for (const auto& hook : node->hooks) {
-        if (Tensor replaced = hook(gradient); replaced.defined()) gradient = std::move(replaced);
+        Tensor replaced = hook(gradient);
+        if (!replaced.defined()) continue;
+        if (replaced.shape() != node->shape || replaced.dtype() != node->dtype) {
+          throw ShapeError(fmt::format("a hook made {}{} of a gradient that is {}{}; keep its shape and dtype",
+                                       name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node->dtype),
+                                       to_string(node->shape)));
+        }
+        gradient = std::move(replaced);
       }
       if (!node->is_leaf && node->sequence > lowest) propagate(*node, gradient);
       arrive(*node, gradient);
@@ -224,7 +231,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
   Walk walk(options.retain || options.create_graph, options.create_graph);
   walk.add(loss.node(), std::move(start));
   walk.run(-1, [&](Node& node, const Tensor& gradient) {
-    if (!node.is_leaf && !node.keeps_grad) return;
+    if (node.is_leaf ? node.frozen : !node.keeps_grad) return;
     if (node.grad.defined()) {
       walk.accumulate(node.grad, gradient);
     } else {

@@ -36,6 +36,7 @@ struct [[gnu::visibility("hidden")]] Node {
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and once used up
   bool is_leaf = false;
+  bool frozen = false;  ///< a leaf that was told to require no gradient: it takes none, and keeps its place in tapes
   /// Set when the op is a slice of its only input: then the engine may add the gradient to the part of the input's
   /// that it belongs to, instead of asking `backward` for a whole tensor of zeros around it.
   std::optional<SliceOf> slice;

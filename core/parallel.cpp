@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -58,8 +59,13 @@ thread_local bool inside_task = false;
 /// the share in the loop that is under way, and that loop cannot end before the task does.
 class Pool {
  public:
+  /// Where the system has not as many threads to give, those that there are take all shares.
   explicit Pool(int threads) : shares_(static_cast<size_t>(threads)) {
-    for (size_t i = 1; i < shares_.size(); ++i) workers_.emplace_back([this, i] { work(i); });
+    workers_.reserve(shares_.size());
+    try {
+      for (size_t i = 1; i < shares_.size(); ++i) workers_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {
+    }
   }
 
   ~Pool() {
@@ -74,7 +80,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return static_cast<int>(shares_.size()); }
 
   void run(int64_t count, detail::Task task, void* context) {
     task_ = task;

@@ -75,10 +75,17 @@ void Recording::record() {
   copies_constant_ = false;
   if (generator_ != nullptr) begin_ = generator_->state();
   const Current guard(this);
-  work_ = backend(device_).record([&] { outputs_ = run(inputs_); });
-  if (generator_ == nullptr) return;
-  end_ = generator_->state();
-  generator_->set_state(begin_);
+  const auto draw_again = [&] {
+    if (generator_ != nullptr) generator_->set_state(begin_);
+  };
+  try {
+    work_ = backend(device_).record([&] { outputs_ = run(inputs_); });
+  } catch (...) {
+    draw_again();
+    throw;
+  }
+  if (generator_ != nullptr) end_ = generator_->state();
+  draw_again();
 }
 
 // ---- For ops ----

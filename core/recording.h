@@ -34,9 +34,10 @@ namespace linnet {
 /// with `zero_grad`.
 ///
 /// The function may not read tensors of the device (`item`, `to_vector`, printing), nor copy any there: the second
-/// call throws DeviceError, which says what to do instead, and leaves all usable. Other threads' copies to the
-/// device wait for it, a Loader's too; they may not use the device otherwise. On the CPU, and while a Profile is
-/// active, every call runs the function.
+/// call throws DeviceError, which says what to do instead, and leaves all usable but the gradients that the function
+/// came to: drop them with `zero_grad`. Nor may it take batches of a Loader. Other threads' copies to the device wait
+/// for it, a Loader's too; they may not use the device otherwise. On the CPU, and while a Profile is active, every
+/// call runs the function.
 class Recording {
  public:
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;

@@ -8,6 +8,7 @@
 namespace linnet {
 
 void Shape::resize(int rank) {
+  if (rank > kMaxRank) throw ShapeError(fmt::format("a tensor has at most {} dims, not {}", kMaxRank, rank));
   if (rank > kLocal) heap_ = std::make_unique<int64_t[]>(static_cast<size_t>(rank));
   rank_ = rank;
 }
@@ -15,6 +16,16 @@ void Shape::resize(int rank) {
 int64_t Shape::numel() const {
   int64_t product = 1;
   for (const int64_t size : *this) product *= size;
+  return product;
+}
+
+int64_t checked_numel(const Shape& shape) {
+  int64_t product = 1;
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(product, size, &product)) {
+      throw ShapeError(fmt::format("shape {} has more elements than 64 bits can count", to_string(shape)));
+    }
+  }
   return product;
 }
 

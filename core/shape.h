@@ -33,7 +33,7 @@ class Shape {
     return shape;
   }
 
-  int rank() const { return rank_; }  ///< how many entries
+  int rank() const { return rank_; }  ///< how many entries: at most kMaxRank, more are a ShapeError
   int64_t* data() { return heap_ ? heap_.get() : local_; }
   const int64_t* data() const { return heap_ ? heap_.get() : local_; }
   int64_t* begin() { return data(); }
@@ -44,7 +44,7 @@ class Shape {
   int64_t& operator[](int dim) { return data()[dim]; }
   int64_t operator[](int dim) const { return data()[dim]; }
 
-  /// Product of the entries; 1 for rank 0.
+  /// Product of the entries; 1 for rank 0. It is taken to fit: see `checked_numel`.
   int64_t numel() const;
   /// Puts `value` before entry `position`, or takes that entry out.
   void insert(int position, int64_t value);
@@ -63,6 +63,12 @@ class Shape {
 };
 
 using Strides = Shape;
+
+/// The most dims that a tensor has.
+constexpr int kMaxRank = 64;
+
+/// `shape.numel()`. Throws ShapeError where 64 bits cannot count so many elements.
+int64_t checked_numel(const Shape& shape);
 
 /// `[2, 3]`
 std::string to_string(const Shape& shape);

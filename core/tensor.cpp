@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/node.h>
 #include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor_impl.h>
@@ -52,6 +53,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where
 }
 
 Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
+  bytes_of(shape, dtype);
   auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
   return Tensor(
       std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
@@ -82,7 +84,11 @@ void Tensor::bump_version() const {
   Recording::note_edit(*this);
 }
 bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
-const std::shared_ptr<Node>& Tensor::node() const { return get().node; }
+const std::shared_ptr<Node>& Tensor::node() const {
+  static const std::shared_ptr<Node> none;
+  const std::shared_ptr<Node>& node = get().node;
+  return node && node->frozen ? none : node;
+}
 void Tensor::set_node(std::shared_ptr<Node> node) { get().node = std::move(node); }
 
 int64_t Tensor::size(int64_t dim, Where where) const {
@@ -187,6 +193,14 @@ void Tensor::check_editable(const char* name, Where where) const {
         "an in-place edit of a tensor that requires grad would not be seen by backward; edit it under "
         "NoGrad, or edit detach() or clone() of it");
   }
+  for (int d = 0; d < rank(); ++d) {
+    if (shape()[d] > 1 && strides()[d] == 0) {
+      throw ShapeError(
+          fmt::format("a tensor of shape {} with stride 0 in dim {}, as expand() makes it, has elements "
+                      "that are one in memory; edit a clone() of it",
+                      to_string(shape()), d));
+    }
+  }
 }
 
 Tensor& Tensor::copy_(const Tensor& source, Where where) {
@@ -196,7 +210,8 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
     throw AutogradError("the source requires grad, and an in-place copy records no backward; copy source.detach()");
   }
   const NoGrad no_grad;
-  const Tensor expanded = source.to(device()).expand(shape());
+  Tensor expanded = source.to(device()).expand(shape());
+  if (expanded.get().storage == get().storage) expanded = expanded.clone();  // they may overlap
   backend().copy(view(), expanded.view());
   bump_version();
   return *this;

@@ -53,7 +53,8 @@ class Tensor {
   /// DeviceError or DTypeError otherwise, saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
   template <class T>
   std::span<const T> data(Where where = {}) const;
-  /// The same for writing. Counts as an in-place edit: a tensor that backward still needs is caught there.
+  /// The same for writing. Counts as an in-place edit: a tensor that backward still needs is caught there. Take it
+  /// anew after each op, since it is this call that counts, not the writing.
   template <class T>
   std::span<T> mutable_data(Where where = {});
   /// The elements in row-major order, converted to T, whatever layout, dtype or device.
@@ -71,7 +72,8 @@ class Tensor {
   Tensor to(Device device, Where where = {}) const;
 
   /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor
-  /// that the tape tracks, unless under NoGrad, by an AutogradError; as is a source that requires a gradient.
+  /// that the tape tracks, unless under NoGrad, by an AutogradError, as is a source that requires a gradient; and by
+  /// a ShapeError on one of which expand() made several elements from one. The source may overlap.
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element. An in-place edit, like `copy_`.
   Tensor& fill_(Scalar value, Where where = {});
@@ -107,20 +109,22 @@ class Tensor {
 
   /// Whether backward reaches this tensor: set on a leaf, or inherited from an op's inputs.
   bool requires_grad() const;
-  /// Makes a leaf track gradients, or stops it, and returns it. Throws AutogradError on a tensor that an op made, and
-  /// DTypeError unless the dtype is floating.
+  /// Makes a leaf track gradients, or stops it, and returns it. While it is stopped, backward passes it by, also in
+  /// tapes from before; told to track again, it is in them as it was, with the gradient that it had. Throws
+  /// AutogradError on a tensor that an op made, and DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
   /// True for tensors that no recorded op made.
   bool is_leaf() const;
   /// The gradient that backward accumulated here; undefined before the first.
   Tensor grad() const;
-  /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when the tensor does not
-  /// require one, ShapeError for one of another shape or dtype.
+  /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when it is given to a tensor
+  /// that does not require one, ShapeError for one of another shape or dtype.
   void set_grad(Tensor grad, Where where = {});
   /// Keeps `grad()` on a tensor that is no leaf. Throws AutogradError when it does not require one.
   void retain_grad(Where where = {});
   /// Calls `hook` with this tensor's gradient once it is complete in a backward pass; a defined result replaces it.
-  /// Throws AutogradError when the tensor does not require one.
+  /// Throws AutogradError when the tensor does not require one; backward throws ShapeError for a result of another
+  /// shape or dtype.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach() const;

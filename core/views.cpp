@@ -52,16 +52,16 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
 /// `shape` with its −1, if any, replaced so that it holds `numel` elements.
 Shape complete_shape(Shape shape, const Shape& from) {
   int unknown = -1;
-  int64_t known = 1;
+  Shape others = shape;
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] == -1 && unknown < 0) {
       unknown = d;
+      others[d] = 1;
     } else if (shape[d] < 0) {
       throw ShapeError(fmt::format("shape {} has a negative size; only one may be -1", to_string(shape)));
-    } else {
-      known *= shape[d];
     }
   }
+  const int64_t known = checked_numel(others);
   if (unknown >= 0 && known > 0 && from.numel() % known == 0) shape[unknown] = from.numel() / known;
   if (unknown >= 0 && known == 0 && from.numel() == 0) {
     throw ShapeError(
@@ -80,11 +80,11 @@ Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t star
   Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
   Strides strides = whole.strides();
   const int64_t offset = start * strides[dim];
-  strides[dim] *= step;
+  if (grad.shape()[dim] > 1) strides[dim] *= step;
   whole.backend().fill(whole.view(), 0);
   whole.backend().copy(whole.as_strided(grad.shape(), strides, offset).view(), grad.view());
-  return op.record(whole, [dim, start, step, stop = start + step * grad.shape()[dim]](const Tensor& g) {
-    return Grads{g.slice(dim, start, stop, step)};
+  return op.record(whole, [dim, start, step, count = grad.shape()[dim]](const Tensor& g) {
+    return Grads{g.slice(dim, start, count > 0 ? start + (count - 1) * step + 1 : start, step)};
   });
 }
 
@@ -94,7 +94,7 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  strides[dim] *= step;
+  if (count > 1) strides[dim] *= step;
   Tensor part =
       op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
         return Grads{place_slice(g, from, dim, start, step)};
@@ -166,7 +166,7 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
   const int d = normalise_dim(dim, rank());
   const int64_t size = shape()[d];
   const int64_t first = start < 0 ? start + size : start;
-  if (first < 0 || length < 0 || first + length > size) {
+  if (first < 0 || length < 0 || first > size || length > size - first) {
     throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start, length,
                                  dim, to_string(shape()), size));
   }
@@ -181,8 +181,8 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Whe
   const auto clamped = [size](int64_t index) {
     return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
   };
-  const int64_t first = clamped(start);
-  const int64_t count = std::max<int64_t>(0, (clamped(stop) - first + step - 1) / step);
+  const int64_t first = clamped(start), span = clamped(stop) - first;
+  const int64_t count = span <= 0 ? 0 : 1 + (span - 1) / step;
   return take_slice(op, *this, d, first, count, step);
 }
 
@@ -240,6 +240,7 @@ Tensor Tensor::expand(Shape shape, Where where) const {
     if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];
   }
   if (shape == this->shape()) return *this;
+  checked_numel(shape);
   Op op("expand", where, {*this});
   return op.record(as_strided(shape, strides, 0), [](const Tensor& g) { return Grads{g}; });
 }

@@ -20,8 +20,11 @@ void* take(int64_t bytes) {
   return block;
 }
 
-/// cudaFree waits for the kernels that still use a block.
-void give_back(void* block) { cudaFree(block); }
+/// cudaFree waits for the kernels that still use a block. Where it fails, there is nothing left to do, and no kernel
+/// to blame for it.
+void give_back(void* block) {
+  if (cudaFree(block) != cudaSuccess) cudaGetLastError();
+}
 
 void refuse(int64_t bytes, int64_t live) {
   size_t unused = 0, total = 0;
@@ -47,7 +50,10 @@ void* allocate(int64_t bytes) {
 void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak() { cache().reset_peak(); }
-void release_cached() { cache().release_cached(); }
+void release_cached() {
+  const auto lock = outside_of_recordings();
+  cache().release_cached();
+}
 void begin_hold() { cache().begin_hold(); }
 BlockCache::Hold end_hold() { return cache().end_hold(); }
 void let_go(const BlockCache::Hold& hold) { cache().let_go(hold); }

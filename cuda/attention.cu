@@ -358,7 +358,12 @@ __global__ void __launch_bounds__(kThreads)
         }
         load_tile(shared.b, x, query, task.column);
         __syncthreads();
-        add_product(sum, shared.a, shared.b, kTile<T>);
+        if (task.first + kTile<T> <= in.visible(query)) {
+          add_product(sum, shared.a, shared.b, kTile<T>);
+        } else {
+          add_product(sum, shared.a, shared.b, kTile<T>,
+                      [&](int i, int r) { return task.first + part_row<T>() + r < in.visible(query + i); });
+        }
         __syncthreads();  // before the tiles are filled anew
       };
       add(dv_sum, weights, g);

@@ -142,10 +142,14 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a,
   state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Scratch<char> scratch(static_cast<int64_t>(plan.scratch));
   const T one = 1, zero = 0;
-  check_blas(
+  const cublasStatus_t status =
       state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
-                             plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream()),
-      "a matrix product with a bias");
+                             plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream());
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {  // before anything was done
+    plan.exists = false;
+    return false;
+  }
+  check_blas(status, "a matrix product with a bias");
   check_launch();
   return true;
 }

@@ -1,6 +1,8 @@
 #include <linnet/nn/module.h>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -15,9 +17,14 @@ std::string join_path(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-std::string label_of(const std::string& path, const std::string& kind) {
-  if (path.empty()) return kind.empty() ? "model" : kind;
-  return kind.empty() ? path : fmt::format("{} ({})", path, kind);
+/// What messages call a module. A tape that keeps it may outlive the module, so it stays for ever; equal ones are
+/// one.
+const char* label_of(const std::string& path, const std::string& kind) {
+  static std::mutex mutex;
+  static std::set<std::string>& labels = *new std::set<std::string>;
+  const std::string own = kind.empty() ? "model" : kind;
+  const std::lock_guard lock(mutex);
+  return labels.insert(path.empty() ? own : kind.empty() ? path : fmt::format("{} ({})", path, kind)).first->c_str();
 }
 
 /// Whether two handles are one tensor: tied weights.

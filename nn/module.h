@@ -80,7 +80,7 @@ class Module {
   /// A table of the modules and their parameters, with totals.
   std::string summary() const;
   /// What errors call this module: its name in the model and what it is, `fc1 (Linear 784→128)`.
-  const char* label() const { return label_.c_str(); }
+  const char* label() const { return label_; }
   /// Its name in the model: `blocks.0.attention`. Empty for the model itself.
   const std::string& path() const { return path_; }
   /// What it is: `Linear 784→128`. Empty when its constructor did not say.
@@ -126,7 +126,7 @@ class Module {
   std::string name_;  // in the parent
   std::string path_;  // in the model
   std::string kind_;
-  std::string label_;  // Call keeps a pointer into it
+  const char* label_;
   bool training_ = true;
   std::vector<Slot> slots_;
   std::vector<Module*> children_;

@@ -190,6 +190,10 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   const auto lr = find("lr", {count(groups_)}, DType::float64).to_vector<double>();
   const auto weight_decay = find("weight_decay", {count(groups_)}, DType::float64).to_vector<double>();
   const auto steps = find("steps", {count(slots_)}, DType::int64).to_vector<int64_t>();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    check_setting("lr", lr[g]);
+    check_setting("weight_decay", weight_decay[g]);
+  }
   std::vector<std::vector<Tensor>> moments(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Tensor& parameter = slots_[i].parameter;

@@ -43,7 +43,7 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups'
-  /// settings.
+  /// settings. The moments are the optimizer's own, which its next step edits: write them, or clone() them, before.
   TensorMap state() const;
   /// Puts it back. Throws ValueError, and changes nothing, when it is not the state of such an optimizer over
   /// parameters of these shapes.

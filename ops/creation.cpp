@@ -1,6 +1,8 @@
 #include <linnet/ops/creation.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -46,8 +48,27 @@ Tensor scalar(Scalar value, DType dtype, Where where) {
   return full({}, value, dtype);
 }
 
+namespace {
+
+/// Of start, start + step, … before stop, which may be further from start than an int64 can tell.
+int64_t count_of_integers(int64_t start, int64_t stop, int64_t step) {
+  const auto distance = [](int64_t from, int64_t to) {
+    return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+  };
+  if (step < 0 ? start <= stop : stop <= start) return 0;
+  const uint64_t span = step < 0 ? distance(stop, start) : distance(start, stop);
+  const uint64_t count = 1 + (span - 1) / (step < 0 ? distance(step, 0) : distance(0, step));
+  return static_cast<int64_t>(std::min(count, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype, Where where) {
   const Call call("arange", where);
+  if (!std::isfinite(start.real) || !std::isfinite(stop.real) || !std::isfinite(step.real)) {
+    throw ValueError(
+        fmt::format("start, stop and step must be finite; they are {}, {} and {}", start.real, stop.real, step.real));
+  }
   if (step.real == 0) throw ValueError("step is 0");
   if ((stop.real - start.real) / step.real < 0) {
     throw ValueError(
@@ -55,13 +76,14 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
   }
   const bool integers = start.is_integer && stop.is_integer && step.is_integer;
   const DType result = dtype.value_or(integers ? DType::int64 : DType::float32);
-  const int64_t count = static_cast<int64_t>(std::ceil((stop.real - start.real) / step.real));
   if (integers) {
+    const int64_t count = count_of_integers(start.integer, stop.integer, step.integer);
     Tensor out = Tensor::empty({count}, DType::int64);
     const std::span<int64_t> values = out.mutable_data<int64_t>();
     for (int64_t i = 0; i < count; ++i) values[i] = start.integer + i * step.integer;
     return out.to(result);
   }
+  const int64_t count = static_cast<int64_t>(std::min(std::ceil((stop.real - start.real) / step.real), 0x1p62));
   Tensor out = Tensor::empty({count}, DType::float64);
   const std::span<double> values = out.mutable_data<double>();
   for (int64_t i = 0; i < count; ++i) values[i] = start.real + static_cast<double>(i) * step.real;

@@ -1,5 +1,6 @@
 #include <linnet/ops/random.h>
 
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -54,6 +55,11 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
   }
   if (!is_integer(dtype)) {
     throw DTypeError(fmt::format("dtype must be int32 or int64, not {}; convert with to(DType)", name_of(dtype)));
+  }
+  using Int32 = std::numeric_limits<int32_t>;
+  if (dtype == DType::int32 && (low < Int32::min() || high - 1 > Int32::max())) {
+    throw ValueError(fmt::format("int32 holds numbers from {} to {}; low is {}, high {}: use int64", Int32::min(),
+                                 Int32::max(), low, high));
   }
   Tensor out = Tensor::empty(shape, dtype, device);
   out.backend().random_integers(out.view(), low, static_cast<int64_t>(range), generator.next());

@@ -17,7 +17,8 @@ Tensor rand(const Shape& shape, Generator& generator, DType dtype = DType::float
 Tensor randn(const Shape& shape, Generator& generator, DType dtype = DType::float32, Device device = Device::cpu,
              Where where = {});
 
-/// Integers in [low, high), each as likely to within 2^-32. Throws ValueError unless 0 < high − low ≤ 2^32.
+/// Integers in [low, high), each as likely to within 2^-32. Throws ValueError unless 0 < high − low ≤ 2^32,
+/// and where the dtype cannot hold them.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype = DType::int64,
                Device device = Device::cpu, Where where = {});
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
 #include <linnet/core/generator.h>
+#include <linnet/core/recording.h>
 
 namespace linnet::nn {
 namespace {
@@ -43,8 +45,8 @@ Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(
 Loader::~Loader() { stop_worker(); }
 
 int64_t Loader::batches_per_epoch() const {
-  const int64_t rounding = options_.drop_last ? 0 : options_.batch - 1;
-  return (data_.size() + rounding) / options_.batch;
+  const int64_t whole = data_.size() / options_.batch, rest = data_.size() % options_.batch;
+  return whole + (rest > 0 && !options_.drop_last ? 1 : 0);
 }
 
 void Loader::seek(Position position, Where where) {
@@ -60,7 +62,7 @@ void Loader::seek(Position position, Where where) {
 
 Batch Loader::make(int64_t batch) const {
   const int64_t begin = batch * options_.batch;
-  const int64_t end = std::min(begin + options_.batch, data_.size());
+  const int64_t end = begin + std::min(options_.batch, data_.size() - begin);
   const std::span<const int64_t> indices(order_.data() + begin, static_cast<size_t>(end - begin));
   const Batch examples = data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
   return {examples.inputs.to(options_.device), examples.targets.to(options_.device)};
@@ -70,17 +72,24 @@ void Loader::start_epoch() {
   order_.resize(static_cast<size_t>(data_.size()));
   std::iota(order_.begin(), order_.end(), int64_t{0});
   if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
-  if (options_.prefetch > 0) worker_ = std::thread([this, first = position_.batch] { work(first); });
+  if (options_.prefetch == 0) return;
+  try {
+    worker_ = std::thread([this, first = position_.batch] { work(first); });
+  } catch (const std::system_error&) {  // no more threads are to be had: batches are made when they are asked for
+  }
 }
 
 std::optional<Batch> Loader::next() {
+  if (Recording::is_under_way()) {
+    throw DeviceError("a recorded function cannot take a batch, which later calls would not take anew; pass it in");
+  }
   if (order_.empty()) start_epoch();
   if (position_.batch == batches_per_epoch()) {
     seek({position_.epoch + 1, 0});
     return std::nullopt;
   }
   std::optional<Batch> batch;
-  if (options_.prefetch > 0) {
+  if (worker_.joinable()) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty() || error_; });
     if (ready_.empty()) std::rethrow_exception(error_);  // what came before the error comes first

@@ -52,6 +52,17 @@ TEST_CASE("block cache: what is handed out during a hold is handed to nobody els
   cache.release_cached();
 }
 
+TEST_CASE("block cache: nothing is given back during a hold") {
+  BlockCache cache = make_cache();
+  cache.deallocate(cache.allocate(kBytes), kBytes);
+  cache.begin_hold();
+  cache.release_cached();
+  CHECK(cache.stats().cached == kBytes);
+  CHECK(cache.end_hold().empty());
+  cache.release_cached();
+  CHECK(cache.stats().cached == 0);
+}
+
 TEST_CASE("block cache: a block that dies after the hold goes back with the others") {
   BlockCache cache = make_cache();
   cache.begin_hold();

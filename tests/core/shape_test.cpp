@@ -29,6 +29,14 @@ TEST_CASE("shape: entries, in place and on the heap") {
   }
 }
 
+TEST_CASE("shape: 64 entries at most") {
+  CHECK(Shape::filled(64, 1).rank() == 64);
+  CHECK_THROWS_WITH_AS(Shape::filled(65, 1), "a tensor has at most 64 dims, not 65", ShapeError);
+  Shape longest = Shape::filled(64, 1);
+  CHECK_THROWS_AS(longest.push_back(1), ShapeError);
+  CHECK(longest.rank() == 64);
+}
+
 TEST_CASE("shape: insert and erase") {
   Shape shape{2, 3, 4, 5, 6, 7};
   shape.insert(0, 1);

@@ -50,6 +50,24 @@ TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
   CHECK_FALSE(leaf({1}).set_requires_grad(false).requires_grad());
 }
 
+TEST_CASE("tape: a leaf that is frozen for a while keeps its place and its gradient") {
+  Tensor x = leaf({1, 2});
+  backward(sum(mul(x, 2)));
+  const Tensor loss = sum(mul(x, 3));
+  x.set_requires_grad(false);
+  CHECK_FALSE(x.requires_grad());
+  CHECK_FALSE(x.grad().defined());
+  CHECK_FALSE(mul(x, 2).requires_grad());
+  backward(loss, {.retain = true});
+  x.set_requires_grad();
+  CHECK(values_of(x.grad()) == Values{2, 2});
+  backward(loss);
+  CHECK(values_of(x.grad()) == Values{5, 5});
+  x.set_requires_grad(false).set_grad({});
+  CHECK_FALSE(x.set_requires_grad().grad().defined());
+  CHECK_THROWS_AS(x.set_requires_grad(false).set_grad(ones({2}, DType::float64)), AutogradError);
+}
+
 TEST_CASE("tape: backward accumulates until the gradient is dropped") {
   Tensor x = leaf({3, 4});
   CHECK_FALSE(x.grad().defined());
@@ -124,6 +142,15 @@ TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
   backward(add(mul(y, 3), mul(y, y)));
   CHECK(calls == 1);
   CHECK(values_of(x.grad()) == Values{(3 + 2 * 4) * 2 * 2});
+}
+
+TEST_CASE("tape: a hook keeps shape and dtype") {
+  for (const Tensor& made : {ones({3}, DType::float64), ones({2}), ones({1, 2}, DType::float64)}) {
+    Tensor x = leaf({1, 2});
+    x.register_hook([&](const Tensor&) { return made; });
+    CHECK_THROWS_WITH_AS(backward(sum(square(x))), doctest::Contains("of a gradient that is float64[2]"), ShapeError);
+    CHECK_FALSE(x.grad().defined());
+  }
 }
 
 TEST_CASE("tape: one tensor used twice in one op") {

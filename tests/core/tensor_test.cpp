@@ -106,6 +106,19 @@ TEST_CASE("tensor: copy_ broadcasts and converts, into views too") {
   CHECK(x.to_vector<double>() == std::vector<double>{-1, 2, -1, -1, 3, -1});
 }
 
+TEST_CASE("tensor: copy_ from elements that overlap, and into those that are one in memory") {
+  Tensor x = counting({3, 3});
+  x.copy_(x.transpose(0, 1));
+  CHECK(x.to_vector<double>() == std::vector<double>{0, 3, 6, 1, 4, 7, 2, 5, 8});
+  Tensor y = counting({6});
+  y.narrow(0, 1, 5).copy_(y.narrow(0, 0, 5));
+  CHECK(y.to_vector<double>() == std::vector<double>{0, 0, 1, 2, 3, 4});
+  Tensor repeated = counting({1, 2}).expand({3, 2});
+  CHECK_THROWS_WITH_AS(repeated.copy_(counting({3, 2})), doctest::Contains("stride 0 in dim 0"), ShapeError);
+  CHECK_THROWS_AS(repeated.fill_(1), ShapeError);
+  CHECK(counting({1, 2}).expand({1, 1, 2}).fill_(1).numel() == 2);
+}
+
 TEST_CASE("tensor: borrowed memory is used in place and kept alive") {
   auto owner = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4});
   const std::weak_ptr<std::vector<float>> alive = owner;
@@ -121,6 +134,12 @@ TEST_CASE("tensor: borrowed memory is used in place and kept alive") {
     CHECK(view.to_vector<float>() == std::vector<float>{3, 4});
   }
   CHECK(alive.expired());
+}
+
+TEST_CASE("tensor: borrowed memory has a shape that can be") {
+  float number = 0;
+  CHECK_THROWS_AS(from_memory(&number, {-1, 3}, nullptr), ShapeError);
+  CHECK_THROWS_AS(from_memory(&number, {int64_t{1} << 40, int64_t{1} << 40}, nullptr), MemoryError);
 }
 
 TEST_CASE("tensor: in-place edits are refused where backward would not see them") {

@@ -90,7 +90,10 @@ TEST_CASE("views: narrow, slice and select") {
   check_view(x, x.select(0, -1), {5}, [](auto& i) { return Index{3, i[0]}; });
   check_view(x, x.select(1, 2), {4}, [](auto& i) { return Index{i[0], 2}; });
   CHECK(x.select(0, 3).select(0, 4).item<double>() == 19);
+  check_view(x, x.slice(0, 1, 4, INT64_MAX), {1, 5}, [](auto& i) { return Index{i[0] + 1, i[1]}; });
   CHECK_THROWS_AS(x.narrow(0, 3, 2), IndexError);
+  CHECK_THROWS_AS(x.narrow(0, 1, INT64_MAX), IndexError);
+  CHECK_THROWS_AS(x.narrow(0, INT64_MAX, 1), IndexError);
   CHECK_THROWS_AS(x.narrow(0, 0, -1), IndexError);
   CHECK_THROWS_AS(x.narrow(0, -5, 1), IndexError);
   CHECK_THROWS_AS(x.slice(0, 0, 4, 0), ValueError);
@@ -114,6 +117,8 @@ TEST_CASE("views: squeeze, unsqueeze and expand") {
   CHECK_THROWS_AS(x.expand({3, 4, 3}), ShapeError);
   CHECK_THROWS_AS(x.expand({2}), ShapeError);
   CHECK_THROWS_AS(x.expand({-1, 3, 1, 2}), ShapeError);
+  CHECK_THROWS_WITH_AS(scalar.expand({int64_t{1} << 32, int64_t{1} << 32}),
+                       doctest::Contains("more elements than 64 bits can count"), ShapeError);
 }
 
 TEST_CASE("views: split") {
@@ -182,6 +187,13 @@ TEST_CASE("views: reshape of any other layout has the same elements, shared wher
   check(x.select(1, 2).unsqueeze(0).expand({3, 4}), {3, 2, 2}, true);
   check(x.select(1, 2).unsqueeze(0).expand({3, 4}), {12}, false);
   check(x.select(1, 2).select(0, 0).expand({2, 3}), {6}, true);
+}
+
+TEST_CASE("views: reshape counts elements beyond 64 bits") {
+  for (const Shape& shape : {Shape{int64_t{1} << 32, int64_t{1} << 32}, Shape{7, 0x6DB6DB6DB6DB6DB7}}) {
+    CHECK_THROWS_WITH_AS(Tensor::empty({0}).reshape(shape), doctest::Contains("more elements than"), ShapeError);
+    CHECK_THROWS_AS(Tensor::empty({1}).reshape(shape), ShapeError);
+  }
 }
 
 TEST_CASE("views: contiguous and clone") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include <linnet/linnet.h>
@@ -102,6 +103,16 @@ TEST_CASE("Module: train and eval reach every module, freeze every parameter") {
   CHECK_FALSE(model.scale.requires_grad());
   model.unfreeze();
   CHECK(model.scale.requires_grad());
+}
+
+TEST_CASE("Module: a tape that outlives it still has its name") {
+  Generator rng(1);
+  auto model = std::make_unique<Mlp>(rng);
+  const Tensor logits = model->fc2(ones({1, 128}));
+  model.reset();
+  backward(logits, {.grad = logits.detach()});
+  CHECK_THROWS_WITH_AS(backward(logits, {.grad = logits.detach()}),
+                       doctest::Contains("backward of fc2 (Linear 128→10): the tape was"), AutogradError);
 }
 
 TEST_CASE("Module: state goes from one to another, and through a file") {

@@ -74,6 +74,14 @@ TEST_CASE("optimizers: groups have rates of their own, and parameters without a 
   optimizer.zero_grad();
   CHECK_FALSE(a.grad().defined());
 
+  set_grads({a, b, c}, 1);
+  b.set_requires_grad(false);
+  optimizer.step();
+  CHECK(b.item<double>() == 0);
+  optimizer.zero_grad();
+  b.set_requires_grad();
+  for (const Tensor& each : {a, b, c}) CHECK_FALSE(each.grad().defined());
+
   CHECK_THROWS_WITH_AS(nn::SGD({{.parameters = {a}}, {.parameters = {b, a}}}, nn::SgdConfig{}),
                        doctest::Contains("comes twice"), ValueError);
   CHECK_THROWS_WITH_AS(nn::SGD(std::vector<Tensor>{}), doctest::Contains("no parameters"), ValueError);
@@ -170,6 +178,12 @@ TEST_CASE("optimizers: a state that does not fit is refused") {
   CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
   CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
                        ValueError);
+  for (const double wrong : {-5., std::numeric_limits<double>::quiet_NaN()}) {
+    TensorMap state = adam.state();
+    state["lr"] = tensor({wrong}, DType::float64);
+    CHECK_THROWS_WITH_AS(adam.load_state(state), doctest::Contains("lr is"), ValueError);
+    CHECK(*adam.groups()[0].lr == 1e-3);
+  }
   nn::AdamW larger({leaf({1, 2}), leaf({1})});
   CHECK_THROWS_WITH_AS(larger.load_state(adam.state()), doctest::Contains("'steps' should be [2] int64"), ValueError);
 }

@@ -266,6 +266,8 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
   const Tensor weight = ones({2}, DType::float32, Device::cuda);
   Generator known(1), other(2);
   nn::SGD optimizer({ones({2}, DType::float32, Device::cuda).set_requires_grad()});
+  const nn::Windows windows(text().train(), 6);
+  nn::Loader batches(windows, {.batch = 2});
   using Function = std::function<void(const Tensor&)>;
   const std::vector<std::pair<Function, std::string>> cases = {
       {[](const Tensor& x) { sum(x).item<float>(); }, "item: a recorded function cannot read"},
@@ -273,17 +275,21 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
       {[](const Tensor& x) { tensor({1, 2}).to(x.device()); }, "to: a recorded function cannot copy"},
       {[&](const Tensor&) { optimizer.set_lr(1); }, "set_lr: a recorded function cannot copy"},
       {[&](const Tensor&) { rand({2}, other, DType::float32, Device::cuda); }, "only the generator that"},
+      {[&](const Tensor&) { batches.next(); }, "a recorded function cannot take a batch"},
       {[](const Tensor& x) { gather(x, 0, argmax(x, 0, true)); }, "must be a view of one of its inputs"},
   };
   for (const auto& [function, message] : cases) {
     CAPTURE(message);
     Recording recording(Device::cuda, &known, [&, &function = function](const std::vector<Tensor>& in) {
+      const Tensor random = rand({2}, known, DType::float32, Device::cuda);
       function(in[0]);
-      return std::vector{in[0] + rand({2}, known, DType::float32, Device::cuda)};
+      return std::vector{in[0] + random};
     });
     recording({tensor({1, 2})});
     for (int time = 0; time < 2; ++time) {
+      const uint64_t draws = known.state().draws;
       CHECK_THROWS_WITH_AS(recording({tensor({1, 2})}), doctest::Contains(message.c_str()), Error);
+      CHECK(known.state().draws == draws);
       CHECK(add(weight, 1).to_vector<float>() == std::vector<float>{2, 2});
     }
   }

@@ -71,6 +71,14 @@ TEST_CASE("creation: arange") {
   CHECK(arange(5, 0, -2).to_vector<int64_t>() == Ints{5, 3, 1});
   CHECK(values(arange(0, 1, 0.25)) == Doubles{0, 0.25, 0.5, 0.75});
   CHECK(arange(2, 2).numel() == 0);
+  CHECK(arange(9007199254740993, 9007199254740995).to_vector<int64_t>() == Ints{9007199254740993, 9007199254740994});
+  CHECK(arange(INT64_MAX - 3, INT64_MAX).numel() == 3);
+  CHECK(arange(INT64_MIN, INT64_MAX, INT64_MAX).to_vector<int64_t>() == Ints{INT64_MIN, -1, INT64_MAX - 1});
+  CHECK(arange(INT64_MAX, INT64_MIN, INT64_MIN).to_vector<int64_t>() == Ints{INT64_MAX, -1});
+  CHECK_THROWS_AS(arange(INT64_MIN, INT64_MAX), MemoryError);
+  CHECK_THROWS_AS(arange(0., 1e300), MemoryError);
+  CHECK_THROWS_WITH_AS(arange(0., NAN), doctest::Contains("must be finite"), ValueError);
+  CHECK_THROWS_AS(arange(0., INFINITY), ValueError);
   CHECK(arange(0).numel() == 0);
   CHECK_THROWS_WITH_AS(arange(0, 3, 0, DType::int64, {"a.cpp", 7}), "arange: step is 0 (a.cpp:7)", ValueError);
   CHECK_THROWS_WITH_AS(arange(0, 3, -1, {}, {"a.cpp", 7}),

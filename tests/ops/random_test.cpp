@@ -100,6 +100,10 @@ TEST_CASE("randint: in range, each value as often") {
                        "randint: high must be above low; low is 4, high 4 (a.cpp:7)", ValueError);
   CHECK_THROWS_AS(randint(INT64_MIN, INT64_MAX, {1}, generator), ValueError);
   CHECK_THROWS_AS(randint(0, 2, {1}, generator, DType::float32), DTypeError);
+  CHECK_THROWS_WITH_AS(randint(0, int64_t{1} << 32, {1}, generator, DType::int32), doctest::Contains("use int64"),
+                       ValueError);
+  CHECK_THROWS_AS(randint(INT32_MIN - int64_t{1}, 0, {1}, generator, DType::int32), ValueError);
+  CHECK(randint(INT32_MAX, int64_t{INT32_MAX} + 1, {1}, generator, DType::int32).item<int32_t>() == INT32_MAX);
 }
 
 TEST_CASE("randperm: a permutation, shuffled, another each time") {

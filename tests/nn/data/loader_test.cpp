@@ -231,6 +231,9 @@ TEST_CASE("Loader: options that cannot work are refused") {
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 4, .drop_last = true}),
                        doctest::Contains("drop_last leaves no batch: 3 examples, batch 4"), ValueError);
   CHECK(nn::Loader(few, {.batch = 4}).batches_per_epoch() == 1);
+  nn::Loader all(few, {.batch = INT64_MAX});
+  CHECK(all.batches_per_epoch() == 1);
+  CHECK(all.next()->inputs.size(0) == 3);
 }
 
 TEST_CASE("Loader: a device that does not answer is an error of the batch") {
