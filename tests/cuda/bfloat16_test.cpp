@@ -5,9 +5,11 @@
 #include <linnet/nn/optim.h>
 #include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/attention.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastmax.h>
 #include <linnet/ops/indexing.h>
 #include <linnet/ops/join.h>
 #include <linnet/ops/math.h>
@@ -20,7 +22,7 @@
 
 #include "tests/cuda/agreement.h"
 
-/// Tensors of bfloat16: what makes and moves them, and what refuses them.
+/// Tensors of bfloat16: what makes, moves and attends to them, and what refuses them.
 
 namespace linnet::test {
 namespace {
@@ -238,6 +240,67 @@ TEST_CASE("gpu: what computes refuses bfloat16, and names the remedy") {
       CHECK(message.find("to(DType::float32)") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("gpu: attention of bfloat16 is float32's, rounded, and so are its gradients") {
+  if (!has_gpu("attention of bfloat16 on the GPU")) return;
+  const std::vector<Shape> shapes(3, Shape{2, 3, 70, 8});
+  const auto keep = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
+  for (const bool causal : {false, true}) {
+    agree_in_bfloat16("softmax", kRounding, shapes, [&](auto& in) {
+      return softmax_attention(in[0], in[1], in[2], {.causal = causal, .keep = keep(in[0].device())});
+    });
+    for (const FastmaxForm form : {FastmaxForm::quadratic, FastmaxForm::factorised, FastmaxForm::reference}) {
+      for (const int order : {1, 2}) {
+        agree_in_bfloat16("fastmax", kRounding, shapes, [&](auto& in) {
+          FastmaxOptions options{.order = order, .causal = causal, .keep = keep(in[0].device()), .form = form};
+          return fastmax(in[0], in[1], in[2], options);
+        });
+      }
+    }
+    for (const bool full : {false, true}) {  // fused with weights per head, composed with full ones
+      agree_in_bfloat16("additive", kRounding, shapes, [&](auto& in) {
+        const Device device = in[0].device();
+        const auto weight = [&](uint64_t seed) {
+          return uniform({3, full ? 24 : 8}, seed).to(DType::float32).to(device);
+        };
+        return additive_attention(in, {{weight(5)}, {weight(6)}}, {.causal = causal, .keep = keep(device)});
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradient of all three, rounded once") {
+  if (!has_gpu("shared tensors of bfloat16 on the GPU")) return;
+  const Tensor x = held({2, 70, 3, 8}, 1, Device::cuda).set_requires_grad();
+  const Tensor wide = x.detach().to(DType::float32).set_requires_grad();
+  const Tensor w = uniform({3, 8}, 5).to(DType::float32).to(Device::cuda);
+  const std::vector<Moves> attentions = {
+      [](auto& in) { return softmax_attention(in[0], in[0], in[0]); },
+      [](auto& in) { return fastmax(in[0], in[0], in[0]); },
+      [&](auto& in) { return additive_attention({in[0], in[0], in[0]}, {{w}, {w}}); },
+  };
+  for (const Moves& attend : attentions) {
+    const Tensor o = attend({x.transpose(1, 2)}), expected = attend({wide.transpose(1, 2)});
+    CHECK(o.transpose(1, 2).is_contiguous());  // as that of float32: joining the heads is free
+    CHECK(o.to_vector<float>() == expected.to(DType::bfloat16).to_vector<float>());
+    const Tensor g = held(o.shape(), 2, Device::cuda);
+    CHECK(
+        grad({o}, {x}, {.grad_outputs = {g}})[0].to_vector<float>() ==
+        grad({expected}, {wide}, {.grad_outputs = {g.to(DType::float32)}})[0].to(DType::bfloat16).to_vector<float>());
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 and other dtypes at once is refused") {
+  if (!has_gpu("attention of two dtypes on the GPU")) return;
+  const Tensor x = held({1, 2, 9, 8}, 1, Device::cuda), wide = x.to(DType::float32),
+               w = wide.select(0, 0).select(1, 0);
+  const auto differ = doctest::Contains("dtypes differ");
+  CHECK_THROWS_WITH_AS(softmax_attention(x, wide, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(fastmax(wide, x, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, wide}, {{w}, {w}}), differ, DTypeError);
+  const Tensor narrow = w.to(DType::bfloat16);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, x}, {{narrow}, {narrow}}), differ, DTypeError);
 }
 
 }  // namespace linnet::test
