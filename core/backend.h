@@ -170,7 +170,8 @@ class RecordedWork {
   virtual void replay(uint64_t draws) = 0;
 };
 
-/// What a device does: one function for each line, none of them null.
+/// What a device does: one function for each line, none of them null. bfloat16, which GPUs store, is taken by `copy`,
+/// `fill`, `where`, `has_nan`, `gather` and `index_select` alone.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();

@@ -8,7 +8,9 @@
 
 namespace linnet {
 
-/// Element types. bfloat16 is storage for the GPU only: no CPU op takes it.
+/// Element types. bfloat16 is storage, and on GPUs alone: what makes and moves elements takes it (zeros, `to`, views,
+/// copies, concat, where, index_select, gather), and so does attention, which computes in float32. All else refuses
+/// it.
 enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
 
 /// Bytes of one element.
@@ -28,6 +30,9 @@ constexpr int64_t size_of(DType dtype) {
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16;
 }
+
+/// What numbers of a dtype are computed with in: float32 for bfloat16, which is storage; else the same.
+constexpr DType computed_in(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
 /// int32 or int64; bool is neither integer nor floating.
 constexpr bool is_integer(DType dtype) { return dtype == DType::int32 || dtype == DType::int64; }

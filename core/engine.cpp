@@ -14,10 +14,19 @@ namespace {
 
 // ---- The two ops that the engine itself needs, recorded like any other for gradients of gradients ----
 
+/// sum = a + b, where sum may be a; of bfloat16 by way of float32.
+void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
+  const DType dtype = computed_in(sum.dtype());
+  if (dtype == sum.dtype()) return sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
+  const Tensor total = a.to(dtype);
+  total.backend().binary(Binary::add, total.view(), total.view(), b.to(dtype).view());
+  sum.backend().copy(sum.view(), total.view());
+}
+
 Tensor add_gradients(const Tensor& a, const Tensor& b) {
   Op op("add_gradients", Where{}, {a, b});
   Tensor sum = Tensor::empty(a.shape(), a.dtype(), a.device());
-  sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
+  add_into(sum, a, b);
   return op.record(sum, [](const Tensor& g) { return Grads{g, g}; });
 }
 
@@ -30,9 +39,10 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
     if (d < leading || shape[d - leading] == 1) kept[d] = 1;
   }
   Op op("sum_to_shape", Where{}, {grad});
-  Tensor sum = Tensor::empty(kept, grad.dtype(), grad.device());
-  sum.backend().reduce(Reduce::sum, sum.view(), grad.view());
-  sum = op.record(sum, [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
+  const DType dtype = computed_in(grad.dtype());
+  Tensor sum = Tensor::empty(kept, dtype, grad.device());
+  sum.backend().reduce(Reduce::sum, sum.view(), grad.to(dtype).view());
+  sum = op.record(sum.to(grad.dtype()), [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
   return sum.reshape(shape);
 }
 
@@ -74,7 +84,7 @@ class Sum {
     Tensor& sum = total();
     if (!sum.owns_elements_alone() || !sum.is_contiguous()) sum = sum.clone();
     const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
-    sum.backend().binary(Binary::add, part.view(), part.view(), gradient.view());
+    add_into(part, part, gradient);
     sum.bump_version();
   }
 
@@ -126,7 +136,7 @@ class Walk {
   /// sum += gradient, in place where nobody else can see it.
   void accumulate(Tensor& sum, const Tensor& gradient) const {
     if (!create_graph_ && sum.owns_elements_alone() && sum.is_contiguous()) {
-      sum.backend().binary(Binary::add, sum.view(), sum.view(), gradient.view());
+      add_into(sum, sum, gradient);
       sum.bump_version();
     } else {
       sum = add_gradients(sum, gradient);

@@ -241,9 +241,7 @@ std::string text_of(const Tensor& tensor) {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined tensor";
-  Tensor values = tensor.detach();
-  if (values.dtype() == DType::bfloat16) values = values.to(DType::float32);
-  values = values.to(Device::cpu);
+  const Tensor values = tensor.detach().to(computed_in(tensor.dtype())).to(Device::cpu);
   switch (values.dtype()) {
     case DType::float32: return text_of<float>(values);
     case DType::float64: return text_of<double>(values);

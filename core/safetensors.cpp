@@ -158,9 +158,10 @@ class Reader {
     for (const DTypeName& known : kDTypes) {
       if (known.name == name) return known.dtype;
     }
-    throw IoError(
-        fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32, F64, I32, I64 or BOOL",
-                    path_.string(), tensor, name));
+    if (name == "BF16") return DType::bfloat16;  // read, but not written
+    throw IoError(fmt::format(
+        "'{}': tensor '{}' is {}, which linnet does not read; save it as F32, F64, BF16, I32, I64 or BOOL",
+        path_.string(), tensor, name));
   }
 
   /// The bytes of a tensor, or nothing when they do not fit into 64 bits.
@@ -173,7 +174,18 @@ class Reader {
     return bytes;
   }
 
+  /// The upper halves of float32 numbers.
+  Tensor read_bfloat16(const Entry& e) {
+    std::vector<uint16_t> halves(static_cast<size_t>(e.shape.numel()));
+    read_bytes(halves.data(), e.end - e.begin);
+    Tensor tensor = Tensor::empty(e.shape);
+    std::transform(halves.begin(), halves.end(), tensor.mutable_data<float>().begin(),
+                   [](uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); });
+    return tensor;
+  }
+
   Tensor read_tensor(const Entry& e) {
+    if (e.dtype == DType::bfloat16) return read_bfloat16(e);
     Tensor tensor = Tensor::empty(e.shape, e.dtype);
     read_bytes(tensor.view().data, e.end - e.begin);
     if (e.dtype == DType::boolean) {

@@ -45,7 +45,8 @@ int64_t bytes_of(const Shape& shape, DType dtype) {
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where) {
   const Call call("empty", where);
   if (dtype == DType::bfloat16 && device == Device::cpu) {
-    throw DTypeError("bfloat16 is storage for the GPU; on the CPU use float32");
+    throw DTypeError(
+        "bfloat16 is storage for GPUs alone; use float32 on the CPU, to(DType::float32) before to(Device::cpu)");
   }
   auto storage = std::make_shared<Storage>(bytes_of(shape, dtype), device);
   return Tensor(
@@ -150,7 +151,7 @@ template <class T>
 std::vector<T> Tensor::to_vector(Where where) const {
   const Call call("to_vector", where);
   const NoGrad no_grad;
-  const Tensor dense = to(Device::cpu).to(dtype_of<T>).contiguous();
+  const Tensor dense = to(computed_in(dtype())).to(Device::cpu).to(dtype_of<T>).contiguous();
   const T* elements = static_cast<const T*>(dense.view().data);
   return std::vector<T>(elements, elements + dense.numel());
 }

@@ -65,10 +65,11 @@ class Tensor {
   Tensor contiguous(Where where = {}) const;
   /// A row-major copy with elements of its own. Differentiable.
   Tensor clone(Where where = {}) const;
-  /// Converted to another dtype (this tensor when it has it already). Differentiable between floating dtypes.
+  /// Converted to another dtype (this tensor when it has it already). Differentiable between floating dtypes. Throws
+  /// DTypeError for bfloat16 on the CPU.
   Tensor to(DType dtype, Where where = {}) const;
   /// Copied to another device (this tensor when it is there already). Differentiable. Throws DeviceError when the
-  /// device was not built or does not answer.
+  /// device was not built or does not answer, and DTypeError for bfloat16 to the CPU.
   Tensor to(Device device, Where where = {}) const;
 
   /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor

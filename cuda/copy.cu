@@ -1,4 +1,4 @@
-#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/transfer.cuh>
 
@@ -23,19 +23,15 @@ void compare(Compare op, View out, View a, View b) {
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 
-/// To bool, everything but 0 is true; otherwise C++'s conversion.
+/// C++'s conversion. What becomes bfloat16 is rounded once, to nearest even, whatever it was.
 template <class Y, class X>
 void copy_typed(const View& out, const View& x) {
-  if constexpr (std::is_same_v<Y, bool>) {
-    map<Y, X>([] __device__(X v) { return v != X(0); }, out, x);
-  } else {
-    map<Y, X>([] __device__(X v) { return static_cast<Y>(v); }, out, x);
-  }
+  map<Y, X>([] __device__(X v) { return static_cast<Y>(v); }, out, x);
 }
 
 void copy(View out, View x) {
-  dispatch_any(out.dtype, [&](auto to) {
-    dispatch_any(x.dtype, [&](auto from) { copy_typed<decltype(to), decltype(from)>(out, x); });
+  dispatch_stored(out.dtype, [&](auto to) {
+    dispatch_stored(x.dtype, [&](auto from) { copy_typed<decltype(to), decltype(from)>(out, x); });
   });
 }
 
@@ -45,7 +41,7 @@ void fill_typed(const View& out, T value) {
 }
 
 void fill(View out, Scalar value) {
-  dispatch_any(out.dtype, [&](auto zero) { fill_typed(out, value.as<decltype(zero)>()); });
+  dispatch_stored(out.dtype, [&](auto zero) { fill_typed(out, value.as<decltype(zero)>()); });
 }
 
 template <class T>
@@ -54,14 +50,14 @@ void where_typed(const View& out, const View& condition, const View& a, const Vi
 }
 
 void where(View out, View condition, View a, View b) {
-  dispatch_any(out.dtype, [&](auto zero) { where_typed<decltype(zero)>(out, condition, a, b); });
+  dispatch_stored(out.dtype, [&](auto zero) { where_typed<decltype(zero)>(out, condition, a, b); });
 }
 
 /// Threads that find a NaN all write the same.
 template <class T>
 __global__ void find_nan(Walk<1> walk, const T* x, int32_t* found) {
   for (int64_t i = first_item(); i < walk.count; i += item_step()) {
-    const T value = x[walk.at(i).of[0]];
+    const float value = static_cast<float>(x[walk.at(i).of[0]]);
     if (value != value) *found = 1;
   }
 }
@@ -71,10 +67,15 @@ bool has_nan(View x) {
   int32_t result = 0;
   from_host(found.data(), &result, sizeof(result));
   const auto walk = walk_without<1>({x}, -1);
-  dispatch_floating(x.dtype, [&](auto zero) {
+  const auto find = [&](auto zero) {
     using T = decltype(zero);
     launch(find_nan<T>, blocks_for(walk.count), kThreads, walk, data<const T>(x), found.data());
-  });
+  };
+  if (x.dtype == DType::bfloat16) {
+    find(BFloat16{});
+  } else {
+    dispatch_floating(x.dtype, find);
+  }
   to_host(&result, found.data(), sizeof(result));
   return result != 0;
 }

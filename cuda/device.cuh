@@ -38,7 +38,7 @@ std::string describe_device();
 /// Whether an environment variable is set, and not to 0.
 bool is_set(const char* variable);
 
-/// Throws DTypeError.
+/// Throws DTypeError: the one place where kernels refuse what they do not take.
 [[noreturn]] void refuse_dtype(DType dtype);
 
 }  // namespace linnet::cuda

@@ -1,4 +1,4 @@
-#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/radix_sort.cuh>
 
 /// Reading and adding at indices. What is added is first sorted by where it goes, stably, so that each place is
@@ -33,7 +33,7 @@ void gather(View out, View x, View index, int dim) {
   const Strides start(x, dim, 0);
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
   const Walk<3> walk = walk_without<3>({out, from, index}, -1);
-  dispatch_any(x.dtype, [&](auto zero) {
+  dispatch_stored(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(take<T>, blocks_for(walk.count), kThreads, walk, x.strides[dim], data<T>(out), data<const T>(x),
            data<const int64_t>(index));

@@ -3,9 +3,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cuda_bf16.h>
 #include <mma.h>
-#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/precision.cuh>
 
 /// Matrix products of tiles in shared memory, for kernels that never write a whole matrix to memory. A block of 256
@@ -15,8 +14,6 @@
 /// T = float, whose products tensor cores make and sum in float32.
 
 namespace linnet::cuda {
-
-using BFloat16 = __nv_bfloat16;
 
 /// Calls `f` with zeros of T and S for tensors of `dtype`, as `precision()` says.
 template <class F>

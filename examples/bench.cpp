@@ -56,6 +56,7 @@ void print_case(const Output& output, const std::string& title, const AttentionC
                {"tokens", c.tokens},
                {"head_dim", c.head_dim},
                {"device", c.device == Device::cpu ? "cpu" : "cuda"},
+               {"dtype", name_of(c.dtype)},
                {"precision", output.precision},
                {"threads", num_threads()}});
   print(output, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, json);
@@ -171,6 +172,9 @@ int main(int argc, char** argv) {
     attention.add_option("--form", c.form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
     attention.add_option("--dropout", c.dropout, "rate")->check(number(0, 0.99));
     attention.add_option("--head-dim", c.head_dim, "numbers per head")->check(whole_number(1));
+    std::string dtype = name_of(c.dtype);
+    attention.add_option("--dtype", dtype, "of queries, keys and values; bfloat16 needs --device cuda")
+        ->check(CLI::IsMember({"float32", "bfloat16"}));
     add_shape_flags(attention, c);
 
     AttentionCase l{.heads = 16, .tokens = 32768};
@@ -233,6 +237,10 @@ int main(int argc, char** argv) {
         throw UsageError(fmt::format(
             "--dropout {} does not apply to --form quadratic, which has no features to drop; use another --form",
             c.dropout));
+      }
+      if (dtype == "bfloat16") c.dtype = DType::bfloat16;
+      if (c.dtype == DType::bfloat16 && c.device == Device::cpu) {
+        throw UsageError("--dtype bfloat16 does not apply to --device cpu, which has float32; use --device cuda");
       }
       print_case(output, fmt::format("{} attention", c.mechanism), c, measure_attention(c, output.seconds));
     } else if (layer.parsed()) {

@@ -45,7 +45,7 @@ Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
       device_(device),
       kind_(std::move(kind)),
       label_(label_of("", kind_)) {
-  if (!is_floating(dtype)) {
+  if (dtype != DType::float32 && dtype != DType::float64) {
     throw DTypeError(fmt::format("a model of {}: parameters are float32 or float64", name_of(dtype)));
   }
 }

@@ -52,6 +52,11 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
             fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy",
                         to_string(parameter.shape())));
       }
+      if (parameter.dtype() == DType::bfloat16) {
+        throw DTypeError(fmt::format(
+            "optimizer: a parameter of shape {} is bfloat16, which is storage; train its to(DType::float32)",
+            to_string(parameter.shape())));
+      }
       const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
         return parameter.numel() > 0 && slot.parameter.view().data == parameter.view().data;
       });

@@ -59,7 +59,8 @@ class Optimizer {
   };
 
   /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
-  /// train, when a parameter comes twice, and for settings that are negative or not finite.
+  /// train, when a parameter comes twice, and for settings that are negative or not finite; DTypeError for a
+  /// parameter of bfloat16.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
   /// A parameter whose turn it is; the gradient is contiguous.
@@ -96,7 +97,7 @@ struct SgdConfig {
 class SGD : public Optimizer {
  public:
   /// Of all parameters alike, or by groups. Throws ValueError for no parameters, one that comes twice, and settings
-  /// out of range.
+  /// out of range, and DTypeError for one of bfloat16, which is storage: weights are float32 or float64.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
 

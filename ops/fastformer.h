@@ -60,8 +60,9 @@ struct AdditiveAttentionOptions {
 /// Fastformer's attention per head, eqs. 3–6, up to u_i; the linear map of section 3.1 and its sum with the
 /// queries are left to the caller. `columns` are the queries, keys and values, each [B, H, N, D]; or any n ≥ 2
 /// of them, where each column is summed up to a global vector that meets the next one. There are n − 1 stages,
-/// all tensors of one floating dtype. Returns the last column's products, u [B, H, N, D], which lie in memory
-/// as [B, N, H, D], so that joining the heads is free.
+/// all tensors of one floating dtype; or columns of bfloat16 beside stages of float32, which is then computed in, for
+/// a result of bfloat16. Returns the last column's products, u [B, H, N, D], which lie in memory as [B, N, H, D], so
+/// that joining the heads is free.
 ///
 /// Where no token is left to sum, u is 0 and gives no gradient. What a padded token holds changes no bit but of
 /// its own u, nor does, when causal, what comes later. Three columns with weights per head (without bias) and

@@ -79,7 +79,7 @@ double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadr
 /// crossovers, on a GPU from counts of operations.
 FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, masks and memory as
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, dtypes, masks and memory as
 /// for softmax_attention. Time grows with N·M·D in the quadratic form, and in the factorised one with N·D³ for order
 /// 2, N·D² for order 1: linear in the tokens, which is faster where they are many. The attention is fused:
 /// differentiable once. A query that sees no key gives 0 and no gradient. Throws ShapeError, DTypeError, DeviceError,

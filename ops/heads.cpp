@@ -1,6 +1,8 @@
 #include <linnet/ops/detail/heads.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -75,6 +77,26 @@ Tensor with_plain_rows(const Tensor& x) {
   const bool unit = shape[last] <= 1 || x.strides()[last] == 1;
   const bool apart = shape[last - 1] <= 1 || x.strides()[last - 1] >= shape[last];
   return unit && apart ? x.detach() : x.detach().contiguous();
+}
+
+bool are_bfloat16(const std::vector<Tensor>& x) {
+  return std::all_of(x.begin(), x.end(), [](const Tensor& each) { return each.dtype() == DType::bfloat16; });
+}
+
+Tensor attend_in_float32(const std::vector<Tensor>& x,
+                         const std::function<Tensor(const std::vector<Tensor>&)>& attend) {
+  // In memory [B, N, H, D], as linear maps make and take them.
+  const auto converted = [](const Tensor& heads, DType dtype) {
+    return heads.transpose(1, 2).to(dtype).transpose(1, 2);
+  };
+  std::map<Node*, Tensor> known;
+  std::vector<Tensor> wide;
+  for (const Tensor& each : x) {
+    Tensor& same = known[each.node().get()];
+    if (!same.defined() || !each.requires_grad()) same = converted(each, DType::float32);
+    wide.push_back(same);
+  }
+  return converted(attend(wide), DType::bfloat16);
 }
 
 Tensor empty_heads(const Shape& shape, DType dtype, Device device) {

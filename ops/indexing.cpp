@@ -25,7 +25,7 @@ Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
   Tensor out = Tensor::empty(shape, x.dtype(), x.device());
   out.backend().index_select(out.view(), x.view(), index.view(), dim);
   return op.record(out, [dim, index = op.save(index), size = x.shape()[dim]](const Tensor& g) {
-    return Grads{add_slices(g, dim, index(), size), {}};
+    return Grads{add_slices(g.to(computed_in(g.dtype())), dim, index(), size).to(g.dtype()), {}};
   });
 }
 
@@ -47,7 +47,8 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
   Tensor out = Tensor::empty(index.shape(), x.dtype(), x.device());
   out.backend().gather(out.view(), x.view(), index.view(), dim);
   return op.record(out, [dim, index = op.save(index), shape = x.shape()](const Tensor& g) {
-    return Grads{scatter_add_elements(zeros(shape, g.dtype(), g.device()), dim, index(), g), {}};
+    const Tensor src = g.to(computed_in(g.dtype()));
+    return Grads{scatter_add_elements(zeros(shape, src.dtype(), g.device()), dim, index(), src).to(g.dtype()), {}};
   });
 }
 

@@ -31,7 +31,7 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
     measured.forward = measure([&] { wait_for(run()); }, seconds);
   }
   Generator rng(2);
-  const Tensor cotangent = randn(run().shape(), rng, DType::float32, inputs[0].device());
+  const Tensor cotangent = randn(run().shape(), rng, DType::float32, inputs[0].device()).to(inputs[0].dtype());
   const auto step = [&] {
     for (const Tensor& input : inputs) Tensor(input).set_grad({});
     backward(run(), {.grad = cotangent});
@@ -79,7 +79,8 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   Generator rng(c.seed);
   // What the maps before an attention make, which then transpose it: the gradients are theirs.
   const auto map = [&] {
-    return randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device).set_requires_grad();
+    const Tensor x = randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device);
+    return x.to(c.dtype).set_requires_grad();
   };
   const Tensor queries = map(), keys = map(), values = map();
   std::vector<Tensor> inputs{queries, keys, values};

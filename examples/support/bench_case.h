@@ -21,6 +21,7 @@ struct AttentionCase {
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
   uint64_t seed = 1337;
   Device device = Device::cpu;
+  DType dtype = DType::float32;  ///< of queries, keys and values; bfloat16 on a GPU
 };
 
 struct Measured {
@@ -32,7 +33,7 @@ struct Measured {
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };
 
-/// On a GPU, work is under way when a call returns; to read an element of `x`, of float32, waits for all of it.
+/// On a GPU, work is under way when a call returns; to read an element of `x` waits for all of it.
 void wait_for(const Tensor& x);
 
 /// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].

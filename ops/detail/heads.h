@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include <linnet/core/tensor.h>
 
 /// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a
@@ -30,6 +33,14 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
 /// x, of rank 2 or more, without history and as kernels take it, with unit stride in its last dim and rows that do
 /// not overlap; a copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);
+
+/// Whether all of x are bfloat16, and so what `attend_in_float32` is for.
+bool are_bfloat16(const std::vector<Tensor>& x);
+
+/// `attend` of the same in float32, made bfloat16 again: x [B, H, N, D] and its result. A tensor that is given twice
+/// is converted once, so that its gradients are added in float32.
+Tensor attend_in_float32(const std::vector<Tensor>& x,
+                         const std::function<Tensor(const std::vector<Tensor>&)>& attend);
 
 /// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its
 /// heads to [B, N, H·D] copies nothing.

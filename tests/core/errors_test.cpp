@@ -56,6 +56,7 @@ std::vector<Mistake> mistakes() {
       {"negative size", [] { zeros({2, -3}); }},
       {"more bytes than there can be", [] { zeros({int64_t{1} << 40, int64_t{1} << 40}); }},
       {"bfloat16 on the CPU", [] { zeros({2}, DType::bfloat16); }},
+      {"conversion to bfloat16 on the CPU", [] { x.to(DType::bfloat16); }},
       {"in-place edit of a leaf", [] { leaf().fill_(0); }},
       {"in-place copy from a leaf", [] { zeros({2}).copy_(leaf()); }},
       {"gradient of integers", [] { zeros({2}, DType::int64).set_requires_grad(); }},

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -86,6 +87,22 @@ TEST_CASE("safetensors: a strided tensor is written row by row") {
   CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() == std::vector<float>{1, 4, 2, 5, 3, 6});
 }
 
+TEST_CASE("safetensors: BF16 is read as float32, exactly") {
+  const TemporaryFolder folder;
+  const std::string header = R"({"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})";
+  // 1, -2.5, 3.140625, 2^-133 (the smallest), -infinity, NaN; then 1.5 as F32
+  const std::string data("\x80\x3f\x20\xc0\x49\x40\x01\x00\x80\xff\xc1\x7f\x00\x00\xc0\x3f", 16);
+  write_bytes(folder / "a", with_header(header, 0) + data);
+  const TensorMap read = read_safetensors(folder / "a").tensors;
+  CHECK(read.at("a").shape() == Shape{2, 3});
+  const std::span<const float> a = read.at("a").data<float>();
+  CHECK(std::vector<float>(a.begin(), a.begin() + 5) ==
+        std::vector<float>{1, -2.5, 3.140625, 0x1p-133F, -std::numeric_limits<float>::infinity()});
+  CHECK(std::isnan(a[5]));
+  CHECK(read.at("b").item<float>() == 1.5);
+}
+
 TEST_CASE("safetensors: any truncation is refused") {
   const TemporaryFolder folder;
   write_safetensors(folder / "whole", example());
@@ -133,7 +150,7 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{" + entry("a", "F32", "[2]", "[4,12]") + "}", 12, "belong to no tensor");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8, "belong to no");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "}", 8, "but 8 follow");
-  refused("{" + entry("a", "BF16", "[2]", "[0,4]") + "}", 4, "is BF16, which linnet does not read");
+  refused("{" + entry("a", "BF16", "[3]", "[0,4]") + "}", 4, "'a', bfloat16 of shape [3], lies in 4 bytes");
   refused("{" + entry("a", "F16", "[2]", "[0,4]") + "}", 4, "is F16, which linnet does not read");
 
   std::string huge(16, '\xff');

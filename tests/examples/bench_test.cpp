@@ -148,6 +148,8 @@ TEST_CASE("bench crossover: measured lengths beside the theory's and the committ
 TEST_CASE("bench computes where --device says") {
   if (linnet::test::gpu_answers()) {
     CHECK(object_of(kQuick + Arguments{"--device", "cuda", "attention", "--tokens", "32"})["device"] == "cuda");
+    const auto stored = object_of(kQuick + Arguments{"--device", "cuda", "attention", "--dtype", "bfloat16"});
+    CHECK(stored["dtype"] == "bfloat16");
     return;
   }
   for (const std::string command : {"attention", "layer", "generate", "kernels", "scaling", "crossover"}) {
@@ -183,6 +185,8 @@ TEST_CASE("bench: what it refuses") {
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
   refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
+  refused({"attention", "--dtype", "bfloat16"}, "--dtype bfloat16 does not apply to --device cpu");
+  refused({"attention", "--dtype", "float16"}, "--dtype");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
   refused({"step", "--preset", "nanogpt"},
           "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small");

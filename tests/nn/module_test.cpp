@@ -185,6 +185,8 @@ TEST_CASE("Module: one dtype for a whole model") {
   CHECK(net(ones({5, 3}, DType::float64)).dtype() == DType::float64);
   CHECK(net(ones({5, 3}, DType::float64)).shape() == Shape{5, 2});
   CHECK_THROWS_AS(nn::Sequential(rng, DType::int64), DTypeError);
+  CHECK_THROWS_WITH_AS(nn::Sequential(rng, DType::bfloat16), "a model of bfloat16: parameters are float32 or float64",
+                       DTypeError);
 }
 
 TEST_CASE("Linear, Embedding: initial values as in PyTorch") {

@@ -1,0 +1,306 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <linnet/nn/optim.h>
+#include <linnet/ops/activation.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/attention.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/creation.h>
+#include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastmax.h>
+#include <linnet/ops/indexing.h>
+#include <linnet/ops/join.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/matmul.h>
+#include <linnet/ops/normalisation.h>
+#include <linnet/ops/random.h>
+#include <linnet/ops/reduction.h>
+#include <linnet/ops/softmax.h>
+#include <linnet/ops/sorting.h>
+
+#include "tests/cuda/agreement.h"
+
+/// Tensors of bfloat16: what makes, moves and attends to them, and what refuses them.
+
+namespace linnet::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr DType kOthers[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
+constexpr double kRounding = 0x1p-8;  // of one number, relative
+
+/// The nearest number with 8 digits, the even one of two, of float32's range.
+double rounded(long double x) {
+  if (!std::isfinite(x) || x == 0) return static_cast<double>(x);
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const int digit = std::max(exponent, -125) - 8;
+  const double nearest = static_cast<double>(std::ldexp(std::nearbyint(std::ldexp(x, -digit)), digit));
+  return std::abs(nearest) < 0x1p128 ? nearest : std::copysign(kInfinity, nearest);
+}
+
+/// Multiples of 1/64 in (−1, 1), which bfloat16 holds: float32 on the CPU, bfloat16 on the GPU.
+Tensor held(const Shape& shape, uint64_t seed, Device device) {
+  const Tensor x = uniform(shape, seed, -64, 64).to(DType::int32).to(DType::float32) / 64;
+  return device == Device::cpu ? x : x.to(device).to(DType::bfloat16);
+}
+
+/// f's results of `held` inputs of these shapes, with gradients, on the CPU in float32 and on the GPU in bfloat16.
+/// The results are the same, gradients to rounding.
+using Moves = std::function<Tensor(const std::vector<Tensor>&)>;
+void agree_in_bfloat16(const std::string& what, double allowed, const std::vector<Shape>& shapes, const Moves& f) {
+  const auto results = [&](Device device) {
+    std::vector<Tensor> inputs;
+    for (const Shape& shape : shapes) inputs.push_back(held(shape, 3 + inputs.size(), device).set_requires_grad());
+    std::vector<Tensor> all{f(inputs)};
+    const Tensor cotangent = held(all[0].shape(), 2, device);
+    for (Tensor& gradient : grad({all[0]}, inputs, {.grad_outputs = {cotangent}})) all.push_back(gradient);
+    return all;
+  };
+  const std::vector<Tensor> expected = results(Device::cpu), actual = results(Device::cuda);
+  for (size_t r = 0; r < actual.size(); ++r) {
+    CAPTURE(what);
+    CAPTURE(r);
+    CHECK(actual[r].dtype() == DType::bfloat16);
+    CHECK(actual[r].shape() == expected[r].shape());
+    CHECK(relative_error(actual[r].to_vector<double>(), expected[r].to_vector<double>()) <= allowed);
+  }
+}
+
+Tensor ids(const Shape& shape, int64_t bound, Device device) {
+  Generator generator(8);
+  return randint(0, bound, shape, generator, DType::int64, device);
+}
+
+}  // namespace
+
+TEST_CASE("gpu: what becomes bfloat16 is rounded once, to nearest even, from every dtype") {
+  if (!has_gpu("rounding to bfloat16 on the GPU")) return;
+  const auto check = [](const auto& values, DType dtype) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    const std::vector<double> actual =
+        tensor(values).to(dtype).to(Device::cuda).to(DType::bfloat16).template to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const T value = values[i];
+      const double expected = rounded(value);
+      CHECK_MESSAGE((actual[i] == expected || (std::isnan(actual[i]) && std::isnan(expected))), name_of(dtype), " ",
+                    value, " became ", actual[i], ", not ", expected);
+    }
+  };
+  std::vector<double> numbers = {0,      -0.0,      kNan,     -kNan,     kInfinity, -kInfinity,  0x1.fep127,
+                                 0x1p-9, 0x1.04p-3, 0x1.01p0, -0x1.03p0, 0x1.03p0,  0x1.fdp-130, 0x1p-133};
+  for (const double x : uniform({1003}, 3, -9, 9).to_vector<double>()) numbers.push_back(x);
+  std::vector<float> floats(numbers.begin(), numbers.end());
+  check(floats, DType::float32);
+  // Beside a tie by less than float32 can tell: rounded twice, they would be even.
+  numbers.insert(numbers.end(),
+                 {0x1.0100000001p0, -0x1.02ffffffffp0, 0x1.ff0000001p127, 0x1.feffffffp127, 1e300, 1e-300});
+  check(numbers, DType::float64);
+  check(std::vector<int32_t>{0, 1, -255, 257, 259, 0x40400001, -0x40400001, 0x7fffffff}, DType::int32);
+  check(std::vector<int64_t>{0, -1, 259, 0x4040000000000001, -0x4040000000000001, 0x40c0000000000000,
+                             std::numeric_limits<int64_t>::min()},
+        DType::int64);
+  CHECK(tensor({0, 1}, DType::boolean).to(Device::cuda).to(DType::bfloat16).to_vector<double>() ==
+        std::vector<double>{0, 1});
+}
+
+TEST_CASE("gpu: bfloat16 becomes every other dtype, as float32 does") {
+  if (!has_gpu("conversions from bfloat16 on the GPU")) return;
+  const Tensor x = held({41, 33}, 2, Device::cuda);
+  for (const DType dtype : kOthers) {
+    for (const bool strided : {false, true}) {
+      const Tensor from = strided ? x.transpose(0, 1) : x;
+      const Tensor plain = strided ? held({41, 33}, 2, Device::cpu).transpose(0, 1) : held({41, 33}, 2, Device::cpu);
+      CHECK(from.to(dtype).to_vector<double>() == plain.to(dtype).to_vector<double>());
+    }
+  }
+  const Tensor special = tensor({kNan, kInfinity, -2.75, 0, 300}).to(Device::cuda).to(DType::bfloat16);
+  CHECK(special.to(DType::boolean).to_vector<bool>() == std::vector<bool>{true, true, true, false, true});
+  CHECK(special.narrow(0, 2, 3).to(DType::int64).to_vector<int64_t>() == std::vector<int64_t>{-2, 0, 300});
+  CHECK(std::isnan(special.select(0, 0).item<float>()));
+  CHECK(to_string(special) == to_string(tensor({kNan, kInfinity, -2.75, 0, 300})));
+  CHECK_THROWS_WITH_AS(special.to(Device::cpu), doctest::Contains("to(DType::float32) before to(Device::cpu)"),
+                       DTypeError);
+}
+
+TEST_CASE("gpu: bfloat16 is made, viewed, copied, joined and chosen") {
+  if (!has_gpu("moving bfloat16 on the GPU")) return;
+  for (const Tensor& x : {full({3, 300}, 2.5, DType::bfloat16, Device::cuda),
+                          full_like(zeros({3, 300}, DType::bfloat16, Device::cuda), 2.5),
+                          ones({3, 300}, DType::bfloat16, Device::cuda).fill_(2.5),
+                          zeros({3, 300}, DType::bfloat16, Device::cuda).copy_(full({300}, 2.5).to(Device::cuda))}) {
+    CHECK(x.dtype() == DType::bfloat16);
+    CHECK(x.to_vector<double>() == std::vector<double>(900, 2.5));
+  }
+  CHECK(full({1}, 0x1.0100000001p0, DType::bfloat16, Device::cuda).item<double>() == 0x1.02p0);
+
+  const Shape shape{7, 65, 33};
+  agree_in_bfloat16("clone", 0, {shape}, [](auto& in) { return in[0].clone(); });
+  agree_in_bfloat16("views", 0, {shape}, [](auto& in) {
+    return in[0].transpose(0, 2).contiguous().slice(0, 1, 30, 2).reshape({-1}).narrow(0, 3, 5000).unsqueeze(0);
+  });
+  agree_in_bfloat16("concat", 0, {{3, 5}, {4, 5}}, [](auto& in) { return concat({in[0], in[1]}); });
+  agree_in_bfloat16("stack", 0, {{3, 5}, {3, 5}}, [](auto& in) { return stack({in[0], in[1]}, 1); });
+  agree_in_bfloat16("pad", 0, {{3, 5}}, [](auto& in) { return pad(in[0], {1, 2}, 0.5); });
+  agree_in_bfloat16("where", 0, {shape, shape},
+                    [](auto& in) { return where(eq(ids({7, 65, 33}, 2, in[0].device()), 0), in[0], in[1]); });
+  agree_in_bfloat16("masked_fill", 0, {{65, 65}}, [](auto& in) { return tril(in[0]); });
+  agree_in_bfloat16("expand", kRounding, {{65, 1}}, [](auto& in) { return in[0].expand({3, 65, 100}); });
+  agree_in_bfloat16("index_select", kRounding, {{12, 70}},
+                    [](auto& in) { return index_select(in[0], 0, ids({300}, 12, in[0].device())); });
+  agree_in_bfloat16("embedding", kRounding, {{12, 70}},
+                    [](auto& in) { return embedding(in[0], ids({300}, 12, in[0].device())); });
+  agree_in_bfloat16("gather", kRounding, {{12, 70}},
+                    [](auto& in) { return gather(in[0], 0, ids({300, 70}, 12, in[0].device())); });
+}
+
+TEST_CASE("gpu: gradients go through conversions to and from bfloat16, and are added in float32") {
+  if (!has_gpu("gradients of bfloat16 on the GPU")) return;
+  const Tensor single = held({300}, 1, Device::cuda).to(DType::float32).set_requires_grad();
+  const Tensor x = single.to(DType::bfloat16);
+  const Tensor g = held({300}, 2, Device::cuda);
+  CHECK(grad({x}, {single}, {.grad_outputs = {g}})[0].dtype() == DType::float32);
+  CHECK(grad({single.to(DType::bfloat16)}, {single}, {.grad_outputs = {g}})[0].to_vector<float>() ==
+        g.to_vector<float>());
+
+  const auto cotangent = [](const Tensor& y, double value) { return full_like(y, value); };
+  const auto leaf = [] { return zeros({4}, DType::bfloat16, Device::cuda).set_requires_grad(); };
+  const Tensor many = leaf();
+  backward(many.expand({300, 4}), {.grad = cotangent(many.expand({300, 4}), 1)});  // bfloat16 sums end at 256
+  CHECK(many.grad().dtype() == DType::bfloat16);
+  CHECK(many.grad().to_vector<float>() == std::vector<float>(4, 300));
+  backward(many.clone(), {.grad = cotangent(many, 4)});
+  CHECK(many.grad().to_vector<float>() == std::vector<float>(4, 304));
+
+  const Tensor slices = leaf();
+  const Tensor copy = slices.clone();
+  const Tensor overlapping = concat({copy.narrow(0, 0, 3), copy.narrow(0, 1, 3), copy});
+  backward(overlapping, {.grad = cotangent(overlapping, 0.5)});
+  CHECK(slices.grad().to_vector<float>() == std::vector<float>{1, 1.5, 1.5, 1});
+
+  const Tensor twice = leaf();
+  const Tensor both = concat({twice, twice});
+  const auto first = grad({both}, {twice}, {.grad_outputs = {cotangent(both, 3)}, .create_graph = true});
+  CHECK(first[0].to_vector<float>() == std::vector<float>(4, 6));
+}
+
+TEST_CASE("gpu: a NaN is found in bfloat16") {
+  if (!has_gpu("NaN in bfloat16 on the GPU")) return;
+  const Tensor x = tensor({0, kInfinity, kNan}).to(Device::cuda).to(DType::bfloat16);
+  const AnomalyMode anomaly;
+  CHECK_NOTHROW(x.narrow(0, 0, 2));
+  CHECK_THROWS_AS(x.narrow(0, 1, 2), ValueError);
+}
+
+TEST_CASE("gpu: what computes refuses bfloat16, and names the remedy") {
+  if (!has_gpu("refusals of bfloat16 on the GPU")) return;
+  const Tensor x = held({8, 8}, 1, Device::cuda), flags = eq(zeros({8, 8}).to(Device::cuda), 0);
+  Generator generator(1);
+  const std::vector<std::pair<std::string, std::function<void()>>> uses = {
+      {"add", [&] { add(x, x); }},
+      {"mul", [&] { x * 2; }},
+      {"neg", [&] { -x; }},
+      {"exp", [&] { exp(x); }},
+      {"gelu", [&] { gelu(x); }},
+      {"maximum", [&] { maximum(x, x); }},
+      {"eq", [&] { eq(x, 0); }},
+      {"isnan", [&] { isnan(x); }},
+      {"sum", [&] { sum(x); }},
+      {"mean", [&] { mean(x, {0}); }},
+      {"max", [&] { max(x); }},
+      {"any", [&] { any(x); }},
+      {"argmax", [&] { argmax(x, 0); }},
+      {"cumsum", [&] { cumsum(x, 0); }},
+      {"sort", [&] { sort(x); }},
+      {"softmax", [&] { softmax(x); }},
+      {"matmul", [&] { matmul(x, x); }},
+      {"layer_norm", [&] { layer_norm(x, {}, {}); }},
+      {"scatter_add", [&] { scatter_add(x, 0, ids({8, 8}, 8, Device::cuda), x); }},
+      {"short_conv", [&] { short_conv(x.unsqueeze(0), x); }},
+      {"dropout", [&] { dropout(x, 0.5, generator); }},
+      {"rand", [&] { rand({2}, generator, DType::bfloat16, Device::cuda); }},
+      {"randn", [&] { randn({2}, generator, DType::bfloat16, Device::cuda); }},
+      {"optimizer", [&] { nn::AdamW({x.clone().set_requires_grad()}, {}); }},
+      {"optimizer", [&] { nn::SGD({x.clone().set_requires_grad()}, {.lr = 0.1}); }},
+  };
+  for (const auto& [name, use] : uses) {
+    CAPTURE(name);
+    try {
+      use();
+      FAIL_CHECK("nothing was thrown");
+    } catch (const DTypeError& error) {
+      const std::string message = error.what();
+      CAPTURE(message);
+      CHECK(message.starts_with(name + ": "));
+      CHECK(message.find("bfloat16") != std::string::npos);
+      CHECK(message.find("storage") != std::string::npos);
+      CHECK(message.find("to(DType::float32)") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 is float32's, rounded, and so are its gradients") {
+  if (!has_gpu("attention of bfloat16 on the GPU")) return;
+  const std::vector<Shape> shapes(3, Shape{2, 3, 70, 8});
+  const auto keep = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
+  for (const bool causal : {false, true}) {
+    agree_in_bfloat16("softmax", kRounding, shapes, [&](auto& in) {
+      return softmax_attention(in[0], in[1], in[2], {.causal = causal, .keep = keep(in[0].device())});
+    });
+    for (const FastmaxForm form : {FastmaxForm::quadratic, FastmaxForm::factorised, FastmaxForm::reference}) {
+      for (const int order : {1, 2}) {
+        agree_in_bfloat16("fastmax", kRounding, shapes, [&](auto& in) {
+          FastmaxOptions options{.order = order, .causal = causal, .keep = keep(in[0].device()), .form = form};
+          return fastmax(in[0], in[1], in[2], options);
+        });
+      }
+    }
+    for (const bool full : {false, true}) {  // fused with weights per head, composed with full ones
+      agree_in_bfloat16("additive", kRounding, shapes, [&](auto& in) {
+        const Device device = in[0].device();
+        const auto weight = [&](uint64_t seed) {
+          return uniform({3, full ? 24 : 8}, seed).to(DType::float32).to(device);
+        };
+        return additive_attention(in, {{weight(5)}, {weight(6)}}, {.causal = causal, .keep = keep(device)});
+      });
+    }
+  }
+}
+
+TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradient of all three, rounded once") {
+  if (!has_gpu("shared tensors of bfloat16 on the GPU")) return;
+  const Tensor x = held({2, 70, 3, 8}, 1, Device::cuda).set_requires_grad();
+  const Tensor wide = x.detach().to(DType::float32).set_requires_grad();
+  const Tensor w = uniform({3, 8}, 5).to(DType::float32).to(Device::cuda);
+  const std::vector<Moves> attentions = {
+      [](auto& in) { return softmax_attention(in[0], in[0], in[0]); },
+      [](auto& in) { return fastmax(in[0], in[0], in[0]); },
+      [&](auto& in) { return additive_attention({in[0], in[0], in[0]}, {{w}, {w}}); },
+  };
+  for (const Moves& attend : attentions) {
+    const Tensor o = attend({x.transpose(1, 2)}), expected = attend({wide.transpose(1, 2)});
+    CHECK(o.transpose(1, 2).is_contiguous());  // as that of float32: joining the heads is free
+    CHECK(o.to_vector<float>() == expected.to(DType::bfloat16).to_vector<float>());
+    const Tensor g = held(o.shape(), 2, Device::cuda);
+    CHECK(
+        grad({o}, {x}, {.grad_outputs = {g}})[0].to_vector<float>() ==
+        grad({expected}, {wide}, {.grad_outputs = {g.to(DType::float32)}})[0].to(DType::bfloat16).to_vector<float>());
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 and other dtypes at once is refused") {
+  if (!has_gpu("attention of two dtypes on the GPU")) return;
+  const Tensor x = held({1, 2, 9, 8}, 1, Device::cuda), wide = x.to(DType::float32),
+               w = wide.select(0, 0).select(1, 0);
+  const auto differ = doctest::Contains("dtypes differ");
+  CHECK_THROWS_WITH_AS(softmax_attention(x, wide, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(fastmax(wide, x, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, wide}, {{w}, {w}}), differ, DTypeError);
+  const Tensor narrow = w.to(DType::bfloat16);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, x}, {{narrow}, {narrow}}), differ, DTypeError);
+}
+
+}  // namespace linnet::test
