@@ -249,7 +249,8 @@ struct Backend {
   /// y = x / sqrt(mean(x²) + eps) · weight (Zhang & Sennrich 2019, eq. 4)
   void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
   void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
-  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index; lse is kept.
+  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index. For backward, lse
+  /// [rows, 2] keeps m = max(x) and log(sum e^{x − m}) apart: rounded at the size of m, their sum loses digits.
   void (*cross_entropy)(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing);
   /// dlogits = dloss[row] · (softmax(x) − (1 − ε)·onehot − ε/C)
   void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
