@@ -213,6 +213,7 @@ struct Backend {
   void (*dropout)(View out, View x, double rate, RandomKey key);
 
   // Reductions: out has x's rank, with size 1 where x is reduced. Fixed order of summation. max and min carry NaN.
+  /// Sums of squares are float64 for every x: a float32 may hold their root and not them.
   void (*reduce)(Reduce op, View out, View x);
   /// int64 index of the first extreme along `dim` (size 1 in out); a NaN counts as the extreme.
   void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
@@ -294,8 +295,8 @@ struct Backend {
   void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
 
-  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in fixed order and of x[i]'s precision, for many tensors at a
-  /// time: all contiguous; norms is float64 [x.count].
+  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in float64 and fixed order, for many tensors at a time: all
+  /// contiguous; norms is float64 [x.count].
   void (*norms)(View norms, Views x);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype.

@@ -155,20 +155,22 @@ TEST_CASE("gpu: a step over many parameters gives the bits of a step over each")
 
 TEST_CASE("gpu: the norm of many gradients together") {
   if (!has_gpu("the gradients' norm on the GPU")) return;
-  const auto clipped = [](Device device) {
+  const auto clipped = [](Device device, double size) {
     Inputs parameters, results;
     for (int64_t i = 0; i < 400; ++i) {
       const DType dtype = i % 3 == 0 ? DType::float64 : DType::float32;
       const Shape shape{i % 50 == 7 ? 40'000 + i : i % 5, 3};
       parameters.push_back(zeros(shape, dtype, device).set_requires_grad());
-      parameters.back().set_grad(spread(shape, static_cast<uint64_t>(i), dtype, device));
+      parameters.back().set_grad(spread(shape, static_cast<uint64_t>(i), dtype, device, -size, size));
     }
     results.push_back(nn::clip_grad_norm_(parameters, 1));
     for (const Tensor& parameter : parameters) results.push_back(parameter.grad());
     return results;
   };
-  agree("clip_grad_norm_", 1e-6, clipped);
-  CHECK(clipped(Device::cuda)[0].item<double>() == clipped(Device::cuda)[0].item<double>());
+  for (const double size : {1.0, 1e20}) {
+    agree("clip_grad_norm_", 1e-6, [&](Device device) { return clipped(device, size); });
+  }
+  CHECK(clipped(Device::cuda, 1)[0].item<double>() == clipped(Device::cuda, 1)[0].item<double>());
 }
 
 TEST_CASE("gpu: optimizers") {
