@@ -214,6 +214,7 @@ struct Backend {
   void (*dropout)(View out, View x, double rate, RandomKey key);
 
   // Reductions: out has x's rank, with size 1 where x is reduced. Fixed order of summation. max and min carry NaN.
+  /// Sums of squares are float64 for every x: a float32 may hold their root and not them.
   void (*reduce)(Reduce op, View out, View x);
   /// int64 index of the first extreme along `dim` (size 1 in out); a NaN counts as the extreme.
   void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
@@ -250,7 +251,8 @@ struct Backend {
   /// y = x / sqrt(mean(x²) + eps) · weight (Zhang & Sennrich 2019, eq. 4)
   void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
   void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
-  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index; lse is kept.
+  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index. For backward, lse
+  /// [rows, 2] keeps m = max(x) and log(sum e^{x − m}) apart: rounded at the size of m, their sum loses digits.
   void (*cross_entropy)(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing);
   /// dlogits = dloss[row] · (softmax(x) − (1 − ε)·onehot − ε/C)
   void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
@@ -294,8 +296,8 @@ struct Backend {
   void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
 
-  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in fixed order and of x[i]'s precision, for many tensors at a
-  /// time: all contiguous; norms is float64 [x.count].
+  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in float64 and fixed order, for many tensors at a time: all
+  /// contiguous; norms is float64 [x.count].
   void (*norms)(View norms, Views x);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype.

@@ -18,17 +18,19 @@ __global__ void losses(int64_t rows, int64_t classes, const T* logits, const int
     largest = Group::fold(largest, Larger());
     const double total = Group::template sum<T>(classes, [=](int64_t c) { return exp(x[c] - largest); });
     // Not without smoothing: a class ruled out by −∞ would make it NaN.
-    const double sum = smoothing == 0 ? 0 : Group::template sum<T>(classes, [=](int64_t c) { return x[c]; });
+    const double sum =
+        smoothing == 0 ? 0 : Group::template sum<T>(classes, [=](int64_t c) { return x[c] - largest; });
     if (Group::lane() != 0) continue;
-    const T row_lse = largest + static_cast<T>(log(total));
-    lse[r] = row_lse;
+    const T log_total = static_cast<T>(log(total));
+    lse[2 * r] = largest;
+    lse[2 * r + 1] = log_total;
     const int64_t target = targets[r];
     if (target == ignore_index) {
       loss[r] = 0;
       continue;
     }
     const T epsilon = static_cast<T>(smoothing);
-    T value = row_lse - (1 - epsilon) * x[target];
+    T value = log_total - (1 - epsilon) * (x[target] - largest);
     if (smoothing != 0) value -= epsilon * static_cast<T>(sum / static_cast<double>(classes));
     loss[r] = value;
   }
@@ -43,9 +45,9 @@ __global__ void losses_backward(int64_t rows, int64_t classes, const T* logits, 
     T* dx = dlogits + r * classes;
     const int64_t target = targets[r];
     const bool ignored = target == ignore_index;
-    const T scale = dloss[r], row_lse = lse[r];
+    const T scale = dloss[r], largest = lse[2 * r], log_total = lse[2 * r + 1];
     for (int64_t c = Group::lane(); c < classes; c += Group::size) {
-      T gradient = scale * (exp(x[c] - row_lse) - uniform);
+      T gradient = scale * (exp((x[c] - largest) - log_total) - uniform);
       if (c == target) gradient -= scale * (1 - epsilon);
       dx[c] = ignored ? T{0} : gradient;
     }

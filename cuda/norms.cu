@@ -42,7 +42,7 @@ __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* su
     const NormTensor<T>& tensor = tensors.of[t];
     const double* own = sums + tensor.first_block;
     const double sum = Warp::sum<double>(tensors.blocks_of(tensor), [=](int64_t i) { return own[i]; });
-    if (Warp::lane() == 0) *tensor.norm = static_cast<T>(sqrt(sum));
+    if (Warp::lane() == 0) *tensor.norm = sqrt(sum);
   }
 }
 

@@ -220,7 +220,7 @@ void reduce(Reduce op, View out, View x) {
     case Reduce::sum_squares:
       return dispatch_floating(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        reduce_with<SumSquares<T>, T, T>(out, x);
+        reduce_with<SumSquares<T>, double, T>(out, x);
       });
     case Reduce::max:
       return dispatch_number(x.dtype, [&](auto zero) {

@@ -339,7 +339,7 @@ Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
   std::vector<Tensor> norms;
   norms.reserve(gradients.size());
   for (const Tensor& gradient : gradients) {
-    norms.push_back(norm(gradient, norm_type).to(DType::float64).to(gradients[0].device()));
+    norms.push_back(norm(gradient.to(DType::float64), norm_type).to(gradients[0].device()));
   }
   return stack(norms, 0);
 }

@@ -83,7 +83,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
 Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Op op("cross_entropy", Where{}, {logits, targets});
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
-  const Tensor lse = Tensor::empty({targets.numel()}, logits.dtype(), logits.device());
+  const Tensor lse = Tensor::empty({targets.numel(), 2}, logits.dtype(), logits.device());
   const Tensor logits_rows = as_rows(logits, targets.numel());
   logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
                                  options.label_smoothing);

@@ -98,19 +98,21 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
   return op.record(out, [dim, reverse](const Tensor& g) { return Grads{running_sum(g, dim, !reverse, {})}; });
 }
 
-/// norm for 1 < p < ∞, where the formula's derivative at 0 is 0/0.
+/// norm for 1 < p < ∞, where the formula's derivative at 0 is 0/0. Powers are float64 until the root is taken, as a
+/// float32 may not hold them.
 Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Op op("norm", where, {x});
   const DType dtype = op.floating_dtype();
   const Plan plan = plan_reduction(x, dims, keepdim);
-  Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), plan, dtype))
-                      : pow(sum(pow(abs(x.detach()), p), dims, keepdim), 1 / p);
+  Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), plan, DType::float64))
+                      : pow(sum(pow(abs(x.detach().to(DType::float64)), p), dims, keepdim), 1 / p);
+  out = out.to(dtype);
   return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
     const Tensor norms = y().reshape(kept);
     const Tensor at_zero = eq(norms.detach(), 0);
-    const Tensor safe = masked_fill(norms, at_zero, 1);
-    const Tensor scale = masked_fill(div(g.reshape(kept), p == 2 ? safe : pow(safe, p - 1)), at_zero, 0);
-    return Grads{mul(p == 2 ? x() : mul(sign(x()), pow(abs(x()), p - 1)), scale)};
+    const Tensor share = div(x(), masked_fill(norms, at_zero, 1));
+    const Tensor slope = p == 2 ? share : mul(sign(x()), pow(abs(share), p - 1));
+    return Grads{mul(slope, masked_fill(g.reshape(kept), at_zero, 0))};
   });
 }
 

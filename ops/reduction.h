@@ -5,7 +5,7 @@
 /// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means
 /// all of them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or
 /// that is listed twice is a ShapeError; a dtype that is not taken a DTypeError. Sums have a fixed order, whatever
-/// the threads. One pass over the elements (`var` and `logsumexp` two), forward and backward.
+/// the threads. One pass over the elements (`var`, `logsumexp` and the gradient of `norm` two), forward and backward.
 
 namespace linnet {
 
@@ -39,8 +39,8 @@ Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 /// Whether all elements are nonzero; true over none.
 Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p. At 0 the gradient is 0. Throws ValueError
-/// for another p.
+/// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p; powers of float32 are float64. At 0 the
+/// gradient is 0. Throws ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// Inclusive running sums along `dim`; those of integers and bools are int64.

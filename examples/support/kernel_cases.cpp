@@ -90,14 +90,14 @@ KernelCase layer_norm_backward(const Sizes& s) {
 
 KernelCase cross_entropy(const Sizes& s) {
   return {"", 4 * s.count,
-          [s, loss = s.space(s.column), lse = s.space(s.column), x = s.noise(s.matrix), targets = s.ids(s.width)] {
+          [s, loss = s.space(s.column), lse = s.space({s.rows, 2}), x = s.noise(s.matrix), targets = s.ids(s.width)] {
             s.kernels().cross_entropy(loss.view(), lse.view(), x.view(), targets.view(), -1, 0);
           }};
 }
 
 KernelCase cross_entropy_backward(const Sizes& s) {
   return {"", 4 * s.count,
-          [s, dx = s.space(s.matrix), g = s.noise(s.column), lse = s.noise(s.column), x = s.noise(s.matrix),
+          [s, dx = s.space(s.matrix), g = s.noise(s.column), lse = s.noise({s.rows, 2}), x = s.noise(s.matrix),
            targets = s.ids(s.width)] {
             s.kernels().cross_entropy_backward(dx.view(), g.view(), lse.view(), x.view(), targets.view(), -1, 0);
           }};

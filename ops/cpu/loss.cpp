@@ -25,18 +25,19 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
 #pragma omp simd reduction(max : maximum)
       for (int64_t c = 0; c < classes; ++c) maximum = x[c] > maximum ? x[c] : maximum;
       const double total = block_sum<T>(classes, [x, maximum](int64_t c) { return vec::exp(x[c] - maximum); });
-      const T row_lse = maximum + static_cast<T>(std::log(total));
-      data<T>(lse)[r] = row_lse;
+      const T log_total = static_cast<T>(std::log(total));
+      data<T>(lse)[2 * r] = maximum;
+      data<T>(lse)[2 * r + 1] = log_total;
       const int64_t target = data<int64_t>(targets)[r];
       if (target == ignore_index) {
         data<T>(loss)[r] = 0;
         continue;
       }
       const T epsilon = static_cast<T>(smoothing);
-      T value = row_lse - (1 - epsilon) * x[target];
+      T value = log_total - (1 - epsilon) * (x[target] - maximum);
       // Not without smoothing: a class ruled out by −∞ would make it NaN.
       if (epsilon != 0) {
-        const double sum = block_sum<T>(classes, [x](int64_t c) { return x[c]; });
+        const double sum = block_sum<T>(classes, [x, maximum](int64_t c) { return x[c] - maximum; });
         value -= epsilon * static_cast<T>(sum / static_cast<double>(classes));
       }
       data<T>(loss)[r] = value;
@@ -57,10 +58,10 @@ void losses_backward(const View& dlogits, const View& dloss, const View& lse, co
         for (int64_t c = 0; c < classes; ++c) dx[c] = 0;
         continue;
       }
-      const T scale = data<T>(dloss)[r], row_lse = data<T>(lse)[r];
+      const T scale = data<T>(dloss)[r], maximum = data<T>(lse)[2 * r], log_total = data<T>(lse)[2 * r + 1];
       const T epsilon = static_cast<T>(smoothing), uniform = epsilon / static_cast<T>(classes);
 #pragma omp simd
-      for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (vec::exp(x[c] - row_lse) - uniform);
+      for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (vec::exp((x[c] - maximum) - log_total) - uniform);
       dx[target] -= scale * (1 - epsilon);
     }
   });

@@ -239,7 +239,7 @@ void reduce(Reduce op, View out, View x) {
         reduce_with<Sum<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);
       });
     case Reduce::sum_squares:
-      return dispatch_floating(x.dtype, [&]<class T>(T) { reduce_with<SumSquares<T>, T, T>(out, x); });
+      return dispatch_floating(x.dtype, [&]<class T>(T) { reduce_with<SumSquares<T>, double, T>(out, x); });
     case Reduce::max: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Max<T>, T, T>(out, x); });
     case Reduce::min: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Min<T>, T, T>(out, x); });
     case Reduce::any: return dispatch_any(x.dtype, [&]<class T>(T) { reduce_with<Any<T>, bool, T>(out, x); });
@@ -249,12 +249,11 @@ void reduce(Reduce op, View out, View x) {
 
 void norms(View out, Views x) {
   for (int64_t i = 0; i < x.count; ++i) {
-    dispatch_floating(x.data[i].dtype, [&]<class T>(T sum) {
-      const int64_t count[] = {numel(x.data[i])}, one[] = {1};
-      reduce_with<SumSquares<T>, T, T>({&sum, dtype_of<T>, 1, one, one},
-                                       {x.data[i].data, dtype_of<T>, 1, count, one});
-      data<double>(out)[i] = std::sqrt(sum);
-    });
+    const int64_t count[] = {numel(x.data[i])}, one[] = {1};
+    double* norm = data<double>(out) + i;
+    reduce(Reduce::sum_squares, {norm, DType::float64, 1, one, one},
+           {x.data[i].data, x.data[i].dtype, 1, count, one});
+    *norm = std::sqrt(*norm);
   }
 }
 

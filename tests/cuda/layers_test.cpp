@@ -52,14 +52,16 @@ TEST_CASE("gpu: normalisation of many rows and of wide ones") {
 TEST_CASE("gpu: cross-entropy of few classes and of many") {
   if (!has_gpu("cross-entropy on the GPU")) return;
   for (const int64_t classes : {10, 65, 5000}) {
-    for (const auto& [dtype, allowed] : kPrecisions) {
-      agree("cross_entropy", allowed, [&, dtype = dtype](Device device) {
-        Generator generator(4);
-        const Tensor targets = randint(0, classes, {50}, generator, DType::int64, device);
-        return with_gradients({spread({50, classes}, 1, dtype, device, -5, 5)}, [&](auto& in) {
-          return cross_entropy(in[0], targets, {.ignore_index = 7, .label_smoothing = 0.1});
+    for (const double centre : {0.0, 1e5}) {
+      for (const auto& [dtype, allowed] : kPrecisions) {
+        agree("cross_entropy", allowed, [&, dtype = dtype](Device device) {
+          Generator generator(4);
+          const Tensor targets = randint(0, classes, {50}, generator, DType::int64, device);
+          return with_gradients({spread({50, classes}, 1, dtype, device, centre - 5, centre + 5)}, [&](auto& in) {
+            return cross_entropy(in[0], targets, {.ignore_index = 7, .label_smoothing = 0.1});
+          });
         });
-      });
+      }
     }
   }
 }
@@ -153,20 +155,22 @@ TEST_CASE("gpu: a step over many parameters gives the bits of a step over each")
 
 TEST_CASE("gpu: the norm of many gradients together") {
   if (!has_gpu("the gradients' norm on the GPU")) return;
-  const auto clipped = [](Device device) {
+  const auto clipped = [](Device device, double size) {
     Inputs parameters, results;
     for (int64_t i = 0; i < 400; ++i) {
       const DType dtype = i % 3 == 0 ? DType::float64 : DType::float32;
       const Shape shape{i % 50 == 7 ? 40'000 + i : i % 5, 3};
       parameters.push_back(zeros(shape, dtype, device).set_requires_grad());
-      parameters.back().set_grad(spread(shape, static_cast<uint64_t>(i), dtype, device));
+      parameters.back().set_grad(spread(shape, static_cast<uint64_t>(i), dtype, device, -size, size));
     }
     results.push_back(nn::clip_grad_norm_(parameters, 1));
     for (const Tensor& parameter : parameters) results.push_back(parameter.grad());
     return results;
   };
-  agree("clip_grad_norm_", 1e-6, clipped);
-  CHECK(clipped(Device::cuda)[0].item<double>() == clipped(Device::cuda)[0].item<double>());
+  for (const double size : {1.0, 1e20}) {
+    agree("clip_grad_norm_", 1e-6, [&](Device device) { return clipped(device, size); });
+  }
+  CHECK(clipped(Device::cuda, 1)[0].item<double>() == clipped(Device::cuda, 1)[0].item<double>());
 }
 
 TEST_CASE("gpu: optimizers") {

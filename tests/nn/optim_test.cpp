@@ -204,6 +204,17 @@ TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
   CHECK(nn::clip_grad_norm_({leaf({1})}, 1).item<double>() == 0);
 }
 
+TEST_CASE("clip_grad_norm_: gradients whose squares no float32 holds") {
+  for (const float size : {3e38f, 1e20f, 1e-25f}) {
+    Tensor p = zeros({2}).set_requires_grad();
+    p.set_grad(full({2}, size));
+    CAPTURE(size);
+    CHECK(nn::clip_grad_norm_({p}, 1).item<double>() == near(std::sqrt(2.0) * size, 1e-6));
+    const double kept = size > 1 ? std::sqrt(0.5) : size;
+    CHECK(p.grad().to_vector<double>()[1] == near(kept, 1e-6));
+  }
+}
+
 TEST_CASE("clip_grad_norm_: the bits of each gradient's norm, whatever its dtype and strides") {
   std::vector<Tensor> parameters;
   std::vector<double> norms;
@@ -212,7 +223,7 @@ TEST_CASE("clip_grad_norm_: the bits of each gradient's norm, whatever its dtype
     Tensor parameter = zeros({30 * i, 7}, dtype).set_requires_grad();
     const Tensor gradient = test::uniform({7, 30 * i}, static_cast<uint64_t>(i)).to(dtype).transpose(0, 1);
     parameter.set_grad(gradient);
-    norms.push_back(norm(gradient.contiguous()).item<double>());
+    norms.push_back(norm(gradient.contiguous().to(DType::float64)).item<double>());
     parameters.push_back(parameter);
   }
   CHECK(nn::clip_grad_norm_(parameters, 1e9).item<double>() == norm(tensor(norms)).item<double>());

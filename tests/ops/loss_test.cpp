@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -40,6 +41,42 @@ TEST_CASE("cross_entropy is stable, and takes classes that are ruled out") {
   const Tensor loss = cross_entropy(logits, scalar(0, DType::int64));
   CHECK(loss.item<float>() == doctest::Approx(std::log(2.0)));
   CHECK(grad({loss}, {logits})[0].to_vector<float>() == std::vector<float>{-0.5f, 0.5f, 0});
+  CHECK(cross_entropy(logits, scalar(2, DType::int64)).item<float>() == kInfinity);
+  CHECK(cross_entropy(logits, scalar(0, DType::int64), {.label_smoothing = 0.1}).item<float>() == kInfinity);
+}
+
+TEST_CASE("cross_entropy carries NaN") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Tensor& values : {tensor({0, nan, 1}), tensor({-kInfinity, -kInfinity, -kInfinity})}) {
+    const Tensor logits = values.detach().set_requires_grad();
+    const Tensor loss = cross_entropy(logits, scalar(0, DType::int64));
+    CHECK(std::isnan(loss.item<float>()));
+    for (const float slope : grad({loss}, {logits})[0].to_vector<float>()) CHECK(std::isnan(slope));
+  }
+}
+
+TEST_CASE("cross_entropy keeps the digits of differences between large logits") {
+  struct Row {
+    std::vector<double> logits;
+    double smoothing, loss;
+    std::vector<double> gradient;  ///< for target 0
+  };
+  const double third = 1.0 / 3, tail = std::exp(-10.0), few = tail / (1 + tail);
+  for (const Row& row :
+       {Row{{1e7, 1e7}, 0, std::log(2.0), {-0.5, 0.5}}, Row{{-1e7, -1e7}, 0, std::log(2.0), {-0.5, 0.5}},
+        Row{{1000, 1000, 1000}, 0, std::log(3.0), {third - 1, third, third}},
+        Row{{10000, 9990}, 0, std::log1p(tail), {-few, few}}, Row{{1e7, 1e7}, 0.1, std::log(2.0), {-0.45, 0.45}},
+        Row{{10000, 9990}, 0.5, std::log1p(tail) + 2.5, {0.25 - few, few - 0.25}}}) {
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      CAPTURE(row.logits[0]);
+      CAPTURE(row.smoothing);
+      const Tensor logits = tensor(row.logits).to(dtype).set_requires_grad();
+      const Tensor loss = cross_entropy(logits, scalar(0, DType::int64), {.label_smoothing = row.smoothing});
+      const std::vector<double> gradient = grad({loss}, {logits})[0].to_vector<double>();
+      CHECK(std::abs(loss.item<double>() - row.loss) <= 2e-7 * std::max(1.0, row.loss));
+      for (size_t c = 0; c < gradient.size(); ++c) CHECK(std::abs(gradient[c] - row.gradient[c]) <= 2e-7);
+    }
+  }
 }
 
 TEST_CASE("cross_entropy leaves ignored rows out of loss, mean and gradient") {

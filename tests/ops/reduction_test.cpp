@@ -11,7 +11,10 @@
 #include <linnet/ops/reduction.h>
 #include <linnet/ops/softmax.h>
 
+#include "tests/support/near.h"
+
 using namespace linnet;
+using linnet::test::near;
 
 namespace {
 
@@ -172,6 +175,24 @@ TEST_CASE("norm") {
   CHECK(norm(x, 3).item<double>() == doctest::Approx(std::cbrt(91.0)));
   CHECK(values(gradient([](auto& t) { return mul(norm(t, 2, {1}), 5); }, x)) == Doubles{3, -4, 0, 0});
   CHECK(values(gradient([](auto& t) { return norm(t, 3); }, zeros({2}))) == Doubles{0, 0});
+}
+
+TEST_CASE("norm of float32: no square or power of an element is too large or too small for it") {
+  for (const double size : {1e20, 1e-25, 1e-40}) {
+    const double element = static_cast<float>(size);
+    for (const double p : {2.0, 3.0, 6.0}) {
+      CAPTURE(size);
+      CAPTURE(p);
+      const Tensor x = tensor({element, -element}).to(DType::float32);
+      CHECK(norm(x, p).item<double>() == near(std::pow(2, 1 / p) * element, 1e-5));
+      const double slope = std::pow(2, 1 / p - 1);
+      const Doubles slopes = values(gradient([=](auto& t) { return norm(t, p); }, x));
+      CHECK(slopes[0] == near(slope, 1e-4));  // 1e-40 and its norm have 17 bits
+      CHECK(slopes[1] == near(-slope, 1e-4));
+    }
+  }
+  CHECK(norm(tensor({3e38, 3e38}).to(DType::float32)).item<float>() == kInfinity);
+  CHECK(values(norm(zeros({2, 0}), 2, {1})) == Doubles{0, 0});
 }
 
 TEST_CASE("softmax: values, extremes and rank 0") {
