@@ -23,7 +23,8 @@ void compare(Compare op, View out, View a, View b) {
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 
-/// C++'s conversion. What becomes bfloat16 is rounded once, to nearest even, whatever it was.
+/// C++'s conversion, which leaves open what integer becomes of NaN or of too large a number: CPUs and GPUs differ.
+/// What becomes bfloat16 is rounded once, to nearest even, whatever it was.
 template <class Y, class X>
 void copy_typed(const View& out, const View& x) {
   map<Y, X>([] __device__(X v) { return static_cast<Y>(v); }, out, x);

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-/// Elementary functions of CUDA's library, which has them for float and double under one name: off by 2 units in
-/// the last place at most, and right for ±0, denormals, ±∞ and NaN. (No fast approximations: float32 is exact.)
+/// Elementary functions of CUDA's library, which has them for float and double under one name: off by a few units in
+/// the last place at most, as its guide lists them, and right for ±0, denormals, ±∞ and NaN. (No fast approximations:
+/// float32 is exact.)
 
 namespace linnet::cuda {
 

@@ -50,7 +50,7 @@ struct Part {
   T of[kPart<T>][kColumns] = {};
 };
 
-/// 43.5 KB for float, 25.5 KB for double, 25 KB for bfloat16 with 18 KB beside them for `products_tile`: within the
+/// 42.5 KB for float, 25.5 KB for double, 25 KB for bfloat16 with 18 KB beside them for `products_tile`: within the
 /// 48 KB that every GPU grants.
 template <class S>
 struct alignas(32) Tiles {

@@ -10,20 +10,10 @@
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 
+#include "tests/support/threads.h"
+
 namespace linnet::test {
 namespace {
-
-/// Sets the number of threads and puts it back.
-class WithThreads {
- public:
-  explicit WithThreads(int count) : before_(num_threads()) { set_num_threads(count); }
-  ~WithThreads() { set_num_threads(before_); }
-  WithThreads(const WithThreads&) = delete;
-  WithThreads& operator=(const WithThreads&) = delete;
-
- private:
-  int before_;
-};
 
 double harmonic_sum(int64_t count, int64_t grain) {
   std::vector<double> pieces(static_cast<size_t>((count + grain - 1) / grain));

@@ -5,6 +5,7 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/allocation_count.h"
+#include "tests/support/threads.h"
 
 namespace linnet::test {
 namespace {
@@ -38,6 +39,7 @@ class Training {
 }  // namespace
 
 TEST_CASE("a warm training step takes no memory for tensors, and few small allocations an op") {
+  const WithThreads with(1);
   for (const std::string& mechanism : nn::attention_mechanisms()) {
     CAPTURE(mechanism);
     Training training(mechanism);
@@ -55,6 +57,18 @@ TEST_CASE("a warm training step takes no memory for tensors, and few small alloc
     CAPTURE(ops);
     CHECK(small > 0);
     CHECK(small < 10 * ops);
+  }
+}
+
+TEST_CASE("with several threads, too, training comes to take no more memory for tensors") {
+  const WithThreads with(4);
+  Training training("softmax");
+  // Each thread has working memory of its own, for each kind of task from the first one that it is in time for.
+  for (int steps = 0, quiet = 0; quiet < 5; ++steps) {
+    REQUIRE(steps < 500);
+    const int64_t requests = memory_stats().requests;
+    training.step();
+    quiet = memory_stats().requests == requests ? quiet + 1 : 0;
   }
 }
 
