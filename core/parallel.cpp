@@ -7,8 +7,8 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sched.h>
@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/thread.h>
 
 /// A small pool of our own rather than OpenMP's: its threads wait with a bounded spin, so that a neighbour who keeps
 /// a core busy costs us a share of that core and not the whole step (libgomp spins without bound by default), and a
@@ -62,9 +63,10 @@ class Pool {
   /// Where the system has not as many threads to give, those that there are take all shares.
   explicit Pool(int threads) : shares_(static_cast<size_t>(threads)) {
     workers_.reserve(shares_.size());
-    try {
-      for (size_t i = 1; i < shares_.size(); ++i) workers_.emplace_back([this, i] { work(i); });
-    } catch (const std::system_error&) {
+    for (size_t i = 1; i < shares_.size(); ++i) {
+      std::thread worker = start_thread([this, i] { work(i); });
+      if (!worker.joinable()) break;
+      workers_.push_back(std::move(worker));
     }
   }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
 #include <linnet/core/generator.h>
 #include <linnet/core/recording.h>
+#include <linnet/core/thread.h>
 
 namespace linnet::nn {
 namespace {
@@ -73,10 +73,8 @@ void Loader::start_epoch() {
   std::iota(order_.begin(), order_.end(), int64_t{0});
   if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch == 0) return;
-  try {
-    worker_ = std::thread([this, first = position_.batch] { work(first); });
-  } catch (const std::system_error&) {  // no more threads are to be had: batches are made when they are asked for
-  }
+  // Where no thread is to be had, batches are made when they are asked for.
+  worker_ = start_thread([this, first = position_.batch] { work(first); });
 }
 
 std::optional<Batch> Loader::next() {
