@@ -95,7 +95,7 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// A C++ number that meets a tensor: it takes the tensor's dtype. An integer keeps all its 64 bits.
+/// A C++ number that meets a tensor: it takes the tensor's dtype. An int64 keeps all its 64 bits.
 struct Scalar {
   double real;
   int64_t integer;
@@ -105,7 +105,7 @@ struct Scalar {
   constexpr Scalar(T value)  // NOLINT(google-explicit-constructor): `x * 2` is the point
       : real(static_cast<double>(value)),
         integer(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0),
-        is_integer(std::is_integral_v<T>) {}
+        is_integer(std::is_integral_v<T> && (std::is_signed_v<T> || integer >= 0)) {}
 
   /// As a T: a real number is cut to an integer, and any but 0 is true.
   template <class T>
@@ -118,5 +118,10 @@ struct Scalar {
       return static_cast<T>(real);
   }
 };
+
+namespace detail {
+/// Throws DTypeError unless a tensor of `dtype` can hold the number: an integer one whole numbers in its range.
+void check_number(Scalar value, DType dtype);
+}  // namespace detail
 
 }  // namespace linnet

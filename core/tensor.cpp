@@ -219,7 +219,9 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
 }
 
 Tensor& Tensor::fill_(Scalar value, Where where) {
+  const Call call("fill_", where);
   check_editable("fill_", where);
+  detail::check_number(value, dtype());
   backend().fill(view(), value);
   bump_version();
   return *this;

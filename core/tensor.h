@@ -76,7 +76,8 @@ class Tensor {
   /// that the tape tracks, unless under NoGrad, by an AutogradError, as is a source that requires a gradient; and by
   /// a ShapeError on one of which expand() made several elements from one. The source may overlap.
   Tensor& copy_(const Tensor& source, Where where = {});
-  /// Writes `value` into every element. An in-place edit, like `copy_`.
+  /// Writes `value` into every element. An in-place edit, like `copy_`. Throws DTypeError for a number that an
+  /// integer dtype cannot hold.
   Tensor& fill_(Scalar value, Where where = {});
 
   // ---- Views: they share elements, and are differentiable ----

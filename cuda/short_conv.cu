@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/scratch.cuh>
 
 /// A depthwise convolution over the tokens, added to them. Bound by memory: neighbouring threads have neighbouring
-/// channels, and the taps find their rows in the cache.
+/// channels, and the taps find their rows in the cache. The weight's gradient is summed in pieces of the tokens, for
+/// there are few weights to keep a GPU busy with.
 
 namespace linnet::cuda {
 namespace {
@@ -79,17 +81,20 @@ __global__ void convolve_backward(Problem<T> in, Rows<const T> dy, Rows<T> dx) {
 
 constexpr int kColumns = 32, kSlices = 8;
 
-/// dweight[c, t] = sum over tokens of x_j·dy_i, j being tap t of i: a block for kColumns channels of one tap, of
-/// whose tokens each of kSlices threads sums every kSlices-th.
+/// The weight's gradient over a piece of the tokens, in a fixed order:
+///   sums[piece, t, c] = sum of x_j·dy_i, j being tap t of i
+/// A block for kColumns channels of one tap, of whose tokens each of kSlices threads sums every kSlices-th.
 template <class T>
-__global__ void sum_taps(Problem<T> in, Rows<const T> dy, T* dweight, int64_t channel_stride, int64_t tap_stride) {
+__global__ void sum_taps(Problem<T> in, Rows<const T> dy, int64_t pieces, int64_t length, double* sums) {
   __shared__ double slices[kSlices][kColumns];
   const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t blocks = ceil_div(in.channels, kColumns);
-  for (int64_t task = blockIdx.x; task < blocks * in.taps; task += gridDim.x) {
-    const int64_t t = task / blocks, c = task % blocks * kColumns + column;
+  for (int64_t task = blockIdx.x; task < blocks * in.taps * pieces; task += gridDim.x) {
+    const int64_t piece = task / blocks / in.taps, t = task / blocks % in.taps;
+    const int64_t c = task % blocks * kColumns + column;
+    const int64_t end = min((piece + 1) * length, in.batch * in.tokens);
     double sum = 0;
-    for (int64_t row = slice; row < in.batch * in.tokens && c < in.channels; row += kSlices) {
+    for (int64_t row = piece * length + slice; row < end && c < in.channels; row += kSlices) {
       const int64_t b = row / in.tokens, j = row % in.tokens, i = j - t + in.before;
       if (i < 0 || i >= in.tokens || !in.kept(b, j)) continue;
       sum += static_cast<double>(in.x.at(b, j)[c]) * static_cast<double>(dy.at(b, i)[c]);
@@ -98,9 +103,19 @@ __global__ void sum_taps(Problem<T> in, Rows<const T> dy, T* dweight, int64_t ch
     __syncthreads();
     if (slice == 0 && c < in.channels) {
       for (int s = 1; s < kSlices; ++s) sum += slices[s][column];
-      dweight[c * channel_stride + t * tap_stride] = static_cast<T>(sum);
+      sums[(piece * in.taps + t) * in.channels + c] = sum;
     }
     __syncthreads();  // before the next task writes there
+  }
+}
+
+template <class T>
+__global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T* dweight, int64_t channel_stride,
+                           int64_t tap_stride) {
+  for (int64_t e = first_item(); e < in.taps * in.channels; e += item_step()) {
+    double sum = 0;
+    for (int64_t piece = 0; piece < pieces; ++piece) sum += sums[piece * in.taps * in.channels + e];
+    dweight[e % in.channels * channel_stride + e / in.channels * tap_stride] = static_cast<T>(sum);
   }
 }
 
@@ -117,8 +132,14 @@ void short_conv_backward(View dx, View dweight, View dy, View x, View weight, co
     using T = decltype(zero);
     const Problem<T> in(x, weight, keep, before);
     launch(convolve_backward<T>, blocks_for(in.count()), kThreads, in, Rows<const T>(dy), Rows<T>(dx));
-    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps, kColumns * kSlices, in, Rows<const T>(dy),
-           data<T>(dweight), dweight.strides[0], dweight.strides[1]);
+    constexpr int64_t kRowsPerPiece = 64, kMaxPieces = 256;
+    const int64_t rows = in.batch * in.tokens, weights = in.taps * in.channels;
+    const int64_t length = std::max(kRowsPerPiece, ceil_div(rows, kMaxPieces)), pieces = ceil_div(rows, length);
+    const Scratch<double> sums(pieces * weights);
+    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps * pieces, kColumns * kSlices, in, Rows<const T>(dy),
+           pieces, length, sums.data());
+    launch(add_pieces<T>, blocks_for(weights), kThreads, in, pieces, sums.data(), data<T>(dweight),
+           dweight.strides[0], dweight.strides[1]);
   });
 }
 

@@ -95,11 +95,14 @@ std::unique_ptr<AttentionState> Attention::start() const {
   if (!config_.causal) {
     throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
   }
-  return start_state();
+  std::unique_ptr<AttentionState> state = start_state();
+  state->owner_ = this;
+  return state;
 }
 
 Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) const {
   const Call call(label(), where);
+  if (state.owner_ != this) throw ValueError("the state belongs to another attention; start() one here");
   if (x.rank() != 2 || x.size(1) != config_.width) {
     throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
   }
@@ -123,8 +126,6 @@ void Attention::refuse_fastformer_options() const {
   if (config_.full_logits) refuse("full logits");
   if (config_.columns != 3) refuse("other number of columns");
 }
-
-void Attention::refuse_state() const { throw ValueError("the state belongs to another attention; start() one here"); }
 
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
 AttentionMaps::~AttentionMaps() { collection = outer_; }

@@ -34,6 +34,8 @@ struct AttentionConfig {
   int64_t columns = 3;            ///< queries, keys and values; or any number from 2
 };
 
+class Attention;
+
 /// What the step form of an attention carries from token to token, in place of the tokens before.
 class AttentionState {
  public:
@@ -46,6 +48,7 @@ class AttentionState {
 
  private:
   friend class Attention;
+  const Attention* owner_ = nullptr;  ///< which started it
   int64_t tokens_ = 0;
   int64_t batch_ = 0;
 };
@@ -53,9 +56,10 @@ class AttentionState {
 /// Which tokens an attention drew on, one map a head. Row i holds the weights of the tokens that went into token i;
 /// they sum to 1, or to 0 where all of them are padding.
 struct AttentionMap {
-  std::string
-      name;        ///< of the attention in its model, `blocks.0.attention`, and which map it is where it has several
-  Tensor weights;  ///< [B, H, N, N]; or [B, H, 1, N], where one row serves all tokens
+  /// Of the attention in its model, `blocks.0.attention`, and which map it is where it has several.
+  std::string name;
+  /// [B, H, N, N]; or [B, H, 1, N], where one row serves all tokens.
+  Tensor weights;
 };
 
 /// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
@@ -97,7 +101,7 @@ class Attention : public Module {
   /// Its maps, named for what tells them apart: "" when there is one.
   virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const = 0;
   virtual std::unique_ptr<AttentionState> start_state() const = 0;
-  /// One token, x [B, 1, C] → [B, 1, C].
+  /// One token, x [B, 1, C] → [B, 1, C]. The state is one that start_state made.
   virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
 
   int64_t head_dim() const { return config_.width / config_.heads; }
@@ -105,16 +109,9 @@ class Attention : public Module {
   [[noreturn]] void refuse(const char* option) const;
   /// Throws ValueError when an option is set that only Fastformer has.
   void refuse_fastformer_options() const;
-  /// The state as the mechanism made it. Throws ValueError when another one did.
-  template <class State>
-  State& as(AttentionState& state) const {
-    if (auto* mine = dynamic_cast<State*>(&state)) return *mine;
-    refuse_state();
-  }
 
  private:
   void check_input(const Tensor& x, const Tensor& keep) const;
-  [[noreturn]] void refuse_state() const;
 
   AttentionConfig config_;
 };

@@ -193,7 +193,7 @@ std::unique_ptr<AttentionState> FastformerAttention::start_state() const {
 }
 
 Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& past = as<Sums>(state);
+  auto& past = dynamic_cast<Sums&>(state);
   std::vector<Tensor> columns = map_columns(x);
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns_[i].conv) columns[i] = columns_[i].conv->step(past.convs[i], columns[i]);

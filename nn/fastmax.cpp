@@ -103,7 +103,7 @@ std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const 
 std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }
 
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& sums = as<FeatureSums>(state);
+  auto& sums = dynamic_cast<FeatureSums&>(state);
   Tensor projected = qkv_(x);
   if (conv_) projected = conv_->step(sums.conv, projected);
   const auto [q, k, v] = split_qkv(projected, config().heads);

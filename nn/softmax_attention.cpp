@@ -84,7 +84,7 @@ std::vector<AttentionMap> SoftmaxAttention::forward_maps(const Tensor& x, const 
 std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }
 
 Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& past = as<KeysAndValues>(state);
+  auto& past = dynamic_cast<KeysAndValues&>(state);
   Tensor projected = qkv_(x);
   if (conv_) projected = conv_->step(past.conv, projected);
   auto [q, k, v] = split_qkv(projected, config().heads);

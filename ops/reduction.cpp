@@ -164,11 +164,13 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim, Where where) 
       plan.count == 0 ? Tensor::empty(plan.kept, x.dtype(), x.device()).fill_(0) : max(detached, dims, true);
   const Tensor shift = masked_fill(largest, eq(abs(largest), kInfinity), 0);
   Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(plan.result);
-  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = plan.kept](const Tensor& g) {
-    // The gradient is softmax(x) = exp(x − y); where y is −inf, so is x, and exp(x − 0) is 0 as it should be.
-    const Tensor total = y().reshape(kept);
-    const Tensor finite = masked_fill(total, eq(total.detach(), -kInfinity), 0);
-    return Grads{mul(g.reshape(kept), exp(sub(x(), finite)))};
+  return op.record(out, [x = op.save(x), shift = op.save(shift), dims](const Tensor& g) {
+    // The gradient is softmax(x), from the terms: exp(x − y) has not the digits that y lost. Where all of x is −inf,
+    // so are the terms, and the gradient, 0.
+    const Tensor terms = exp(sub(x(), shift()));
+    const Tensor total = sum(terms, dims, true);
+    const Tensor nonzero = masked_fill(total, eq(total.detach(), 0), 1);
+    return Grads{mul(div(g.reshape(total.shape()), nonzero), terms)};
   });
 }
 

@@ -1,10 +1,5 @@
 #pragma once
 
-#include <cmath>
-#include <limits>
-
-#include <fmt/format.h>
-
 #include <linnet/core/tape.h>
 
 /// What the elementwise ops share. Internal to ops/*.cpp.
@@ -30,18 +25,6 @@ inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
   Tensor out = Tensor::empty(shape, a.dtype(), a.device());
   out.backend().binary(kind, out.view(), expanded(a, shape).view(), expanded(b, shape).view());
   return out;
-}
-
-/// Throws DTypeError unless a tensor of `dtype` can hold the number.
-inline void check_number(Scalar value, DType dtype) {
-  if (is_floating(dtype) || dtype == DType::boolean) return;
-  const double limit = dtype == DType::int32 ? 0x1p31 : 0x1p63;
-  if (value.is_integer ? dtype == DType::int64 || (value.real >= -limit && value.real < limit)
-                       : value.real >= -limit && value.real < limit && value.real == std::trunc(value.real)) {
-    return;
-  }
-  throw DTypeError(fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
-                               value.real, name_of(dtype)));
 }
 
 /// A number as a tensor of rank 0, to stand beside x in an op.

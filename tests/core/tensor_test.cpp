@@ -86,7 +86,11 @@ TEST_CASE("tensor: conversion of dtypes") {
 TEST_CASE("tensor: a scalar takes the tensor's dtype, and an integer keeps its 64 bits") {
   Tensor x = Tensor::empty({1}, DType::int64);
   CHECK(x.fill_((int64_t{1} << 53) + 1).item<int64_t>() == (int64_t{1} << 53) + 1);
-  CHECK(x.fill_(2.9).item<int64_t>() == 2);
+  CHECK_THROWS_WITH_AS(x.fill_(2.9), doctest::Contains("the number 2.9 does not fit int64"), DTypeError);
+  CHECK_THROWS_WITH_AS(x.fill_(std::numeric_limits<uint64_t>::max()), doctest::Contains("does not fit int64"),
+                       DTypeError);
+  CHECK_THROWS_AS(Tensor::empty({1}, DType::int32).fill_(int64_t{1} << 31), DTypeError);
+  CHECK(x.item<int64_t>() == (int64_t{1} << 53) + 1);
   Tensor y = Tensor::empty({1});
   CHECK(y.fill_(0.1).item<float>() == 0.1f);
   CHECK(y.fill_(true).item<float>() == 1.0f);

@@ -315,6 +315,9 @@ TEST_CASE("attention: what cannot be is refused") {
   const Model other(rng, {.mechanism = "fastmax2", .width = 8, .causal = true});
   CHECK_THROWS_WITH_AS(other.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
                        ValueError);
+  const Model twin(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  CHECK_THROWS_WITH_AS(twin.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
+                       ValueError);
   const Model full(rng, {.mechanism = "softmax", .width = 8});
   CHECK_THROWS_WITH_AS(full.attention->start(), doctest::Contains("only causal attention has a step form"),
                        ValueError);

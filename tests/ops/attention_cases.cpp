@@ -241,6 +241,7 @@ void add_fastformer_cases(Cases& cases) {
       cases.short_conv(std::to_string(taps) + " taps" + suffix, {2, 5, 3}, taps, {.causal = causal});
     }
     cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .keep = padding(5)});
+    cases.short_conv("pieces of the tokens" + suffix, {2, 70, 2}, 3, {.causal = causal});
     cases.short_conv("size 1" + suffix, {1, 1, 1}, 1, {.causal = causal});
     cases.short_conv("no tokens" + suffix, {2, 0, 3}, 4, {.causal = causal});
     cases.short_conv("no width" + suffix, {2, 3, 0}, 4, {.causal = causal});

@@ -1,0 +1,21 @@
+#include <linnet/core/dtype.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+
+namespace linnet::detail {
+
+void check_number(Scalar value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return;
+  const double limit = dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  const bool in_range = value.real >= -limit && value.real < limit;
+  // Integers near the ends of int64 round beyond them as a double.
+  if (value.is_integer ? in_range || dtype == DType::int64 : in_range && value.real == std::trunc(value.real)) return;
+  throw DTypeError(fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
+                               value.real, name_of(dtype)));
+}
+
+}  // namespace linnet::detail
