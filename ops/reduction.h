@@ -5,7 +5,8 @@
 /// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means
 /// all of them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or
 /// that is listed twice is a ShapeError; a dtype that is not taken a DTypeError. Sums have a fixed order, whatever
-/// the threads. One pass over the elements (`var`, `logsumexp` both ways and the gradient of `norm` two), forward and backward.
+/// the threads. One pass over the elements (`var`, `logsumexp` both ways and the gradient of `norm` two), forward and
+/// backward.
 
 namespace linnet {
 
