@@ -3,6 +3,7 @@
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
+#include <linnet/cuda/pieces.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// Normalisation of rows. Memory bounds these kernels: each reads a row from there once, and again from the cache.
@@ -73,8 +74,6 @@ __global__ void norm_backward_rows(int64_t rows, int64_t width, const T* dy_rows
   }
 }
 
-constexpr int kColumns = 32, kSlices = 8;
-
 /// Sums over a piece of the rows, for kColumns columns a block, in a fixed order:
 ///   sums[piece, 0] = sum of dy·x̂ (the gradient of weight),   sums[piece, 1] = sum of dy (that of bias)
 template <class T>
@@ -111,13 +110,8 @@ __global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t le
 template <class T>
 __global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T* dweight, T* dbias) {
   for (int64_t c = first_item(); c < width; c += item_step()) {
-    double weight_sum = 0, bias_sum = 0;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      weight_sum += sums[piece * 2 * width + c];
-      bias_sum += sums[(piece * 2 + 1) * width + c];
-    }
-    if (dweight != nullptr) dweight[c] = static_cast<T>(weight_sum);
-    if (dbias != nullptr) dbias[c] = static_cast<T>(bias_sum);
+    if (dweight != nullptr) dweight[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, c));
+    if (dbias != nullptr) dbias[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, width + c));
   }
 }
 
@@ -132,12 +126,12 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
            data<T>(dx));
   });
   if (dweight == nullptr && dbias == nullptr) return;
-  constexpr int64_t kRowsPerPiece = 64, kMaxPieces = 256;
-  const int64_t length = std::max(kRowsPerPiece, ceil_div(rows, kMaxPieces)), pieces = ceil_div(rows, length);
-  const Scratch<double> sums(pieces * 2 * width);
-  launch(sum_rows<T>, ceil_div(width, kColumns) * pieces, kColumns * kSlices, rows, width, pieces, length,
-         data<const T>(dy), data<const T>(x), data<const T>(mean), data<const T>(rstd), sums.data());
-  launch(add_pieces<T>, blocks_for(width), kThreads, width, pieces, sums.data(), data<T>(dweight), data<T>(dbias));
+  const Pieces pieces(rows);
+  const Scratch<double> sums(pieces.count * 2 * width);
+  launch(sum_rows<T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
+         pieces.length, data<const T>(dy), data<const T>(x), data<const T>(mean), data<const T>(rstd), sums.data());
+  launch(add_pieces<T>, blocks_for(width), kThreads, width, pieces.count, sums.data(), data<T>(dweight),
+         data<T>(dbias));
 }
 
 void layer_norm(View y, View mean, View rstd, View x, const View* weight, const View* bias, double eps) {

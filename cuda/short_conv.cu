@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/pieces.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// A depthwise convolution over the tokens, added to them. Bound by memory: neighbouring threads have neighbouring
-/// channels, and the taps find their rows in the cache. The weight's gradient is summed in pieces of the tokens, for
-/// there are few weights to keep a GPU busy with.
+/// channels, and the taps find their rows in the cache. The weight's gradient is summed in pieces of the tokens.
 
 namespace linnet::cuda {
 namespace {
@@ -79,8 +79,6 @@ __global__ void convolve_backward(Problem<T> in, Rows<const T> dy, Rows<T> dx) {
   }
 }
 
-constexpr int kColumns = 32, kSlices = 8;
-
 /// The weight's gradient over a piece of the tokens, in a fixed order:
 ///   sums[piece, t, c] = sum of x_j·dy_i, j being tap t of i
 /// A block for kColumns channels of one tap, of whose tokens each of kSlices threads sums every kSlices-th.
@@ -113,9 +111,8 @@ template <class T>
 __global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T* dweight, int64_t channel_stride,
                            int64_t tap_stride) {
   for (int64_t e = first_item(); e < in.taps * in.channels; e += item_step()) {
-    double sum = 0;
-    for (int64_t piece = 0; piece < pieces; ++piece) sum += sums[piece * in.taps * in.channels + e];
-    dweight[e % in.channels * channel_stride + e / in.channels * tap_stride] = static_cast<T>(sum);
+    dweight[e % in.channels * channel_stride + e / in.channels * tap_stride] =
+        static_cast<T>(sum_of_pieces(sums, pieces, in.taps * in.channels, e));
   }
 }
 
@@ -132,13 +129,12 @@ void short_conv_backward(View dx, View dweight, View dy, View x, View weight, co
     using T = decltype(zero);
     const Problem<T> in(x, weight, keep, before);
     launch(convolve_backward<T>, blocks_for(in.count()), kThreads, in, Rows<const T>(dy), Rows<T>(dx));
-    constexpr int64_t kRowsPerPiece = 64, kMaxPieces = 256;
-    const int64_t rows = in.batch * in.tokens, weights = in.taps * in.channels;
-    const int64_t length = std::max(kRowsPerPiece, ceil_div(rows, kMaxPieces)), pieces = ceil_div(rows, length);
-    const Scratch<double> sums(pieces * weights);
-    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps * pieces, kColumns * kSlices, in, Rows<const T>(dy),
-           pieces, length, sums.data());
-    launch(add_pieces<T>, blocks_for(weights), kThreads, in, pieces, sums.data(), data<T>(dweight),
+    const Pieces pieces(in.batch * in.tokens);
+    const int64_t weights = in.taps * in.channels;
+    const Scratch<double> sums(pieces.count * weights);
+    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps * pieces.count, kColumns * kSlices, in,
+           Rows<const T>(dy), pieces.count, pieces.length, sums.data());
+    launch(add_pieces<T>, blocks_for(weights), kThreads, in, pieces.count, sums.data(), data<T>(dweight),
            dweight.strides[0], dweight.strides[1]);
   });
 }
