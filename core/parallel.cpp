@@ -64,7 +64,7 @@ class Pool {
   explicit Pool(int threads) : shares_(static_cast<size_t>(threads)) {
     workers_.reserve(shares_.size());
     for (size_t i = 1; i < shares_.size(); ++i) {
-      std::thread worker = start_thread([this, i] { work(i); });
+      std::thread worker = detail::start_thread([this, i] { work(i); });
       if (!worker.joinable()) break;
       workers_.push_back(std::move(worker));
     }

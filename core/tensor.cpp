@@ -142,7 +142,7 @@ template <class T>
 std::span<T> Tensor::mutable_data(Where where) {
   const Call call("mutable_data", where);
   void* elements = const_cast<void*>(host_data(dtype_of<T>, where));
-  check_editable("mutable_data", where);
+  check_editable();
   bump_version();
   return {static_cast<T*>(elements), static_cast<size_t>(numel())};
 }
@@ -187,8 +187,7 @@ template int32_t Tensor::item(Where) const;
 template int64_t Tensor::item(Where) const;
 template bool Tensor::item(Where) const;
 
-void Tensor::check_editable(const char* name, Where where) const {
-  const Call call(name, where);
+void Tensor::check_editable() const {
   if (requires_grad() && grad_enabled()) {
     throw AutogradError(
         "an in-place edit of a tensor that requires grad would not be seen by backward; edit it under "
@@ -206,7 +205,7 @@ void Tensor::check_editable(const char* name, Where where) const {
 
 Tensor& Tensor::copy_(const Tensor& source, Where where) {
   const Call call("copy_", where);
-  check_editable("copy_", where);
+  check_editable();
   if (source.requires_grad() && grad_enabled()) {
     throw AutogradError("the source requires grad, and an in-place copy records no backward; copy source.detach()");
   }
@@ -220,7 +219,7 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
 
 Tensor& Tensor::fill_(Scalar value, Where where) {
   const Call call("fill_", where);
-  check_editable("fill_", where);
+  check_editable();
   detail::check_number(value, dtype());
   backend().fill(view(), value);
   bump_version();

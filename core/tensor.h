@@ -160,7 +160,7 @@ class Tensor {
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   Impl& get() const;
   const void* host_data(DType dtype, Where where) const;
-  void check_editable(const char* name, Where where) const;
+  void check_editable() const;
 
   std::shared_ptr<Impl> impl_;
 };

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-namespace linnet {
+namespace linnet::detail {
 
 /// A thread that runs `body()`, or one that is not joinable where the system has no more threads to give: for work
 /// that the caller can do itself.
@@ -17,4 +17,4 @@ std::thread start_thread(Body body) {
   }
 }
 
-}  // namespace linnet
+}  // namespace linnet::detail

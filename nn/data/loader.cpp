@@ -74,7 +74,7 @@ void Loader::start_epoch() {
   if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch == 0) return;
   // Where no thread is to be had, batches are made when they are asked for.
-  worker_ = start_thread([this, first = position_.batch] { work(first); });
+  worker_ = detail::start_thread([this, first = position_.batch] { work(first); });
 }
 
 std::optional<Batch> Loader::next() {
