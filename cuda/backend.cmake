@@ -79,7 +79,8 @@ if(LINNET_HAS_CUDA)
   set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
                                                POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
-  target_compile_options(linnet_cuda PRIVATE --extended-lambda
+  # Relaxed constexpr: core/philox.h, whose functions are constexpr, serves kernels as it is.
+  target_compile_options(linnet_cuda PRIVATE --extended-lambda --expt-relaxed-constexpr
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
   target_include_directories(linnet_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 examples/install_packages.sh build test
-cmake --preset release -DLINNET_TESTS=ON -DLINNET_WERROR=ON
+# CUDA too where it can be built: quickstart.sh switches it off where no GPU answers.
+cmake --preset release -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DLINNET_CUDA=AUTO
 cmake --build --preset release
 
 log=$(mktemp)
