@@ -3,6 +3,7 @@
 #include <linnet/linnet.h>
 
 #include "tests/ops/attention_reference.h"
+#include "tests/support/same_bits.h"
 
 /// The maps of attentions as modules give them: what they must add up to is what the module computes.
 

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 
 #include "tests/ops/additive_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;
@@ -133,19 +133,13 @@ TEST_CASE("additive_attention takes the heads of a fused projection, on any numb
   AdditiveInputs dense = strided;
   for (Tensor& x : dense.columns) x = x.contiguous();
   const Tensor g = normal({b, h, n, d}, 8, DType::float32);
-  const int before = num_threads();
   for (const bool causal : {false, true}) {
-    set_num_threads(1);
-    const std::vector<Tensor> expected = forward_backward(dense, {.causal = causal}, g);
-    for (const int threads : {1, 2, 4}) {
-      set_num_threads(threads);
-      for (const AdditiveInputs& in : {strided, dense}) {
-        const std::vector<Tensor> results = forward_backward(in, {.causal = causal}, g);
-        for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
-      }
-    }
+    check_threads_change_no_bit([&] {
+      const std::vector<Tensor> results = forward_backward(strided, {.causal = causal}, g);
+      check_same_bits(results, forward_backward(dense, {.causal = causal}, g));
+      return results;
+    });
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("additive_attention says what is wrong") {

@@ -5,6 +5,7 @@
 #include <linnet/ops/softmax.h>
 
 #include "tests/ops/additive_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -67,17 +66,6 @@ inline std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> scores(
     }
     return scale * sum;
   };
-}
-
-/// The same shape and the same bits.
-inline bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  if (a.dtype() == DType::float32) {
-    const auto x = a.to_vector<float>(), y = b.to_vector<float>();
-    return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
-  }
-  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
-  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
 inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::float64) {

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/join.h>
@@ -14,6 +13,7 @@
 #include <linnet/ops/reduction.h>
 
 #include "tests/ops/attention_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;
@@ -263,29 +263,20 @@ TEST_CASE("Dropout leaves the expectation of softmax_attention as it is") {
 TEST_CASE("softmax_attention and its gradients are the same for any number of threads") {
   const auto in = normal_qkv(3, 2, 130, 130, 16, DType::float32);
   Generator generator(11);
-  const int before = num_threads();
-  std::vector<Tensor> expected;
-  for (const int threads : {1, 2, 4}) {
-    set_num_threads(threads);
+  check_threads_change_no_bit([&] {
     generator.set_state({11, 0});
-    const std::vector<Tensor> results =
-        forward_backward(in, {.causal = true, .dropout = 0.1, .generator = &generator});
-    if (expected.empty()) expected = results;
-    for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
-  }
-  set_num_threads(before);
+    return forward_backward(in, {.causal = true, .dropout = 0.1, .generator = &generator});
+  });
 }
 
 TEST_CASE("softmax_attention needs memory linear in the tokens") {
   const auto in = normal_qkv(1, 1, 4096, 4096, 8, DType::float32);
-  const int before = num_threads();
-  set_num_threads(1);
+  const WithThreads with(1);
   release_cached_memory();
   reset_peak_memory();
   const int64_t live = memory_stats().live;
   forward_backward(in, {.causal = true});
   CHECK(memory_stats().peak - live < 4096 * 4096 * 4 / 10);
-  set_num_threads(before);
 }
 
 TEST_CASE("softmax_attention says what is wrong") {

@@ -8,13 +8,13 @@
 #include <limits>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/reduction.h>
 
 #include "tests/ops/attention_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;
@@ -52,13 +52,6 @@ void check_near(const std::vector<Tensor>& a, const std::vector<Tensor>& b, doub
   for (size_t i = 0; i < a.size(); ++i) {
     CAPTURE(i);
     CHECK(relative_error(a[i], b[i].to_vector<double>()) < tolerance);
-  }
-}
-
-void check_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(i);
-    CHECK(same_bits(a[i], b[i]));
   }
 }
 
@@ -196,7 +189,7 @@ TEST_CASE("Factorised fastmax: what padding holds changes no bit, and a row with
         *x = with_tokens(with_tokens(*x, 0, 64, 65, value), 0, 149, 150, value);
         *x = with_tokens(*x, 1, 0, 150, value);
       }
-      check_same(all_results(changed, options, FastmaxForm::factorised), expected);
+      check_same_bits(all_results(changed, options, FastmaxForm::factorised), expected);
     }
   }
 }
@@ -213,13 +206,13 @@ TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
       const FastmaxOptions options{.order = order, .causal = true, .keep = keep};
       Inputs changed = in;
       changed.q = with_tokens(with_tokens(in.q, 0, 0, 2, nan), 1, 0, 150, nan);
-      check_same(all_results(changed, options, form), all_results(in, options, form));
+      check_same_bits(all_results(changed, options, form), all_results(in, options, form));
       // Where there are fewer keys than queries.
       const Inputs longer = draw(1, 2, 150, 70, 8, DType::float64);
       changed = longer;
       changed.q = with_tokens(longer.q, 0, 0, 80, nan);
-      check_same(all_results(changed, {.order = order, .causal = true}, form),
-                 all_results(longer, {.order = order, .causal = true}, form));
+      check_same_bits(all_results(changed, {.order = order, .causal = true}, form),
+                      all_results(longer, {.order = order, .causal = true}, form));
     }
   }
 }
@@ -230,24 +223,17 @@ TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
     double dropout;
     int64_t tokens;  // so many that not all states are held together, or fewer
   };
-  const int before = num_threads();
   for (const auto& [order, dropout, tokens] :
        {Case{2, 0, 1000}, {2, 0.1, 1000}, {2, 0, 1500}, {1, 0, 1000}, {1, 0, 12000}}) {
     const Inputs in = draw(1, 3, tokens, tokens, 16, DType::float32);
     for (const bool causal : {false, true}) {
+      CAPTURE(order);
+      CAPTURE(tokens);
       const FastmaxOptions options{.order = order, .causal = causal, .dropout = dropout};
-      set_num_threads(1);
-      const auto expected = all_results(in, options, FastmaxForm::factorised);
-      for (const int threads : {2, 3, 4}) {  // 1 and 3 threads share three heads evenly
-        CAPTURE(order);
-        CAPTURE(tokens);
-        CAPTURE(threads);
-        set_num_threads(threads);
-        check_same(all_results(in, options, FastmaxForm::factorised), expected);
-      }
+      // 1 and 3 threads share three heads evenly.
+      check_threads_change_no_bit([&] { return all_results(in, options, FastmaxForm::factorised); });
     }
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("Factorised fastmax: memory beside the tensors does not grow with the tokens") {
@@ -269,8 +255,8 @@ TEST_CASE("Factorised fastmax of first order has no quadratic features to drop")
   const Inputs in = draw(1, 2, 200, 200, 8, DType::float32);
   for (const bool causal : {false, true}) {
     const FastmaxOptions dropped{.order = 1, .causal = causal, .dropout = 0.5};
-    check_same(all_results(in, dropped, FastmaxForm::factorised),
-               all_results(in, {.order = 1, .causal = causal}, FastmaxForm::factorised));
+    check_same_bits(all_results(in, dropped, FastmaxForm::factorised),
+                    all_results(in, {.order = 1, .causal = causal}, FastmaxForm::factorised));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <linnet/ops/reduction.h>
 
 #include "tests/ops/attention_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;

@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/additive_attention.h>
 
 #include "tests/ops/additive_reference.h"
+#include "tests/support/same_bits.h"
 
 /// The fused additive attention against the composed one, where its tiles, spans and groups of heads come into play,
 /// and what it promises beside.
@@ -55,13 +55,6 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
     for (const double x : b[i].to_vector<double>()) all_b.push_back(x);
   }
   return relative_error(all_a, all_b);
-}
-
-bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!linnet::test::same_bits(a[i], b[i])) return false;
-  }
-  return a.size() == b.size();
 }
 
 /// The first sequence starts and ends with padding and has some inside; the last one is all padding.
@@ -142,19 +135,12 @@ TEST_CASE("Fused additive attention keeps its digits at logits of ±80") {
 }
 
 TEST_CASE("Fused additive attention: the number of threads changes no bit") {
-  const int before = num_threads();
   for (const Size size : kSizes) {
     for_each_option(size, [&](const AdditiveAttentionOptions& options) {
       const AdditiveInputs in = inputs(size, DType::float32);
-      set_num_threads(1);
-      const std::vector<Tensor> expected = results(fused, in, options);
-      for (const int threads : {2, 4}) {
-        set_num_threads(threads);
-        CHECK(same_bits(results(fused, in, options), expected));
-      }
+      check_threads_change_no_bit([&] { return results(fused, in, options); });
     });
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("Fused causal additive attention: the future changes no bit of the past, across tiles and spans") {

@@ -5,11 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/loss.h>
 #include <linnet/ops/random.h>
+
+#include "tests/support/same_bits.h"
 
 namespace linnet {
 namespace {
@@ -90,22 +91,12 @@ TEST_CASE("cross_entropy leaves ignored rows out of loss, mean and gradient") {
 
 TEST_CASE("cross_entropy has the same bits for any number of threads") {
   Generator generator(9);
-  const int before = num_threads();
   const Tensor logits = randn({3000, 65}, generator).set_requires_grad();
   const Tensor targets = randint(0, 65, {3000}, generator);
-  const auto run = [&] {
+  test::check_threads_change_no_bit([&] {
     const Tensor loss = cross_entropy(logits, targets, {.label_smoothing = 0.1});
-    std::vector<float> all = grad({loss}, {logits})[0].to_vector<float>();
-    all.push_back(loss.item<float>());
-    return all;
-  };
-  set_num_threads(1);
-  const std::vector<float> alone = run();
-  for (const int threads : {2, 3, 4}) {
-    set_num_threads(threads);
-    CHECK(run() == alone);
-  }
-  set_num_threads(before);
+    return std::vector<Tensor>{grad({loss}, {logits})[0], loss};
+  });
 }
 
 TEST_CASE("cross_entropy says what does not fit") {

@@ -6,11 +6,12 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/random.h>
+
+#include "tests/support/same_bits.h"
 
 namespace linnet {
 namespace {
@@ -126,7 +127,6 @@ TEST_CASE("matmul takes operands with gaps, repeated rows and broadcast batches"
 
 TEST_CASE("matmul has the same bits for any number of threads") {
   Generator generator(3);
-  const int before = num_threads();
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{768, 128, 512},
                                 {96, 96, 6272},
                                 {65, 128, 768},
@@ -134,14 +134,8 @@ TEST_CASE("matmul has the same bits for any number of threads") {
                                 {8, 500, 600},
                                 {770, 1100, 250}}) {
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
-    set_num_threads(1);
-    const std::vector<float> alone = matmul(a, b).to_vector<float>();
-    for (const int threads : {2, 3, 4}) {
-      set_num_threads(threads);
-      CHECK(matmul(a, b).to_vector<float>() == alone);
-    }
+    test::check_threads_change_no_bit([&] { return std::vector<Tensor>{matmul(a, b)}; });
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("matmul of float64 is exact to float64") {

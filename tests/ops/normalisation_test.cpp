@@ -3,11 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/normalisation.h>
 #include <linnet/ops/random.h>
+
+#include "tests/support/same_bits.h"
 
 namespace linnet {
 
@@ -48,29 +49,16 @@ TEST_CASE("a row without variance gives the bias, and finite gradients") {
 
 TEST_CASE("normalisation has the same bits for any number of threads") {
   Generator generator(7);
-  const int before = num_threads();
   const Tensor x = randn({3000, 40}, generator).set_requires_grad();
   const Tensor weight = randn({40}, generator).set_requires_grad(), bias = randn({40}, generator).set_requires_grad();
   const Tensor g = randn({3000, 40}, generator);
-  const auto run = [&] {
-    std::vector<float> all;
-    const auto append = [&](const Tensor& t) {
-      for (const float value : t.to_vector<float>()) all.push_back(value);
-    };
+  test::check_threads_change_no_bit([&] {
     const Tensor y = layer_norm(x, weight, bias), z = rms_norm(x, weight);
-    append(y);
-    append(z);
-    for (const Tensor& t : grad({y}, {x, weight, bias}, {.grad_outputs = {g}})) append(t);
-    for (const Tensor& t : grad({z}, {x, weight}, {.grad_outputs = {g}})) append(t);
+    std::vector<Tensor> all{y, z};
+    for (const Tensor& t : grad({y}, {x, weight, bias}, {.grad_outputs = {g}})) all.push_back(t);
+    for (const Tensor& t : grad({z}, {x, weight}, {.grad_outputs = {g}})) all.push_back(t);
     return all;
-  };
-  set_num_threads(1);
-  const std::vector<float> alone = run();
-  for (const int threads : {2, 3, 4}) {
-    set_num_threads(threads);
-    CHECK(run() == alone);
-  }
-  set_num_threads(before);
+  });
 }
 
 TEST_CASE("normalisation says what does not fit") {

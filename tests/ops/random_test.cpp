@@ -5,7 +5,6 @@
 #include <set>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
@@ -13,7 +12,10 @@
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
 
+#include "tests/support/same_bits.h"
+
 using namespace linnet;
+using linnet::test::check_threads_change_no_bit;
 
 namespace {
 
@@ -122,20 +124,16 @@ TEST_CASE("randperm: a permutation, shuffled, another each time") {
 }
 
 TEST_CASE("random: draws depend on seed and draw, not on threads or shape") {
-  const int before = num_threads();
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 2, 4}) {
-    set_num_threads(threads);
+  const auto second_draw = [] {
     Generator generator(9);
     rand({3}, generator);
-    results.push_back(randn({3, 50000}, generator).to_vector<float>());
-  }
-  set_num_threads(before);
-  CHECK(results[0] == results[1]);
-  CHECK(results[0] == results[2]);
+    return std::vector<Tensor>{randn({3, 50000}, generator)};
+  };
+  check_threads_change_no_bit(second_draw);
   Generator again(9);
-  CHECK(randn({150000}, again).to_vector<float>() != results[0]);  // the first draw is another
-  CHECK(randn({150000}, again).to_vector<float>() == results[0]);
+  const auto expected = second_draw()[0].to_vector<float>();
+  CHECK(randn({150000}, again).to_vector<float>() != expected);  // the first draw is another
+  CHECK(randn({150000}, again).to_vector<float>() == expected);
 }
 
 TEST_CASE("random: floating dtypes only, and empty shapes") {

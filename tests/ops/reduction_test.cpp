@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -12,8 +11,10 @@
 #include <linnet/ops/softmax.h>
 
 #include "tests/support/near.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
+using linnet::test::check_threads_change_no_bit;
 using linnet::test::near;
 
 namespace {
@@ -112,14 +113,7 @@ TEST_CASE("sum of float32 is accurate to its last bits, over any dim") {
 TEST_CASE("sums do not depend on the number of threads") {
   Generator generator(3);
   const Tensor x = randn({700, 300}, generator);
-  const int before = num_threads();
-  set_num_threads(1);
-  const Doubles all = values(sum(x)), columns = values(sum(x, {0})), rows = values(sum(x, {1}));
-  set_num_threads(4);
-  CHECK(values(sum(x)) == all);
-  CHECK(values(sum(x, {0})) == columns);
-  CHECK(values(sum(x, {1})) == rows);
-  set_num_threads(before);
+  check_threads_change_no_bit([&] { return std::vector<Tensor>{sum(x), sum(x, {0}), sum(x, {1})}; });
 }
 
 TEST_CASE("reductions: dtypes") {

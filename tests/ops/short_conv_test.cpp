@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/fastformer.h>
 
 #include "tests/ops/attention_reference.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
 using namespace linnet::test;
@@ -88,20 +88,17 @@ TEST_CASE("short_conv: neither padding nor, when causal, the future changes a bi
 TEST_CASE("short_conv: long sequences, strided inputs and any number of threads") {
   const Tensor wide = normal({2, 3000, 3 * 40}, 1, DType::float32), weight = normal({40, 4}, 2, DType::float32);
   const Tensor x = wide.narrow(2, 40, 40), g = normal({2, 3000, 40}, 3, DType::float32);
-  const int before = num_threads();
   for (const bool causal : {false, true}) {
-    set_num_threads(1);
     const std::vector<Tensor> expected = forward_backward(x.contiguous(), weight, {.causal = causal}, g);
     const std::vector<Tensor> exact =
         forward_backward(x.to(DType::float64), weight.to(DType::float64), {.causal = causal}, g.to(DType::float64));
     for (size_t i = 0; i < 3; ++i) CHECK(relative_error(expected[i], exact[i].to_vector<double>()) < 1e-6);
-    for (const int threads : {1, 2, 4}) {
-      set_num_threads(threads);
+    check_threads_change_no_bit([&] {
       const std::vector<Tensor> results = forward_backward(x, weight, {.causal = causal}, g);
-      for (size_t i = 0; i < 3; ++i) CHECK(same_bits(results[i], expected[i]));
-    }
+      check_same_bits(results, expected);
+      return results;
+    });
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("short_conv says what is wrong") {

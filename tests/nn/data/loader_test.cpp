@@ -9,11 +9,12 @@
 #include <set>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
 
 #include "tests/support/gpu.h"
+#include "tests/support/threads.h"
 
 using namespace linnet;
+using linnet::test::WithThreads;
 
 namespace {
 
@@ -129,12 +130,10 @@ TEST_CASE("Loader: batches and their keys do not depend on prefetching or on thr
   };
   const std::vector<Numbering> expected = all(0);
   CHECK(expected.size() == 3 * 2 * 11);
-  const int threads = num_threads();
-  for (const int count : {1, 2, 4}) {
-    set_num_threads(count);
+  for (const int threads : {1, 2, 4}) {
+    const WithThreads with(threads);
     for (const int64_t prefetch : {0, 1, 2, 50}) CHECK(all(prefetch) == expected);
   }
-  set_num_threads(threads);
   CHECK(std::set<Numbering>(expected.begin(), expected.end()).size() == expected.size());  // no key comes twice
 }
 

@@ -8,6 +8,8 @@
 #include <linnet/ops/creation.h>
 #include <linnet/ops/matmul.h>
 
+#include "tests/support/threads.h"
+
 namespace linnet {
 
 TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings alone") {
@@ -15,9 +17,9 @@ TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings 
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
                          std::filesystem::directory_iterator());
   };
-  const int before = num_threads(), openmp_before = omp_get_max_threads();
+  const int openmp_before = omp_get_max_threads();
   const Tensor a = ones({8, 1024}), b = ones({1024, 4096});  // thin: calls to BLAS, large enough for threads
-  set_num_threads(3);
+  const test::WithThreads with(3);
   matmul(a, b);  // starts our own threads
   const auto threads = threads_of_process();
   omp_set_num_threads(7);
@@ -29,7 +31,6 @@ TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings 
   CHECK(omp_get_max_threads() == 7);
   CHECK(threads_of_process() <= threads);
   omp_set_num_threads(openmp_before);
-  set_num_threads(before);
 }
 
 }  // namespace linnet

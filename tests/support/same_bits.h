@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <linnet/core/tensor.h>
+
+#include "tests/support/threads.h"
+
+namespace linnet::test {
+
+/// The same shape, floating dtype and bits.
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  if (a.dtype() == DType::float32) {
+    const auto x = a.to_vector<float>(), y = b.to_vector<float>();
+    return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+  }
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+}
+
+inline void check_same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(a[i], b[i]));
+  }
+}
+
+/// Checks that `run` returns the same tensors with any number of threads, to the bit.
+template <class Run>
+void check_threads_change_no_bit(const Run& run) {
+  const auto with = [&](int threads) {
+    const WithThreads set(threads);
+    return run();
+  };
+  const std::vector<Tensor> expected = with(1);
+  for (const int threads : {2, 3, 4}) {
+    CAPTURE(threads);
+    check_same_bits(with(threads), expected);
+  }
+}
+
+}  // namespace linnet::test
