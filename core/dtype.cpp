@@ -14,8 +14,8 @@ void check_number(Scalar value, DType dtype) {
   const bool in_range = value.real >= -limit && value.real < limit;
   // Integers near the ends of int64 round beyond them as a double.
   if (value.is_integer ? in_range || dtype == DType::int64 : in_range && value.real == std::trunc(value.real)) return;
-  throw DTypeError(fmt::format("the number {} does not fit {}; convert the tensor with to(DType::float32) first",
-                               value.real, name_of(dtype)));
+  throw DTypeError(
+      fmt::format("the number {} does not fit {}; use another dtype, such as float32", value.real, name_of(dtype)));
 }
 
 }  // namespace linnet::detail

@@ -108,6 +108,10 @@ bool Op::tracked() const {
                                   [](const Tensor& input) { return input.defined() && input.requires_grad(); });
 }
 
+bool Op::is_input(const Tensor& output) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Tensor& input) { return input.is(output); });
+}
+
 bool Op::end_with(const Tensor& output) {
   finished_ = true;
   if (anomaly_mode && is_floating(output.dtype()) && output.backend().has_nan(output.view())) {

@@ -76,6 +76,14 @@ class Saved {
 ///       y.backend().unary(Unary::exp, y.view(), x.view());
 ///       return op.record(y, [y = op.save_output(y)](const Tensor& g) { return Grads{mul(g, y())}; });
 ///     }
+///
+/// An op outside the library is written the same way. What it computes by other ops belongs under a NoGrad, for it
+/// has a backward of its own. One that only changes the gradient records its input, here to reverse it:
+///
+///     Tensor reverse_gradient(const Tensor& x, Where where = {}) {
+///       Op op("reverse_gradient", where, {x});
+///       return op.record(x, [](const Tensor& g) { return Grads{-g}; });
+///     }
 class Op : public Call {
  public:
   /// `inputs` are all tensors that the result depends on; undefined ones stand for absent optional arguments. Throws
@@ -97,10 +105,12 @@ class Op : public Call {
   /// Whether input `i` wants a gradient.
   bool needs_grad(size_t i) const { return inputs_[i].defined() && inputs_[i].requires_grad(); }
 
-  /// Ends the op: `output` gets a node when any input requires a gradient and recording is on. `backward` is a
-  /// Backward, made into one (which allocates) only then.
+  /// Ends the op: `output` gets a node when any input requires a gradient and recording is on; an input as output is
+  /// not changed, the result is another tensor of its elements. `backward` is a Backward, made into one (which
+  /// allocates) only then. With several outputs, called for each.
   template <class Function>
   Tensor record(Tensor output, Function&& backward) {
+    if (is_input(output)) output = output.detach();  // the node belongs to the result
     return end_with(output) ? add_node(std::move(output), std::forward<Function>(backward)) : output;
   }
   /// The other way to end an op. Throws AutogradError with the reason when a gradient would be lost: when an input
@@ -111,6 +121,7 @@ class Op : public Call {
 
  private:
   bool tracked() const;
+  bool is_input(const Tensor& output) const;
   /// Whether this output is to get a node.
   bool end_with(const Tensor& output);
   Tensor add_node(Tensor output, Backward backward);

@@ -147,6 +147,8 @@ class Tensor {
   uint64_t version() const;
   /// Notes an in-place edit.
   void bump_version() const;
+  /// Whether both are handles of one tensor.
+  bool is(const Tensor& other) const { return impl_ == other.impl_; }
   /// True when no other tensor shares these elements.
   bool owns_elements_alone() const;
   /// Its place in the tape; null where it has none.

@@ -30,41 +30,54 @@ Fans fans_of(const Tensor& tensor) {
 
 }  // namespace
 
-void zeros_(Tensor& tensor) { constant_(tensor, 0); }
-void ones_(Tensor& tensor) { constant_(tensor, 1); }
+void zeros_(Tensor tensor, Where where) {
+  const Call call("zeros_", where);
+  constant_(tensor, 0);
+}
+void ones_(Tensor tensor, Where where) {
+  const Call call("ones_", where);
+  constant_(tensor, 1);
+}
 
-void constant_(Tensor& tensor, Scalar value) {
+void constant_(Tensor tensor, Scalar value, Where where) {
+  const Call call("constant_", where);
   const NoGrad guard;
   tensor.fill_(value);
 }
 
-void uniform_(Tensor& tensor, Generator& rng, double low, double high) {
+void uniform_(Tensor tensor, Generator& rng, double low, double high, Where where) {
+  const Call call("uniform_", where);
   const NoGrad guard;
   tensor.copy_(rand(tensor.shape(), rng, tensor.dtype(), tensor.device()) * (high - low) + low);
 }
 
-void normal_(Tensor& tensor, Generator& rng, double mean, double deviation) {
+void normal_(Tensor tensor, Generator& rng, double mean, double deviation, Where where) {
+  const Call call("normal_", where);
   const NoGrad guard;
   tensor.copy_(randn(tensor.shape(), rng, tensor.dtype(), tensor.device()) * deviation + mean);
 }
 
-void xavier_uniform_(Tensor& tensor, Generator& rng, double gain) {
+void xavier_uniform_(Tensor tensor, Generator& rng, double gain, Where where) {
+  const Call call("xavier_uniform_", where);
   const Fans fans = fans_of(tensor);
   const double bound = gain * std::sqrt(6 / (fans.in + fans.out));
   uniform_(tensor, rng, -bound, bound);
 }
 
-void xavier_normal_(Tensor& tensor, Generator& rng, double gain) {
+void xavier_normal_(Tensor tensor, Generator& rng, double gain, Where where) {
+  const Call call("xavier_normal_", where);
   const Fans fans = fans_of(tensor);
   normal_(tensor, rng, 0, gain * std::sqrt(2 / (fans.in + fans.out)));
 }
 
-void kaiming_uniform_(Tensor& tensor, Generator& rng, double a) {
+void kaiming_uniform_(Tensor tensor, Generator& rng, double a, Where where) {
+  const Call call("kaiming_uniform_", where);
   const double bound = std::sqrt(6 / ((1 + a * a) * fans_of(tensor).in));
   uniform_(tensor, rng, -bound, bound);
 }
 
-void kaiming_normal_(Tensor& tensor, Generator& rng, double a) {
+void kaiming_normal_(Tensor tensor, Generator& rng, double a, Where where) {
+  const Call call("kaiming_normal_", where);
   normal_(tensor, rng, 0, std::sqrt(2 / ((1 + a * a) * fans_of(tensor).in)));
 }
 

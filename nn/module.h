@@ -102,7 +102,8 @@ class Module {
   /// Registers a parameter, makes it track gradients, and returns it. Throws ValueError when the name is taken, empty
   /// or has a dot.
   Tensor parameter(const std::string& name, Tensor tensor);
-  /// Registers a tensor that is part of the state but not trained, and returns it.
+  /// Registers a tensor that is part of the state but not trained, and returns it: a handle of the one that is saved
+  /// and loaded. Update it in place, with `copy_`: assigning to the handle leaves the registered one as it was.
   Tensor buffer(const std::string& name, Tensor tensor);
 
  private:

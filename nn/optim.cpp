@@ -37,6 +37,24 @@ void check_setting(const char* name, double value) {
   throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
 }
 
+/// Throws unless steps can change it, and gradients come to it.
+void check_parameter(const Tensor& parameter) {
+  const std::string shape = to_string(parameter.shape());
+  if (!parameter.is_leaf()) {
+    throw ValueError(fmt::format(
+        "optimizer: a parameter of shape {} is the result of an op, which gets no grad(); train what it was made of",
+        shape));
+  }
+  if (!parameter.is_contiguous()) {
+    throw ValueError(
+        fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy", shape));
+  }
+  if (parameter.dtype() != DType::float32 && parameter.dtype() != DType::float64) {
+    throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}; train its to(DType::float32)", shape,
+                                 name_of(parameter.dtype())));
+  }
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments)
@@ -47,16 +65,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
     check_setting("lr", *group.lr);
     check_setting("weight_decay", *group.weight_decay);
     for (const Tensor& parameter : group.parameters) {
-      if (!parameter.is_contiguous()) {
-        throw ValueError(
-            fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy",
-                        to_string(parameter.shape())));
-      }
-      if (parameter.dtype() == DType::bfloat16) {
-        throw DTypeError(fmt::format(
-            "optimizer: a parameter of shape {} is bfloat16, which is storage; train its to(DType::float32)",
-            to_string(parameter.shape())));
-      }
+      check_parameter(parameter);
       const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
         return parameter.numel() > 0 && slot.parameter.view().data == parameter.view().data;
       });
@@ -346,8 +355,8 @@ Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
 
 }  // namespace
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
-  const Call call("clip_grad_norm_", Where{});
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type, Where line) {
+  const Call call("clip_grad_norm_", line);
   if (!(max_norm >= 0)) throw ValueError(fmt::format("max_norm is {}; it must be 0 or more", max_norm));
   const NoGrad guard;
   std::vector<Tensor> gradients;
@@ -378,8 +387,8 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
   return total;
 }
 
-void clip_grad_value_(const std::vector<Tensor>& parameters, double limit) {
-  const Call call("clip_grad_value_", Where{});
+void clip_grad_value_(const std::vector<Tensor>& parameters, double limit, Where where) {
+  const Call call("clip_grad_value_", where);
   if (!(limit >= 0)) throw ValueError(fmt::format("limit is {}; it must be 0 or more", limit));
   const NoGrad guard;
   for (Tensor parameter : parameters) {

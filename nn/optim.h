@@ -59,8 +59,8 @@ class Optimizer {
   };
 
   /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
-  /// train, when a parameter comes twice, and for settings that are negative or not finite; DTypeError for a
-  /// parameter of bfloat16.
+  /// train, when a parameter comes twice or is no leaf, and for settings that are negative or not finite; DTypeError
+  /// for a parameter that is not float32 or float64.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
 
   /// A parameter whose turn it is; the gradient is contiguous.
@@ -96,8 +96,8 @@ struct SgdConfig {
 /// PyTorch.
 class SGD : public Optimizer {
  public:
-  /// Of all parameters alike, or by groups. Throws ValueError for no parameters, one that comes twice, and settings
-  /// out of range, and DTypeError for one of bfloat16, which is storage: weights are float32 or float64.
+  /// Of all parameters alike, or by groups. Throws ValueError for no parameters, one that comes twice or is no leaf,
+  /// and settings out of range, and DTypeError for one that is not float32 or float64.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
 
@@ -118,8 +118,8 @@ struct AdamConfig {
 /// Adam (Kingma & Ba 2015, algorithm 1). Keeps two numbers a parameter.
 class Adam : public Optimizer {
  public:
-  /// The same. Throws ValueError for no parameters, for one that comes twice, and for settings out of range: betas
-  /// are in [0, 1), the others 0 or more.
+  /// The same. Throws ValueError for no parameters, for one that comes twice or is no leaf, and for settings out of
+  /// range: betas are in [0, 1), the others 0 or more.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
 
@@ -153,8 +153,9 @@ class AdamW : public Adam {
 /// rank 0, on the device of the gradients, which the host need not wait for. When that is infinite or NaN the
 /// gradients stay as they are: look at the result before `step`, or give it `lt(norm, INFINITY)`. Without gradients
 /// the norm is 0. Throws ValueError for a `max_norm` below 0 and a `norm_type` that is no norm.
-Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2,
+                       Where where = {});
 /// Limits each number of the gradients to [−limit, limit]. Throws ValueError for a limit below 0.
-void clip_grad_value_(const std::vector<Tensor>& parameters, double limit);
+void clip_grad_value_(const std::vector<Tensor>& parameters, double limit, Where where = {});
 
 }  // namespace linnet::nn

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
+
 #include <linnet/core/tensor.h>
 
 /// Reductions. `dims` lists the dims to reduce, in any order, negative ones counted from the end; none means
@@ -19,6 +22,9 @@ Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where
 /// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
 /// the mean square. Floating. NaN or infinite when n ≤ correction.
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
+/// A bool behind `dims` is `keepdim` in the other reductions, and would be a correction here.
+template <std::same_as<bool> Bool>
+Tensor var(const Tensor& x, const Shape& dims, Bool) = delete;
 
 /// The largest elements, of any dtype but bool; NaN where there is one. The gradient is shared evenly among equals.
 /// Throws ShapeError over a dim of size 0.
@@ -43,6 +49,8 @@ Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 /// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p; powers of float32 are float64. At 0 the
 /// gradient is 0. Throws ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {});
+/// Braces behind `x` are `dims` in the other reductions, and would be `p` here: write norm(x, 2, {1}).
+Tensor norm(const Tensor& x, std::initializer_list<int64_t> dims) = delete;
 
 /// Inclusive running sums along `dim`; those of integers and bools are int64.
 Tensor cumsum(const Tensor& x, int64_t dim, Where where = {});

@@ -28,8 +28,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/openblas.cmake
         DESTINATION ${package_dir})
-if(LINNET_HAS_CUDA)
-  set(LINNET_CUDA_LIBS "${cudart} -ldl -lrt")
+# What an archive needs is for the program to link; a shared library brings it.
+if(NOT BUILD_SHARED_LIBS)
+  set(LINNET_PC_REQUIRES "fmt zlib")
+  set(LINNET_PC_LIBS "${LINNET_OPENBLAS_LIBRARY} -fopenmp")
+  if(LINNET_HAS_CUDA)
+    string(APPEND LINNET_PC_LIBS " ${cudart} -ldl -lrt")
+  endif()
 endif()
 # From the file itself, so that it holds wherever linnet is installed.
 file(RELATIVE_PATH LINNET_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

@@ -45,7 +45,8 @@ Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(
 Loader::~Loader() { stop_worker(); }
 
 int64_t Loader::batches_per_epoch() const {
-  const int64_t whole = data_.size() / options_.batch, rest = data_.size() % options_.batch;
+  const int64_t examples = order_.empty() ? data_.size() : std::ssize(order_);
+  const int64_t whole = examples / options_.batch, rest = examples % options_.batch;
   return whole + (rest > 0 && !options_.drop_last ? 1 : 0);
 }
 
@@ -62,10 +63,11 @@ void Loader::seek(Position position, Where where) {
 
 Batch Loader::make(int64_t batch) const {
   const int64_t begin = batch * options_.batch;
-  const int64_t end = begin + std::min(options_.batch, data_.size() - begin);
+  const int64_t end = begin + std::min(options_.batch, std::ssize(order_) - begin);
   const std::span<const int64_t> indices(order_.data() + begin, static_cast<size_t>(end - begin));
   const Batch examples = data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
-  return {examples.inputs.to(options_.device), examples.targets.to(options_.device)};
+  const auto on_device = [&](const Tensor& x) { return x.defined() ? x.to(options_.device) : x; };
+  return {on_device(examples.inputs), on_device(examples.targets)};
 }
 
 void Loader::start_epoch() {
@@ -90,7 +92,12 @@ std::optional<Batch> Loader::next() {
   if (worker_.joinable()) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty() || error_; });
-    if (ready_.empty()) std::rethrow_exception(error_);  // what came before the error comes first
+    if (ready_.empty()) {  // what came before the error comes first
+      const std::exception_ptr error = error_;
+      lock.unlock();
+      stop_worker();
+      std::rethrow_exception(error);
+    }
     batch = std::move(ready_.front());
     ready_.pop_front();
     changed_.notify_all();

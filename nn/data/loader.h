@@ -38,11 +38,12 @@ class Loader {
  public:
   /// Throws ValueError for an empty data set, a batch below 1, a prefetch below 0, or a `drop_last` that leaves none.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
+  Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// A smaller last one included, unless it is dropped.
+  /// Of the epoch that is under way, or comes next; a smaller last one included, unless it is dropped.
   int64_t batches_per_epoch() const;
 
   /// Where in the stream of batches the loader stands: enough to go on from there.
@@ -75,7 +76,8 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
   /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data
-  /// set throws comes out here, at the batch it belongs to.
+  /// set throws comes out here, at the batch it belongs to, which the next call
+  /// tries again; from there to the end of the epoch nothing is prefetched.
   std::optional<Batch> next();
 
  private:

@@ -31,7 +31,7 @@ struct AttentionInputs {
   template <class F>
   void for_heads(int64_t pieces, int64_t rows, F f) const {
     constexpr int64_t kSequences = 8;
-    const int64_t together = q.shape[0] >= kSequences ? q.shape[1] : 1;
+    const int64_t together = q.shape[0] >= kSequences ? std::max(q.shape[1], int64_t{1}) : 1;
     const int64_t worth = std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
     const auto task = [=](int64_t i) {
       const int64_t group = i / (together * pieces), piece = i / together % pieces;

@@ -23,17 +23,17 @@ check() { # name, program
   echo "$1: built and ran"
 }
 
-by_pkg_config() { # static or shared, then arguments for pkg-config
+by_pkg_config() { # static or shared
   local pc flags
   pc=$(dirname "$(find "$work/$1" -name linnet.pc)")
-  read -ra flags <<<"$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs "${@:2}" linnet)"
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs linnet)"
   g++ program.cpp "${flags[@]}" -Wl,-rpath,"${pc%/*}" -o "$work/by_pkg_config-$1"
   check "pkg-config-$1" "$work/by_pkg_config-$1"
 }
 
 cmake --install "$build" --prefix "$work/static" >"$work/install.log"
 build_and_run find_package-static find_package -D CMAKE_PREFIX_PATH="$work/static"
-by_pkg_config static --static
+by_pkg_config static
 
 # These compile linnet again: its smallest form tells as much here.
 small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF)

@@ -318,6 +318,26 @@ TEST_CASE("op: one that ends in neither record nor non_differentiable is caught"
   CHECK_THROWS_WITH_AS(throws_already(), doctest::Contains("first"), ValueError);
 }
 
+TEST_CASE("op: an input that comes out again keeps its own place in the tape") {
+  const auto reverse_gradient = [](const Tensor& x) {
+    Op op("reverse_gradient", Where{}, {x});
+    return op.record(x, [](const Tensor& g) { return Grads{-g}; });
+  };
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 3;
+  const Tensor reversed = reverse_gradient(y);
+  CHECK(values_of(reversed) == Values{3, 6});
+  CHECK(values_of(grad({sum(y)}, {x})[0]) == Values{3, 3});
+  CHECK(values_of(grad({sum(reversed)}, {x})[0]) == Values{-3, -3});
+  backward(sum(reverse_gradient(x)));
+  CHECK(x.is_leaf());
+  CHECK(values_of(x.grad()) == Values{-1, -1});
+  const Tensor plain = tensor({1, 2}, DType::float64);
+  Op op("pick", Where{}, {plain, x});
+  CHECK(op.record(plain, [](const Tensor& g) { return Grads{{}, g}; }).requires_grad());
+  CHECK_FALSE(plain.requires_grad());
+}
+
 TEST_CASE("op: a backward whose gradient does not fit is caught") {
   const auto returning = [](const Tensor& gradient) {
     Tensor x = leaf({1, 2});

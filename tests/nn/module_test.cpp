@@ -223,7 +223,14 @@ TEST_CASE("init: bounds and variances") {
   nn::init::ones_(weight);
   CHECK(sum(weight).item<double>() == 60'000);
   Tensor row = zeros({3});
-  CHECK_THROWS_AS(nn::init::kaiming_uniform_(row, rng), ShapeError);
+  CHECK_THROWS_WITH_AS(
+      nn::init::kaiming_uniform_(row, rng, 0, {"a.cpp", 7}),
+      "kaiming_uniform_: a tensor of shape [3] has no fan in and fan out; use uniform_ or normal_ (a.cpp:7)",
+      ShapeError);
+  nn::Sequential net(rng);
+  const nn::Linear layer(net, "layer", 3, 3);
+  nn::init::ones_(layer.weight());
+  CHECK(layer.weight().to_vector<float>() == std::vector<float>(9, 1));
 }
 
 TEST_CASE("Dropout: in training only, from the model's generator") {

@@ -85,6 +85,8 @@ TEST_CASE("optimizers: groups have rates of their own, and parameters without a 
   CHECK_THROWS_WITH_AS(nn::SGD({{.parameters = {a}}, {.parameters = {b, a}}}, nn::SgdConfig{}),
                        doctest::Contains("comes twice"), ValueError);
   CHECK_THROWS_WITH_AS(nn::SGD(std::vector<Tensor>{}), doctest::Contains("no parameters"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD({a, b * 2}), doctest::Contains("is the result of an op"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD({arange(3)}), doctest::Contains("is int64; train its to(DType::float32)"), DTypeError);
 }
 
 TEST_CASE("optimizers and schedules refuse settings that are out of range, and keep what they had") {

@@ -8,6 +8,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/fastmax.h>
 #include <linnet/ops/join.h>
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/reduction.h>
@@ -309,4 +310,12 @@ TEST_CASE("softmax_attention says what is wrong") {
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.dropout = 0.1}, {"a.cpp", 1}),
                        "softmax_attention: dropout 0.1 needs a generator; set options.generator (a.cpp:1)",
                        ValueError);
+}
+
+TEST_CASE("attention of many sequences without heads is empty") {
+  const Tensor none = zeros({8, 0, 3, 2});
+  CHECK(softmax_attention(none, none, none).shape() == none.shape());
+  for (const FastmaxForm form : {FastmaxForm::quadratic, FastmaxForm::factorised}) {
+    CHECK(fastmax(none, none, none, {.form = form}).shape() == none.shape());
+  }
 }

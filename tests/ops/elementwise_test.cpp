@@ -55,7 +55,7 @@ TEST_CASE("creation: constants") {
   CHECK(values(full_like(x, 7)) == Doubles(6, 7));
   CHECK(scalar(3).rank() == 0);
   CHECK_THROWS_WITH_AS(full({2}, 0.5, DType::int64, Device::cpu, {"a.cpp", 7}),
-                       "full: the number 0.5 does not fit int64; convert the tensor with to(DType::float32) first "
+                       "full: the number 0.5 does not fit int64; use another dtype, such as float32 "
                        "(a.cpp:7)",
                        DTypeError);
   CHECK_THROWS_AS(full({2}, 3e9, DType::int32), DTypeError);

@@ -220,6 +220,15 @@ TEST_CASE("softmax of float32 agrees with float64") {
   }
 }
 
+// What would compile and mean something else.
+template <class... Arguments>
+concept TakenByVar = requires(Arguments... arguments) { var(arguments...); };
+static_assert(TakenByVar<Tensor, Shape, int> && TakenByVar<Tensor, Shape, double, bool>);
+static_assert(!TakenByVar<Tensor, Shape, bool>, "keepdim in the place of the correction");
+template <class T>
+concept BracesForNorm = requires(T x) { norm(x, {1}); };
+static_assert(!BracesForNorm<Tensor>, "dims in the place of p");
+
 TEST_CASE("reductions: errors") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum: dim 2 does not exist: the tensor has rank 2"),

@@ -7,8 +7,10 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <type_traits>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/creation.h>
 
 #include "tests/support/gpu.h"
 #include "tests/support/threads.h"
@@ -27,7 +29,7 @@ class Numbers : public nn::Dataset {
 
   nn::Batch collate(std::span<const int64_t> indices, RandomKey key) const override {
     ++collated;
-    if (std::ranges::count(indices, fails_at_) > 0) throw ValueError("example that fails");
+    if (std::ranges::count(indices, fails_at_.load()) > 0) throw ValueError("example that fails");
     Tensor inputs = Tensor::empty({std::ssize(indices)}, DType::int64);
     std::ranges::copy(indices, inputs.mutable_data<int64_t>().begin());
     Tensor targets = Tensor::empty({2}, DType::int64);
@@ -36,11 +38,14 @@ class Numbers : public nn::Dataset {
     return {inputs, targets};
   }
 
+  void grow_to(int64_t size) { size_ = size; }
+  void recover() { fails_at_ = -1; }
+
   mutable std::atomic<int64_t> collated = 0;
 
  private:
-  int64_t size_;
-  int64_t fails_at_;
+  std::atomic<int64_t> size_;
+  std::atomic<int64_t> fails_at_;
 };
 
 using Numbering = std::vector<int64_t>;
@@ -218,6 +223,48 @@ TEST_CASE("Loader: what the data set throws reaches the caller at the batch it b
     CHECK(numbers_of(loader.next()->inputs) == Numbering{12, 13});
   }
 }
+
+TEST_CASE("Loader: a batch that failed is tried again") {
+  for (const int64_t prefetch : {0, 1, 100}) {
+    Numbers data(6, 2);
+    nn::Loader loader(data, {.batch = 2, .shuffle = false, .prefetch = prefetch});
+    loader.next();
+    CHECK_THROWS_AS(loader.next(), ValueError);
+    data.recover();
+    CHECK(order(loader) == Numbering{2, 3, 4, 5});
+  }
+}
+
+TEST_CASE("Loader: a data set that grows is longer from the next epoch on") {
+  for (const int64_t prefetch : {0, 1, 100}) {
+    Numbers data(4);
+    nn::Loader loader(data, {.batch = 3, .shuffle = false, .prefetch = prefetch});
+    CHECK(numbers_of(loader.next()->inputs) == Numbering{0, 1, 2});
+    data.grow_to(12);
+    CHECK(loader.batches_per_epoch() == 2);
+    CHECK(order(loader) == Numbering{3});
+    CHECK(loader.batches_per_epoch() == 4);
+    CHECK(order(loader) == counting(12));
+  }
+}
+
+TEST_CASE("Loader: batches need no targets") {
+  class Unlabelled : public nn::Dataset {
+   public:
+    int64_t size() const override { return 3; }
+    nn::Batch collate(std::span<const int64_t> indices, RandomKey) const override {
+      return {.inputs = zeros({std::ssize(indices)}), .targets = {}};
+    }
+  };
+  const Unlabelled data;
+  for (const int64_t prefetch : {0, 2}) {
+    const nn::Batch batch = *nn::Loader(data, {.batch = 3, .prefetch = prefetch}).next();
+    CHECK(batch.inputs.shape() == Shape{3});
+    CHECK_FALSE(batch.targets.defined());
+  }
+}
+
+static_assert(!std::is_constructible_v<nn::Loader, Numbers, nn::LoaderOptions>, "a temporary data set");
 
 TEST_CASE("Loader: options that cannot work are refused") {
   const Numbers none(0), few(3);
