@@ -86,7 +86,7 @@ void Tensor::bump_version() const {
 }
 bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
 const std::shared_ptr<Node>& Tensor::node() const {
-  static const std::shared_ptr<Node> none;
+  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
   const std::shared_ptr<Node>& node = get().node;
   return node && node->frozen ? none : node;
 }
