@@ -1,6 +1,7 @@
 #include <linnet/core/tensor.h>
 
-#include <cstring>
+#include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -30,14 +31,11 @@ namespace {
 
 /// Throws where the product would overflow, so that no shape can get less memory than it says.
 int64_t bytes_of(const Shape& shape, DType dtype) {
-  int64_t bytes = size_of(dtype);
-  for (const int64_t size : shape) {
-    if (size < 0) throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
-    if (__builtin_mul_overflow(bytes, size, &bytes)) {
-      throw MemoryError(fmt::format("shape {} has more bytes than 64 bits can count", to_string(shape)));
-    }
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
+    throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
   }
-  return bytes;
+  if (const std::optional<int64_t> bytes = checked_product(shape, size_of(dtype))) return *bytes;
+  throw MemoryError(fmt::format("shape {} has more bytes than 64 bits can count", to_string(shape)));
 }
 
 }  // namespace
