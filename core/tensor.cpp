@@ -82,7 +82,9 @@ void Tensor::bump_version() const {
   ++get().storage->version;
   Recording::note_edit(*this);
 }
-bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
+bool Tensor::owns_elements_alone() const {
+  return impl_.use_count() == 1 && get().storage.use_count() == 1 && !get().storage->borrowed;
+}
 const std::shared_ptr<Node>& Tensor::node() const {
   static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
   const std::shared_ptr<Node>& node = get().node;

@@ -147,7 +147,7 @@ class Tensor {
   uint64_t version() const;
   /// Notes an in-place edit.
   void bump_version() const;
-  /// True when no other tensor shares these elements.
+  /// True when no other tensor shares these elements, and they are no memory of the caller's.
   bool owns_elements_alone() const;
   /// Its place in the tape; null where it has none.
   const std::shared_ptr<Node>& node() const;

@@ -80,7 +80,7 @@ Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t star
   Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
   Strides strides = whole.strides();
   const int64_t offset = start * strides[dim];
-  if (grad.shape()[dim] > 1) strides[dim] *= step;
+  strides[dim] *= step;
   whole.backend().fill(whole.view(), 0);
   whole.backend().copy(whole.as_strided(grad.shape(), strides, offset).view(), grad.view());
   return op.record(whole, [dim, start, step, count = grad.shape()[dim]](const Tensor& g) {
@@ -94,7 +94,8 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  if (count > 1) strides[dim] *= step;
+  if (count < 2) step = 1;  // as good as any, and no product with it is too large
+  strides[dim] *= step;
   Tensor part =
       op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
         return Grads{place_slice(g, from, dim, start, step)};
