@@ -80,7 +80,7 @@ class Tensor {
   /// integer dtype cannot hold.
   Tensor& fill_(Scalar value, Where where = {});
 
-  // ---- Views: they share elements, and are differentiable ----
+  // ---- Views: they share elements, and are differentiable; each is a tensor of its own, with hooks of its own ----
 
   /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
   /// view. Throws ShapeError unless the shape has as many elements.
