@@ -220,9 +220,10 @@ Threads& threads() {
 
 int num_threads() { return threads().count; }
 
-void set_num_threads(int count) {
-  if (count < 1) throw ValueError(fmt::format("the number of threads must be at least 1, not {}", count));
-  if (inside_task) throw ValueError("set_num_threads cannot be called from inside a parallel loop");
+void set_num_threads(int count, Where where) {
+  const Call call("set_num_threads", where);
+  if (count < 1) throw ValueError(fmt::format("there must be at least 1, not {}", count));
+  if (inside_task) throw ValueError("the number of threads cannot change inside a parallel loop; set it before");
   Threads& all = threads();
   const std::lock_guard lock(all.mutex);
   all.count = count;

@@ -51,7 +51,8 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where
       std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
 }
 
-Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
+Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive, Where where) {
+  const Call call("from_memory", where);
   bytes_of(shape, dtype);
   auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
   return Tensor(
@@ -64,7 +65,10 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t of
       std::make_shared<Impl>(Impl{impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr}));
 }
 
-Tensor Tensor::detach() const { return as_strided(shape(), strides(), 0); }
+Tensor Tensor::detach(Where where) const {
+  const Call call("detach", where);
+  return as_strided(shape(), strides(), 0);
+}
 
 // ---- Properties ----
 
@@ -228,10 +232,24 @@ Tensor& Tensor::fill_(Scalar value, Where where) {
 
 // ---- Memory ----
 
-MemoryStats memory_stats(Device device) { return backend(device).memory_stats(); }
-void reset_peak_memory(Device device) { backend(device).reset_peak(); }
-void release_cached_memory(Device device) { backend(device).release_cached(); }
+MemoryStats memory_stats(Device device, Where where) {
+  const Call call("memory_stats", where);
+  return backend(device).memory_stats();
+}
 
-void set_precision(Precision precision, Device device) { backend(device).set_precision(precision); }
+void reset_peak_memory(Device device, Where where) {
+  const Call call("reset_peak_memory", where);
+  backend(device).reset_peak();
+}
+
+void release_cached_memory(Device device, Where where) {
+  const Call call("release_cached_memory", where);
+  backend(device).release_cached();
+}
+
+void set_precision(Precision precision, Device device, Where where) {
+  const Call call("set_precision", where);
+  backend(device).set_precision(precision);
+}
 
 }  // namespace linnet

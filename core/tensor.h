@@ -129,7 +129,7 @@ class Tensor {
   /// shape or dtype.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
-  Tensor detach() const;
+  Tensor detach(Where where = {}) const;
 
   // ---- For ops and kernels ----
 
@@ -153,7 +153,8 @@ class Tensor {
   const std::shared_ptr<Node>& node() const;
   void set_node(std::shared_ptr<Node> node);
   /// Wraps memory of the caller's, which `keep_alive` must outlive; see `from_memory` in ops/creation.h.
-  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive);
+  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive,
+                       Where where = {});
 
  private:
   struct Impl;
@@ -172,14 +173,14 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 std::string to_string(const Tensor& tensor);
 
 /// What tensors on a device take.
-MemoryStats memory_stats(Device device = Device::cpu);
+MemoryStats memory_stats(Device device = Device::cpu, Where where = {});
 /// Makes the peak count start anew from what is live now.
-void reset_peak_memory(Device device = Device::cpu);
+void reset_peak_memory(Device device = Device::cpu, Where where = {});
 /// Gives cached memory back to the system.
-void release_cached_memory(Device device = Device::cpu);
+void release_cached_memory(Device device = Device::cpu, Where where = {});
 
 /// Sets how matrix products of float32 tensors on a device are made, from the next op on, in all threads. float64 is
 /// not affected. Throws DeviceError for a way that the device does not have: a CPU has float32 alone.
-void set_precision(Precision precision, Device device);
+void set_precision(Precision precision, Device device, Where where = {});
 
 }  // namespace linnet

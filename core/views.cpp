@@ -255,7 +255,10 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const 
   return parts;
 }
 
-Tensor Tensor::contiguous(Where where) const { return is_contiguous() ? *this : clone(where); }
+Tensor Tensor::contiguous(Where where) const {
+  const Call call("contiguous", where);
+  return is_contiguous() ? *this : clone();
+}
 
 Tensor Tensor::clone(Where where) const {
   Op op("clone", where, {*this});
@@ -263,6 +266,7 @@ Tensor Tensor::clone(Where where) const {
 }
 
 Tensor Tensor::to(DType dtype, Where where) const {
+  const Call call("to", where);
   if (dtype == this->dtype()) return *this;
   Op op("to", where, {*this});
   Tensor converted = dense_copy(*this, dtype);
@@ -271,8 +275,9 @@ Tensor Tensor::to(DType dtype, Where where) const {
 }
 
 Tensor Tensor::to(Device device, Where where) const {
+  const Call call("to", where);
   if (device == this->device()) return *this;
-  const Tensor dense = contiguous(where);
+  const Tensor dense = contiguous();
   Op op("to", where, {dense});
   Tensor moved = empty(shape(), dtype(), device);
   const int64_t bytes = numel() * size_of(dtype());
