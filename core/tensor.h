@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <span>
