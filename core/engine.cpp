@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/gradient_sum.h>
 #include <linnet/core/node.h>
 
 /// The engine: walks a tape from its outputs back to its leaves.
@@ -12,86 +13,12 @@
 namespace linnet {
 namespace {
 
-// ---- The two ops that the engine itself needs, recorded like any other for gradients of gradients ----
-
-/// sum = a + b, where sum may be a; of bfloat16 by way of float32.
-void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
-  const DType dtype = computed_in(sum.dtype());
-  if (dtype == sum.dtype()) return sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
-  const Tensor total = a.to(dtype);
-  total.backend().binary(Binary::add, total.view(), total.view(), b.to(dtype).view());
-  sum.backend().copy(sum.view(), total.view());
-}
-
-Tensor add_gradients(const Tensor& a, const Tensor& b) {
-  Op op("add_gradients", Where{}, {a, b});
-  Tensor sum = Tensor::empty(a.shape(), a.dtype(), a.device());
-  add_into(sum, a, b);
-  return op.record(sum, [](const Tensor& g) { return Grads{g, g}; });
-}
-
-/// Adds up the dimensions along which `shape` was broadcast to the gradient's own.
-Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
-  if (grad.shape() == shape) return grad;
-  const int leading = grad.rank() - shape.rank();
-  Shape kept = grad.shape();
-  for (int d = 0; d < kept.rank(); ++d) {
-    if (d < leading || shape[d - leading] == 1) kept[d] = 1;
-  }
-  Op op("sum_to_shape", Where{}, {grad});
-  const DType dtype = computed_in(grad.dtype());
-  Tensor sum = Tensor::empty(kept, dtype, grad.device());
-  sum.backend().reduce(Reduce::sum, sum.view(), grad.to(dtype).view());
-  sum = op.record(sum.to(grad.dtype()), [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
-  return sum.reshape(shape);
-}
-
-// ---- The walk ----
-
 struct Ready {
   std::shared_ptr<Node> node;
-  int64_t order;  ///< in which nodes were met: breaks ties, so that sums have one order
+  int64_t order;  ///< in which nodes were met, no two alike: breaks ties, so that sums have one order
   bool operator<(const Ready& other) const {
     return node->sequence != other.node->sequence ? node->sequence < other.node->sequence : order > other.order;
   }
-};
-
-/// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
-/// are copied side by side, so that nothing need be filled with zeros first.
-class Sum {
- public:
-  Tensor& total() {
-    if (filled_) {
-      total_.slice(dim_, *filled_, total_.shape()[dim_]).fill_(0);
-      filled_.reset();
-    }
-    return total_;
-  }
-
-  void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
-    if (!total_.defined()) {
-      total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
-      dim_ = slice.dim;
-      filled_ = 0;
-    }
-    const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
-    if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-      const Tensor part = total_.slice(dim_, slice.start, stop);
-      part.backend().copy(part.view(), gradient.view());
-      filled_ = stop;
-      return;
-    }
-    Tensor& sum = total();
-    if (!sum.owns_elements_alone() || !sum.is_contiguous()) sum = sum.clone();
-    const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
-    add_into(part, part, gradient);
-    sum.bump_version();
-  }
-
- private:
-  Tensor total_;
-  int dim_ = 0;
-  std::optional<int64_t> filled_;  ///< of `dim_`, how far elements are set; all are when empty
 };
 
 class Walk {
@@ -101,7 +28,7 @@ class Walk {
   /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
   void add(const std::shared_ptr<Node>& node, Tensor gradient) {
     gradient = sum_to_shape(gradient, node->shape);
-    Tensor& sum = pending_of(node).total();
+    Tensor& sum = pending_of(node).complete();
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else {
@@ -116,18 +43,9 @@ class Walk {
       const std::shared_ptr<Node> node = ready_.top().node;
       ready_.pop();
       auto handle = pending_.extract(node.get());
-      Tensor gradient = std::move(handle.mapped().total());
+      if (node->frozen) continue;
       const Call call(node->op, node->where, "backward of ");
-      for (const auto& hook : node->hooks) {
-        Tensor replaced = hook(gradient);
-        if (!replaced.defined()) continue;
-        if (replaced.shape() != node->shape || replaced.dtype() != node->dtype) {
-          throw ShapeError(fmt::format("a hook made {}{} of a gradient that is {}{}; keep its shape and dtype",
-                                       name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node->dtype),
-                                       to_string(node->shape)));
-        }
-        gradient = std::move(replaced);
-      }
+      const Tensor gradient = apply_hooks(*node, std::move(handle.mapped().complete()));
       if (!node->is_leaf && node->sequence > lowest) propagate(*node, gradient);
       arrive(*node, gradient);
     }
@@ -144,10 +62,24 @@ class Walk {
   }
 
  private:
-  Sum& pending_of(const std::shared_ptr<Node>& node) {
+  GradientSum& pending_of(const std::shared_ptr<Node>& node) {
     const auto [entry, is_new] = pending_.try_emplace(node.get());
-    if (is_new) ready_.push({node, static_cast<int64_t>(pending_.size())});
+    if (is_new) ready_.push({node, met_++});
     return entry->second;
+  }
+
+  static Tensor apply_hooks(const Node& node, Tensor gradient) {
+    for (const auto& hook : node.hooks) {
+      Tensor replaced = hook(gradient);
+      if (!replaced.defined()) continue;
+      if (replaced.shape() != node.shape || replaced.dtype() != node.dtype) {
+        throw ShapeError(fmt::format("a hook made {}{} of a gradient that is {}{}; keep its shape and dtype",
+                                     name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node.dtype),
+                                     to_string(node.shape)));
+      }
+      gradient = std::move(replaced);
+    }
+    return gradient;
   }
 
   void propagate(Node& node, const Tensor& gradient) {
@@ -163,8 +95,12 @@ class Walk {
     }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;
+    if (gradients.size() != node.inputs.size()) {
+      throw ValueError(fmt::format("{} gradients for {} inputs; give one each, undefined where there is none",
+                                   gradients.size(), node.inputs.size()));
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i] || !gradients.at(i).defined()) continue;
+      if (!node.inputs[i] || !gradients[i].defined()) continue;
       check(gradients[i], *node.inputs[i], i);
       add(node.inputs[i], gradients[i]);
     }
@@ -187,7 +123,8 @@ class Walk {
 
   bool retain_;
   bool create_graph_;
-  std::unordered_map<Node*, Sum> pending_;
+  int64_t met_ = 0;
+  std::unordered_map<Node*, GradientSum> pending_;
   std::priority_queue<Ready> ready_;
 };
 
@@ -241,7 +178,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
   Walk walk(options.retain || options.create_graph, options.create_graph);
   walk.add(loss.node(), std::move(start));
   walk.run(-1, [&](Node& node, const Tensor& gradient) {
-    if (node.is_leaf ? node.frozen : !node.keeps_grad) return;
+    if (!node.is_leaf && !node.keeps_grad) return;
     if (node.grad.defined()) {
       walk.accumulate(node.grad, gradient);
     } else {

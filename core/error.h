@@ -11,7 +11,8 @@ namespace linnet {
 /// user wrote, and so what messages name; an op made of other ops opens one with its own name.
 class Call {
  public:
-  /// Keeps the pointers: the texts must outlive it, as literals do.
+  /// Keeps the pointers, and a tape that is recorded meanwhile keeps them too: the texts must outlive both, as
+  /// literals do.
   Call(const char* name, Where where, const char* prefix = "");
   ~Call();
   Call(const Call&) = delete;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <string>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,6 +52,15 @@ bool spin_until(Condition condition) {
 
 thread_local bool inside_task = false;
 
+/// While one lives, this thread runs tasks of a loop.
+class InsideTask {
+ public:
+  InsideTask() { inside_task = true; }
+  ~InsideTask() { inside_task = false; }
+  InsideTask(const InsideTask&) = delete;
+  InsideTask& operator=(const InsideTask&) = delete;
+};
+
 /// Threads that share one loop at a time; the caller is the first of them. Each begins with a share of its own, the
 /// same part of every loop, so that the rows that one op leaves in a core's cache are those that the next op reads
 /// there. Who is done takes from the shares of others: a thread that was not scheduled in time holds up nobody.
@@ -88,6 +97,7 @@ class Pool {
     task_ = task;
     context_ = context;
     count_ = count;
+    call_ = Call::outermost();
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
     for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(end_of(i + 1) - end_of(i));
@@ -118,9 +128,8 @@ class Pool {
   }
 
   void take_tasks(size_t self) {
-    inside_task = true;
+    const InsideTask inside;
     for (size_t i = 0; i < shares_.size(); ++i) take_share((self + i) % shares_.size());
-    inside_task = false;
   }
 
   void take_share(size_t share) {
@@ -131,7 +140,7 @@ class Pool {
       const int64_t count = count_;
       int64_t ended = 1;
       try {
-        task_(context_, end_of(share + 1) - remaining);
+        run_task(end_of(share + 1) - remaining);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
@@ -143,6 +152,13 @@ class Pool {
       }
       remaining = left.load();
     }
+  }
+
+  /// Within the call that made the loop, so that errors name it on any thread.
+  void run_task(int64_t index) const {
+    std::optional<Call> call;
+    if (call_ != nullptr) call.emplace(call_->name(), call_->where(), call_->prefix());
+    task_(context_, index);
   }
 
   void work(size_t self) {
@@ -167,6 +183,7 @@ class Pool {
   std::atomic<bool> stopping_{false};
   std::atomic<int64_t> completed_{0};
   int64_t count_ = 0;
+  const Call* call_ = nullptr;  ///< the outermost one where the loop was made, or null
   detail::Task task_ = nullptr;
   void* context_ = nullptr;
   std::exception_ptr error_;
@@ -192,18 +209,21 @@ struct Threads {
   std::atomic<int> count{default_threads()};
 };
 
+/// Never destroyed: what is destroyed after any static of ours may still run ops. Threads that wait when the process
+/// ends do no harm; a shared library of ours is not unloaded from under them (`nodelete` in CMakeLists.txt).
 Threads& threads() {
-  static Threads instance;
-  return instance;
+  static Threads* const instance = new Threads;
+  return *instance;
 }
 
 }  // namespace
 
 int num_threads() { return threads().count; }
 
-void set_num_threads(int count) {
-  if (count < 1) throw ValueError(fmt::format("the number of threads must be at least 1, not {}", count));
-  if (inside_task) throw ValueError("set_num_threads cannot be called from inside a parallel loop");
+void set_num_threads(int count, Where where) {
+  const Call call("set_num_threads", where);
+  if (count < 1) throw ValueError(fmt::format("there must be at least 1, not {}", count));
+  if (inside_task) throw ValueError("the number of threads cannot change inside a parallel loop; set it before");
   Threads& all = threads();
   const std::lock_guard lock(all.mutex);
   all.count = count;
@@ -217,7 +237,10 @@ void detail::run_tasks(int64_t count, Task task, void* context) {
   if (count <= 1 || inside_task) return serially();
   Threads& all = threads();
   const std::unique_lock lock(all.mutex, std::try_to_lock);
-  if (!lock || all.count == 1) return serially();
+  if (!lock || all.count == 1) {
+    const InsideTask inside;
+    return serially();
+  }
   if (!all.pool) all.pool = std::make_unique<Pool>(all.count);
   all.pool->run(count, task, context);
 }

@@ -4,13 +4,15 @@
 #include <type_traits>
 #include <utility>
 
+#include <linnet/core/where.h>
+
 namespace linnet {
 
 /// Threads that ops use, the caller's included. The default is the number of processors this process may run on,
 /// or `LINNET_NUM_THREADS`. No result depends on it: work is divided by size alone.
 int num_threads();
-/// Sets it, for the whole process. Throws ValueError below 1.
-void set_num_threads(int count);
+/// Sets it, for the whole process. Throws ValueError below 1, and inside a parallel loop.
+void set_num_threads(int count, Where where = {});
 
 namespace detail {
 using Task = void (*)(void* context, int64_t task);

@@ -50,8 +50,6 @@ static constexpr float to_uniform(uint32_t word) {
 
 /// The dropout threshold: an element is kept when its word is below `keep · 2^32`. The realised keep rate is
 /// `threshold / 2^32`, off from `keep` by at most 2^-32.
-static constexpr uint64_t keep_threshold(double keep) {
-  return static_cast<uint64_t>(keep * 4294967296.0);
-}
+static constexpr uint64_t keep_threshold(double keep) { return static_cast<uint64_t>(keep * 4294967296.0); }
 
 }  // namespace linnet

@@ -135,11 +135,16 @@ class Reader {
       fail(fmt::format("tensor '{}' lies at {} of {} bytes", name, value["data_offsets"].dump(), data_size_));
     }
     const DType dtype = dtype_from(name, value["dtype"].get<std::string>());
-    if (byte_count(sizes, dtype) != offsets[1] - offsets[0]) {
+    const std::optional<Shape> shape = possible_shape(sizes, computed_in(dtype));
+    if (!shape) {
+      fail(
+          fmt::format("tensor '{}' has shape {}, more dims or bytes than there can be", name, value["shape"].dump()));
+    }
+    if (shape->numel() * size_of(dtype) != offsets[1] - offsets[0]) {
       fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, name_of(dtype), value["shape"].dump(),
                        offsets[1] - offsets[0]));
     }
-    return {name, dtype, Shape(sizes.begin(), sizes.end()), offsets[0], offsets[1]};
+    return {name, dtype, *shape, offsets[0], offsets[1]};
   }
 
   std::vector<int64_t> naturals(const std::string& name, const json& value) const {
@@ -164,14 +169,12 @@ class Reader {
         path_.string(), tensor, name));
   }
 
-  /// The bytes of a tensor, or nothing when they do not fit into 64 bits.
-  static std::optional<int64_t> byte_count(const std::vector<int64_t>& sizes, DType dtype) {
-    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
-    int64_t bytes = size_of(dtype);
-    for (int64_t size : sizes) {
-      if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
-    }
-    return bytes;
+  /// The sizes as a shape, or nothing when no tensor can have it.
+  static std::optional<Shape> possible_shape(const std::vector<int64_t>& sizes, DType dtype) {
+    if (std::ssize(sizes) > kMaxRank) return std::nullopt;
+    Shape shape(sizes.begin(), sizes.end());
+    if (!checked_product(shape, size_of(dtype))) return std::nullopt;
+    return shape;
   }
 
   /// The upper halves of float32 numbers.

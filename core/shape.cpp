@@ -19,14 +19,18 @@ int64_t Shape::numel() const {
   return product;
 }
 
-int64_t checked_numel(const Shape& shape) {
-  int64_t product = 1;
+std::optional<int64_t> checked_product(const Shape& shape, int64_t unit) {
+  bool is_empty = false;
   for (const int64_t size : shape) {
-    if (__builtin_mul_overflow(product, size, &product)) {
-      throw ShapeError(fmt::format("shape {} has more elements than 64 bits can count", to_string(shape)));
-    }
+    is_empty = is_empty || size == 0;
+    if (__builtin_mul_overflow(unit, std::max<int64_t>(size, 1), &unit)) return std::nullopt;
   }
-  return product;
+  return is_empty ? 0 : unit;
+}
+
+int64_t checked_numel(const Shape& shape) {
+  if (const std::optional<int64_t> count = checked_product(shape, 1)) return *count;
+  throw ShapeError(fmt::format("shape {} has more elements than 64 bits can count", to_string(shape)));
 }
 
 void Shape::insert(int position, int64_t value) {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace linnet {
 
@@ -20,9 +23,15 @@ class Shape {
     std::copy(first, last, data());
   }
   Shape(const Shape& other) : Shape(other.begin(), other.end()) {}
-  Shape(Shape&& other) noexcept = default;
+  Shape(Shape&& other) noexcept
+      : rank_(std::exchange(other.rank_, 0)), local_(other.local_), heap_(std::move(other.heap_)) {}
   Shape& operator=(const Shape& other) { return *this = Shape(other.begin(), other.end()); }
-  Shape& operator=(Shape&& other) noexcept = default;
+  Shape& operator=(Shape&& other) noexcept {
+    rank_ = std::exchange(other.rank_, 0);
+    local_ = other.local_;
+    heap_ = std::move(other.heap_);
+    return *this;
+  }
   ~Shape() = default;
 
   /// `rank` entries, all `value`.
@@ -34,8 +43,8 @@ class Shape {
   }
 
   int rank() const { return rank_; }  ///< how many entries: at most kMaxRank, more are a ShapeError
-  int64_t* data() { return heap_ ? heap_.get() : local_; }
-  const int64_t* data() const { return heap_ ? heap_.get() : local_; }
+  int64_t* data() { return heap_ ? heap_.get() : local_.data(); }
+  const int64_t* data() const { return heap_ ? heap_.get() : local_.data(); }
   int64_t* begin() { return data(); }
   int64_t* end() { return data() + rank_; }
   const int64_t* begin() const { return data(); }
@@ -58,7 +67,7 @@ class Shape {
 
   static constexpr int kLocal = 6;
   int rank_ = 0;
-  int64_t local_[kLocal] = {};
+  std::array<int64_t, kLocal> local_{};
   std::unique_ptr<int64_t[]> heap_;
 };
 
@@ -67,7 +76,11 @@ using Strides = Shape;
 /// The most dims that a tensor has.
 constexpr int kMaxRank = 64;
 
-/// `shape.numel()`. Throws ShapeError where 64 bits cannot count so many elements.
+/// `shape.numel()` times `unit`; nothing where 64 bits cannot count that, or the strides of such a tensor: a size of
+/// 0 counts as 1 there, so that neither the order of the sizes nor an empty tensor makes a difference.
+std::optional<int64_t> checked_product(const Shape& shape, int64_t unit);
+
+/// `shape.numel()`. Throws ShapeError where `checked_product` has nothing.
 int64_t checked_numel(const Shape& shape);
 
 /// `[2, 3]`

@@ -1,6 +1,7 @@
 #include <linnet/core/tensor.h>
 
-#include <cstring>
+#include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -30,14 +31,11 @@ namespace {
 
 /// Throws where the product would overflow, so that no shape can get less memory than it says.
 int64_t bytes_of(const Shape& shape, DType dtype) {
-  int64_t bytes = size_of(dtype);
-  for (const int64_t size : shape) {
-    if (size < 0) throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
-    if (__builtin_mul_overflow(bytes, size, &bytes)) {
-      throw MemoryError(fmt::format("shape {} has more bytes than 64 bits can count", to_string(shape)));
-    }
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
+    throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
   }
-  return bytes;
+  if (const std::optional<int64_t> bytes = checked_product(shape, size_of(dtype))) return *bytes;
+  throw MemoryError(fmt::format("shape {} has more bytes than 64 bits can count", to_string(shape)));
 }
 
 }  // namespace
@@ -53,7 +51,8 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where
       std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
 }
 
-Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
+Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive, Where where) {
+  const Call call("from_memory", where);
   bytes_of(shape, dtype);
   auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
   return Tensor(
@@ -66,7 +65,10 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t of
       std::make_shared<Impl>(Impl{impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr}));
 }
 
-Tensor Tensor::detach() const { return as_strided(shape(), strides(), 0); }
+Tensor Tensor::detach(Where where) const {
+  const Call call("detach", where);
+  return as_strided(shape(), strides(), 0);
+}
 
 // ---- Properties ----
 
@@ -84,9 +86,11 @@ void Tensor::bump_version() const {
   ++get().storage->version;
   Recording::note_edit(*this);
 }
-bool Tensor::owns_elements_alone() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
+bool Tensor::owns_elements_alone() const {
+  return impl_.use_count() == 1 && get().storage.use_count() == 1 && !get().storage->borrowed;
+}
 const std::shared_ptr<Node>& Tensor::node() const {
-  static const std::shared_ptr<Node> none;
+  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
   const std::shared_ptr<Node>& node = get().node;
   return node && node->frozen ? none : node;
 }
@@ -228,10 +232,24 @@ Tensor& Tensor::fill_(Scalar value, Where where) {
 
 // ---- Memory ----
 
-MemoryStats memory_stats(Device device) { return backend(device).memory_stats(); }
-void reset_peak_memory(Device device) { backend(device).reset_peak(); }
-void release_cached_memory(Device device) { backend(device).release_cached(); }
+MemoryStats memory_stats(Device device, Where where) {
+  const Call call("memory_stats", where);
+  return backend(device).memory_stats();
+}
 
-void set_precision(Precision precision, Device device) { backend(device).set_precision(precision); }
+void reset_peak_memory(Device device, Where where) {
+  const Call call("reset_peak_memory", where);
+  backend(device).reset_peak();
+}
+
+void release_cached_memory(Device device, Where where) {
+  const Call call("release_cached_memory", where);
+  backend(device).release_cached();
+}
+
+void set_precision(Precision precision, Device device, Where where) {
+  const Call call("set_precision", where);
+  backend(device).set_precision(precision);
+}
 
 }  // namespace linnet

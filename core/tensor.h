@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -80,7 +79,7 @@ class Tensor {
   /// integer dtype cannot hold.
   Tensor& fill_(Scalar value, Where where = {});
 
-  // ---- Views: they share elements, and are differentiable ----
+  // ---- Views: they share elements, and are differentiable; each is a tensor of its own, with hooks of its own ----
 
   /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
   /// view. Throws ShapeError unless the shape has as many elements.
@@ -129,7 +128,7 @@ class Tensor {
   /// shape or dtype.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
-  Tensor detach() const;
+  Tensor detach(Where where = {}) const;
 
   // ---- For ops and kernels ----
 
@@ -149,13 +148,14 @@ class Tensor {
   void bump_version() const;
   /// Whether both are handles of one tensor.
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
-  /// True when no other tensor shares these elements.
+  /// True when no other tensor shares these elements, and they are no memory of the caller's.
   bool owns_elements_alone() const;
   /// Its place in the tape; null where it has none.
   const std::shared_ptr<Node>& node() const;
   void set_node(std::shared_ptr<Node> node);
   /// Wraps memory of the caller's, which `keep_alive` must outlive; see `from_memory` in ops/creation.h.
-  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive);
+  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive,
+                       Where where = {});
 
  private:
   struct Impl;
@@ -174,14 +174,14 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 std::string to_string(const Tensor& tensor);
 
 /// What tensors on a device take.
-MemoryStats memory_stats(Device device = Device::cpu);
+MemoryStats memory_stats(Device device = Device::cpu, Where where = {});
 /// Makes the peak count start anew from what is live now.
-void reset_peak_memory(Device device = Device::cpu);
+void reset_peak_memory(Device device = Device::cpu, Where where = {});
 /// Gives cached memory back to the system.
-void release_cached_memory(Device device = Device::cpu);
+void release_cached_memory(Device device = Device::cpu, Where where = {});
 
 /// Sets how matrix products of float32 tensors on a device are made, from the next op on, in all threads. float64 is
 /// not affected. Throws DeviceError for a way that the device does not have: a CPU has float32 alone.
-void set_precision(Precision precision, Device device);
+void set_precision(Precision precision, Device device, Where where = {});
 
 }  // namespace linnet

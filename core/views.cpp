@@ -80,7 +80,7 @@ Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t star
   Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
   Strides strides = whole.strides();
   const int64_t offset = start * strides[dim];
-  if (grad.shape()[dim] > 1) strides[dim] *= step;
+  strides[dim] *= step;
   whole.backend().fill(whole.view(), 0);
   whole.backend().copy(whole.as_strided(grad.shape(), strides, offset).view(), grad.view());
   return op.record(whole, [dim, start, step, count = grad.shape()[dim]](const Tensor& g) {
@@ -94,7 +94,8 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  if (count > 1) strides[dim] *= step;
+  if (count < 2) step = 1;  // as good as any, and no product with it is too large
+  strides[dim] *= step;
   Tensor part =
       op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
         return Grads{place_slice(g, from, dim, start, step)};
@@ -114,7 +115,6 @@ Tensor dense_copy(const Tensor& x, DType dtype) {
 Tensor Tensor::reshape(Shape shape, Where where) const {
   const Call call("reshape", where);
   shape = complete_shape(std::move(shape), this->shape());
-  if (shape == this->shape()) return *this;
   const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
   if (!strides) return contiguous().reshape(shape);
   Op op("reshape", where, {*this});
@@ -239,7 +239,6 @@ Tensor Tensor::expand(Shape shape, Where where) const {
     }
     if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];
   }
-  if (shape == this->shape()) return *this;
   checked_numel(shape);
   Op op("expand", where, {*this});
   return op.record(as_strided(shape, strides, 0), [](const Tensor& g) { return Grads{g}; });
@@ -256,7 +255,10 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const 
   return parts;
 }
 
-Tensor Tensor::contiguous(Where where) const { return is_contiguous() ? *this : clone(where); }
+Tensor Tensor::contiguous(Where where) const {
+  const Call call("contiguous", where);
+  return is_contiguous() ? *this : clone();
+}
 
 Tensor Tensor::clone(Where where) const {
   Op op("clone", where, {*this});
@@ -264,6 +266,7 @@ Tensor Tensor::clone(Where where) const {
 }
 
 Tensor Tensor::to(DType dtype, Where where) const {
+  const Call call("to", where);
   if (dtype == this->dtype()) return *this;
   Op op("to", where, {*this});
   Tensor converted = dense_copy(*this, dtype);
@@ -272,8 +275,9 @@ Tensor Tensor::to(DType dtype, Where where) const {
 }
 
 Tensor Tensor::to(Device device, Where where) const {
+  const Call call("to", where);
   if (device == this->device()) return *this;
-  const Tensor dense = contiguous(where);
+  const Tensor dense = contiguous();
   Op op("to", where, {dense});
   Tensor moved = empty(shape(), dtype(), device);
   const int64_t bytes = numel() * size_of(dtype());

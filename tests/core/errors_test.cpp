@@ -37,6 +37,10 @@ std::vector<Mistake> mistakes() {
       {"two dtypes", [] { mul(x, zeros({3}, DType::float64)); }},
       {"integers where floats are needed", [] { exp(zeros({3}, DType::int64)); }},
       {"undefined tensor", [] { Tensor().reshape({1}); }},
+      {"undefined tensor to another dtype", [] { Tensor().to(DType::float64); }},
+      {"undefined tensor to a device", [] { Tensor().to(Device::cpu); }},
+      {"undefined tensor made contiguous", [] { Tensor().contiguous(); }},
+      {"undefined tensor detached", [] { Tensor().detach(); }},
       {"inner dimensions", [] { matmul(zeros({32, 784}), zeros({10, 784})); }},
       {"dim out of range", [] { x.transpose(0, 2); }},
       {"dim of a rank-0 tensor", [] { x.select(0, 0).select(0, 0).select(0, 0); }},
@@ -55,6 +59,7 @@ std::vector<Mistake> mistakes() {
       {"writing data of another dtype", [] { Tensor(x).mutable_data<double>(); }},
       {"negative size", [] { zeros({2, -3}); }},
       {"more bytes than there can be", [] { zeros({int64_t{1} << 40, int64_t{1} << 40}); }},
+      {"memory of a negative size", [] { from_memory<float>(nullptr, {-1}, nullptr); }},
       {"bfloat16 on the CPU", [] { zeros({2}, DType::bfloat16); }},
       {"conversion to bfloat16 on the CPU", [] { x.to(DType::bfloat16); }},
       {"in-place edit of a leaf", [] { leaf().fill_(0); }},
@@ -83,6 +88,8 @@ std::vector<Mistake> mistakes() {
        [] { grad({leaf()}, {x}, {.grad_outputs = {ones({2}, DType::float64)}}); }},
       {"conversion to integers", [] { leaf().to(DType::int64); }},
       {"number of threads", [] { set_num_threads(0); }},
+      {"number of threads inside a loop", [] { parallel_tasks(2, [](int64_t) { set_num_threads(2); }); }},
+      {"precision that a CPU has not", [] { set_precision(Precision::tf32, Device::cpu); }},
       {"unfinished op", [] { Op op("forgetful", Where{}, {x}); }},
   };
 }

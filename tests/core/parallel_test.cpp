@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -10,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 
+#include "tests/support/child_program.h"
 #include "tests/support/threads.h"
 
 namespace linnet::test {
@@ -26,6 +29,15 @@ double harmonic_sum(int64_t count, int64_t grain) {
   for (const double piece : pieces) total += piece;
   return total;
 }
+
+/// Made before any static of the library, and so destroyed after them: as a user's own might be.
+struct LoopAtExit {
+  ~LoopAtExit() {
+    std::atomic<int> runs{0};
+    parallel_tasks(64, [&](int64_t) { ++runs; });
+    if (runs != 64) std::_Exit(1);
+  }
+} const loop_at_exit;
 
 }  // namespace
 
@@ -100,6 +112,28 @@ TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the 
   CHECK_THROWS_AS(parallel_tasks(8, [](int64_t) { throw std::runtime_error("all"); }), std::runtime_error);
 }
 
+TEST_CASE("parallel: an error names the call that made the loop, whichever thread it comes from") {
+  const WithThreads with(2);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> thrown{false};
+  const auto loop = [&] {
+    const Call call("outer", Where("folder/file.cpp", 7));
+    parallel_tasks(2, [&](int64_t) {
+      if (std::this_thread::get_id() != caller) {
+        thrown = true;
+        throw ValueError("text");
+      }
+      for (int i = 0; i < 1000 && !thrown; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  };
+  CHECK_THROWS_WITH_AS(loop(), "outer: text (file.cpp:7)", ValueError);
+}
+
+TEST_CASE("parallel: what is destroyed when the program ends may run loops") {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  CHECK(run_program(self, {"--test-case=parallel: pieces cover the range*"}).code == 0);  // and leave a pool behind
+}
+
 TEST_CASE("parallel: loops nest") {
   const WithThreads with(4);
   std::atomic<int> runs{0};
@@ -128,7 +162,10 @@ TEST_CASE("parallel: the number of threads") {
   CHECK_THROWS_AS(set_num_threads(0), ValueError);
   CHECK_THROWS_AS(set_num_threads(-2), ValueError);
   CHECK(num_threads() == 3);
-  CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
+  for (const int threads : {3, 1}) {
+    set_num_threads(threads);
+    CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
+  }
 }
 
 }  // namespace linnet::test

@@ -145,7 +145,13 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{" + entry("a", "F32", "2", "[0,8]") + "}", 8, "2 where a list belongs");
   refused("{" + entry("a", "F32", "[18446744073709551615]", "[0,8]") + "}", 8, "size or offset");
   // 2^62 · 4 bytes wraps to 0
-  refused("{" + entry("a", "F32", "[4611686018427387904]", "[0,0]") + "}", 0, "lies in 0 bytes");
+  for (const char* shape : {"[4611686018427387904]", "[0,4611686018427387904]", "[4611686018427387904,2,0]"}) {
+    refused("{" + entry("a", "F32", shape, "[0,0]") + "}", 0, "more dims or bytes than there can be");
+  }
+  refused("{" + entry("a", "BF16", "[0,2305843009213693952]", "[0,0]") + "}", 0, "more dims or bytes than");
+  std::string ones = "[1";
+  for (int d = 1; d < 65; ++d) ones += ",1";
+  refused("{" + entry("a", "F32", (ones + "]").c_str(), "[0,4]") + "}", 4, "more dims or bytes than there can be");
   refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12, "overlaps");
   refused("{" + entry("a", "F32", "[2]", "[4,12]") + "}", 12, "belong to no tensor");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8, "belong to no");

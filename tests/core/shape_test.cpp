@@ -24,8 +24,13 @@ TEST_CASE("shape: entries, in place and on the heap") {
     }
     const Shape moved = std::move(copy);
     CHECK(moved.rank() == rank);
+    CHECK(copy == Shape{});
     copy = shape;
     CHECK(copy == shape);
+    Shape target{9};
+    target = std::move(copy);
+    CHECK(target == shape);
+    CHECK(copy == Shape{});
   }
 }
 
@@ -65,6 +70,18 @@ TEST_CASE("shape: numel, strides and text") {
   CHECK(Shape::filled(3, 7) == Shape{7, 7, 7});
   CHECK(to_string(Shape{2, -1, 3}) == "[2, -1, 3]");
   CHECK(to_string(Shape{}) == "[]");
+}
+
+TEST_CASE("shape: what 64 bits cannot count, in any order and beside a size of 0") {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  for (const Shape& shape : {Shape{kLarge, kLarge}, Shape{0, kLarge, kLarge}, Shape{kLarge, kLarge, 0}}) {
+    CAPTURE(to_string(shape));
+    CHECK_FALSE(checked_product(shape, 1));
+    CHECK_THROWS_AS(checked_numel(shape), ShapeError);
+  }
+  CHECK(checked_numel({0, kLarge, 1000}) == 0);
+  CHECK(checked_product({kLarge, 1000}, 8) == kLarge * 8000);
+  CHECK_FALSE(checked_product({kLarge, 1 << 20}, 8));
 }
 
 TEST_CASE("shape: broadcasting") {

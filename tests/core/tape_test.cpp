@@ -1,5 +1,6 @@
 #include <linnet/core/tape.h>
 
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/join.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/reduction.h>
 
@@ -66,6 +68,17 @@ TEST_CASE("tape: a leaf that is frozen for a while keeps its place and its gradi
   x.set_requires_grad(false).set_grad({});
   CHECK_FALSE(x.set_requires_grad().grad().defined());
   CHECK_THROWS_AS(x.set_requires_grad(false).set_grad(ones({2}, DType::float64)), AutogradError);
+
+  x.set_requires_grad();
+  int calls = 0;
+  x.register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  const Tensor hooked = sum(mul(x, leaf({3, 4})));
+  x.set_requires_grad(false);
+  backward(hooked, {.retain = true});
+  CHECK(calls == 0);
+  x.set_requires_grad();
+  backward(hooked);
+  CHECK(calls == 1);
 }
 
 TEST_CASE("tape: backward accumulates until the gradient is dropped") {
@@ -153,6 +166,27 @@ TEST_CASE("tape: a hook keeps shape and dtype") {
   }
 }
 
+TEST_CASE("tape: a tensor that a hook wraps around the caller's memory is copied, not edited") {
+  std::vector<double> memory{5, 6};
+  Tensor x = leaf({1, 2});
+  x.register_hook([&](const Tensor&) { return from_memory(memory.data(), {2}, nullptr); });
+  backward(sum(x));
+  backward(sum(x));
+  CHECK(memory == Values{5, 6});
+  CHECK(values_of(x.grad()) == Values{10, 12});
+}
+
+TEST_CASE("tape: of two nodes at one height, the one that was met first is walked first") {
+  const Tensor x = leaf({1});
+  Tensor first = mul(x, 2), second = mul(x, 3);
+  std::vector<std::string> walked;
+  first.register_hook([&](const Tensor&) { return walked.emplace_back("first"), Tensor(); });
+  second.register_hook([&](const Tensor&) { return walked.emplace_back("second"), Tensor(); });
+  const Tensor above = exp(second);  // met through it, which the walk reaches after `first`
+  backward(sum(concat({mul(above, 4), mul(above, 5), first})));
+  CHECK(walked == std::vector<std::string>{"first", "second"});
+}
+
 TEST_CASE("tape: one tensor used twice in one op") {
   Tensor x = leaf({3});
   backward(mul(x, x));
@@ -184,6 +218,25 @@ TEST_CASE("tape: the gradient of a slice does not reach another tensor's through
   backward(sum(mul(inner_a + inner_b, weights)) + sum(inner_a.narrow(0, 0, 1) * 7));
   CHECK(values_of(a.grad()) == Values{12, 6});
   CHECK(values_of(b.grad()) == Values{5, 6});
+}
+
+TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
+  const Tensor x = leaf({1, 2, 3, 4});
+  backward(sum(x.slice(0, 1, 4, std::numeric_limits<int64_t>::max())) * 7);
+  CHECK(values_of(x.grad()) == Values{0, 7, 0, 0});
+}
+
+TEST_CASE("tape: a view of the same shape is a tensor of its own") {
+  for (const auto view :
+       {+[](const Tensor& x) { return x.reshape({2}); }, +[](const Tensor& x) { return x.expand({2}); },
+        +[](const Tensor& x) { return x.flatten(); }}) {
+    const Tensor x = leaf({1, 2});
+    Tensor same = view(x);
+    CHECK_FALSE(same.is_leaf());
+    same.register_hook([](const Tensor& g) { return mul(g, 10); });
+    backward(sum(x) + sum(same));
+    CHECK(values_of(x.grad()) == Values{11, 11});
+  }
 }
 
 TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
@@ -339,14 +392,17 @@ TEST_CASE("op: an input that comes out again keeps its own place in the tape") {
 }
 
 TEST_CASE("op: a backward whose gradient does not fit is caught") {
-  const auto returning = [](const Tensor& gradient) {
+  const auto giving = [](const Grads& gradients) {
     Tensor x = leaf({1, 2});
     Op op("misfit", Where{}, {x});
-    backward(op.record(Tensor::empty({}, DType::float64).fill_(0), [&](const Tensor&) { return Grads{gradient}; }));
+    backward(op.record(Tensor::empty({}, DType::float64).fill_(0), [&](const Tensor&) { return gradients; }));
   };
+  const auto returning = [&](const Tensor& gradient) { giving({gradient}); };
   CHECK_THROWS_AS(returning(tensor({1, 2, 3}, DType::float64)), ShapeError);
   CHECK_THROWS_AS(returning(tensor({1, 2})), DTypeError);
   CHECK_NOTHROW(returning(uniform({4, 2}, 1)));
+  CHECK_THROWS_WITH_AS(giving({}), doctest::Contains("backward of misfit: 0 gradients for 1 inputs"), ValueError);
+  CHECK_THROWS_AS(giving({leaf({1, 2}), leaf({1, 2})}), ValueError);
 }
 
 TEST_CASE("tape: two models in two threads do not meet") {

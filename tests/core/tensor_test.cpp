@@ -146,6 +146,13 @@ TEST_CASE("tensor: borrowed memory has a shape that can be") {
   CHECK_THROWS_AS(from_memory(&number, {int64_t{1} << 40, int64_t{1} << 40}, nullptr), MemoryError);
 }
 
+TEST_CASE("tensor: an empty one has a shape that can be, too") {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  CHECK_THROWS_AS(zeros({0, kLarge, kLarge}), MemoryError);
+  CHECK_THROWS_AS(zeros({kLarge, kLarge, 0}), MemoryError);
+  CHECK(zeros({0, kLarge}).strides() == Strides{kLarge, 1});
+}
+
 TEST_CASE("tensor: in-place edits are refused where backward would not see them") {
   Tensor x = counting({3}).set_requires_grad();
   CHECK_THROWS_AS(x.fill_(1), AutogradError);

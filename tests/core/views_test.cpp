@@ -194,6 +194,7 @@ TEST_CASE("views: reshape counts elements beyond 64 bits") {
     CHECK_THROWS_WITH_AS(Tensor::empty({0}).reshape(shape), doctest::Contains("more elements than"), ShapeError);
     CHECK_THROWS_AS(Tensor::empty({1}).reshape(shape), ShapeError);
   }
+  CHECK_THROWS_AS(Tensor::empty({0}).reshape({0, int64_t{1} << 40, int64_t{1} << 40}), ShapeError);
 }
 
 TEST_CASE("views: contiguous and clone") {

@@ -1,0 +1,65 @@
+#include <linnet/core/gradient_sum.h>
+
+#include <linnet/core/tape.h>
+
+namespace linnet {
+
+void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
+  const DType dtype = computed_in(sum.dtype());
+  if (dtype == sum.dtype()) return sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
+  const Tensor total = a.to(dtype);
+  total.backend().binary(Binary::add, total.view(), total.view(), b.to(dtype).view());
+  sum.backend().copy(sum.view(), total.view());
+}
+
+Tensor add_gradients(const Tensor& a, const Tensor& b) {
+  Op op("add_gradients", Where{}, {a, b});
+  Tensor sum = Tensor::empty(a.shape(), a.dtype(), a.device());
+  add_into(sum, a, b);
+  return op.record(sum, [](const Tensor& g) { return Grads{g, g}; });
+}
+
+Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
+  if (grad.shape() == shape) return grad;
+  const int leading = grad.rank() - shape.rank();
+  Shape kept = grad.shape();
+  for (int d = 0; d < kept.rank(); ++d) {
+    if (d < leading || shape[d - leading] == 1) kept[d] = 1;
+  }
+  Op op("sum_to_shape", Where{}, {grad});
+  const DType dtype = computed_in(grad.dtype());
+  Tensor sum = Tensor::empty(kept, dtype, grad.device());
+  sum.backend().reduce(Reduce::sum, sum.view(), grad.to(dtype).view());
+  sum = op.record(sum.to(grad.dtype()), [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
+  return sum.reshape(shape);
+}
+
+Tensor& GradientSum::complete() {
+  if (filled_) {
+    total_.slice(dim_, *filled_, total_.shape()[dim_]).fill_(0);
+    filled_.reset();
+  }
+  return total_;
+}
+
+void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
+  if (!total_.defined()) {
+    total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
+    dim_ = slice.dim;
+    filled_ = 0;
+  }
+  const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
+  if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
+    const Tensor part = total_.slice(dim_, slice.start, stop);
+    part.backend().copy(part.view(), gradient.view());
+    filled_ = stop;
+    return;
+  }
+  Tensor& sum = complete();
+  if (!sum.owns_elements_alone() || !sum.is_contiguous()) sum = sum.clone();
+  const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
+  add_into(part, part, gradient);
+  sum.bump_version();
+}
+
+}  // namespace linnet

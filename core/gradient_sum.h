@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <linnet/core/node.h>
+#include <linnet/core/tensor.h>
+
+/// How the engine adds up gradients. Internal to core.
+
+namespace linnet {
+
+/// sum = a + b, where sum may be a; of bfloat16 by way of float32. Not recorded.
+[[gnu::visibility("hidden")]] void add_into(const Tensor& sum, const Tensor& a, const Tensor& b);
+
+/// a + b, recorded like any op, for gradients of gradients.
+[[gnu::visibility("hidden")]] Tensor add_gradients(const Tensor& a, const Tensor& b);
+
+/// Adds up the dimensions along which `shape` was broadcast to the gradient's own. Recorded.
+[[gnu::visibility("hidden")]] Tensor sum_to_shape(const Tensor& grad, const Shape& shape);
+
+/// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
+/// are copied side by side, so that nothing need be filled with zeros first.
+class [[gnu::visibility("hidden")]] GradientSum {
+ public:
+  /// The sum so far, undefined before the first gradient, with zeros where no slice was copied.
+  Tensor& complete();
+
+  /// Adds the gradient of a slice of what `node` made.
+  void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient);
+
+ private:
+  Tensor total_;
+  int dim_ = 0;
+  std::optional<int64_t> filled_;  ///< of `dim_`, how far elements are set; all are when empty
+};
+
+}  // namespace linnet
