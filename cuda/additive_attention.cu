@@ -4,10 +4,12 @@
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/scratch.cuh>
+#include <linnet/cuda/whole_additive.cuh>
 
-/// Additive attention (Wu et al. 2021, eqs. 3–6) in time and memory linear in the tokens: two stages of additive
-/// pooling, with a pass over the tokens before each and after both. Memory bounds all of it; a single fused pass per
-/// stage would read each column once, this reads it about three times.
+/// Additive attention (Wu et al. 2021, eqs. 3–6), in time and memory linear in the tokens, that is causal or of heads
+/// too wide for whole_additive.cu, which does the rest: two stages of additive pooling, with a pass over the tokens
+/// before each and after both. Memory bounds all of it; a single fused pass per stage would read each column once,
+/// this reads it about three times.
 
 namespace linnet::cuda {
 namespace {
@@ -294,15 +296,20 @@ class AdditiveAttention {
 };
 
 int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, bool causal) {
+  if (is_whole_additive(heads, width, causal)) return whole_additive_pools(heads, width);
   return Stage<double>::size(heads, causal ? tokens : 1, width);
 }
 
 void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
+  if (is_whole_additive(u.shape[1], u.shape[3], problem.causal)) return whole_additive_attention(u, pools, problem);
   dispatch_floating(u.dtype, [&](auto zero) { AdditiveAttention<decltype(zero)>(problem, pools).forward(u); });
 }
 
 void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
                                  AdditiveAttentionProblem problem) {
+  if (is_whole_additive(du.shape[1], du.shape[3], problem.causal)) {
+    return whole_additive_attention_backward(out, du, pools, problem);
+  }
   dispatch_floating(du.dtype,
                     [&](auto zero) { AdditiveAttention<decltype(zero)>(problem, pools).backward(out, du); });
 }

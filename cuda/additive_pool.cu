@@ -9,7 +9,7 @@
 /// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With
 /// m the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
 ///   1. a warp for each chunk sums it up;
-///   2. the chunks' sums are added up in order, so that each chunk knows what comes before it;
+///   2. the chunks' sums are added up in order, so that each chunk knows what comes before it, or joined to one;
 ///   3. a warp for each chunk goes through its tokens again, from there (causal pooling only).
 /// Backward goes the same way from the last chunk to the first. Memory bounds these kernels, at long sequences; x is
 /// read twice by causal pooling, once by the other.
@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kChunk = 64;  // tokens
 using Warp = Group<kWarp>;
+using Block = Group<kThreads>;
 
 /// What all kernels read.
 template <class T>
@@ -111,35 +112,56 @@ __device__ T fade(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);
 }
 
-/// One thread for each column of each head; those of column 0 look after m and z. Causal: `before` gets the sums of
-/// all chunks before. Otherwise the results get the sums of all chunks.
+/// Not causal: the sums of all chunks. A block for each head; its threads share the chunks, then the columns.
 template <class T>
-__global__ void add_chunks(Pool<T> in, Sums<T> sums, Sums<T> before, Heads<T> out, Heads<T> maximum, Heads<T> total) {
+__global__ void join_chunks(Pool<T> in, Sums<T> sums, Heads<T> out, Heads<T> maximum, Heads<T> total) {
+  for (int64_t head = blockIdx.x; head < in.tasks / in.chunks; head += gridDim.x) {
+    const int64_t b = head / in.heads, h = head % in.heads, first = head * in.chunks;
+    T m = -infinity<T>();
+    for (int64_t i = threadIdx.x; i < in.chunks; i += kThreads) m = Larger()(m, sums.maximum[first + i]);
+    m = Block::fold(m, Larger());
+    T* factors = sums.maximum + first;  // these take the place of what is used for the last time
+    double z = 0;
+    for (int64_t i = threadIdx.x; i < in.chunks; i += kThreads) {
+      factors[i] = fade(factors[i], m);
+      z += sums.total[first + i] * factors[i];
+    }
+    z = Block::fold(z, Plus());  // after which all threads see all factors
+    for (int64_t d = threadIdx.x; d < in.width; d += kThreads) {
+      double a = 0;
+#pragma unroll 8
+      for (int64_t i = 0; i < in.chunks; ++i) {
+        a += static_cast<double>(factors[i]) * static_cast<double>(sums.weighted[(first + i) * in.width + d]);
+      }
+      out.at(b, h, 0)[d] = z == 0 ? T{0} : static_cast<T>(a / z);
+    }
+    if (threadIdx.x != 0) continue;
+    *maximum.at(b, h, 0) = m;
+    *total.at(b, h, 0) = static_cast<T>(z);
+  }
+}
+
+/// Causal: one thread for each column of each head; those of column 0 look after m and z. `before` gets the sums of
+/// all chunks before.
+template <class T>
+__global__ void add_chunks(Pool<T> in, Sums<T> sums, Sums<T> before) {
   const int64_t columns = max(in.width, int64_t{1});
   for (int64_t item = first_item(); item < in.tasks / in.chunks * columns; item += item_step()) {
-    const int64_t head = item / columns, d = item % columns, b = head / in.heads, h = head % in.heads;
+    const int64_t head = item / columns, d = item % columns;
     T m = -infinity<T>(), a = 0;
     double z = 0;
     for (int64_t chunk = 0; chunk < in.chunks; ++chunk) {
       const int64_t task = head * in.chunks + chunk;
-      if (in.causal) {
-        if (d < in.width) before.weighted[task * in.width + d] = a;
-        if (d == 0) {
-          before.maximum[task] = m;
-          before.total[task] = z;
-        }
+      if (d < in.width) before.weighted[task * in.width + d] = a;
+      if (d == 0) {
+        before.maximum[task] = m;
+        before.total[task] = z;
       }
       const T m_chunk = sums.maximum[task], m_next = Larger()(m, m_chunk);
       const T old_fade = fade(m, m_next), chunk_fade = fade(m_chunk, m_next);
       if (d < in.width) a = a * old_fade + sums.weighted[task * in.width + d] * chunk_fade;
       z = z * old_fade + sums.total[task] * chunk_fade;
       m = m_next;
-    }
-    if (in.causal) continue;
-    if (d < in.width) out.at(b, h, 0)[d] = z == 0 ? T{0} : a * static_cast<T>(1 / z);
-    if (d == 0) {
-      *maximum.at(b, h, 0) = m;
-      *total.at(b, h, 0) = static_cast<T>(z);
     }
   }
 }
@@ -300,15 +322,16 @@ void additive_pool(View out, View maximum, View total, View scores, View x, cons
     using T = decltype(zero);
     const Pool<T> in(scores, x, keep, causal);
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
-    const int64_t columns = in.tasks / in.chunks * std::max(in.width, int64_t{1});
-    const Scratch<T> maxima(2 * in.tasks), weighted(2 * in.tasks * in.width);
-    const Scratch<double> totals(2 * in.tasks);
+    const int64_t heads = in.tasks / in.chunks, kinds = causal ? 2 : 1;  // of sums: of chunks, and of those before
+    const Scratch<T> maxima(kinds * in.tasks), weighted(kinds * in.tasks * in.width);
+    const Scratch<double> totals(kinds * in.tasks);
     const Sums<T> sums{maxima.data(), totals.data(), weighted.data()};
-    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data() + in.tasks * in.width};
     launch(sum_chunks<T>, warps, kThreads, in, sums);
-    launch(add_chunks<T>, blocks_for(columns), kThreads, in, sums, before, Heads<T>(out), Heads<T>(maximum),
-           Heads<T>(total));
-    if (!causal) return;
+    if (!causal) {
+      return launch(join_chunks<T>, heads, kThreads, in, sums, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
+    }
+    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data() + in.tasks * in.width};
+    launch(add_chunks<T>, blocks_for(heads * std::max(in.width, int64_t{1})), kThreads, in, sums, before);
     launch(pool_chunks<T>, warps, kThreads, in, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
   });
 }

@@ -64,6 +64,20 @@ __global__ void find_places(Walk<3> lines, Steps steps, const int64_t* index, ui
   }
 }
 
+/// One behind the last of the sorted keys that equal keys[first]. Knowing it, a loop over the run has the loads of
+/// many elements on the way together, and not each behind the look at its key.
+__device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count) {
+  const uint64_t key = keys[first];
+  int64_t last = first, step = 1;  // most runs are short: wider and wider steps, then halves
+  for (; last + step < count && keys[last + step] == key; step *= 2) last += step;
+  int64_t end = min(last + step, count);
+  while (end - last > 1) {
+    const int64_t middle = last + (end - last) / 2;
+    (keys[middle] == key ? last : end) = middle;
+  }
+  return end;
+}
+
 /// One thread for each sorted element; the first of a run with one key adds them all.
 template <class T>
 __global__ void add_runs(Walk<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
@@ -72,12 +86,13 @@ __global__ void add_runs(Walk<3> lines, Steps steps, const uint64_t* keys, const
   for (int64_t first = first_item(); first < count; first += item_step()) {
     const uint64_t key = keys[first];
     if (first > 0 && keys[first - 1] == key) continue;
-    const Offsets<3> at = lines.at(elements[first] / steps.n);
+    const int64_t line = elements[first] / steps.n, end = end_of_run(keys, first, count);
+    const Offsets<3> at = lines.at(line);
     T* place = out + at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
+    const T* from = src + at.of[0];
     T sum = *place;
-    for (int64_t e = first; e < count && keys[e] == key; ++e) {
-      sum += src[at.of[0] + elements[e] % steps.n * steps.src];
-    }
+#pragma unroll 16
+    for (int64_t e = first; e < end; ++e) sum += from[(elements[e] - line * steps.n) * steps.src];
     *place = sum;
   }
 }
@@ -111,11 +126,13 @@ __global__ void add_row_runs(Walk<2> lines, Steps steps, const uint64_t* keys, c
     const int64_t first = task / lines.count;
     const uint64_t key = keys[first];
     if (first > 0 && keys[first - 1] == key) continue;
+    const int64_t end = end_of_run(keys, first, steps.n);
     const Offsets<2> at = lines.at(task % lines.count);
     T* place = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
+    const T* from = src + at.of[0];
     T sum = *place;
-#pragma unroll 4
-    for (int64_t r = first; r < steps.n && keys[r] == key; ++r) sum += src[at.of[0] + rows[r] * steps.src];
+#pragma unroll 16
+    for (int64_t r = first; r < end; ++r) sum += from[rows[r] * steps.src];
     *place = sum;
   }
 }

@@ -9,7 +9,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// y[i] = make(i, word i), or with two words make(i, word 2i, word 2i + 1). One thread for each block of words.
+/// y[i] = make(word i), or with two words make(word 2i, word 2i + 1). One thread for each block of words.
 template <int kWords, class T, class Make>
 __global__ void draw(int64_t count, LiveKey live, Make make, T* y) {
   const RandomKey key = live;
@@ -20,9 +20,9 @@ __global__ void draw(int64_t count, LiveKey live, Make make, T* y) {
       const int64_t i = block * kElements + e;
       if (i >= count) return;
       if constexpr (kWords == 1) {
-        y[i] = make(i, words.word[e]);
+        y[i] = make(words.word[e]);
       } else {
-        y[i] = make(i, words.word[2 * e], words.word[2 * e + 1]);
+        y[i] = make(words.word[2 * e], words.word[2 * e + 1]);
       }
     }
   }
@@ -36,9 +36,9 @@ void draw_into(const View& out, RandomKey key, Make make) {
 
 void uniform(View out, RandomKey key) {
   if (out.dtype == DType::float32) {
-    draw_into<1, float>(out, key, [] __device__(int64_t, uint32_t word) { return to_uniform(word); });
+    draw_into<1, float>(out, key, [] __device__(uint32_t word) { return to_uniform(word); });
   } else if (out.dtype == DType::float64) {
-    draw_into<2, double>(out, key, [] __device__(int64_t, uint32_t high, uint32_t low) {
+    draw_into<2, double>(out, key, [] __device__(uint32_t high, uint32_t low) {
       return ((high >> 5) * 0x1p26 + (low >> 6)) * 0x1p-53;  // 27 bits above 26 bits
     });
   } else {
@@ -49,7 +49,7 @@ void uniform(View out, RandomKey key) {
 /// √(−2·ln u)·cos(2π·v) with u in (0, 1] and v in [0, 1) (Box & Muller 1958).
 template <class T>
 void normal_typed(const View& out, RandomKey key) {
-  draw_into<2, T>(out, key, [] __device__(int64_t, uint32_t first, uint32_t second) {
+  draw_into<2, T>(out, key, [] __device__(uint32_t first, uint32_t second) {
     const T u = (static_cast<T>(static_cast<int32_t>(first >> 1)) + T(1)) * T(0x1p-31);
     const T v = static_cast<T>(to_uniform(second));
     return static_cast<T>(sqrt(T(-2) * log(u)) * cospi(2 * v));
@@ -62,7 +62,7 @@ void normal(View out, RandomKey key) {
 
 template <class T>
 void random_integers_typed(const View& out, int64_t low, int64_t range, RandomKey key) {
-  draw_into<1, T>(out, key, [low, range] __device__(int64_t, uint32_t word) {
+  draw_into<1, T>(out, key, [low, range] __device__(uint32_t word) {
     const uint64_t offset = (uint64_t{word} * static_cast<uint64_t>(range)) >> 32;
     return static_cast<T>(low + static_cast<int64_t>(offset));
   });
@@ -76,18 +76,35 @@ void random_integers(View out, int64_t low, int64_t range, RandomKey key) {
   }
 }
 
+/// y = x · scale where the element's word is below the threshold, else 0. One thread for each block of words.
 template <class T>
-void dropout_typed(const View& out, const View& x, double rate, RandomKey key) {
-  const uint64_t threshold = keep_threshold(1 - rate);
-  const T scale = threshold == 0 ? T(0) : static_cast<T>(1 / (1 - rate));
-  const T* from = data<const T>(x);
-  draw_into<1, T>(out, key, [from, threshold, scale] __device__(int64_t i, uint32_t word) {
-    return word < threshold ? from[i] * scale : T(0);
-  });
+__global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, T* y, const T* x) {
+  static_assert(kPack == 4, "a pack for each block of words");
+  const RandomKey key = live;
+  for (int64_t block = first_item(); block * kPack < count; block += item_step()) {
+    const PhiloxBlock words = philox(key, static_cast<uint64_t>(block));
+    const auto dropped = [&](int e, T from) { return words.word[e] < threshold ? from * scale : T(0); };
+    const int64_t first = block * kPack;
+    if (packed && first + kPack <= count) {
+      Pack<T> pack = reinterpret_cast<const Pack<T>*>(x)[block];
+      for (int e = 0; e < kPack; ++e) pack.of[e] = dropped(e, pack.of[e]);
+      reinterpret_cast<Pack<T>*>(y)[block] = pack;
+    } else {
+      for (int e = 0; e < kPack && first + e < count; ++e) y[first + e] = dropped(e, x[first + e]);
+    }
+  }
 }
 
 void dropout(View out, View x, double rate, RandomKey key) {
-  dispatch_floating(out.dtype, [&](auto zero) { dropout_typed<decltype(zero)>(out, x, rate, key); });
+  dispatch_floating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t count = numel(out);
+    const uint64_t threshold = keep_threshold(1 - rate);
+    const T scale = threshold == 0 ? T(0) : static_cast<T>(1 / (1 - rate));
+    const bool packed = is_packed(data<T>(out), 1) && is_packed(data<const T>(x), 1);
+    launch(drop<T>, blocks_for(ceil_div(count, kPack)), kThreads, count, LiveKey(key), threshold, scale, packed,
+           data<T>(out), data<const T>(x));
+  });
 }
 
 }  // namespace

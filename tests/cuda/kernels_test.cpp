@@ -47,7 +47,8 @@ TEST_CASE("gpu: random numbers are the CPU's") {
       });
       agree("dropout", 0, [&](Device device) {
         Generator generator(3);
-        return std::vector<Tensor>{dropout(spread({n}, 1, dtype, device), 0.3, generator)};
+        const Tensor x = spread({n + 1}, 1, dtype, device);
+        return std::vector<Tensor>{dropout(x, 0.3, generator), dropout(x.narrow(0, 1, n), 0.3, generator)};
       });
     }
     for (const DType dtype : {DType::int32, DType::int64}) {
@@ -150,10 +151,12 @@ TEST_CASE("gpu: adding at indices that repeat gives the CPU's bits") {
     return randint(0, bound, shape, generator, DType::int64, device);
   };
   for (const DType dtype : {DType::float32, DType::float64}) {
-    agree("embedding", 0, [&](Device device) {
-      return with_gradients({spread({65, 33}, 9, dtype, device)},
-                            [&](auto& in) { return embedding(in[0], ids({700}, 65, device)); });
-    });
+    for (const int64_t words : {1, 2, 65, 5000}) {  // runs of 700 equal indices, of some, of one
+      agree("embedding", 0, [&](Device device) {
+        return with_gradients({spread({words, 33}, 9, dtype, device)},
+                              [&](auto& in) { return embedding(in[0], ids({700}, words, device)); });
+      });
+    }
     agree("index_select", 0, [&](Device device) {
       return with_gradients({spread({5, 12, 7}, 9, dtype, device)},
                             [&](auto& in) { return index_select(in[0], 1, ids({300}, 12, device)); });

@@ -1,5 +1,6 @@
 #include <linnet/nn/optim.h>
 #include <linnet/ops/attention.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/fastformer.h>
 #include <linnet/ops/fastmax.h>
@@ -127,6 +128,68 @@ TEST_CASE("gpu: additive pooling over several chunks") {
       }
     }
   }
+}
+
+TEST_CASE("gpu: additive attention over several runs of tokens and heads of any width") {
+  if (!has_gpu("additive attention on the GPU")) return;
+  // Heads beside each other in a block and in several, rows that are packs and that are not, widths beyond a warp.
+  struct Size {
+    int64_t heads, tokens, width;
+  };
+  for (const auto& [h, n, d] : {Size{16, 300, 16},
+                                {3, 200, 12},
+                                {2, 150, 32},
+                                {9, 70, 100},
+                                {1, 600, 1},
+                                {5, 90, 7},
+                                {2, 40, 128},
+                                {2, 40, 130},
+                                {3, 2, 8}}) {
+    for (const Interaction interaction : {Interaction::product, Interaction::add}) {
+      for (const bool shared : {false, true}) {
+        for (const bool padded : {false, true}) {
+          for (const auto& [dtype, allowed] : kPrecisions) {
+            agree("additive attention", 10 * allowed, [&, h = h, n = n, d = d, dtype = dtype](Device device) {
+              Inputs in{spread({2, n, h, d}, 1, dtype, device).transpose(1, 2).detach(),
+                        spread({2, h, n, d}, 2, dtype, device), spread({h, d}, 4, dtype, device, -9, 9),
+                        spread({h, d}, 5, dtype, device, -9, 9)};
+              if (!shared) in.push_back(spread({2, n, h, d}, 3, dtype, device).transpose(1, 2).detach());
+              return with_gradients(in, [&](auto& x) {
+                Generator generator(6);
+                return additive_attention({x[0], x[1], x[shared ? 0 : 4]}, {{x[2]}, {x[3]}},
+                                          {.interaction = interaction,
+                                           .keep = padded ? padding(2, n, device) : Tensor(),
+                                           .dropout = padded ? 0.3 : 0.0,
+                                           .generator = &generator});
+              });
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: what padding holds reaches no token of additive attention") {
+  if (!has_gpu("infinities in the padding of additive attention on the GPU")) return;
+  const auto results = [](double in_padding) {
+    Inputs in{spread({2, 2, 70, 8}, 1, DType::float32, Device::cpu),
+              spread({2, 2, 70, 8}, 2, DType::float32, Device::cpu)};
+    for (Tensor& x : in) {
+      for (int64_t i = 3; i < 70; i += 5) x.narrow(2, i, 1).fill_(in_padding);
+    }
+    const Tensor keep = padding(3, 70, Device::cpu).narrow(0, 0, 2).to(Device::cuda);
+    const Tensor w = spread({2, 8}, 3, DType::float32, Device::cuda), seen = keep.reshape({2, 1, 70, 1});
+    for (Tensor& x : in) x = x.to(Device::cuda).set_requires_grad();
+    const Tensor u = additive_attention({in[0], in[1], in[0]}, {{w}, {w}}, {.keep = keep});
+    const Tensor cotangent = seen.to(DType::float32).expand(u.shape());
+    Inputs all = grad({u}, in, {.grad_outputs = {cotangent}});
+    all.push_back(u.detach());
+    for (Tensor& x : all) x = where(seen, x, zeros({1}, DType::float32, Device::cuda));
+    return all;
+  };
+  const Inputs clean = results(0), dirty = results(std::numeric_limits<double>::infinity());
+  for (size_t i = 0; i < clean.size(); ++i) CHECK(clean[i].to_vector<double>() == dirty[i].to_vector<double>());
 }
 
 TEST_CASE("gpu: a step over many parameters gives the bits of a step over each") {

@@ -1,0 +1,291 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include <linnet/cuda/group.cuh>
+#include <linnet/cuda/heads.cuh>
+#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/math.cuh>
+#include <linnet/cuda/recording.cuh>
+
+/// How whole_additive.cu shares its work. A few neighbouring lanes of a warp, each with a pack of neighbouring
+/// columns, take one head in a run of tokens; the lanes beside them take the next heads, which lie beside it in
+/// memory, or other tokens. What a run adds up stays in registers; then a block for each head joins the runs.
+
+namespace linnet::cuda::additive {
+
+constexpr int kRun = 32;   ///< tokens
+constexpr int kBatch = 4;  ///< of a run, whose loads are on the way together
+static_assert(kRun % kBatch == 0, "batches do not reach into the next run");
+
+/// [B, H, N, D] with unit stride in D.
+template <class T>
+struct Rows {
+  Heads<T> heads;
+  bool packed;  ///< whether each row is packs
+
+  explicit Rows(const View& x) : heads(x), packed(x.shape[3] % kPack == 0 && is_packed(data<T>(x), 1)) {
+    for (int d = 0; d < 3; ++d) packed = packed && x.strides[d] % kPack == 0;
+  }
+};
+
+/// Means under the weights of a softmax, after dropout, for all B·H heads of all sequences: the means [B·H, D], and
+/// for each head the largest score m, z = Σ e^(s − m) and what dropout has left of the weights' sum.
+template <class T>
+struct Pool {
+  T *mean, *maximum, *total, *kept;
+
+  static int64_t size(int64_t heads, int64_t width) { return heads * (width + 3); }
+  Pool(T* memory, int64_t heads, int64_t width)
+      : mean(memory), maximum(mean + heads * width), total(maximum + heads), kept(total + heads) {}
+};
+
+/// What all kernels read, and how threads share the work, which sizes decide.
+template <class T>
+struct Problem {
+  Pool<T> queries, keys;  ///< of the two stages, α and β
+  const bool* keep;
+  int64_t keep_batch_stride = 0, keep_stride = 0;
+  int64_t rows, heads, tokens, width;  ///< a row is one head of one sequence
+  T scale, kept_factor;
+  bool adds, drops;
+  uint64_t threshold;
+
+  int lanes = 1;                  ///< of a head: a power of two
+  int block_heads, block_tokens;  ///< that a block takes at a time
+  int64_t head_blocks, chunks;    ///< a chunk is kRun · block_tokens tokens, as many runs as block_tokens
+  int64_t tasks, runs;            ///< of a row; a task is a chunk and the heads of a block
+
+  Problem(const AdditiveAttentionProblem& given, const View& pools)
+      : queries(data<T>(pools), given.q.shape[0] * given.q.shape[1], given.q.shape[3]),
+        keys(queries.kept + given.q.shape[0] * given.q.shape[1], given.q.shape[0] * given.q.shape[1],
+             given.q.shape[3]),
+        keep(data<const bool>(given.keep)),
+        rows(given.q.shape[0] * given.q.shape[1]),
+        heads(given.q.shape[1]),
+        tokens(given.q.shape[2]),
+        width(given.q.shape[3]),
+        scale(static_cast<T>(1 / std::sqrt(static_cast<double>(width)))),
+        kept_factor(static_cast<T>(1 / (1 - given.dropout))),
+        adds(given.add),
+        drops(given.dropout > 0),
+        threshold(keep_threshold(1 - given.dropout)) {
+    if (given.keep != nullptr) {
+      keep_batch_stride = given.keep->strides[0];
+      keep_stride = given.keep->strides[1];
+    }
+    while (lanes * kPack < width) lanes *= 2;
+    block_heads = static_cast<int>(std::min<int64_t>(heads, kThreads / lanes));
+    block_tokens = kThreads / lanes / block_heads;
+    head_blocks = ceil_div(heads, block_heads);
+    chunks = std::max<int64_t>(ceil_div(tokens, kRun * block_tokens), 1);  // one for no tokens, too: results of 0
+    tasks = given.q.shape[0] * head_blocks * chunks;
+    runs = chunks * block_tokens;
+  }
+
+  /// Of a token's weight: 0 or 1 / (1 − rate), or 1 without dropout.
+  __device__ T factor(RandomKey key, int64_t row, int64_t i) const {
+    if (!drops) return 1;
+    return random_word(key, static_cast<uint64_t>(row * tokens + i)) < threshold ? kept_factor : T{0};
+  }
+};
+
+/// Where a thread works in a task: on `columns` columns of one head, those from `column` on, and on every
+/// `block_tokens`-th token from `slot` on behind each one that its block takes.
+struct Place {
+  int64_t b, h, row, begin, end, slot, run;
+  int column, columns;
+
+  template <class T>
+  __device__ Place(const Problem<T>& in, int64_t task) {
+    const int group = static_cast<int>(threadIdx.x) / in.lanes;
+    const int64_t chunk = task % in.chunks;
+    b = task / in.chunks / in.head_blocks;
+    h = task / in.chunks % in.head_blocks * in.block_heads + group % in.block_heads;
+    slot = group / in.block_heads;
+    begin = chunk * kRun * in.block_tokens;
+    end = min(begin + kRun * in.block_tokens, in.tokens);
+    run = chunk * in.block_tokens + slot;
+    column = static_cast<int>(threadIdx.x) % in.lanes * kPack;
+    columns = static_cast<int>(max(min(in.width - column, int64_t{kPack}), int64_t{0}));
+    if (h >= in.heads || slot >= in.block_tokens) {  // a thread too many: it has no token, but comes to all shuffles
+      h = columns = 0;
+      slot = in.tokens;
+    }
+    row = b * in.heads + h;
+  }
+
+  /// This thread's token `j` of the batch that its block takes from `first` on.
+  template <class T>
+  __device__ int64_t token(const Problem<T>& in, int64_t first, int j) const {
+    return first + slot + j * in.block_tokens;
+  }
+};
+
+/// What a stage pools, and the vector that makes its scores: s_i = w·x_i/√D, for keys (w_k ∘ q)·k_i/√D (eqs. 3 and
+/// 5). (Where q is added, not multiplied, w_k·q is the same for all tokens, which changes no weight.)
+template <class T>
+struct Stage {
+  Rows<const T> x;
+  const T *w, *factor;  ///< [H, D], and [B·H, D] or null
+  int64_t w_stride[2];
+  LiveKey key;  ///< of the dropout
+  Pool<T> pool;
+
+  __device__ Pack<T> weight(const Problem<T>& in, const Place& at) const {
+    Pack<T> y = {};
+    for (int c = 0; c < at.columns; ++c) {
+      const T times = factor == nullptr ? T{1} : factor[at.row * in.width + at.column + c];
+      y.of[c] = in.scale * w[at.h * w_stride[0] + (at.column + c) * w_stride[1]] * times;
+    }
+    return y;
+  }
+};
+
+// ---- Vectors in packs ----
+
+/// This thread's columns of its row of x [B·H, D]; 0 for those that are not there.
+template <class T>
+__device__ Pack<T> load_vector(const T* x, const Problem<T>& in, const Place& at) {
+  Pack<T> y = {};
+  for (int c = 0; c < at.columns; ++c) y.of[c] = x[at.row * in.width + at.column + c];
+  return y;
+}
+
+template <class T>
+__device__ T dot(const Pack<T>& x, const Pack<T>& y) {
+  T sum = 0;
+  for (int c = 0; c < kPack; ++c) sum += x.of[c] * y.of[c];
+  return sum;
+}
+
+/// sum += a·x
+template <class T>
+__device__ void add_to(Pack<T>& sum, T a, const Pack<T>& x) {
+  for (int c = 0; c < kPack; ++c) sum.of[c] += a * x.of[c];
+}
+
+/// Sums over the lanes of a head, at each of them, of several numbers. All of the warp must call it.
+template <class T, int kCount>
+__device__ void fold_head(T (&x)[kCount], int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) x[j] += shuffle(x[j], distance);
+  }
+}
+
+/// The global key (eq. 6): k = q ∘ Σ β_i k_i, or with sums q Σ β_i + Σ β_i k_i.
+template <class T>
+__device__ T global_key(const Problem<T>& in, int64_t row, int64_t d) {
+  const T q = in.queries.mean[row * in.width + d], mean = in.keys.mean[row * in.width + d];
+  return in.adds ? q * in.keys.kept[row] + mean : q * mean;
+}
+template <class T>
+__device__ Pack<T> global_key(const Problem<T>& in, const Place& at) {
+  Pack<T> y = {};
+  for (int c = 0; c < at.columns; ++c) y.of[c] = global_key(in, at.row, at.column + c);
+  return y;
+}
+
+// ---- Batches of tokens ----
+
+/// Which tokens of a batch exist, and which of them are no padding.
+template <class T>
+__device__ void find_there(bool (&there)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
+#pragma unroll
+  for (int j = 0; j < kBatch; ++j) there[j] = at.token(in, first, j) < in.tokens;
+}
+template <class T>
+__device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
+  find_there(kept, in, at, first);
+  if (in.keep == nullptr) return;
+#pragma unroll
+  for (int j = 0; j < kBatch; ++j) {
+    kept[j] = kept[j] && in.keep[at.b * in.keep_batch_stride + at.token(in, first, j) * in.keep_stride];
+  }
+}
+
+/// This thread's columns of a batch's rows of x; 0, unread, where `wanted` denies it.
+template <class T>
+__device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const T>& x, const Problem<T>& in, const Place& at,
+                           int64_t first, const bool (&wanted)[kBatch]) {
+  const T* row = x.heads.at(at.b, at.h, at.token(in, first, 0)) + at.column;
+  const int64_t step = in.block_tokens * x.heads.row_stride;
+#pragma unroll
+  for (int j = 0; j < kBatch; ++j) y[j] = {};
+  if (x.packed) {
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      if (wanted[j] && at.columns > 0) y[j] = *reinterpret_cast<const Pack<T>*>(row + j * step);
+    }
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kBatch; ++j) {
+    for (int c = 0; c < kPack; ++c) {
+      if (wanted[j] && c < at.columns) y[j].of[c] = row[j * step + c];
+    }
+  }
+}
+
+template <class T>
+__device__ void store(const Rows<T>& y, const Place& at, int64_t i, const Pack<T>& x) {
+  T* row = y.heads.at(at.b, at.h, i) + at.column;
+  if (y.packed) {
+    if (at.columns > 0) *reinterpret_cast<Pack<T>*>(row) = x;
+    return;
+  }
+  for (int c = 0; c < kPack; ++c) {
+    if (c < at.columns) row[c] = x.of[c];
+  }
+}
+
+// ---- Runs, and their sums ----
+
+/// What runs leave, relative to their own largest score: Σ e^(s − m) x [B·H, runs, D], and the rest [B·H, runs].
+template <class T>
+struct Runs {
+  T *sum, *maximum, *total, *kept;
+
+  static int64_t size(const Problem<T>& in) { return in.rows * in.runs * (in.width + 3); }
+  Runs(T* memory, const Problem<T>& in)
+      : sum(memory),
+        maximum(sum + in.rows * in.runs * in.width),
+        total(maximum + in.rows * in.runs),
+        kept(total + in.rows * in.runs) {}
+};
+
+template <class T>
+__device__ void store_sum(T* sums, const Problem<T>& in, const Place& at, const Pack<T>& sum) {
+  for (int c = 0; c < kPack; ++c) {
+    if (c < at.columns) sums[(at.row * in.runs + at.run) * in.width + at.column + c] = sum.of[c];
+  }
+}
+
+/// Σ factor(run)·sums[row, run, d] for thread d < D of a block, 0 for the others; all of the block must call it.
+template <class T, class F>
+__device__ double join(const T* sums, const Problem<T>& in, int64_t row, F factor) {
+  __shared__ double of_slice[kThreads];
+  const int width = static_cast<int>(in.width), thread = static_cast<int>(threadIdx.x);
+  const int slices = kThreads / width, slice = thread / width;
+  double sum = 0;
+  if (slice < slices) {
+#pragma unroll 8
+    for (int64_t run = slice; run < in.runs; run += slices) {
+      sum += factor(run) * static_cast<double>(sums[(row * in.runs + run) * width + thread % width]);
+    }
+  }
+  of_slice[thread] = sum;
+  __syncthreads();
+  for (int s = 1; s < slices && thread < width; ++s) sum += of_slice[s * width + thread];
+  __syncthreads();  // before the next call writes there
+  return thread < width ? sum : 0;
+}
+template <class T>
+__device__ double join(const T* sums, const Problem<T>& in, int64_t row) {
+  return join(sums, in, row, [](int64_t) { return 1.0; });
+}
+
+}  // namespace linnet::cuda::additive
