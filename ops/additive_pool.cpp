@@ -18,7 +18,7 @@ struct PoolState {
 Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
                              const Tensor& x, const Tensor& keep, bool causal) {
   Op op("additive_pool_backward", Where{}, {grad, scores, x});
-  op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
+  op.first_derivative_only("softmax and matmul");
   Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
   Tensor dx = empty_heads(x.shape(), x.dtype(), x.device());
   const Tensor g = with_plain_rows(grad);

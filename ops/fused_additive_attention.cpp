@@ -26,7 +26,7 @@ AdditiveAttentionProblem problem_of(const Inputs& in, const View* keep, Additive
 Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const Inputs& in, bool shared,
                                   const AdditiveAttentionProblem& options) {
   Op op("additive_attention_backward", Where{}, {grad, in.q, in.k, in.v, in.w_q, in.w_k});
-  op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
+  op.first_derivative_only("softmax and matmul");
   const auto like = [](const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()); };
   const Tensor g = with_plain_rows(grad), dq = like(in.q), dk = like(in.k), dv = shared ? Tensor() : like(in.v);
   const Tensor dw_q = Tensor::empty(in.w_q.shape(), in.w_q.dtype(), in.w_q.device());

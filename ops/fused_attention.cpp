@@ -14,7 +14,7 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                                const Options& options) {
   Op op(name, Where{}, {grad, q, k, v});
-  op.non_differentiable("it is fused, for first derivatives only; attention written with matmul has second ones");
+  op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
   Tensor dq = empty_heads(q.shape(), q.dtype(), q.device());
   Tensor dk = empty_heads(k.shape(), k.dtype(), k.device());
   Tensor dv = empty_heads(v.shape(), v.dtype(), v.device());

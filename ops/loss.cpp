@@ -69,7 +69,7 @@ Tensor as_rows(const Tensor& x, int64_t rows) {
 Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& lse,
                               const CrossEntropyOptions& options) {
   Op op("cross_entropy_backward", Where{}, {g, logits});
-  op.non_differentiable("it is fused; for second derivatives compose it of log_softmax and gather");
+  op.first_derivative_only("log_softmax and gather");
   const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
   const int64_t rows = targets.numel();
   const Tensor dlogits_rows = as_rows(dlogits, rows), logits_rows = as_rows(logits, rows);

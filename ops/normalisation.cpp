@@ -44,12 +44,12 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
-constexpr const char* kFused = "it is fused; for second derivatives compose it of mean, rsqrt and mul";
+constexpr const char* kParts = "mean, rsqrt and mul";
 
 Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                           const Tensor& rstd, bool needs_weight, bool needs_bias) {
   Op op("layer_norm_backward", Where{}, {g, x, weight});
-  op.non_differentiable(kFused);
+  op.first_derivative_only(kParts);
   const Tensor dx = empty_like(x);
   const Shape width{x.size(-1)};
   const Tensor dweight = needs_weight ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
@@ -64,7 +64,7 @@ Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight
 Grads rms_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& rstd,
                         bool needs_weight) {
   Op op("rms_norm_backward", Where{}, {g, x, weight});
-  op.non_differentiable(kFused);
+  op.first_derivative_only(kParts);
   const Tensor dx = empty_like(x);
   const Tensor dweight = needs_weight ? Tensor::empty({x.size(-1)}, x.dtype(), x.device()) : Tensor();
   const Tensor dx_rows = as_rows(dx), g_rows = as_rows(g), x_rows = as_rows(x);

@@ -22,7 +22,7 @@ void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& keep)
 Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& keep,
                           int64_t before) {
   Op op("short_conv_backward", Where{}, {grad, x, weight});
-  op.non_differentiable("it is fused, for first derivatives only; pad, narrow and mul have second ones");
+  op.first_derivative_only("pad, narrow and mul");
   const Tensor g = detail::with_plain_rows(grad);
   const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dweight = Tensor::empty(weight.shape(), weight.dtype(), weight.device());

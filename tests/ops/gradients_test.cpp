@@ -74,6 +74,21 @@ TEST_CASE("gradients: a fused op says why it has no second derivative") {
   }
 }
 
+TEST_CASE("gradients: a fused op refuses a second derivative of a constant cotangent and of frozen inputs too") {
+  for (const OpCase& op_case : registry().differentiable) {
+    if (op_case.twice) continue;
+    for (const bool frozen : {false, true}) {  // all inputs but the first
+      std::vector<Tensor> inputs = leaves_of(op_case.inputs);
+      for (size_t i = 1; frozen && i < inputs.size(); ++i) inputs[i] = inputs[i].detach();
+      const Tensor result = op_case.f(inputs);
+      const GradOptions options{.grad_outputs = {uniform(result.shape(), 5)}, .create_graph = true};
+      const std::string message = refusal([&] { grad({result}, {inputs[0]}, options); });
+      CHECK_MESSAGE(contains(message, "AutogradError: "), op_case.op, " (", op_case.variant, "): ", message);
+      CHECK_MESSAGE(contains(message, "it is fused"), op_case.op, " (", op_case.variant, "): ", message);
+    }
+  }
+}
+
 TEST_CASE("gradients: an op without one refuses inputs that require it") {
   for (const NonDifferentiableCase& op_case : registry().non_differentiable) {
     const std::vector<Tensor> leaves = leaves_of(op_case.inputs);
