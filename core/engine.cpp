@@ -56,13 +56,20 @@ struct Ready {
   }
 };
 
+/// Indices start … stop − 1 of a dim, which may not be set yet: so without an op, whose result AnomalyMode looks at.
+Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
+  Shape shape = x.shape();
+  shape[dim] = stop - start;
+  return x.as_strided(shape, x.strides(), start * x.strides()[dim]);
+}
+
 /// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
 /// are copied side by side, so that nothing need be filled with zeros first.
 class Sum {
  public:
   Tensor& total() {
     if (filled_) {
-      total_.slice(dim_, *filled_, total_.shape()[dim_]).fill_(0);
+      part_of(total_, dim_, *filled_, total_.shape()[dim_]).fill_(0);
       filled_.reset();
     }
     return total_;
@@ -76,7 +83,7 @@ class Sum {
     }
     const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
     if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-      const Tensor part = total_.slice(dim_, slice.start, stop);
+      const Tensor part = part_of(total_, dim_, slice.start, stop);
       part.backend().copy(part.view(), gradient.view());
       filled_ = stop;
       return;

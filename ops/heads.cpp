@@ -100,7 +100,9 @@ Tensor attend_in_float32(const std::vector<Tensor>& x,
 }
 
 Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
-  return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, dtype, device).transpose(1, 2);
+  const int64_t heads = shape[1], tokens = shape[2], width = shape[3];
+  return Tensor::empty({shape[0], tokens, heads, width}, dtype, device)
+      .as_strided(shape, {tokens * heads * width, width, heads * width, 1}, 0);
 }
 
 }  // namespace linnet::detail

@@ -74,7 +74,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
     out = Tensor::empty(shape, dtype, a.device());
     a_batch = as_batch(a, leading);
     b_batch = as_batch(b, leading);
-    out_batch = as_batch(out, leading);
+    out_batch = out.as_strided({leading.numel(), a.size(-2), n}, {a.size(-2) * n, n, 1}, 0);
   }
   out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr);
 
