@@ -37,10 +37,9 @@ void check_shapes(const Tensor& a, const Tensor& b) {
   }
   const int64_t in_a = a.size(-1), in_b = b.size(b.rank() == 1 ? -1 : -2);
   if (in_a != in_b) {
-    const bool transposed_a_fits = a.rank() > 1 && a.size(-2) == in_b;
-    const char* hint = transposed_a_fits && b.size(-1) != in_a ? "; did you mean transpose(a)?"
-                       : b.rank() > 1                          ? "; did you mean transpose(b)?"
-                                                               : "";
+    const char* hint = b.rank() > 1 && b.size(-1) == in_a   ? "; did you mean transpose(b)?"
+                       : a.rank() > 1 && a.size(-2) == in_b ? "; did you mean transpose(a)?"
+                                                            : "";
     throw ShapeError(fmt::format("inner dimensions differ: {} ({} ≠ {}){}", product(), in_a, in_b, hint));
   }
   for (int d = 3; d <= std::min(a.rank(), b.rank()); ++d) {

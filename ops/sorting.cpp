@@ -77,6 +77,10 @@ Sorted sort(const Tensor& x, int64_t dim, bool descending, Where where) {
 
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
   Call call("topk", where);
+  if (x.rank() == 0) {
+    const Sorted sorted = topk(x.reshape({1}), k, dim, largest);
+    return {sorted.values.reshape({}), sorted.indices.reshape({})};
+  }
   const int64_t size = x.size(dim);
   if (k < 0 || k > size) {
     throw ValueError(

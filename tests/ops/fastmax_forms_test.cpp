@@ -358,6 +358,11 @@ TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
   // Between the measured widths 16 and 32.
   CHECK(chosen(400, 24, false) == FastmaxForm::quadratic);
   CHECK(chosen(600, 24, false) == FastmaxForm::factorised);
+
+  const Tensor flat = zeros({2, 3}), heads = zeros({1, 1, 2, 3});
+  CHECK_THROWS_WITH_AS(fastmax_form(heads, flat, true, false, {"a.cpp", 1}),
+                       "fastmax_form: k[2, 3] has rank 2; [batch, heads, tokens, width] is needed (a.cpp:1)",
+                       ShapeError);
 }
 
 TEST_CASE("fastmax refuses dropout that cannot be") {
