@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/softmax.h>
@@ -62,7 +63,7 @@ Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, De
   Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
   if (!causal) return padding;
   const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
-  const Tensor future = gt(j, i).to(device);
+  const Tensor future = Recording::constant(gt(j, i), device);
   return padding.defined() ? logical_or(padding, future) : future;
 }
 
