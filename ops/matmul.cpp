@@ -5,17 +5,13 @@
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/reduction.h>
 
 namespace linnet {
 namespace {
 
-/// Product of all sizes but the last.
-int64_t rows_of(const Tensor& x) {
-  int64_t rows = 1;
-  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.shape()[d];
-  return rows;
-}
+using detail::rows_of;
 
 /// [..., C] as [rows, C]
 Tensor as_rows(const Tensor& x) { return x.reshape({rows_of(x), x.size(-1)}); }
@@ -131,8 +127,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const Tensor y_batch = y.as_strided({1, rows, out_features}, {0, out_features, 1}, 0);
   const Tensor transposed =
       weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
-  const View bias_view = bias.defined() ? bias.view() : View{};
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr);
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), detail::OptionalView(bias).get());
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
   return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,
