@@ -3,6 +3,16 @@
 #include <linnet/core/tape.h>
 
 namespace linnet {
+namespace {
+
+/// Indices start … stop − 1 of a dim, which may not be set yet: so without an op, whose result AnomalyMode looks at.
+Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
+  Shape shape = x.shape();
+  shape[dim] = stop - start;
+  return x.as_strided(shape, x.strides(), start * x.strides()[dim]);
+}
+
+}  // namespace
 
 void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
   const DType dtype = computed_in(sum.dtype());
@@ -36,7 +46,7 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
 
 Tensor& GradientSum::complete() {
   if (filled_) {
-    total_.slice(dim_, *filled_, total_.shape()[dim_]).fill_(0);
+    part_of(total_, dim_, *filled_, total_.shape()[dim_]).fill_(0);
     filled_.reset();
   }
   return total_;
@@ -50,7 +60,7 @@ void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor
   }
   const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
   if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-    const Tensor part = total_.slice(dim_, slice.start, stop);
+    const Tensor part = part_of(total_, dim_, slice.start, stop);
     part.backend().copy(part.view(), gradient.view());
     filled_ = stop;
     return;

@@ -137,17 +137,21 @@ Tensor Op::add_node(Tensor output, Backward backward) {
 }
 
 Tensor Op::non_differentiable(Tensor output, const char* reason) {
-  non_differentiable(reason);
-  return output;
-}
-
-void Op::non_differentiable(const char* reason) {
   finished_ = true;
-  if (!tracked()) return;
+  if (!tracked()) return output;
   const bool named = outermost()->name() == std::string_view(name());  // where messages begin with that name already
   throw AutogradError(
       fmt::format("{}{}has no gradient: {}. An input requires grad; pass input.detach(), or call it under NoGrad",
                   named ? "" : name(), named ? "" : " ", reason));
+}
+
+void Op::first_derivative_only(const char* parts) {
+  finished_ = true;
+  if (!recording) return;
+  throw AutogradError(
+      fmt::format("{} has no gradient: it is fused, for first derivatives only; compose it of {} for second ones, or "
+                  "leave out create_graph for first ones",
+                  name(), parts));
 }
 
 }  // namespace linnet

@@ -67,8 +67,8 @@ class Saved {
   uint64_t version_ = 0;
 };
 
-/// A primitive op under way: checks that its inputs agree, records the result, and makes sure that it was one or
-/// the other of recorded and declared non-differentiable.
+/// A primitive op under way: checks that its inputs agree, records the result, and makes sure that it was recorded or
+/// declared to have no gradient.
 ///
 ///     Tensor exp(const Tensor& x, Where where) {
 ///       Op op("exp", where, {x});
@@ -90,7 +90,7 @@ class Op : public Call {
   /// when a defined one is on another device than the first.
   Op(const char* name, Where where, std::initializer_list<Tensor> inputs);
   Op(const char* name, Where where, std::vector<Tensor> inputs);
-  /// Throws AutogradError when the op ends in neither `record` nor `non_differentiable`.
+  /// Throws AutogradError when the op ends in none of `record`, `non_differentiable` and `first_derivative_only`.
   ~Op() noexcept(false);
 
   /// Throws DTypeError unless all defined inputs have one dtype, which it returns.
@@ -116,8 +116,10 @@ class Op : public Call {
   /// The other way to end an op. Throws AutogradError with the reason when a gradient would be lost: when an input
   /// requires one and recording is on.
   Tensor non_differentiable(Tensor output, const char* reason);
-  /// For ops with several outputs, and fused backward passes.
-  void non_differentiable(const char* reason);
+  /// Ends the backward of a fused op, whose inputs may have lost their history by then. Throws AutogradError when
+  /// recording is on, which it is in a backward exactly when second derivatives are asked for; `parts` are the ops to
+  /// compose the fused one of to have them.
+  void first_derivative_only(const char* parts);
 
  private:
   bool tracked() const;

@@ -57,5 +57,6 @@
 #include <linnet/ops/normalisation.h>
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
+#include <linnet/ops/short_conv.h>
 #include <linnet/ops/softmax.h>
 #include <linnet/ops/sorting.h>

@@ -7,8 +7,8 @@
 
 #include <linnet/core/error.h>
 #include <linnet/nn/init.h>
-#include <linnet/ops/fastformer.h>
 #include <linnet/ops/join.h>
+#include <linnet/ops/short_conv.h>
 
 namespace linnet::nn {
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/fastformer.h>
 
@@ -18,13 +19,12 @@ struct PoolState {
 Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
                              const Tensor& x, const Tensor& keep, bool causal) {
   Op op("additive_pool_backward", Where{}, {grad, scores, x});
-  op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
+  op.first_derivative_only("softmax and matmul");
   Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
   Tensor dx = empty_heads(x.shape(), x.dtype(), x.device());
   const Tensor g = with_plain_rows(grad);
-  const View mask = keep.defined() ? keep.view() : View{};
   x.backend().additive_pool_backward(dscores.view(), dx.view(), g.view(), out.view(), state.maximum.view(),
-                                     state.total.view(), scores.view(), x.view(), keep.defined() ? &mask : nullptr,
+                                     state.total.view(), scores.view(), x.view(), detail::OptionalView(keep).get(),
                                      causal);
   return {dscores, dx};
 }
@@ -47,9 +47,8 @@ Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOp
   Tensor out = empty_heads({shape[0], shape[1], results, shape[3]}, dtype, x.device());
   const PoolState state{Tensor::empty({shape[0], shape[1], results}, dtype, x.device()),
                         Tensor::empty({shape[0], shape[1], results}, dtype, x.device())};
-  const View mask = options.keep.defined() ? options.keep.view() : View{};
   x.backend().additive_pool(out.view(), state.maximum.view(), state.total.view(), scores.view(), tokens.view(),
-                            options.keep.defined() ? &mask : nullptr, options.causal);
+                            detail::OptionalView(options.keep).get(), options.causal);
   return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
                          keep = op.save(options.keep), causal = options.causal](const Tensor& g) {
     return additive_pool_backward(g, out(), state, scores(), x(), keep(), causal);

@@ -1,15 +1,13 @@
 #include <linnet/ops/attention.h>
 
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
+#include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/detail/quadratic_attention.h>
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/softmax.h>
 
@@ -34,12 +32,7 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
                                      [&](const auto& x) { return softmax_attention(x[0], x[1], x[2], options); });
   }
   const double scale = scale_of(options, q.shape()[3]);
-  if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw ValueError(fmt::format("dropout is {}; it must be in [0, 1]", options.dropout));
-  }
-  if (options.dropout > 0 && options.generator == nullptr) {
-    throw ValueError(fmt::format("dropout {} needs a generator; set options.generator", options.dropout));
-  }
+  detail::check_dropout(options.dropout, options.generator);
   AttentionOptions kernel{};
   kernel.kind.softmax = true;
   kernel.scale = scale;

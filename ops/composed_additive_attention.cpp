@@ -17,11 +17,6 @@ namespace {
 /// [B, N] against [B, H, N, D].
 Tensor per_token(const Tensor& mask) { return mask.unsqueeze(1).unsqueeze(-1); }
 
-/// Without what padding holds: not even a NaN may reach the gradients of the weights.
-Tensor without_padding(const Tensor& x, const Tensor& keep) {
-  return keep.defined() ? masked_fill(x, per_token(logical_not(keep)), 0) : x;
-}
-
 /// (w·x_i + bias)/√D, [B, H, N]: the exponents of eqs. 3 and 5.
 Tensor logits(const Tensor& x, const AdditiveStage& stage) {
   const Shape& size = x.shape();

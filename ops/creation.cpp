@@ -50,6 +50,14 @@ Tensor scalar(Scalar value, DType dtype, Where where) {
 
 namespace {
 
+/// Throws unless `dtype` holds every number of an arange: both ends, and the step, which its second number tells.
+template <class T>
+void check_numbers(std::span<const T> values, DType dtype) {
+  for (const size_t i : {size_t{0}, size_t{1}, values.size() - 1}) {
+    if (i < values.size()) detail::check_number(values[i], dtype);
+  }
+}
+
 /// Of start, start + step, … before stop, which may be further from start than an int64 can tell.
 int64_t count_of_integers(int64_t start, int64_t stop, int64_t step) {
   const auto distance = [](int64_t from, int64_t to) {
@@ -81,12 +89,14 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
     Tensor out = Tensor::empty({count}, DType::int64);
     const std::span<int64_t> values = out.mutable_data<int64_t>();
     for (int64_t i = 0; i < count; ++i) values[i] = start.integer + i * step.integer;
+    check_numbers<int64_t>(values, result);
     return out.to(result);
   }
   const int64_t count = static_cast<int64_t>(std::min(std::ceil((stop.real - start.real) / step.real), 0x1p62));
   Tensor out = Tensor::empty({count}, DType::float64);
   const std::span<double> values = out.mutable_data<double>();
   for (int64_t i = 0; i < count; ++i) values[i] = start.real + static_cast<double>(i) * step.real;
+  check_numbers<double>(values, result);
   return out.to(result);
 }
 

@@ -32,7 +32,8 @@ Tensor full_like(const Tensor& x, Scalar value, Where where = {});
 Tensor scalar(Scalar value, DType dtype = DType::float32, Where where = {});
 
 /// start, start + step, … below stop (above it when step < 0). int64 when all three are integers, else
-/// float32, unless a dtype is given. Throws ValueError when step is 0 or leads away from stop.
+/// float32, unless a dtype is given. Throws ValueError when step is 0 or leads away from stop, and DTypeError when
+/// the dtype cannot hold the numbers.
 Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> dtype = {}, Where where = {});
 /// 0, 1, … below stop.
 Tensor arange(Scalar stop, std::optional<DType> dtype = {}, Where where = {});

@@ -7,6 +7,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/detail/additive_attention.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 
 namespace linnet {
@@ -29,7 +30,7 @@ void check_columns(const std::vector<Tensor>& columns, size_t stages) {
   }
 }
 
-/// Shape, dtype and device of a parameter of stage `i`.
+/// The shape of a parameter of stage `i`.
 void check_parameter(const Tensor& x, const char* name, size_t i, const Shape& wanted, const Tensor& column) {
   if (!(x.shape() == wanted)) {
     throw ShapeError(fmt::format("{}{} of stage {} does not fit column 1 {}: it must be {}", name,
@@ -58,15 +59,6 @@ void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, 
   }
 }
 
-void check_dropout(const AdditiveAttentionOptions& options) {
-  if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw ValueError(fmt::format("dropout is {}; it must be in [0, 1]", options.dropout));
-  }
-  if (options.dropout > 0 && options.generator == nullptr) {
-    throw ValueError(fmt::format("dropout {} needs a generator; set options.generator", options.dropout));
-  }
-}
-
 /// Whether there is one op for it. (A bias would cancel, but not its gradient's place on the tape.)
 bool is_fused(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
               const AdditiveAttentionOptions& options) {
@@ -92,7 +84,7 @@ Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<
   if (detail::are_bfloat16(columns)) {
     return detail::attend_in_float32(columns, [&](const auto& x) { return additive_attention(x, stages, options); });
   }
-  check_dropout(options);
+  detail::check_dropout(options.dropout, options.generator);
   if (is_fused(columns, stages, options)) {
     return detail::fused_additive_attention(columns[0], columns[1], columns[2], stages[0].weight, stages[1].weight,
                                             options);

@@ -4,6 +4,7 @@
 
 #include <linnet/core/generator.h>
 #include <linnet/core/tensor.h>
+#include <linnet/ops/short_conv.h>
 
 /// Additive attention (Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need"): time and memory
 /// linear in the tokens. Shapes: B batch, H heads, N tokens, D numbers per head.
@@ -80,19 +81,5 @@ Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<
 std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options = {}, Where where = {});
-
-/// Which tokens short_conv sees.
-struct ShortConvOptions {
-  /// Tap t of W is token i − (W − 1) + t; otherwise i − ⌊(W − 1)/2⌋ + t, so that an even width sees one more
-  /// token ahead than behind (PyTorch's padding "same").
-  bool causal = false;
-  /// Bool [B, N]: false where a token is padding, which counts as 0 in the sums of others and its own.
-  Tensor keep = {};
-};
-
-/// x_i + sum_t weight_t ∘ x at tap t: a depthwise convolution over the tokens and its sum with x; tokens before
-/// the first and after the last are 0. x [B, N, C], weight [C, W], of one floating dtype. Fused: differentiable
-/// once. Throws ShapeError, DTypeError and DeviceError.
-Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options = {}, Where where = {});
 
 }  // namespace linnet

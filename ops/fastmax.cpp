@@ -8,9 +8,8 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/detail/fastmax_reference.h>
-#include <linnet/ops/detail/fused_fastmax.h>
+#include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/detail/quadratic_attention.h>
 
 namespace linnet {
 namespace {
@@ -62,13 +61,9 @@ void check_positive(const Polynomial& f, double bound) {
 }
 
 void check_dropout(const FastmaxOptions& options) {
-  if (!(options.dropout >= 0 && options.dropout < 1)) {
-    throw ValueError(fmt::format("dropout is {}; it must be at least 0 and below 1", options.dropout));
-  }
+  detail::check_dropout(options.dropout, options.generator);
   if (options.dropout == 0) return;
-  if (options.generator == nullptr) {
-    throw ValueError(fmt::format("dropout {} needs random numbers; set options.generator", options.dropout));
-  }
+  if (options.dropout == 1) throw ValueError("dropout is 1; it must be below 1");
   if (options.form == FastmaxForm::reference) {
     throw ValueError(
         fmt::format("dropout is {}, but the reference form has none; choose another form", options.dropout));

@@ -76,8 +76,8 @@ struct FastmaxOptions {
 double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width);
 
 /// The form that `automatic` chooses for q [B, H, N, D] and k [B, H, M, D]: on the CPU from a table of measured
-/// crossovers, on a GPU from counts of operations.
-FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal);
+/// crossovers, on a GPU from counts of operations. Throws ShapeError for tensors of another rank.
+FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal, Where where = {});
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), s_ij = scale · q̂_i·k̂_j (eqs. 5–12). Shapes, dtypes, masks and memory as
 /// for softmax_attention. Time grows with N·M·D in the quadratic form, and in the factorised one with N·D³ for order

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <span>
 
+#include <linnet/core/error.h>
+#include <linnet/ops/detail/heads.h>
+
 namespace linnet {
 namespace {
 
@@ -46,7 +49,10 @@ Crossover crossover_in_theory(double width, bool quadratic_term) {
 
 }  // namespace
 
-FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal) {
+FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, bool causal, Where where) {
+  const Call call("fastmax_form", where);
+  detail::check_heads(q, "q");
+  detail::check_heads(k, "k");
   const double queries = static_cast<double>(q.size(2)), keys = static_cast<double>(k.size(2));
   const double width = static_cast<double>(q.size(3));
   const Crossover row =

@@ -16,11 +16,6 @@ Tensor standardised(const Tensor& x) {
   return centred * rsqrt(mean(square(centred), {-1}, true) + 1e-5);
 }
 
-/// Without what padding holds.
-Tensor without_padding(const Tensor& x, const Tensor& keep) {
-  return keep.defined() ? masked_fill(x, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : x;
-}
-
 }  // namespace
 
 Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& keep, const FastmaxKernel& kernel) {

@@ -1,5 +1,6 @@
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/additive_attention.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 
 namespace linnet::detail {
@@ -26,16 +27,14 @@ AdditiveAttentionProblem problem_of(const Inputs& in, const View* keep, Additive
 Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const Inputs& in, bool shared,
                                   const AdditiveAttentionProblem& options) {
   Op op("additive_attention_backward", Where{}, {grad, in.q, in.k, in.v, in.w_q, in.w_k});
-  op.non_differentiable("it is fused, for first derivatives only; softmax and matmul have second ones");
+  op.first_derivative_only("softmax and matmul");
   const auto like = [](const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()); };
   const Tensor g = with_plain_rows(grad), dq = like(in.q), dk = like(in.k), dv = shared ? Tensor() : like(in.v);
   const Tensor dw_q = Tensor::empty(in.w_q.shape(), in.w_q.dtype(), in.w_q.device());
   const Tensor dw_k = Tensor::empty(in.w_k.shape(), in.w_k.dtype(), in.w_k.device());
-  const View keep = in.keep.defined() ? in.keep.view() : View{};
-  const View values = shared ? View{} : dv.view();
-  in.q.backend().additive_attention_backward(
-      {dq.view(), dk.view(), shared ? nullptr : &values, dw_q.view(), dw_k.view()}, g.view(), pools.view(),
-      problem_of(in, in.keep.defined() ? &keep : nullptr, options));
+  const OptionalView values(dv), mask(in.keep);
+  in.q.backend().additive_attention_backward({dq.view(), dk.view(), values.get(), dw_q.view(), dw_k.view()}, g.view(),
+                                             pools.view(), problem_of(in, mask.get(), options));
   return {dq, dk, dv, dw_q, dw_k};
 }
 
@@ -58,9 +57,7 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
       Tensor::empty({2, shape[0], q.backend().additive_attention_pools(shape[1], shape[2], shape[3], options.causal)},
                     dtype, q.device());
   const Tensor u = empty_heads(shape, dtype, q.device());
-  const View keep = in.keep.defined() ? in.keep.view() : View{};
-  q.backend().additive_attention(u.view(), pools.view(),
-                                 problem_of(in, in.keep.defined() ? &keep : nullptr, problem));
+  q.backend().additive_attention(u.view(), pools.view(), problem_of(in, OptionalView(in.keep).get(), problem));
   return op.record(
       u, [pools, q = op.save(in.q), k = op.save(in.k), v = op.save(in.v), w_q = op.save(w_q), w_k = op.save(w_k),
           keep = op.save(in.keep), shared = same_tensor(q, v), problem](const Tensor& g) {

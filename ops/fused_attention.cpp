@@ -1,7 +1,8 @@
+#include <linnet/ops/detail/fused_attention.h>
+
 #include <linnet/core/tape.h>
-#include <linnet/ops/detail/fused_fastmax.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/detail/quadratic_attention.h>
 
 /// The two attentions that have kernels of their own, weight by weight (softmax, Fastmax) and Fastmax factorised: as
 /// ops they differ in the kernels alone.
@@ -14,14 +15,13 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
                                const Options& options) {
   Op op(name, Where{}, {grad, q, k, v});
-  op.non_differentiable("it is fused, for first derivatives only; attention written with matmul has second ones");
+  op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
   Tensor dq = empty_heads(q.shape(), q.dtype(), q.device());
   Tensor dk = empty_heads(k.shape(), k.dtype(), k.device());
   Tensor dv = empty_heads(v.shape(), v.dtype(), v.device());
   const Tensor g = with_plain_rows(grad);
-  const View mask = keep.defined() ? keep.view() : View{};
   (q.backend().*kBackward)(dq.view(), dk.view(), dv.view(), g.view(), o.view(), normaliser.view(), q.view(), k.view(),
-                           v.view(), keep.defined() ? &mask : nullptr, options);
+                           v.view(), OptionalView(keep).get(), options);
   return {dq, dk, dv};
 }
 
@@ -35,9 +35,8 @@ Tensor fused_attention(const char* name, const char* backward_name, const Tensor
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
   const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, dtype, q.device());
-  const View mask = keep.defined() ? keep.view() : View{};
   (q.backend().*kForward)(o.view(), normaliser.view(), queries.view(), keys.view(), values.view(),
-                          keep.defined() ? &mask : nullptr, options);
+                          OptionalView(keep).get(), options);
   return op.record(o, [backward_name, o = op.save_output(o), normaliser, q = op.save(queries), k = op.save(keys),
                        v = op.save(values), keep = op.save(keep), options](const Tensor& g) {
     return fused_attention_backward<kBackward>(backward_name, g, o(), normaliser, q(), k(), v(), keep(), options);

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/recording.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/softmax.h>
 
 namespace linnet::detail {
@@ -17,12 +19,6 @@ void check_heads(const Tensor& x, const char* name) {
   if (x.rank() == 4) return;
   throw ShapeError(
       fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name, to_string(x.shape()), x.rank()));
-}
-
-void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name) {
-  if (x.shape() == other.shape()) return;
-  throw ShapeError(fmt::format("{}{} and {}{} differ; they need one shape", name, to_string(x.shape()), other_name,
-                               to_string(other.shape())));
 }
 
 void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
@@ -58,12 +54,23 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
   check_keep(keep, k, "k");
 }
 
+void check_dropout(double rate, const Generator* generator) {
+  if (!(rate >= 0 && rate <= 1)) throw ValueError(fmt::format("dropout is {}; it must be in [0, 1]", rate));
+  if (rate > 0 && generator == nullptr) {
+    throw ValueError(fmt::format("dropout {} needs a generator; set options.generator", rate));
+  }
+}
+
 Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device) {
   Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
   if (!causal) return padding;
   const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
-  const Tensor future = gt(j, i).to(device);
+  const Tensor future = Recording::constant(gt(j, i), device);
   return padding.defined() ? logical_or(padding, future) : future;
+}
+
+Tensor without_padding(const Tensor& x, const Tensor& keep) {
+  return keep.defined() ? masked_fill(x, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : x;
 }
 
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {
@@ -100,7 +107,9 @@ Tensor attend_in_float32(const std::vector<Tensor>& x,
 }
 
 Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
-  return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, dtype, device).transpose(1, 2);
+  const int64_t heads = shape[1], tokens = shape[2], width = shape[3];
+  return Tensor::empty({shape[0], tokens, heads, width}, dtype, device)
+      .as_strided(shape, {tokens * heads * width, width, heads * width, 1}, 0);
 }
 
 }  // namespace linnet::detail

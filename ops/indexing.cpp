@@ -8,11 +8,13 @@
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/detail/index_check.h>
+#include <linnet/ops/detail/indexing.h>
 
 namespace linnet {
 namespace {
 
 using detail::checked_index;
+using detail::scatter_add_elements;
 
 // The primitives take indices that have been checked. Each is the other's backward, in pairs.
 
@@ -40,8 +42,6 @@ Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size)
       out, [dim, index = op.save(index)](const Tensor& g) { return Grads{select_slices(g, dim, index()), {}}; });
 }
 
-Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
-
 Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
   Op op("gather", {}, {x, index});
   Tensor out = Tensor::empty(index.shape(), x.dtype(), x.device());
@@ -52,7 +52,9 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
   });
 }
 
-Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
+}  // namespace
+
+Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
   Op op("scatter_add", {}, {x, index, src});
   Tensor out = x.detach().clone();
   out.backend().scatter_add(out.view(), index.view(), src.view(), dim);
@@ -60,6 +62,8 @@ Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const
     return Grads{g, {}, src_needs_grad ? gather_elements(g, dim, index()) : Tensor()};
   });
 }
+
+namespace {
 
 /// Throws unless `index` has the other tensor's rank, and is no larger in any dim but `free_dim`.
 void check_fits(const Tensor& index, const Tensor& other, const char* name, int free_dim) {

@@ -7,11 +7,14 @@
 #include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/reduction.h>
 
 namespace linnet {
 namespace {
+
+using detail::dense_rows;
 
 Tensor reduce(const Tensor& losses, Reduction reduction) {
   switch (reduction) {
@@ -20,12 +23,6 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
     case Reduction::none: break;
   }
   return losses;
-}
-
-void check_same_shape(const char* first, const Tensor& a, const char* second, const Tensor& b) {
-  if (a.shape() == b.shape()) return;
-  throw ShapeError(fmt::format("{}{} and {}{} must have one shape; reshape() or expand() one of them", first,
-                               to_string(a.shape()), second, to_string(b.shape())));
 }
 
 void check_class_targets(const Tensor& logits, const Tensor& targets) {
@@ -61,18 +58,12 @@ Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
   return sum(ne(targets, ignore_index).to(DType::float64)).to(dtype);
 }
 
-/// [..., C] as [rows, C], contiguous and without history.
-Tensor as_rows(const Tensor& x, int64_t rows) {
-  return x.detach().contiguous().as_strided({rows, x.size(-1)}, {x.size(-1), 1}, 0);
-}
-
 Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& lse,
                               const CrossEntropyOptions& options) {
   Op op("cross_entropy_backward", Where{}, {g, logits});
-  op.non_differentiable("it is fused; for second derivatives compose it of log_softmax and gather");
+  op.first_derivative_only("log_softmax and gather");
   const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
-  const int64_t rows = targets.numel();
-  const Tensor dlogits_rows = as_rows(dlogits, rows), logits_rows = as_rows(logits, rows);
+  const Tensor dlogits_rows = dense_rows(dlogits), logits_rows = dense_rows(logits);
   const Tensor dloss = g.detach().contiguous();
   logits.backend().cross_entropy_backward(dlogits_rows.view(), dloss.view(), lse.view(), logits_rows.view(),
                                           targets.view(), options.ignore_index, options.label_smoothing);
@@ -84,7 +75,7 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
   Op op("cross_entropy", Where{}, {logits, targets});
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
   const Tensor lse = Tensor::empty({targets.numel(), 2}, logits.dtype(), logits.device());
-  const Tensor logits_rows = as_rows(logits, targets.numel());
+  const Tensor logits_rows = dense_rows(logits);
   logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
                                  options.label_smoothing);
   return op.record(
@@ -116,14 +107,19 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {
   const Call call("mse_loss", where);
-  check_same_shape("input", input, "target", target);
+  detail::check_same_shape(input, "input", target, "target");
+  for (const Tensor& x : {input, target}) {
+    if (is_floating(x.dtype())) continue;
+    throw DTypeError(
+        fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(x.dtype())));
+  }
   return reduce(square(sub(input, target)), reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight,
                                         Reduction reduction, Where where) {
   const Call call("binary_cross_entropy_with_logits", where);
-  check_same_shape("logits", logits, "targets", targets);
+  detail::check_same_shape(logits, "logits", targets, "targets");
   // With −log σ(x) = softplus(−x) and −log(1 − σ(x)) = x + softplus(−x):
   //   (1 − t)·x + (1 + (p − 1)·t)·softplus(−x)
   Tensor positive = softplus(neg(logits));

@@ -5,17 +5,13 @@
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/reduction.h>
 
 namespace linnet {
 namespace {
 
-/// Product of all sizes but the last.
-int64_t rows_of(const Tensor& x) {
-  int64_t rows = 1;
-  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.shape()[d];
-  return rows;
-}
+using detail::rows_of;
 
 /// [..., C] as [rows, C]
 Tensor as_rows(const Tensor& x) { return x.reshape({rows_of(x), x.size(-1)}); }
@@ -37,10 +33,9 @@ void check_shapes(const Tensor& a, const Tensor& b) {
   }
   const int64_t in_a = a.size(-1), in_b = b.size(b.rank() == 1 ? -1 : -2);
   if (in_a != in_b) {
-    const bool transposed_a_fits = a.rank() > 1 && a.size(-2) == in_b;
-    const char* hint = transposed_a_fits && b.size(-1) != in_a ? "; did you mean transpose(a)?"
-                       : b.rank() > 1                          ? "; did you mean transpose(b)?"
-                                                               : "";
+    const char* hint = b.rank() > 1 && b.size(-1) == in_a   ? "; did you mean transpose(b)?"
+                       : a.rank() > 1 && a.size(-2) == in_b ? "; did you mean transpose(a)?"
+                                                            : "";
     throw ShapeError(fmt::format("inner dimensions differ: {} ({} ≠ {}){}", product(), in_a, in_b, hint));
   }
   for (int d = 3; d <= std::min(a.rank(), b.rank()); ++d) {
@@ -74,7 +69,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
     out = Tensor::empty(shape, dtype, a.device());
     a_batch = as_batch(a, leading);
     b_batch = as_batch(b, leading);
-    out_batch = as_batch(out, leading);
+    out_batch = out.as_strided({leading.numel(), a.size(-2), n}, {a.size(-2) * n, n, 1}, 0);
   }
   out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr);
 
@@ -132,8 +127,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const Tensor y_batch = y.as_strided({1, rows, out_features}, {0, out_features, 1}, 0);
   const Tensor transposed =
       weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
-  const View bias_view = bias.defined() ? bias.view() : View{};
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), bias.defined() ? &bias_view : nullptr);
+  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), detail::OptionalView(bias).get());
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
   return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,

@@ -1,8 +1,10 @@
+#include <linnet/ops/short_conv.h>
+
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
-#include <linnet/ops/fastformer.h>
 
 namespace linnet {
 namespace {
@@ -22,13 +24,12 @@ void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& keep)
 Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& keep,
                           int64_t before) {
   Op op("short_conv_backward", Where{}, {grad, x, weight});
-  op.non_differentiable("it is fused, for first derivatives only; pad, narrow and mul have second ones");
+  op.first_derivative_only("pad, narrow and mul");
   const Tensor g = detail::with_plain_rows(grad);
   const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dweight = Tensor::empty(weight.shape(), weight.dtype(), weight.device());
-  const View mask = keep.defined() ? keep.view() : View{};
   x.backend().short_conv_backward(dx.view(), dweight.view(), g.view(), x.view(), weight.view(),
-                                  keep.defined() ? &mask : nullptr, before);
+                                  detail::OptionalView(keep).get(), before);
   return {dx, dweight};
 }
 
@@ -41,8 +42,7 @@ Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions&
   const int64_t taps = weight.shape()[1], before = options.causal ? taps - 1 : (taps - 1) / 2;
   const Tensor tokens = detail::with_plain_rows(x);
   Tensor y = Tensor::empty(x.shape(), dtype, x.device());
-  const View mask = options.keep.defined() ? options.keep.view() : View{};
-  x.backend().short_conv(y.view(), tokens.view(), weight.view(), options.keep.defined() ? &mask : nullptr, before);
+  x.backend().short_conv(y.view(), tokens.view(), weight.view(), detail::OptionalView(options.keep).get(), before);
   return op.record(y, [x = op.save(tokens), weight = op.save(weight), keep = op.save(options.keep),
                        before](const Tensor& g) { return short_conv_backward(g, x(), weight(), keep(), before); });
 }

@@ -9,7 +9,7 @@
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/detail/index_check.h>
-#include <linnet/ops/indexing.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
@@ -26,7 +26,7 @@ Sorted sort_rows(const Tensor& x, int64_t count, bool descending) {
   Tensor indices = Tensor::empty(shape, DType::int64, x.device());
   values.backend().sort(values.view(), indices.view(), x.view(), descending);
   values = op.record(values, [indices = op.save(indices), from = x.shape()](const Tensor& g) {
-    return Grads{scatter_add(zeros(from, g.dtype(), g.device()), -1, indices(), g)};
+    return Grads{detail::scatter_add_elements(zeros(from, g.dtype(), g.device()), from.rank() - 1, indices(), g)};
   });
   return {values, indices};
 }
@@ -77,6 +77,10 @@ Sorted sort(const Tensor& x, int64_t dim, bool descending, Where where) {
 
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
   Call call("topk", where);
+  if (x.rank() == 0) {
+    const Sorted sorted = topk(x.reshape({1}), k, dim, largest);
+    return {sorted.values.reshape({}), sorted.indices.reshape({})};
+  }
   const int64_t size = x.size(dim);
   if (k < 0 || k > size) {
     throw ValueError(

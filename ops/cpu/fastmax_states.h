@@ -147,7 +147,9 @@ class Sweep {
   }
 
  private:
-  /// Whether threads that take heads as a whole have about as much to do as each other.
+  /// Whether threads that take heads as a whole have about as much to do as each other. The number of threads may
+  /// choose here because both ways give the same bits: each number of a state is the sum of the chunks' own, one
+  /// after the other, times its weight, rounded after each step. Keep `advance` and `exchange` so.
   static bool shares_evenly(int64_t heads) {
     const int64_t threads = num_threads(), most = ceil_div(heads, threads);
     return most * threads * 7 <= heads * 8;

@@ -46,7 +46,7 @@ inline float exp(float x) {
 /// 2^x for x ≤ 0, or above it by no more than rounding; 0 for x < −125. For the weights of softmax, at half the price
 /// of `exp`: nothing to be reduced by ln 2, no range to keep.
 inline float exp2_below_one(float x) {
-  constexpr float kRound = 12582912.0f;  // as in exp
+  constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
   const float shifted = x + kRound;
   const float r = x - (shifted - kRound);
   float p = 0.000153533620f;
@@ -56,9 +56,9 @@ inline float exp2_below_one(float x) {
   p = p * r + 0.240226479f;
   p = p * r + 0.693147203f;
   p = p * r + 1.0f;
-  // Adds the integer to the exponent: what is above its bits in `shifted` is shifted out.
-  const auto bits = static_cast<uint32_t>(to_bits(p)) + (static_cast<uint32_t>(to_bits(shifted)) << 23);
-  return x < -125.0f ? 0.0f : from_bits(static_cast<int32_t>(bits));
+  // 2^k: what is above the bits of its exponent in `shifted` is shifted out. The product keeps a NaN.
+  const float power = from_bits(static_cast<int32_t>(static_cast<uint32_t>(to_bits(shifted)) << 23));
+  return x < -125.0f ? 0.0f : p * power;
 }
 
 /// log(x) = k·ln 2 + log(1 + f), where x = 2^k · (1 + f) and 1 + f is within [√½, √2).

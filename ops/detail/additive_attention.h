@@ -6,6 +6,8 @@
 
 namespace linnet::detail {
 
+// Not hidden: tests, which may link a shared library, hold one against the other.
+
 /// additive_attention composed of other ops, for every option: what the fused op is tested against. Its
 /// arguments have been checked.
 Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,

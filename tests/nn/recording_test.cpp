@@ -204,6 +204,21 @@ void check_indices(Device device) {
   }
 }
 
+void make_masks_and_indices(Device device) {
+  const Tensor scores = uniform({2, 4}, 1).to(device).set_requires_grad();
+  const auto run = [&](const std::vector<Tensor>& in) {
+    const Tensor best = topk(scores * in[0], 2).values;
+    const Tensor heads = in[0].reshape({1, 1, 4, 2});
+    return std::vector{grad({sum(best)}, {scores})[0], softmax_attention_weights(heads, heads, {.causal = true})};
+  };
+  Recording recorded(device, nullptr, run);
+  for (uint64_t call = 2; call < 5; ++call) {
+    const Tensor x = uniform({2, 4}, call);
+    const std::vector<Tensor> expected = run({x.to(device)}), actual = recorded({x});
+    for (const size_t i : {0, 1}) CHECK(actual[i].to_vector<double>() == expected[i].to_vector<double>());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("recording: a training step gives the bits that it gives without one") { give_the_same_bits(Device::cpu); }
@@ -259,6 +274,12 @@ TEST_CASE("recording: an index out of range is refused in the words of the op, b
 
 TEST_CASE("gpu: recording: an index out of range is refused in the words of the op, before anything is run") {
   if (has_gpu("recordings: an index out of range is refused in the words of the op")) check_indices(Device::cuda);
+}
+
+TEST_CASE("recording: ops may make masks and indices of their own") { make_masks_and_indices(Device::cpu); }
+
+TEST_CASE("gpu: recording: ops may make masks and indices of their own") {
+  if (has_gpu("recordings: ops make masks and indices of their own")) make_masks_and_indices(Device::cuda);
 }
 
 TEST_CASE("gpu: what a recorded function may not do is said, and all stays usable") {

@@ -160,7 +160,8 @@ TEST_CASE("additive_attention says what is wrong") {
   CHECK(message([](auto& x, auto&) { x.stages.resize(1); }) ==
         "additive_attention: 3 columns need 2 stages, one between each two, not 1 (a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.columns[1] = x.columns[1].narrow(2, 0, 3); }) ==
-        "additive_attention: column 2 [2, 3, 3, 5] and column 1 [2, 3, 4, 5] differ; they need one shape (a.cpp:1)");
+        "additive_attention: column 2 [2, 3, 3, 5] and column 1 [2, 3, 4, 5] must have one shape; reshape() or "
+        "expand() one of them (a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages[1].weight = normal({5, 3}, 1); }) ==
         "additive_attention: weight[5, 3] of stage 2 does not fit column 1 [2, 3, 4, 5]: it must be [heads, width], "
         "[3, 5], or full, [3, 15] (a.cpp:1)");

@@ -290,9 +290,11 @@ TEST_CASE("softmax_attention says what is wrong") {
                        "softmax_attention: q[2, 3, 4, 6] and k[2, 3, 5, 5] differ in width (6 ≠ 5); only the tokens "
                        "may differ (a.cpp:1)",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v.narrow(2, 0, 4), {}, {"a.cpp", 1}),
-                       "softmax_attention: v[2, 3, 4, 6] and k[2, 3, 5, 6] differ; they need one shape (a.cpp:1)",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      softmax_attention(q, k, v.narrow(2, 0, 4), {}, {"a.cpp", 1}),
+      "softmax_attention: v[2, 3, 4, 6] and k[2, 3, 5, 6] must have one shape; reshape() or expand() "
+      "one of them (a.cpp:1)",
+      ShapeError);
   CHECK_THROWS_AS(softmax_attention(q, k.to(DType::float32), v), DTypeError);
   CHECK_THROWS_AS(softmax_attention(q.to(DType::int64), k.to(DType::int64), v.to(DType::int64)), DTypeError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.keep = ones({2, 5})}, {"a.cpp", 1}),

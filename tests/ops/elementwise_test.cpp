@@ -77,6 +77,13 @@ TEST_CASE("creation: arange") {
   CHECK(arange(INT64_MAX, INT64_MIN, INT64_MIN).to_vector<int64_t>() == Ints{INT64_MAX, -1});
   CHECK_THROWS_AS(arange(INT64_MIN, INT64_MAX), MemoryError);
   CHECK_THROWS_AS(arange(0., 1e300), MemoryError);
+  CHECK(arange(2147483646, 2147483648, 1, DType::int32).to_vector<int64_t>() == Ints{2147483646, 2147483647});
+  CHECK_THROWS_WITH_AS(arange(3000000000, 3000000003, 1, DType::int32), doctest::Contains("does not fit int32"),
+                       DTypeError);
+  CHECK_THROWS_AS(arange(2147483646, 2147483649, 1, DType::int32), DTypeError);
+  CHECK_THROWS_AS(arange(0., 4e9, 1e9, DType::int32), DTypeError);
+  CHECK_THROWS_WITH_AS(arange(0, 1.25, 0.25, DType::int64), doctest::Contains("the number 0.25 does not fit"),
+                       DTypeError);
   CHECK_THROWS_WITH_AS(arange(0., NAN), doctest::Contains("must be finite"), ValueError);
   CHECK_THROWS_AS(arange(0., INFINITY), ValueError);
   CHECK(arange(0).numel() == 0);

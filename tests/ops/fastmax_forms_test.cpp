@@ -358,6 +358,11 @@ TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
   // Between the measured widths 16 and 32.
   CHECK(chosen(400, 24, false) == FastmaxForm::quadratic);
   CHECK(chosen(600, 24, false) == FastmaxForm::factorised);
+
+  const Tensor flat = zeros({2, 3}), heads = zeros({1, 1, 2, 3});
+  CHECK_THROWS_WITH_AS(fastmax_form(heads, flat, true, false, {"a.cpp", 1}),
+                       "fastmax_form: k[2, 3] has rank 2; [batch, heads, tokens, width] is needed (a.cpp:1)",
+                       ShapeError);
 }
 
 TEST_CASE("fastmax refuses dropout that cannot be") {
@@ -372,8 +377,8 @@ TEST_CASE("fastmax refuses dropout that cannot be") {
       {.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
       "standard dropout needs the features");
   refused({.form = FastmaxForm::reference, .dropout = 0.1, .generator = &rng}, "the reference form has none");
-  refused({.dropout = 0.1}, "dropout 0.1 needs random numbers; set options.generator");
-  refused({.dropout = 1, .generator = &rng}, "dropout is 1; it must be at least 0 and below 1");
+  refused({.dropout = 0.1}, "dropout 0.1 needs a generator; set options.generator");
+  refused({.dropout = 1, .generator = &rng}, "dropout is 1; it must be below 1");
   refused({.dropout = -0.1, .generator = &rng}, "dropout is -0.1");
   CHECK_THROWS_AS(fastmax(in.q, in.k, in.v.narrow(3, 0, 4), {.form = FastmaxForm::factorised}), ShapeError);
   CHECK_THROWS_AS(fastmax(in.q, in.k.to(DType::float32), in.v, {.form = FastmaxForm::factorised}), DTypeError);

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
+#include <linnet/ops/creation.h>
 
 #include "tests/support/gradient_check.h"
 #include "tests/support/op_case.h"
@@ -71,6 +73,47 @@ TEST_CASE("gradients: a fused op says why it has no second derivative") {
     });
     CHECK_MESSAGE(contains(message, "AutogradError: "), op_case.op, " (", op_case.variant, "): ", message);
     CHECK_MESSAGE(contains(message, "fused"), op_case.op, " (", op_case.variant, "): ", message);
+  }
+}
+
+TEST_CASE("gradients: a fused op refuses a second derivative of a constant cotangent and of frozen inputs too") {
+  for (const OpCase& op_case : registry().differentiable) {
+    if (op_case.twice) continue;
+    for (const bool frozen : {false, true}) {  // all inputs but the first
+      std::vector<Tensor> inputs = leaves_of(op_case.inputs);
+      for (size_t i = 1; frozen && i < inputs.size(); ++i) inputs[i] = inputs[i].detach();
+      const Tensor result = op_case.f(inputs);
+      const GradOptions options{.grad_outputs = {uniform(result.shape(), 5)}, .create_graph = true};
+      const std::string message = refusal([&] { grad({result}, {inputs[0]}, options); });
+      CHECK_MESSAGE(contains(message, "AutogradError: "), op_case.op, " (", op_case.variant, "): ", message);
+      CHECK_MESSAGE(contains(message, "it is fused"), op_case.op, " (", op_case.variant, "): ", message);
+    }
+  }
+}
+
+TEST_CASE("gradients: anomaly mode finds no NaN in clean numbers, whatever memory held before") {
+  for (const OpCase& op_case : registry().differentiable) {
+    const std::vector<Tensor> leaves = leaves_of(op_case.inputs);
+    const Shape shape = op_case.f(leaves).shape();
+    const Tensor cotangent = uniform(shape, 5);
+    const auto leave_nan_behind = [&] {
+      std::vector<Tensor> dirt;
+      for (int i = 0; i < 8; ++i) {
+        dirt.push_back(full(shape, NAN, DType::float64));
+        for (const Tensor& leaf : leaves) dirt.push_back(full(leaf.shape(), NAN, leaf.dtype()));
+      }
+    };
+    std::string failure;
+    try {
+      leave_nan_behind();
+      const AnomalyMode mode;
+      const Tensor result = op_case.f(leaves);
+      leave_nan_behind();
+      if (result.requires_grad()) backward(result, {.grad = cotangent});
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    CHECK_MESSAGE(failure.empty(), op_case.op, " (", op_case.variant, "): ", failure);
   }
 }
 

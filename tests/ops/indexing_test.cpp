@@ -164,6 +164,10 @@ TEST_CASE("sort and topk") {
   CHECK(values(topk(x, 2).values) == Doubles{3, 2, 5, 1});
   CHECK(integers(topk(x, 1, 0, false).indices) == Integers{1, 0, 1});
   CHECK(topk(x, 0).values.shape() == Shape{2, 0});
+  const Sorted only = topk(scalar(4), 1);
+  CHECK((only.values.rank() == 0 && only.values.item<float>() == 4));
+  CHECK((only.indices.rank() == 0 && only.indices.item<int64_t>() == 0));
+  CHECK_THROWS_WITH_AS(topk(scalar(4), 2), doctest::Contains("topk: k is 2"), ValueError);
   CHECK_THROWS_WITH_AS(topk(x, 4), doctest::Contains("topk: k is 4; dim -1 of x[2, 3] has 3 elements"), ValueError);
 }
 

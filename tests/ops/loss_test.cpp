@@ -125,6 +125,11 @@ TEST_CASE("mse_loss is the mean square of the differences") {
   CHECK(mse_loss(a, b, Reduction::none).to_vector<float>() == std::vector<float>{0, 4, 9});
   CHECK_THROWS_WITH_AS(mse_loss(a, zeros({3, 1})), doctest::Contains("input[3] and target[3, 1] must have one shape"),
                        ShapeError);
+  const Tensor whole = tensor({1, 2, 3}, DType::int64);
+  CHECK_THROWS_WITH_AS(
+      mse_loss(whole, whole, Reduction::sum),
+      doctest::Contains("mse_loss: takes floating tensors, not int64; convert with to(DType::float32)"), DTypeError);
+  CHECK_THROWS_AS(mse_loss(a, whole), DTypeError);
 }
 
 TEST_CASE("binary_cross_entropy_with_logits is stable and weighs positives") {

@@ -147,8 +147,10 @@ TEST_CASE("matmul of float64 is exact to float64") {
 TEST_CASE("matmul says what does not fit") {
   const Tensor a = zeros({32, 784}), b = zeros({128, 10});
   CHECK(contains(message_of([&] { matmul(a, b); }),
-                 "matmul: inner dimensions differ: a[32, 784] · b[128, 10] (784 ≠ 128); did you mean transpose(b)?"));
+                 "matmul: inner dimensions differ: a[32, 784] · b[128, 10] (784 ≠ 128) ("));  // no transpose fits
+  CHECK(contains(message_of([&] { matmul(a, zeros({10, 784})); }), "(784 ≠ 10); did you mean transpose(b)?"));
   CHECK(contains(message_of([&] { matmul(zeros({784, 32}), zeros({784, 10})); }), "did you mean transpose(a)?"));
+  CHECK(contains(message_of([&] { matmul(zeros({784, 32}), zeros({784})); }), "did you mean transpose(a)?"));
   CHECK(contains(message_of([&] { matmul(a, zeros({3})); }), "(784 ≠ 3) ("));
   CHECK(contains(message_of([&] { matmul(a, b); }), "matmul_test.cpp:"));
   CHECK_THROWS_AS(matmul(a, b), ShapeError);

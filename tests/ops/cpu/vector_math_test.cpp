@@ -7,6 +7,7 @@
 
 #include <linnet/core/tape.h>
 #include <linnet/ops/activation.h>
+#include <linnet/ops/attention.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/reduction.h>
@@ -108,12 +109,22 @@ TEST_CASE("vector math: infinities, zeros, denormals") {
   CHECK(std::signbit(at([](auto x) { return tanh(x); }, points)[2]));
 }
 
-TEST_CASE("vector math: NaN stays NaN") {
-  const std::vector<float> points(40, kNan);
+TEST_CASE("vector math: NaN stays NaN, whatever its other bits are") {
+  std::vector<float> points(40, kNan);
+  for (size_t i = 0; i < points.size(); i += 2) {
+    points[i] =
+        std::bit_cast<float>((i % 4 == 0 ? 0x7fc00000u : 0xffc00000u) | (1u << i % 22) | static_cast<uint32_t>(i));
+  }
   for (const Tensor& y :
        {exp(tensor(points)), log(tensor(points)), tanh(tensor(points)), erf(tensor(points)), sigmoid(tensor(points)),
         softplus(tensor(points)), gelu(tensor(points)), gelu(tensor(points), Gelu::tanh), silu(tensor(points)),
         relu(tensor(points)), sin(tensor(points)), sqrt(tensor(points)), abs(tensor(points)), sign(tensor(points))}) {
     for (const float value : y.to_vector<float>()) REQUIRE(std::isnan(value));
+  }
+  for (const float point : points) {
+    const Tensor q = ones({1, 1, 1, 1}), k = tensor({1, 1, 1}, {1, 1, 3, 1});
+    k.narrow(2, 0, 1).fill_(point);
+    const Tensor o = softmax_attention(q, k, ones({1, 1, 3, 1}));
+    CHECK_MESSAGE(std::isnan(o.item<float>()), "a NaN of bits ", std::bit_cast<uint32_t>(point));
   }
 }

@@ -1,0 +1,26 @@
+#include <linnet/ops/detail/arguments.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+
+namespace linnet::detail {
+
+void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name) {
+  if (x.shape() == other.shape()) return;
+  throw ShapeError(fmt::format("{}{} and {}{} must have one shape; reshape() or expand() one of them", name,
+                               to_string(x.shape()), other_name, to_string(other.shape())));
+}
+
+int64_t rows_of(const Tensor& x) {
+  int64_t rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.shape()[d];
+  return rows;
+}
+
+Tensor dense_rows(const Tensor& x) {
+  const int64_t width = x.size(-1);
+  return x.detach().contiguous().as_strided({rows_of(x), width}, {width, 1}, 0);
+}
+
+}  // namespace linnet::detail

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <linnet/core/tensor.h>
+
+/// What ops of several families do with their arguments. Internal to ops/*.cpp.
+
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
+
+/// Throws ShapeError unless x has the shape of `other`.
+void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name);
+
+/// The product of all sizes of x [..., C] but the last.
+int64_t rows_of(const Tensor& x);
+
+/// x [..., C] as [rows, C] for kernels, contiguous and without history.
+Tensor dense_rows(const Tensor& x);
+
+/// A tensor that may be undefined, as kernels take it: its view, or null for none.
+class OptionalView {
+ public:
+  explicit OptionalView(const Tensor& x) : x_(x), view_(x.defined() ? x.view() : View{}) {}
+  const View* get() const { return x_.defined() ? &view_ : nullptr; }
+
+ private:
+  Tensor x_;  // whose shape and strides the view borrows
+  View view_;
+};
+
+}  // namespace detail
+}  // namespace linnet
