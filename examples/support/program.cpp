@@ -4,7 +4,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <regex>
 
 #include <fmt/format.h>
@@ -12,15 +11,16 @@
 #include <linnet/linnet.h>
 
 #include "support/event_file.h"
+#include "support/files.h"
 
 namespace linnet::examples {
 namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
   interrupt_count = interrupt_count + 1;
-  std::signal(SIGINT, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+  std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
 }
 
 /// The items of a list become parts of a sentence.
@@ -29,28 +29,36 @@ std::string one_line(const std::string& message) {
   return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
 }
 
-}  // namespace
+/// Says it on stderr, which may be closed: then the code alone does.
+int complain(const CLI::App& app, const std::string& message, int code) {
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
+  return code;
+}
 
-int run_program(const CLI::App& app, const std::function<void()>& body) {
+int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
   try {
     body();
     return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const UsageError& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
-    return 2;
+    return complain(app, error.what(), 2);
   } catch (const Interrupted& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
-    return 130;
+    return complain(app, error.what(), 130);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), one_line(error.what()));
-    return 1;
+    return complain(app, one_line(error.what()), 1);
   }
 }
 
+}  // namespace
+
+int run_program(const CLI::App& app, const std::function<void()>& body) {
+  const int code = exit_code_of(app, body);
+  return code == 0 ? exit_code_of(app, flush_output) : code;
+}
+
 void catch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_interrupt);
   std::signal(SIGPIPE, SIG_IGN);
 }
 bool interrupted() { return interrupt_count > 0; }
