@@ -235,7 +235,6 @@ int main(int argc, char** argv) {
       throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
     }
     Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
-    settings.checkpoint_every = 0;
     settings.epochs = task == "mnist" ? 1 : 0;
     settings.steps = task == "mnist" ? 0 : 500;
     settings.warmup = task == "mnist" ? 0 : 50;

@@ -88,7 +88,6 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
       s.warmup = std::min(s.warmup, s.steps / 10);
       s.eval_every = s.steps;
       s.eval_batches = 4;
-      s.checkpoint_every = 0;
       s.seed = machine.seed;
       s.resume = machine.resume;
       s.command = machine.command;

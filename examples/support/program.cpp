@@ -150,12 +150,10 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
-  if (s.task == "mnist") {
-    steps->default_str("");
-    app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
-        ->check(whole_number())
-        ->excludes(steps);
-  }
+  CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
+                            ->check(whole_number(1))
+                            ->excludes(steps);
+  (s.epochs > 0 ? steps : epochs)->default_str("");
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--weight-decay", s.weight_decay, "AdamW's");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
@@ -165,12 +163,15 @@ void add_training_flags(CLI::App& app, Settings& s) {
         ->check(whole_number());
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
+  app.add_option("--checkpoint-every", s.checkpoint_every, "steps between checkpoints; 0 for none on the way")
+      ->check(whole_number());
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
       ->check(whole_number());
 }
 
 void settle_training_flags(const CLI::App& app, Settings& s) {
+  if (app.count("--epochs") > 0) s.steps = 0;
   if (app.count("--steps") == 0) return;
   s.epochs = 0;
   if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = std::min(s.warmup, s.steps / 10);

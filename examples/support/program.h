@@ -47,8 +47,8 @@ void add_model_flags(CLI::App& app, Settings& settings);
 /// How it is trained, and where results go.
 void add_training_flags(CLI::App& app, Settings& settings);
 
-/// After parsing: what one flag means for settings that no flag named. --steps replaces a preset's epochs, and a
-/// shorter run has a shorter warm-up.
+/// After parsing: what one flag means for settings that no flag named. --steps and --epochs replace a preset's other
+/// one, and fewer steps have a shorter warm-up.
 void settle_training_flags(const CLI::App& app, Settings& settings);
 
 /// The value of a flag that decides which flags there are and what they start from, before any are parsed.
