@@ -92,6 +92,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
       s.resume = machine.resume;
       s.command = machine.command;
       s.device = machine.device;
+      s.precision = machine.precision;
       s.data = machine.data;
       s.out = machine.out / fmt::format("{}-{}", task, attention);
       validate(s);
