@@ -235,7 +235,6 @@ int main(int argc, char** argv) {
       throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
     }
     Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
-    settings.checkpoint_every = 0;
     settings.epochs = task == "mnist" ? 1 : 0;
     settings.steps = task == "mnist" ? 0 : 500;
     settings.warmup = task == "mnist" ? 0 : 50;
@@ -247,7 +246,7 @@ int main(int argc, char** argv) {
     app.add_option("what", names, "what to vary: interaction, sharing, dropout")->check(CLI::IsMember(kNames));
     app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
     app.add_option("--task", task, "what to train: shakespeare or mnist (--patch 1 takes pixels)");
-    app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1));
+    app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1, 1000));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--short-conv", settings.short_conv, "taps of a short convolution; 0 for none");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "support/files.h"
 #include "support/model_maps.h"
 #include "support/program.h"
 #include "support/training.h"
@@ -51,9 +52,7 @@ HeatMapGrid empty_grid() {
 }
 
 void write(const HeatMapGrid& grid, const fs::path& out, const std::string& name) {
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) throw IoError(fmt::format("--out: cannot make {}: {}", out.string(), error.message()));
+  make_folder(out);
   write_png(grid, out / name);
   fmt::print("{}\n", (out / name).string());
 }
@@ -89,11 +88,11 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
       s.warmup = std::min(s.warmup, s.steps / 10);
       s.eval_every = s.steps;
       s.eval_batches = 4;
-      s.checkpoint_every = 0;
       s.seed = machine.seed;
       s.resume = machine.resume;
       s.command = machine.command;
       s.device = machine.device;
+      s.precision = machine.precision;
       s.data = machine.data;
       s.out = machine.out / fmt::format("{}-{}", task, attention);
       validate(s);

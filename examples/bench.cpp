@@ -1,17 +1,16 @@
 /// Times attention mechanisms, layers, training steps, generation and kernels.
 
-#include <algorithm>
-#include <map>
+#include <functional>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "support/bench_case.h"
+#include "support/bench_options.h"
 #include "support/crossover.h"
 #include "support/floor.h"
 #include "support/format.h"
 #include "support/kernel_table.h"
-#include "support/plot.h"
 #include "support/profile_report.h"
 #include "support/program.h"
 #include "support/scaling.h"
@@ -26,19 +25,9 @@ namespace {
 
 const std::vector<std::string> kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
 
-/// How long each figure is measured, and how it is printed.
-struct Output {
-  bool json = false;
-  std::string precision = "float32";  ///< which every figure is of
-  double seconds = 1;
-};
-
-void print(const Output& output, const std::string& title, const std::vector<std::pair<std::string, Timing>>& times,
-           const nlohmann::json& json) {
-  if (output.json) {
-    fmt::print("{}\n", json.dump());
-    return;
-  }
+void print(const BenchOptions& bench, const std::string& title,
+           const std::vector<std::pair<std::string, Timing>>& times, const nlohmann::json& json) {
+  if (bench.json) return print_json(bench, json);
   Table table({title, "median ms", "least", "most"});
   for (const auto& [name, t] : times) {
     table.add_row({name, fmt::format("{:.3f}", t.median_ms), fmt::format("{:.3f}", t.least_ms),
@@ -47,26 +36,16 @@ void print(const Output& output, const std::string& title, const std::vector<std
   fmt::print("{}", table.str());
 }
 
-void print_case(const Output& output, const std::string& title, const AttentionCase& c, const Measured& m) {
-  nlohmann::json json = to_json(m);
-  json.update({{"mechanism", c.mechanism},
-               {"causal", c.causal},
-               {"batch", c.batch},
-               {"heads", c.heads},
-               {"tokens", c.tokens},
-               {"head_dim", c.head_dim},
-               {"device", c.device == Device::cpu ? "cpu" : "cuda"},
-               {"dtype", name_of(c.dtype)},
-               {"precision", output.precision},
-               {"threads", num_threads()}});
-  print(output, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, json);
-  if (output.json) return;
+void print_case(const BenchOptions& bench, const std::string& title, const AttentionCase& c, const Measured& m) {
+  print(bench, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, case_json(c, m));
+  if (bench.json) return;
   fmt::print("peak {}, {:.1f} GFLOP/s{}\n", format_bytes(m.peak_bytes), m.gflops(),
              m.floor_ms > 0 ? fmt::format(", matrix products alone {:.3f} ms", m.floor_ms) : "");
 }
 
 /// A training step of a preset: milliseconds, and those of its matrix products alone.
-void bench_step(const Output& output, const Settings& settings, bool with_profile) {
+void bench_step(const BenchOptions& bench, bool with_profile) {
+  const Settings& settings = bench.settings;
   const std::unique_ptr<Task> task = make_task(settings);
   const Device device = device_of(settings);
   TrainingStep train(*task, settings);
@@ -79,7 +58,7 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
   constexpr int kWarmUp = 10;
   for (int i = 0; i < kWarmUp; ++i) do_step();
   reset_peak_memory(device);
-  const Timing timing = measure(do_step, 5 * output.seconds);
+  const Timing timing = measure(do_step, 5 * bench.seconds);
   const int64_t peak = memory_stats(device).peak, resident = resident_bytes();
 
   std::vector<KernelCall> calls;
@@ -94,17 +73,14 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
   const nlohmann::json json{{"preset", settings.preset},
                             {"attention", settings.attention},
                             {"data", task->data_name()},
-                            {"threads", num_threads()},
                             {"ms_per_step", timing.median_ms},
                             {"tokens_per_second", tokens / timing.median_ms * 1e3},
-                            {"device", settings.device},
-                            {"precision", settings.precision},
                             {"floor_ms", on_cpu ? nlohmann::json(floor) : nullptr},
                             {"peak_bytes", peak},
                             {"resident_bytes", resident}};
-  print(output, fmt::format("{}, {}, {}", settings.preset, settings.attention, task->data_name()), {{"step", timing}},
+  print(bench, fmt::format("{}, {}, {}", settings.preset, settings.attention, task->data_name()), {{"step", timing}},
         json);
-  if (output.json) return;
+  if (bench.json) return;
   fmt::print("{} tokens/s; {}peak {}, resident {}\n",
              format_count(static_cast<int64_t>(tokens / timing.median_ms * 1e3)),
              on_cpu ? fmt::format("matrix products alone {:.3f} ms, so {:.2f} times the floor; ", floor,
@@ -115,7 +91,8 @@ void bench_step(const Output& output, const Settings& settings, bool with_profil
 }
 
 /// One token of a text that is `context` tokens long already.
-void bench_generate(const Output& output, const Settings& settings, int64_t context) {
+void bench_generate(const BenchOptions& bench, int64_t context) {
+  const Settings& settings = bench.settings;
   Generator rng(settings.seed);
   constexpr int64_t kVocabulary = 65;
   nn::DecoderLM model(rng, text_model_config(settings, kVocabulary), DType::float32, device_of(settings));
@@ -132,7 +109,7 @@ void bench_generate(const Output& output, const Settings& settings, int64_t cont
     times.push_back(milliseconds_since(begin));
   }
   const Timing timing = summary(times);
-  print(output, fmt::format("{} after {} tokens", settings.attention, context), {{"token", timing}},
+  print(bench, fmt::format("{} after {} tokens", settings.attention, context), {{"token", timing}},
         {{"attention", settings.attention},
          {"positions", settings.positions},
          {"context", context},
@@ -147,123 +124,163 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
+/// The case that a subcommand's flags describe, on the machine that the program's do.
+AttentionCase on_machine(AttentionCase c, const Settings& settings) {
+  c.seed = settings.seed;
+  c.device = device_of(settings);
+  return c;
+}
+
+/// For subcommands whose figures take as long as they do.
+void refuse_seconds(const CLI::App& command) {
+  if (command.get_parent()->count("--seconds") == 0) return;
+  throw UsageError(fmt::format("--seconds does not apply to {}; leave it out", command.get_name()));
+}
+
+// Each subcommand has a function that adds it, its flags, and what they lead to, which runs at the end of parsing.
+
+void add_attention(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
+  const auto flags = std::make_shared<AttentionCase>();
+  const auto dtype = std::make_shared<std::string>(name_of(flags->dtype));
+  command.add_option("--mechanism", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
+  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
+  command.add_option("--dropout", flags->dropout, "rate")->check(number(0, 0.99));
+  command.add_option("--head-dim", flags->head_dim, "numbers per head")->check(whole_number(1));
+  command.add_option("--dtype", *dtype, "of queries, keys and values; bfloat16 needs --device cuda")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  add_shape_flags(command, *flags);
+  command.callback([=, &command, &bench] {
+    AttentionCase c = on_machine(*flags, bench.settings);
+    if (command.count("--form") > 0 && !c.mechanism.starts_with("fastmax")) {
+      throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
+    }
+    if (c.form == "quadratic" && c.dropout > 0) {
+      throw UsageError(fmt::format(
+          "--dropout {} does not apply to --form quadratic, which has no features to drop; use another --form",
+          c.dropout));
+    }
+    if (*dtype == "bfloat16") c.dtype = DType::bfloat16;
+    if (c.dtype == DType::bfloat16 && c.device == Device::cpu) {
+      throw UsageError("--dtype bfloat16 does not apply to --device cpu, which has float32; use --device cuda");
+    }
+    print_case(bench, fmt::format("{} attention", c.mechanism), c, measure_attention(c, bench.seconds));
+  });
+}
+
+void add_layer(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("layer", "an attention layer with its linear maps");
+  const auto flags = std::make_shared<AttentionCase>(AttentionCase{.heads = 16, .tokens = 32768});
+  const auto width = std::make_shared<int64_t>(256);
+  command.add_option("--layer", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
+  command.add_option("--width", *width, "channels, a multiple of the heads")->check(whole_number(1));
+  add_shape_flags(command, *flags);
+  command.callback([=, &bench] {
+    AttentionCase c = on_machine(*flags, bench.settings);
+    if (*width % c.heads != 0) {
+      throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", *width, c.heads));
+    }
+    c.head_dim = *width / c.heads;
+    print_case(bench, fmt::format("{} layer", c.mechanism), c, measure_layer(c, bench.seconds));
+  });
+}
+
+void add_step(CLI::App& app, BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("step", "a training step of a preset, beside its matrix products alone");
+  const auto with_profile = std::make_shared<bool>(false);
+  command.add_flag("--profile", *with_profile, "the time of each kernel too");
+  add_attention_flags(command, bench.settings);
+  add_model_flags(command, bench.settings);
+  command.add_option("--preset", bench.settings.preset, "whose settings to start from");
+  command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
+  command.add_option("--data", bench.settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
+  command.callback([=, &bench] {
+    if (*with_profile && bench.json) {
+      throw UsageError("--profile does not apply to --json, which has no table; leave one of them out");
+    }
+    validate(bench.settings);
+    bench_step(bench, *with_profile);
+  });
+}
+
+void add_generate(CLI::App& app, BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("generate", "one more token of a text");
+  const auto positions = std::make_shared<std::string>("none");
+  const auto context = std::make_shared<int64_t>(1000);
+  add_attention_flags(command, bench.settings);
+  command.add_option("--positions", *positions, "how tokens know their place")
+      ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
+  command.add_option("--context", *context, "tokens before it")->check(whole_number(0, 10'000'000));
+  command.callback([=, &command, &bench] {
+    refuse_seconds(command);
+    const auto refuse = [&](const char* flag, const char* why) {
+      if (command.count(flag) == 0) return;
+      throw UsageError(fmt::format("{} does not apply to generate, which {}; leave it out", flag, why));
+    };
+    refuse("--attention-dropout", "drops nothing");
+    refuse("--fastmax-form", "takes one token at a time, in one form");
+    bench.settings.positions = *positions;
+    validate(bench.settings);
+    bench_generate(bench, *context);
+  });
+}
+
+void add_kernels(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("kernels", "every main kernel beside what limits it");
+  const auto flags = std::make_shared<KernelOptions>();
+  add_shape_flags(command, flags->at);
+  add_kernel_flags(command, *flags);
+  command.callback([=, &bench] { run_kernel_table(*flags, bench); });
+}
+
+void add_scaling(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
+  const auto flags = std::make_shared<ScalingOptions>();
+  add_scaling_flags(command, *flags);
+  command.callback([=, &command, &bench] {
+    refuse_seconds(command);
+    run_scaling(*flags, bench);
+  });
+}
+
+void add_crossover(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command =
+      *app.add_subcommand("crossover", "from how many tokens on fastmax's factorised form is the faster one");
+  const auto flags = std::make_shared<CrossoverOptions>();
+  add_crossover_flags(command, *flags);
+  command.callback([=, &bench] { run_crossover(*flags, bench); });
+}
+
+/// Of the preset that the command line names, which may be of either task.
+Settings starting_settings(int argc, char** argv) {
+  const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
+  if (preset != "nanogpt-cpu" && preset != "nanogpt-gpu" && preset != "mnist-small") {
+    throw UsageError(fmt::format("--preset {}: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small", preset));
+  }
+  return settings_from_preset(argc, argv, preset == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Times attention mechanisms, layers, training steps, generation and kernels: medians after a warm-up.",
                "bench");
   return run_program(app, [&] {
-    const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
-    if (preset != "nanogpt-cpu" && preset != "nanogpt-gpu" && preset != "mnist-small") {
-      throw UsageError(fmt::format("--preset {}: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small", preset));
-    }
-    Settings settings =
-        settings_from_preset(argc, argv, preset == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
-    Output output;
-    add_common_flags(app, settings);
+    BenchOptions bench{.settings = starting_settings(argc, argv)};
+    add_common_flags(app, bench.settings);
     app.require_subcommand(0, 1);  // so that a wrong one is named; none at all is refused below
     app.fallthrough();
-    app.add_flag("--json", output.json, "one JSON object on one line");
-    app.add_option("--seconds", output.seconds, "to measure each figure for, about")->check(number(1e-6, 3600));
-
-    AttentionCase c;
-    CLI::App& attention = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
-    attention.add_option("--mechanism", c.mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-    attention.add_option("--form", c.form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
-    attention.add_option("--dropout", c.dropout, "rate")->check(number(0, 0.99));
-    attention.add_option("--head-dim", c.head_dim, "numbers per head")->check(whole_number(1));
-    std::string dtype = name_of(c.dtype);
-    attention.add_option("--dtype", dtype, "of queries, keys and values; bfloat16 needs --device cuda")
-        ->check(CLI::IsMember({"float32", "bfloat16"}));
-    add_shape_flags(attention, c);
-
-    AttentionCase l{.heads = 16, .tokens = 32768};
-    int64_t width = 256;
-    CLI::App& layer = *app.add_subcommand("layer", "an attention layer with its linear maps");
-    layer.add_option("--layer", l.mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-    layer.add_option("--width", width, "channels, a multiple of the heads")->check(whole_number(1));
-    add_shape_flags(layer, l);
-
-    bool with_profile = false;
-    CLI::App& step = *app.add_subcommand("step", "a training step of a preset, beside its matrix products alone");
-    step.add_flag("--profile", with_profile, "the time of each kernel too");
-    add_attention_flags(step, settings);
-    add_model_flags(step, settings);
-    step.add_option("--preset", settings.preset, "whose settings to start from");
-    step.add_option("--batch", settings.batch, "examples a step")->check(whole_number());
-    step.add_option("--data", settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
-
-    int64_t context = 1000;
-    CLI::App& generation = *app.add_subcommand("generate", "one more token of a text");
-    std::string positions = "none";
-    add_attention_flags(generation, settings);
-    generation.add_option("--positions", positions, "how tokens know their place")
-        ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
-    generation.add_option("--context", context, "tokens before it")->check(whole_number(0, 10'000'000));
-
-    KernelOptions kernels;
-    CLI::App& each = *app.add_subcommand("kernels", "every main kernel beside what limits it");
-    add_shape_flags(each, kernels.at);
-    add_kernel_flags(each, kernels);
-
-    ScalingOptions scaling;
-    CLI::App& curves = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
-    add_scaling_flags(curves, scaling);
-
-    CrossoverOptions crossover;
-    CLI::App& lengths =
-        *app.add_subcommand("crossover", "from how many tokens on fastmax's factorised form is the faster one");
-    add_crossover_flags(lengths, crossover);
-
+    app.add_flag("--json", bench.json, "one JSON object on one line");
+    app.add_option("--seconds", bench.seconds, "to measure each figure for, about")->check(number(1e-6, 3600));
+    app.parse_complete_callback([&] { apply_machine_settings(bench.settings); });  // before a subcommand's
+    add_attention(app, bench);
+    add_layer(app, bench);
+    add_step(app, bench);
+    add_generate(app, bench);
+    add_kernels(app, bench);
+    add_scaling(app, bench);
+    add_crossover(app, bench);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
-    for (const CLI::App* fixed : {&generation, &curves}) {
-      if (fixed->parsed() && app.count("--seconds") > 0) {
-        throw UsageError(fmt::format("--seconds does not apply to {}; leave it out", fixed->get_name()));
-      }
-    }
-    if (with_profile && output.json) {
-      throw UsageError("--profile does not apply to --json, which has no table; leave one of them out");
-    }
-    apply_machine_settings(settings);
-    output.precision = settings.precision;
-    c.seed = l.seed = kernels.at.seed = scaling.seed = crossover.seed = settings.seed;
-    c.device = l.device = kernels.at.device = scaling.device = crossover.device = device_of(settings);
-    if (attention.parsed()) {
-      if (attention.count("--form") > 0 && !c.mechanism.starts_with("fastmax")) {
-        throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
-      }
-      if (c.form == "quadratic" && c.dropout > 0) {
-        throw UsageError(fmt::format(
-            "--dropout {} does not apply to --form quadratic, which has no features to drop; use another --form",
-            c.dropout));
-      }
-      if (dtype == "bfloat16") c.dtype = DType::bfloat16;
-      if (c.dtype == DType::bfloat16 && c.device == Device::cpu) {
-        throw UsageError("--dtype bfloat16 does not apply to --device cpu, which has float32; use --device cuda");
-      }
-      print_case(output, fmt::format("{} attention", c.mechanism), c, measure_attention(c, output.seconds));
-    } else if (layer.parsed()) {
-      if (width % l.heads != 0)
-        throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", width, l.heads));
-      l.head_dim = width / l.heads;
-      print_case(output, fmt::format("{} layer", l.mechanism), l, measure_layer(l, output.seconds));
-    } else if (step.parsed()) {
-      validate(settings);
-      bench_step(output, settings, with_profile);
-    } else if (generation.parsed()) {
-      if (generation.count("--attention-dropout") > 0) {
-        throw UsageError("--attention-dropout does not apply to generate, which drops nothing; leave it out");
-      }
-      settings.positions = positions;
-      validate(settings);
-      bench_generate(output, settings, context);
-    } else if (each.parsed()) {
-      run_kernel_table(kernels, output.precision, output.seconds, output.json);
-    } else if (lengths.parsed()) {
-      run_crossover(crossover, output.seconds, output.json);
-    } else {
-      run_scaling(scaling, output.json);
-    }
   });
 }

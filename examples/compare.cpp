@@ -102,7 +102,6 @@ int main(int argc, char** argv) {
     }
     Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
     std::vector<std::string> mechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
-    settings.checkpoint_every = 0;
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
     app.add_option("--task", task, "what to train: shakespeare or mnist");

@@ -1,9 +1,8 @@
 /// Writes text from a trained model.
 
-#include <cstdio>
-
 #include <fmt/format.h>
 
+#include "support/files.h"
 #include "support/program.h"
 #include "support/text_model.h"
 
@@ -17,7 +16,7 @@ void write_sample(const std::filesystem::path& folder, const SampleOptions& opti
   Generator draws(machine.seed);
   generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
     fmt::print("{}", text);
-    std::fflush(stdout);  // a character may take its time
+    flush_output();  // a character may take its time
   });
   fmt::print("\n");
 }

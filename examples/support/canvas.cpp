@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 #include <utility>
+
+#include "support/files.h"
 
 namespace linnet::examples {
 namespace {
@@ -55,9 +54,10 @@ int pixels(double points) {
   return static_cast<int>(std::min(std::ceil(points * kScale), kTooMany));
 }
 
-cairo_status_t write_bytes(void* file, const unsigned char* data, unsigned length) {
-  const bool written = std::fwrite(data, 1, length, static_cast<std::FILE*>(file)) == length;
-  return written ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+/// Collects what cairo encodes.
+cairo_status_t add_bytes(void* png, const unsigned char* data, unsigned length) {
+  static_cast<std::string*>(png)->append(reinterpret_cast<const char*>(data), length);
+  return CAIRO_STATUS_SUCCESS;
 }
 
 void select_font(cairo_t* cr, const TextStyle& style) {
@@ -73,7 +73,7 @@ Canvas::Canvas(std::filesystem::path path, double width, double height)
       width_(width),
       surface_(cairo_image_surface_create(CAIRO_FORMAT_RGB24, pixels(width), pixels(height))),
       context_(cairo_create(surface_.get())) {
-  check_status();
+  check(cairo_status(cairo()));
   cairo_t* cr = cairo();
   cairo_scale(cr, kScale, kScale);
   set_color({1, 1, 1});
@@ -145,36 +145,17 @@ void Canvas::set_color(Color color, double opacity) const {
   cairo_set_source_rgba(cairo(), color.red, color.green, color.blue, opacity);
 }
 
-void Canvas::check_status() const {
-  const cairo_status_t status = cairo_status(cairo());
+void Canvas::check(cairo_status_t status) const {
   if (status == CAIRO_STATUS_SUCCESS) return;
   throw std::runtime_error(fmt::format("{}: the picture cannot be drawn: {}; if it has very many parts, draw fewer",
                                        path_.string(), cairo_status_to_string(status)));
 }
 
 void Canvas::write_png() const {
-  check_status();
-  const auto fail = [&](const std::string& reason) {
-    throw std::runtime_error(
-        fmt::format("{}: the picture cannot be written: {}; check that its folder exists, is "
-                    "writable and has room, or choose another",
-                    path_.string(), reason));
-  };
-  std::filesystem::path temporary = path_;
-  temporary += ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) fail(std::generic_category().message(errno));
-  errno = 0;
-  const cairo_status_t written = cairo_surface_write_to_png_stream(surface_.get(), write_bytes, file);
-  const bool closed = std::fclose(file) == 0;
-  std::error_code error(errno, std::generic_category());
-  if (written == CAIRO_STATUS_SUCCESS && closed) {
-    std::filesystem::rename(temporary, path_, error);
-    if (!error) return;
-  }
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  fail(error ? error.message() : cairo_status_to_string(written));
+  check(cairo_status(cairo()));
+  std::string png;
+  check(cairo_surface_write_to_png_stream(surface_.get(), add_bytes, &png));
+  replace_file(path_, png);
 }
 
 }  // namespace linnet::examples

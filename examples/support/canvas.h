@@ -54,8 +54,7 @@ class Canvas {
   void line(double x0, double y0, double x1, double y1, Color color, double width) const;
   void set_color(Color color, double opacity = 1) const;
 
-  /// Writes to a temporary file beside `path` and renames it, so that `path` holds a whole picture or is
-  /// untouched.
+  /// Makes `path` hold the whole picture, or leaves it as it was.
   void write_png() const;
 
  private:
@@ -63,7 +62,7 @@ class Canvas {
     void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
     void operator()(cairo_t* context) const { cairo_destroy(context); }
   };
-  void check_status() const;
+  void check(cairo_status_t status) const;
 
   std::filesystem::path path_;
   double width_;

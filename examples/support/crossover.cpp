@@ -1,7 +1,6 @@
 #include "support/crossover.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <optional>
 
@@ -9,7 +8,6 @@
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
-#include "support/bench_case.h"
 #include "support/format.h"
 #include "support/program.h"
 #include "support/table.h"
@@ -92,6 +90,17 @@ nlohmann::json length_json(const std::optional<int64_t>& length) {
   return length ? nlohmann::json(*length) : nullptr;
 }
 
+nlohmann::json to_json(const Crossovers& found) {
+  return {{"mechanism", found.c.mechanism},
+          {"heads", found.c.heads},
+          {"head_dim", found.c.head_dim},
+          {"causal", found.c.causal},
+          {"theory", in_theory(found.c)},
+          {"committed", length_json(found.committed)},
+          {"against_quadratic", length_json(found.quadratic)},
+          {"against_softmax", length_json(found.softmax)}};
+}
+
 std::string length_text(const std::optional<int64_t>& length) { return length ? format_count(*length) : "–"; }
 
 }  // namespace
@@ -107,7 +116,7 @@ void add_crossover_flags(CLI::App& app, CrossoverOptions& options) {
   app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
 }
 
-void run_crossover(const CrossoverOptions& options, double seconds, bool json) {
+void run_crossover(const CrossoverOptions& options, const BenchOptions& bench) {
   Table table({"mechanism", "D", "causal", "theory", "committed", "against quadratic", "against softmax"});
   for (const std::string& mechanism : options.mechanisms) {
     for (const bool causal : {false, true}) {
@@ -116,28 +125,18 @@ void run_crossover(const CrossoverOptions& options, double seconds, bool json) {
                               .causal = causal,
                               .heads = options.heads,
                               .head_dim = head_dim,
-                              .seed = options.seed,
-                              .device = options.device};
+                              .seed = bench.settings.seed,
+                              .device = device_of(bench.settings)};
         fmt::print(stderr, "measuring {}{}, D = {}\n", mechanism, causal ? " causal" : "", head_dim);
-        const Crossovers found = measure_crossovers(c, options.most_tokens, seconds);
-        if (json) {
-          const nlohmann::json line{{"mechanism", mechanism},
-                                    {"head_dim", head_dim},
-                                    {"causal", causal},
-                                    {"theory", in_theory(c)},
-                                    {"committed", length_json(found.committed)},
-                                    {"against_quadratic", length_json(found.quadratic)},
-                                    {"against_softmax", length_json(found.softmax)}};
-          fmt::print("{}\n", line.dump());
-          std::fflush(stdout);  // a line takes a minute to make
-        }
+        const Crossovers found = measure_crossovers(c, options.most_tokens, bench.seconds);
+        if (bench.json) print_json(bench, to_json(found));
         table.add_row({mechanism, std::to_string(head_dim), causal ? "yes" : "no",
                        format_count(static_cast<int64_t>(in_theory(c))), length_text(found.committed),
                        length_text(found.quadratic), length_text(found.softmax)});
       }
     }
   }
-  if (!json) fmt::print("{}", table.str());
+  if (!bench.json) fmt::print("{}", table.str());
 }
 
 }  // namespace linnet::examples

@@ -3,8 +3,9 @@
 #include <string>
 #include <vector>
 
-#include <linnet/core/dtype.h>
 #include <CLI/CLI.hpp>
+
+#include "support/bench_options.h"
 
 namespace linnet::examples {
 
@@ -15,14 +16,12 @@ struct CrossoverOptions {
   std::vector<int64_t> head_dims{16, 32, 64, 128};
   int64_t heads = 4;
   int64_t most_tokens = 32768;
-  uint64_t seed = 1337;
-  Device device = Device::cpu;
 };
 
 void add_crossover_flags(CLI::App& app, CrossoverOptions& options);
 
-/// Searches each length by halves, forward and backward, each time measured for `seconds`; prints a table (or one
-/// JSON object a line) with the theory's lengths and the committed ones beside it.
-void run_crossover(const CrossoverOptions& options, double seconds, bool json);
+/// Searches each length by halves, forward and backward, each time measured for `bench.seconds`; prints a table (or
+/// one JSON object a line) with the theory's lengths and the committed ones beside it.
+void run_crossover(const CrossoverOptions& options, const BenchOptions& bench);
 
 }  // namespace linnet::examples

@@ -1,4 +1,8 @@
+#include <fmt/format.h>
+
 #include "support/data_sets.h"
+#include "support/format.h"
+#include "support/program.h"
 #include "support/task.h"
 
 /// An image classifier over patches, on MNIST or on drawn digits.
@@ -8,11 +12,19 @@ namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
+/// Throws UsageError when they do not fill one batch: a step takes a whole one.
+NamedDigits digits_for(const Settings& s) {
+  NamedDigits digits = load_digits(s);
+  if (s.batch <= digits.train.size()) return digits;
+  throw UsageError(
+      fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(digits.train.size())));
+}
+
 class ImageTask : public Task {
  public:
   explicit ImageTask(const Settings& s)
       : settings_(s),
-        data_(load_digits(s)),
+        data_(digits_for(s)),
         rng_(s.seed),
         model_(rng_, image_model_config(s), DType::float32, device_of(s)),
         loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {

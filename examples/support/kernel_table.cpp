@@ -70,17 +70,18 @@ void add_kernel_flags(CLI::App& app, KernelOptions& options) {
       ->check(whole_number(1));
 }
 
-void run_kernel_table(const KernelOptions& options, const std::string& precision, double seconds, bool json) {
-  const Device device = options.at.device;
-  const Row copy = measure_kernel(copy_case(options.side, device), device, seconds);
-  const Row product = measure_kernel(product_case(options.side, device), device, seconds);
+void run_kernel_table(KernelOptions options, const BenchOptions& bench) {
+  const Device device = options.at.device = device_of(bench.settings);
+  options.at.seed = bench.settings.seed;
+  const Row copy = measure_kernel(copy_case(options.side, device), device, bench.seconds);
+  const Row product = measure_kernel(product_case(options.side, device), device, bench.seconds);
   release_cached_memory(device);
   const Rates rates{1e3 * copy.bytes / copy.ms, 1e3 * product.flops / product.ms};
 
   Table table({"kernel", "ms", "bytes", "GFLOP", "GB/s", "GFLOP/s", "bound", "of bound"});
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& make : kernel_cases(options.at)) {
-    const Row row = measure_kernel(make(), device, seconds);
+    const Row row = measure_kernel(make(), device, bench.seconds);
     const char* bound = is_bound_by_memory(row, rates) ? "memory" : "products";
     const double share = bound_ms(row, rates) / row.ms;
     rows.push_back({{"kernel", row.kernel},
@@ -93,17 +94,14 @@ void run_kernel_table(const KernelOptions& options, const std::string& precision
                    fmt::format("{:.3f}", row.flops / 1e9), fmt::format("{:.1f}", row.bytes / row.ms / 1e6),
                    fmt::format("{:.1f}", row.flops / row.ms / 1e6), bound, fmt::format("{:.0f} %", 100 * share)});
   }
-  if (json) {
-    const nlohmann::json object{{"device", name_of(device)},       {"precision", precision},
-                                {"threads", num_threads()},        {"bytes_per_second", rates.bytes},
-                                {"flops_per_second", rates.flops}, {"kernels", rows}};
-    fmt::print("{}\n", object.dump());
-    return;
+  if (bench.json) {
+    return print_json(bench,
+                      {{"bytes_per_second", rates.bytes}, {"flops_per_second", rates.flops}, {"kernels", rows}});
   }
   fmt::print(
       "Bounds measured in this run: copies read and write {:.1f} GB/s, {} products make {:.1f} GFLOP/s.\n"
       "A kernel above its bound worked from a cache.\n{}",
-      rates.bytes / 1e9, precision, rates.flops / 1e9, table.str());
+      rates.bytes / 1e9, bench.settings.precision, rates.flops / 1e9, table.str());
 }
 
 }  // namespace linnet::examples

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "support/bench_case.h"
+#include "support/bench_options.h"
 
 namespace linnet::examples {
 
@@ -16,6 +16,6 @@ void add_kernel_flags(CLI::App& app, KernelOptions& options);
 
 /// Times each kernel, and prints it beside the time that it would take if nothing but the copy rate of memory or the
 /// rate of matrix products limited it; both are measured in the same run. JSON is one object on one line.
-void run_kernel_table(const KernelOptions& options, const std::string& precision, double seconds, bool json);
+void run_kernel_table(KernelOptions options, const BenchOptions& bench);
 
 }  // namespace linnet::examples

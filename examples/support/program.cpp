@@ -4,7 +4,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <regex>
 
 #include <fmt/format.h>
@@ -12,15 +11,16 @@
 #include <linnet/linnet.h>
 
 #include "support/event_file.h"
+#include "support/files.h"
 
 namespace linnet::examples {
 namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
   interrupt_count = interrupt_count + 1;
-  std::signal(SIGINT, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+  std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
 }
 
 /// The items of a list become parts of a sentence.
@@ -29,28 +29,36 @@ std::string one_line(const std::string& message) {
   return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
 }
 
-}  // namespace
+/// Says it on stderr, which may be closed: then the code alone does.
+int complain(const CLI::App& app, const std::string& message, int code) {
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
+  return code;
+}
 
-int run_program(const CLI::App& app, const std::function<void()>& body) {
+int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
   try {
     body();
     return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const UsageError& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
-    return 2;
+    return complain(app, error.what(), 2);
   } catch (const Interrupted& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
-    return 130;
+    return complain(app, error.what(), 130);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), one_line(error.what()));
-    return 1;
+    return complain(app, one_line(error.what()), 1);
   }
 }
 
+}  // namespace
+
+int run_program(const CLI::App& app, const std::function<void()>& body) {
+  const int code = exit_code_of(app, body);
+  return code == 0 ? exit_code_of(app, flush_output) : code;
+}
+
 void catch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_interrupt);
   std::signal(SIGPIPE, SIG_IGN);
 }
 bool interrupted() { return interrupt_count > 0; }
@@ -142,12 +150,10 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
-  if (s.task == "mnist") {
-    steps->default_str("");
-    app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
-        ->check(whole_number())
-        ->excludes(steps);
-  }
+  CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
+                            ->check(whole_number(1))
+                            ->excludes(steps);
+  (s.epochs > 0 ? steps : epochs)->default_str("");
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--weight-decay", s.weight_decay, "AdamW's");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
@@ -157,12 +163,15 @@ void add_training_flags(CLI::App& app, Settings& s) {
         ->check(whole_number());
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
+  app.add_option("--checkpoint-every", s.checkpoint_every, "steps between checkpoints; 0 for none on the way")
+      ->check(whole_number());
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
       ->check(whole_number());
 }
 
 void settle_training_flags(const CLI::App& app, Settings& s) {
+  if (app.count("--epochs") > 0) s.steps = 0;
   if (app.count("--steps") == 0) return;
   s.epochs = 0;
   if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = std::min(s.warmup, s.steps / 10);

@@ -17,17 +17,17 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Ctrl-C, after what was under way was saved: exit code 130. The message says how to go on.
+/// Ctrl-C or SIGTERM, after what was under way was saved: exit code 130. The message says how to go on.
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Runs `body` and turns how it ends into an exit code: 0 done; 1 failed, with one line on stderr; 2 wrong
-/// command line; 130 interrupted.
+/// Runs `body` and turns how it ends into an exit code: 0 done; 1 failed, or what it printed could not be written,
+/// with one line on stderr; 2 wrong command line; 130 interrupted.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C sets `interrupted()`, where a second one ends the program at once; and a reader of its output
-/// that goes away, as `| head` does, stops no work.
+/// From now on Ctrl-C and SIGTERM set `interrupted()`, where a third one ends the program at once (`timeout` sends
+/// two); and a reader of its output that goes away, as `| head` does, stops no work.
 void catch_interrupts();
 bool interrupted();
 
@@ -47,8 +47,8 @@ void add_model_flags(CLI::App& app, Settings& settings);
 /// How it is trained, and where results go.
 void add_training_flags(CLI::App& app, Settings& settings);
 
-/// After parsing: what one flag means for settings that no flag named. --steps replaces a preset's epochs, and a
-/// shorter run has a shorter warm-up.
+/// After parsing: what one flag means for settings that no flag named. --steps and --epochs replace a preset's other
+/// one, and fewer steps have a shorter warm-up.
 void settle_training_flags(const CLI::App& app, Settings& settings);
 
 /// The value of a flag that decides which flags there are and what they start from, before any are parsed.

@@ -73,12 +73,6 @@ void Progress::update(int64_t step, std::vector<ProgressField> fields) {
   if (first || last || time_ - drawn_time_ >= interval) draw(columns);
 }
 
-void Progress::note(const std::string& text) {
-  if (!line_open_) return print(out_, text + '\n');
-  print(out_, std::string(kClearLine) + text + '\n');
-  draw(options_.columns());
-}
-
 void Progress::finish() {
   if (finished_ || !started_) return;
   finished_ = true;

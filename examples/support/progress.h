@@ -40,9 +40,6 @@ class Progress {
   /// `step` steps are done. The last step is always shown.
   void update(int64_t step, std::vector<ProgressField> fields = {});
 
-  /// Prints a line of its own above the progress line.
-  void note(const std::string& text);
-
   /// Shows the last state with the time it took, and ends the line. A second call does nothing.
   void finish();
 

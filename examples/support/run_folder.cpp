@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <linnet/core/atomic_file.h>
-
-#include "support/append.h"
+#include "support/files.h"
 #include "support/format.h"
 #include "support/program.h"
 
@@ -24,12 +22,6 @@ std::string read_text(const fs::path& path) {
   text << file.rdbuf();
   if (!file) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
   return text.str();
-}
-
-void replace_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text.data(), std::ssize(text));
-  file.commit();
 }
 
 nlohmann::json to_json(const Metrics& m) {
@@ -128,9 +120,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
     return;
   }
   check_holds_no_run(settings);
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw IoError(fmt::format("--out: cannot make {}: {}", path_.string(), error.message()));
+  make_folder(path_);
   const nlohmann::json config{
       {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
   config_ = config.dump(2) + "\n";
@@ -146,7 +136,10 @@ void RunFolder::require_room(int64_t bytes) const {
 }
 
 void RunFolder::begin() {
-  replace_text(path_ / "config.json", config_);
+  std::error_code ignored;
+  fs::remove(path_ / "model.safetensors", ignored);  // which says that a run has come to its end
+  replace_file(path_ / "metrics.jsonl", "");
+  replace_file(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
 }
 
@@ -170,7 +163,7 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
       // The line that was being written when the run was cut off.
     }
   }
-  replace_text(path, kept);
+  replace_file(path, kept);
   if (tensorboard_) {
     events_.emplace(path_);
     for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
@@ -179,7 +172,7 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
 }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
-  replace_text(path_ / name, text);
+  replace_file(path_ / name, text);
 }
 
 void check_is_trained(const fs::path& folder) {

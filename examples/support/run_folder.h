@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +37,8 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   /// Throws IoError when the disk has less room.
   void require_room(int64_t bytes) const;
-  /// Writes config.json, and so makes the folder hold a run: call it once there is a checkpoint to go on from.
+  /// Makes the folder hold a run, by config.json, and forgets one whose config.json was removed: call it once there
+  /// is a checkpoint to go on from.
   void begin();
   void log(const Metrics& metrics);
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.

@@ -1,14 +1,13 @@
 #include "support/scaling.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include <fmt/format.h>
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
-#include "support/bench_case.h"
+#include "support/files.h"
 #include "support/format.h"
 #include "support/plot.h"
 #include "support/program.h"
@@ -28,7 +27,8 @@ struct Point {
 };
 
 /// One mechanism at one width: lengths from short to long, until one would take too long.
-std::vector<Point> measure_lengths(const ScalingOptions& options, const std::string& mechanism, int64_t head_dim) {
+std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings& settings,
+                                   const std::string& mechanism, int64_t head_dim) {
   fmt::print(stderr, "measuring {}, D = {}\n", mechanism, head_dim);
   constexpr int64_t kTokens = 4096;  // in all sequences of a batch, as far as there are several
   std::vector<Point> points;
@@ -45,8 +45,8 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const std::str
                           .heads = options.heads,
                           .tokens = tokens,
                           .head_dim = head_dim,
-                          .seed = options.seed,
-                          .device = options.device};
+                          .seed = settings.seed,
+                          .device = device_of(settings)};
     constexpr double kSeconds = 0.2;
     points.push_back({c, measure_attention(c, kSeconds)});
   }
@@ -56,8 +56,7 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const std::str
 using Value = double (Point::*)() const;
 
 void draw(const ScalingOptions& options, const std::map<std::string, std::vector<Point>>& curves, int64_t head_dim,
-          const std::string& what, const std::vector<std::pair<std::string, Value>>& values,
-          const std::string& y_label, const std::string& file) {
+          const std::string& what, Value value, const std::string& y_label, const std::string& file) {
   LineChart chart{.title = fmt::format("{} against length, D = {}", what, head_dim),
                   .subtitle = fmt::format("{} heads, one sequence{}, {} threads", options.heads,
                                           options.causal ? ", causal" : "", num_threads()),
@@ -66,27 +65,14 @@ void draw(const ScalingOptions& options, const std::map<std::string, std::vector
                   .log_x = true,
                   .log_y = true};
   for (const auto& [mechanism, points] : curves) {
-    for (const auto& [suffix, value] : values) {
-      Series series{.label = mechanism + suffix};
-      for (const Point& point : points) {
-        series.x.push_back(static_cast<double>(point.c.tokens));
-        series.y.push_back((point.*value)());
-      }
-      chart.series.push_back(std::move(series));
+    Series series{.label = mechanism};
+    for (const Point& point : points) {
+      series.x.push_back(static_cast<double>(point.c.tokens));
+      series.y.push_back((point.*value)());
     }
+    chart.series.push_back(std::move(series));
   }
   write_png(chart, options.out / file);
-}
-
-void print_json(const Point& point) {
-  nlohmann::json json = to_json(point.measured);
-  json.update({{"mechanism", point.c.mechanism},
-               {"causal", point.c.causal},
-               {"batch", point.c.batch},
-               {"heads", point.c.heads},
-               {"tokens", point.c.tokens},
-               {"head_dim", point.c.head_dim}});
-  fmt::print("{}\n", json.dump());
 }
 
 }  // namespace
@@ -107,30 +93,31 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
   app.add_option("--out", options.out, "folder for the pictures");
 }
 
-void run_scaling(const ScalingOptions& options, bool json) {
+void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
   if (options.least_tokens > options.most_tokens) {
     throw UsageError(fmt::format("--from {} is above --to {}", options.least_tokens, options.most_tokens));
   }
-  std::filesystem::create_directories(options.out);
+  make_folder(options.out);
   for (const int64_t head_dim : options.head_dims) {
     std::map<std::string, std::vector<Point>> curves;
     Table table({"mechanism", "tokens", "forward ms", "training ms", "peak"});
     for (const std::string& mechanism : options.mechanisms) {
-      const std::vector<Point>& points = curves[mechanism] = measure_lengths(options, mechanism, head_dim);
+      const std::vector<Point>& points = curves[mechanism] =
+          measure_lengths(options, bench.settings, mechanism, head_dim);
       for (const Point& point : points) {
-        if (json) print_json(point);
+        if (bench.json) print_json(bench, case_json(point.c, point.measured));
         table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),
                        fmt::format("{:.3f}", point.training_ms()),
                        format_bytes(static_cast<int64_t>(point.peak_bytes()))});
       }
     }
-    if (!json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
-    std::fflush(stdout);  // a width takes minutes
-    draw(options, curves, head_dim, "Time", {{"", &Point::training_ms}}, "ms, forward + backward",
+    if (!bench.json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
+    flush_output();  // a width takes minutes
+    draw(options, curves, head_dim, "Time", &Point::training_ms, "ms, forward + backward",
          fmt::format("training-{}.png", head_dim));
-    draw(options, curves, head_dim, "Time", {{"", &Point::forward_ms}}, "ms, forward",
+    draw(options, curves, head_dim, "Time", &Point::forward_ms, "ms, forward",
          fmt::format("forward-{}.png", head_dim));
-    draw(options, curves, head_dim, "Memory", {{"", &Point::peak_bytes}}, "bytes, forward + backward",
+    draw(options, curves, head_dim, "Memory", &Point::peak_bytes, "bytes, forward + backward",
          fmt::format("memory-{}.png", head_dim));
   }
   fmt::print(stderr, "pictures: {}\n", options.out.string());

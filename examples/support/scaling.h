@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <linnet/core/dtype.h>
 #include <CLI/CLI.hpp>
+
+#include "support/bench_options.h"
 
 namespace linnet::examples {
 
@@ -17,15 +18,14 @@ struct ScalingOptions {
   int64_t heads = 4;
   bool causal = false;
   double limit_seconds = 10;  ///< a length whose step should take longer is left out
-  uint64_t seed = 1337;
-  Device device = Device::cpu;
   std::filesystem::path out = "out/scaling";
 };
 
 void add_scaling_flags(CLI::App& app, ScalingOptions& options);
 
-/// Measures every length, a power of 2, with as many sequences as make 65,536 tokens or less; prints a table (or one
-/// JSON object a line) and writes one log-log picture of times and one of memory for each width of a head.
-void run_scaling(const ScalingOptions& options, bool json);
+/// Measures every length, from the shortest in powers of 2, with as many sequences as make 4,096 tokens, or with one;
+/// prints a table (or one JSON object a line) and writes three log-log pictures for each width of a head: the time
+/// forward, that forward and backward, and the memory.
+void run_scaling(const ScalingOptions& options, const BenchOptions& bench);
 
 }  // namespace linnet::examples

@@ -58,9 +58,6 @@ int train_program(int argc, char** argv, const std::string& task, const std::str
     add_attention_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--checkpoint-every", settings.checkpoint_every,
-                   "steps between checkpoints; 0 for none on the way")
-        ->check(whole_number());
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
     app.add_flag("--profile", settings.profile,
                  "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -68,10 +69,19 @@ nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
 }
 
-/// The command that goes on with a run that stopped: that which began it, and --resume.
-std::string resume_command(const Settings& s) {
-  const bool resumed = s.command.find(" --resume") != std::string::npos;
-  return s.command + (resumed ? "" : " --resume");
+/// Throws UsageError when --profile needs more steps than are `left`.
+void check_profile(const Settings& s, int64_t left) {
+  if (!s.profile || left >= StepProfile::kWarmUp + StepProfile::kSteps) return;
+  throw UsageError(
+      fmt::format("--profile times ten steps after ten others, and the run has only {} to make; leave it out", left));
+}
+
+/// The command that goes on with a run that stopped with steps `left`: that which began it, and --resume.
+std::string resume_command(const Settings& s, int64_t left) {
+  std::string command = s.command;
+  const bool profiles = left >= StepProfile::kWarmUp + StepProfile::kSteps;
+  if (!profiles) command = std::regex_replace(command, std::regex(" --profile\\b[^ ]*"), "");
+  return command + (command.find(" --resume") != std::string::npos ? "" : " --resume");
 }
 
 /// What a run writes at the most: two checkpoints of the weights and AdamW's moments while one takes the other's
@@ -82,99 +92,165 @@ int64_t bytes_to_write(int64_t parameters, bool resume) {
   return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
 }
 
+/// A run of the training loop: it begins, makes one step after another, and finishes.
+class Run {
+ public:
+  Run(Task& task, const Settings& settings);
+
+  /// Saves where it begins, or with --resume goes on from where it was; evaluates what has not been yet.
+  void begin();
+  bool done() const { return at_.step >= steps_; }
+  /// One step of the optimizer, and what is due after it: evaluation, checkpoint, a progress line.
+  void step();
+  /// Evaluates on all data, and writes what a run leaves behind.
+  TrainingResult finish();
+
+ private:
+  void resume();
+  void evaluate();
+  void show(double loss);
+  [[noreturn]] void stop() const;
+  double tokens_per_second(double ms_per_step) const;
+
+  Task& task_;
+  const Settings& s_;
+  const int64_t steps_;  // refused, as the rate is, before there is a folder
+  const nn::Schedule rate_;
+  RunFolder folder_;
+  TrainingStep train_step_;
+  const Checkpoint checkpoint_;
+  Progress progress_;
+  std::optional<StepProfile> profile_;
+  Checkpoint::Position at_;
+  TrainingResult result_;
+  std::vector<double> step_times_;  // milliseconds, of the steps since begin()
+  double seconds_ = 0;              // of all steps of the run
+};
+
+Run::Run(Task& task, const Settings& settings)
+    : task_(task),
+      s_(settings),
+      steps_(total_steps(s_, task)),
+      rate_(make_schedule(s_, steps_)),
+      folder_(s_, task.data_name()),
+      train_step_(task, s_),
+      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), task.metadata()),
+      progress_(stdout, steps_, s_.attention) {
+  result_.parameters = train_step_.parameters();
+  folder_.require_room(bytes_to_write(result_.parameters, s_.resume));
+}
+
+void Run::begin() {
+  if (s_.resume) {
+    resume();
+  } else {
+    checkpoint_.save(at_);
+    folder_.begin();
+  }
+  if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
+  reset_peak_memory(device_of(s_));
+  if (result_.history.empty()) evaluate();
+}
+
+void Run::resume() {
+  at_ = checkpoint_.load();
+  check_profile(s_, steps_ - at_.step);
+  result_.history = folder_.rewind(at_.step);
+  if (result_.history.empty()) return;  // it was cut off before its first evaluation
+  const Metrics& last = result_.history.back();
+  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
+  seconds_ = last.seconds;
+}
+
+void Run::step() {
+  const Clock::time_point begin = Clock::now();
+  const auto do_step = [&] { return train_step_(at_.step, rate_(at_.step)); };
+  const double loss = profile_ ? profile_->run(do_step, folder_) : do_step();
+  step_times_.push_back(milliseconds_since(begin));
+  seconds_ += step_times_.back() / 1e3;
+  at_.loss_sum += loss;
+  ++at_.loss_count;
+  ++at_.step;
+  if (at_.step % s_.eval_every == 0 || done()) evaluate();
+  if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) checkpoint_.save(at_);
+  if (interrupted()) stop();
+  show(loss);
+}
+
+void Run::evaluate() {
+  result_.final = task_.evaluate(s_.eval_batches);
+  const double ms = median(step_times_);
+  const Metrics metrics{.step = at_.step,
+                        .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
+                        .val_loss = result_.final.loss,
+                        .accuracy = result_.final.accuracy,
+                        .lr = rate_(at_.step),
+                        .seconds = seconds_,
+                        .ms_per_step = ms,
+                        .tokens_per_second = tokens_per_second(ms),
+                        .peak_bytes = memory_stats(device_of(s_)).peak};
+  at_.loss_sum = 0;
+  at_.loss_count = 0;
+  folder_.log(metrics);
+  result_.history.push_back(metrics);
+}
+
+void Run::show(double loss) {
+  std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
+                                    {"val", fmt::format("{:.3f}", result_.final.loss)}};
+  if (result_.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result_.final.accuracy)});
+  progress_.update(at_.step, std::move(fields));
+}
+
+void Run::stop() const {
+  checkpoint_.save(at_);
+  throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_,
+                                resume_command(s_, steps_ - at_.step)));
+}
+
+TrainingResult Run::finish() {
+  progress_.finish();
+  checkpoint_.save(at_);
+  result_.full = task_.evaluate(0);
+  // A resumed run that was at its end has made no step now.
+  const Metrics& last = result_.history.back();
+  result_.ms_per_step = step_times_.empty() ? last.ms_per_step : median(step_times_);
+  result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
+  result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
+  task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
+  if (const std::string text = task_.sample(500); !text.empty()) folder_.write_text("samples.txt", text + "\n");
+  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention), task_.data_name(),
+              folder_.path() / "loss.png");
+  return std::move(result_);
+}
+
+double Run::tokens_per_second(double ms_per_step) const {
+  const double tokens = static_cast<double>(task_.tokens_per_batch() * s_.accumulate);
+  return ms_per_step > 0 ? tokens / ms_per_step * 1e3 : 0;
+}
+
 }  // namespace
 
 int64_t total_steps(const Settings& s, const Task& task) {
   if (s.epochs == 0) return s.steps;
-  const int64_t steps = s.epochs * task.batches_per_epoch() / s.accumulate;
-  if (steps > 0) return steps;
-  throw UsageError(fmt::format("--accumulate {}: all {} epochs have only {} batches", s.accumulate, s.epochs,
-                               s.epochs * task.batches_per_epoch()));
+  const int64_t batches = s.epochs * task.batches_per_epoch(), steps = batches / s.accumulate;
+  if (steps == 0) {
+    throw UsageError(fmt::format("--accumulate {}: all {} epochs have only {} batches; lower it or --batch",
+                                 s.accumulate, s.epochs, batches));
+  }
+  if (s.warmup > 0 && s.warmup >= steps) {
+    throw UsageError(fmt::format("--warmup {} leaves nothing of the {} steps of --epochs {}; make it shorter",
+                                 s.warmup, steps, s.epochs));
+  }
+  check_profile(s, steps);
+  return steps;
 }
 
-TrainingResult train(Task& task, const Settings& s) {
-  const int64_t steps = total_steps(s, task);  // refuses, before there is a folder
-  RunFolder folder(s, task.data_name());
-  const nn::Schedule rate = make_schedule(s, steps);
-  TrainingStep train_step(task, s);
-  const Checkpoint checkpoint(folder.path(), task.model(), train_step.optimizer(), task.metadata());
-
-  TrainingResult result;
-  result.parameters = train_step.parameters();
-  folder.require_room(bytes_to_write(result.parameters, s.resume));
-  Checkpoint::Position at;
-  if (s.resume) {
-    at = checkpoint.load();
-    result.history = folder.rewind(at.step);
-    if (!result.history.empty()) {
-      result.final = {.loss = result.history.back().val_loss, .accuracy = result.history.back().accuracy};
-    }
-  } else {
-    checkpoint.save(at);
-    folder.begin();
-  }
-
-  reset_peak_memory(device_of(s));
-  const double tokens = static_cast<double>(task.tokens_per_batch() * s.accumulate);
-  std::vector<double> step_times;
-  double seconds = result.history.empty() ? 0 : result.history.back().seconds;
-
-  const auto evaluate = [&] {
-    const Task::Evaluation evaluation = task.evaluate(s.eval_batches);
-    const double ms = median(step_times);
-    Metrics metrics{.step = at.step,
-                    .train_loss = at.loss_count > 0 ? at.loss_sum / static_cast<double>(at.loss_count) : NAN,
-                    .val_loss = evaluation.loss,
-                    .accuracy = evaluation.accuracy,
-                    .lr = rate(at.step),
-                    .seconds = seconds,
-                    .ms_per_step = ms,
-                    .tokens_per_second = ms > 0 ? tokens / ms * 1e3 : 0,
-                    .peak_bytes = memory_stats(device_of(s)).peak};
-    at.loss_sum = 0;
-    at.loss_count = 0;
-    folder.log(metrics);
-    result.history.push_back(metrics);
-    result.final = evaluation;
-  };
-
-  Progress progress(stdout, steps, s.attention);
-  std::optional<StepProfile> profile;
-  if (s.profile) profile.emplace(fmt::format("{} on {}", s.attention, task.data_name()), device_of(s));
-  if (result.history.empty()) evaluate();
-  while (at.step < steps) {
-    const Clock::time_point begin = Clock::now();
-    const auto do_step = [&] { return train_step(at.step, rate(at.step)); };
-    const double loss = profile ? profile->run(do_step, folder) : do_step();
-    step_times.push_back(milliseconds_since(begin));
-    seconds += step_times.back() / 1e3;
-    at.loss_sum += loss;
-    ++at.loss_count;
-    ++at.step;
-    if (at.step % s.eval_every == 0 || at.step == steps) evaluate();
-    if (s.checkpoint_every > 0 && at.step % s.checkpoint_every == 0) checkpoint.save(at);
-    if (interrupted()) {
-      checkpoint.save(at);
-      throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at.step, steps, resume_command(s)));
-    }
-    std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
-                                      {"val", fmt::format("{:.3f}", result.final.loss)}};
-    if (result.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result.final.accuracy)});
-    progress.update(at.step, std::move(fields));
-  }
-  progress.finish();
-  checkpoint.save(at);
-
-  result.full = task.evaluate(0);
-  // A resumed run that was at its end has made no step now.
-  result.ms_per_step = step_times.empty() ? result.history.back().ms_per_step : median(step_times);
-  result.tokens_per_second = result.ms_per_step > 0 ? tokens / result.ms_per_step * 1e3 : 0;
-  result.peak_bytes = std::max(memory_stats(device_of(s)).peak, result.history.back().peak_bytes);
-  task.model().save(folder.path() / "model.safetensors", task.metadata());
-  if (const std::string text = task.sample(500); !text.empty()) folder.write_text("samples.txt", text + "\n");
-  draw_losses({{s.attention, &result}}, Against::steps, fmt::format("Training {}", s.attention), task.data_name(),
-              folder.path() / "loss.png");
-  return result;
+TrainingResult train(Task& task, const Settings& settings) {
+  Run run(task, settings);
+  run.begin();
+  while (!run.done()) run.step();
+  return run.finish();
 }
 
 void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,

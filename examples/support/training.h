@@ -19,12 +19,13 @@ struct TrainingResult {
   int64_t peak_bytes = 0;
 };
 
-/// Steps of the run: settings.steps, or its epochs in steps.
+/// Steps of the run: settings.steps, or its epochs in steps. Throws UsageError when those are too few for the other
+/// settings.
 int64_t total_steps(const Settings& settings, const Task& task);
 
 /// Trains `task` and writes metrics, checkpoints, weights and samples into settings.out, a RunFolder. Goes on from
 /// its checkpoint when settings.resume. Throws before that is made when no step can be; ValueError at the first loss
-/// that is not finite, and Interrupted after Ctrl-C, with a checkpoint written.
+/// that is not finite, and Interrupted after Ctrl-C or SIGTERM, with a checkpoint written.
 TrainingResult train(Task& task, const Settings& settings);
 
 enum class Against : uint8_t { steps, seconds };

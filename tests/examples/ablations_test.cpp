@@ -69,6 +69,8 @@ TEST_CASE("ablations and recommend: what they refuse") {
     CHECK(ended.err.find(part) != std::string::npos);
   };
   refused("ablations", shop.tiny("run") + Arguments{"--seeds", "0"}, "--seeds");
+  refused("ablations", shop.tiny("run") + Arguments{"--seeds", "1001"},
+          "--seeds: 1001 is not a whole number from 1 to 1000");
   refused("ablations", shop.tiny("run") + Arguments{"--task", "speech"},
           "--task speech: must be shakespeare or mnist");
   refused("ablations", shop.tiny("run") + Arguments{"--heads", "3"}, "--width 16 is not a multiple of --heads 3");

@@ -8,6 +8,7 @@
 #include "tests/examples/picture.h"
 #include "tests/examples/tiny_run.h"
 #include "tests/nn/data/idx_file.h"
+#include "tests/support/gpu.h"
 
 using namespace linnet;
 using namespace linnet::examples;
@@ -138,6 +139,20 @@ TEST_CASE("attention_maps --figure: a head of each model that is named, or of th
       run_program("attention_maps", {"--figure", "--out", shop / "figure", "--data", shop / "data", "--steps", "1"});
   CHECK(ended.code == 1);
   CHECK(contains(ended.err, "mnist-softmax holds a run already"));
+}
+
+TEST_CASE("attention_maps --figure trains at the precision that it is given, and goes on at no other") {
+  if (!linnet::test::has_gpu("the precision of attention_maps --figure")) return;
+  const Workshop shop;
+  add_images(shop);
+  const Arguments flags{"--figure", "--steps", "1", "--device", "cuda", "--precision", "tf32"};
+  draw(shop, "figure", "figure4.png", flags);
+  CHECK(contains(read_bytes(shop / "figure/mnist-softmax/config.json"), "\"precision\": \"tf32\""));
+  const Ended ended = run_program(
+      "attention_maps",
+      flags + Arguments{"--precision", "float32", "--out", shop / "figure", "--data", shop / "data", "--resume"});
+  CHECK(ended.code == 2);
+  CHECK(contains(ended.err, "has precision \"tf32\", not \"float32\"; give the flags that it began with"));
 }
 
 TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {

@@ -21,13 +21,22 @@ namespace {
 
 const Arguments kQuick{"--seconds", "0.001", "--json"};
 
+/// Figures of different machines can be told apart.
+void check_names_machine(const nlohmann::json& object) {
+  CAPTURE(object.dump());
+  for (const char* field : {"device", "precision"}) CHECK(object.at(field).is_string());
+  CHECK(object.at("threads").is_number());
+}
+
 /// The JSON object that a successful run prints on one line.
 nlohmann::json object_of(const Arguments& arguments) {
   const Ended ended = run_program("bench", arguments);
   CAPTURE(ended.err);
   REQUIRE(ended.code == 0);
   CHECK(std::ranges::count(ended.out, '\n') == 1);
-  return nlohmann::json::parse(ended.out);
+  nlohmann::json object = nlohmann::json::parse(ended.out);
+  check_names_machine(object);
+  return object;
 }
 
 void check_positive(const nlohmann::json& object, const std::vector<std::string>& fields) {
@@ -124,7 +133,12 @@ TEST_CASE("bench scaling: one object a length, and pictures") {
   REQUIRE(ended.code == 0);
   std::istringstream lines(ended.out);
   std::vector<int64_t> tokens;
-  for (std::string line; std::getline(lines, line);) tokens.push_back(nlohmann::json::parse(line)["tokens"]);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    check_names_machine(object);
+    CHECK(object.value("dtype", "") == "float32");
+    tokens.push_back(object["tokens"]);
+  }
   CHECK(tokens == std::vector<int64_t>{32, 64, 32, 64});
   CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
 }
@@ -137,6 +151,7 @@ TEST_CASE("bench crossover: measured lengths beside the theory's and the committ
   std::vector<nlohmann::json> found;
   for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line));
   REQUIRE(found.size() == 2);
+  for (const auto& object : found) check_names_machine(object);
   CHECK(found[0]["causal"] == false);
   CHECK(found[0]["theory"] == doctest::Approx(162.5625));  // 153 features · 17 / 16
   CHECK(found[0]["committed"] == 240);                     // from 232 on, in steps of 16
@@ -185,6 +200,8 @@ TEST_CASE("bench: what it refuses") {
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
   refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
+  refused({"generate", "--attention", "fastmax2", "--fastmax-form", "quadratic"},
+          "--fastmax-form does not apply to generate, which takes one token at a time, in one form; leave it out");
   refused({"attention", "--dtype", "bfloat16"}, "--dtype bfloat16 does not apply to --device cpu");
   refused({"attention", "--dtype", "float16"}, "--dtype");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
@@ -215,4 +232,22 @@ TEST_CASE("train --profile: a table, and a trace that browsers draw") {
   const Ended few = run_program("train_shakespeare", shop.tiny("few") + Arguments{"--steps", "19", "--profile"});
   CHECK(few.code == 2);
   CHECK(few.err.find("--profile times ten steps after ten others; --steps 19 is too few") != std::string::npos);
+}
+
+TEST_CASE("train --profile is refused where the run has too few steps to make") {
+  const Workshop shop;
+  const auto refused = [&](const Arguments& flags, const std::string& steps) {
+    const Arguments profiled = flags + Arguments{"--data", shop / "data", "--profile"};
+    const Ended ended = run_program("train_shakespeare", profiled);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 2);
+    CHECK(contains(ended.err, "and the run has only " + steps + " to make; leave it out"));
+  };
+  REQUIRE(run_program("train_shakespeare", shop.tiny("run")).code == 0);
+  const std::string metrics = read_bytes(shop / "run/metrics.jsonl");
+  refused({"--resume", "--out", shop / "run"}, "0");
+  CHECK(read_bytes(shop / "run/metrics.jsonl") == metrics);
+  CHECK_FALSE(std::filesystem::exists(shop / "run/profile.txt"));
+  refused({"--epochs", "1", "--warmup", "0", "--batch", "60", "--context", "16", "--out", shop / "few"}, "5");
+  CHECK_FALSE(std::filesystem::exists(shop / "few"));
 }

@@ -33,6 +33,12 @@ int kills() {
   return wanted != nullptr ? std::atoi(wanted) : 6;
 }
 
+/// The moments are new in each run of the test, unless $LINNET_KILL_SEED says which.
+uint64_t kill_seed() {
+  const char* wanted = std::getenv("LINNET_KILL_SEED");
+  return wanted != nullptr ? std::stoull(wanted) : std::random_device{}();
+}
+
 void check_done(const Ended& ended) {
   CHECK(ended.err == "");
   REQUIRE(ended.code == 0);
@@ -89,9 +95,11 @@ TEST_CASE("a run killed at random moments and resumed each time is the uninterru
     return step_in(parts) < 0 ? flags + Arguments{"--out", parts}
                               : Arguments{"--resume", "--out", parts, "--data", shop / "data"};
   };
-  // Moments that are new in each run of the test. Together the stretches of work last about as long as the whole, so
-  // that its beginning, its middle and its last writes are hit.
-  std::mt19937_64 random(std::random_device{}());
+  // Together the stretches of work last about as long as the whole, so that its beginning, its middle and its last
+  // writes are hit.
+  const uint64_t seed = kill_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> moment(0.9 * pace.start,
                                                 pace.start + 2 * (pace.whole - pace.start) / kills());
   int64_t step = -1;

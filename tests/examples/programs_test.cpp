@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <sstream>
 #include <thread>
@@ -65,17 +66,20 @@ Ended go_on(const Ended& interrupted) {
   return run_program("/bin/sh", {"-c", interrupted.err.substr(begin + mark.size())});
 }
 
+/// Waits until a file of the run has so many lines.
+void wait_for_lines(ChildProgram& run, const std::filesystem::path& path, std::ptrdiff_t lines) {
+  while (run.running() && (!std::filesystem::exists(path) || std::ranges::count(read_bytes(path), '\n') < lines)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 /// Interrupts a run in its middle, goes on with it, and expects what an uninterrupted one wrote.
-void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags) {
+void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags, int signal = SIGINT) {
   check_done(program, run_program(program, flags + Arguments{"--out", shop / "whole"}));
   {
     ChildProgram run(program, flags + Arguments{"--out", shop / "parts"});
-    const auto metrics = shop / "parts/metrics.jsonl";
-    while (run.running() &&
-           (!std::filesystem::exists(metrics) || std::ranges::count(read_bytes(metrics), '\n') < 3)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    run.interrupt();
+    wait_for_lines(run, shop / "parts/metrics.jsonl", 3);
+    run.interrupt(signal);
     const Ended ended = run.wait();
     CHECK(ended.code == 130);
     CHECK(std::filesystem::exists(shop / "parts/checkpoint.safetensors"));
@@ -139,7 +143,8 @@ TEST_CASE("a training run whose output nobody reads any more goes on to its end"
   const Workshop shop;
   std::string command = std::string(LINNET_BIN_DIR) + "/train_shakespeare";
   for (const std::string& flag : shop.tiny("run") + Arguments{"--steps", "400"}) command += " " + flag;
-  run_program("/bin/sh", {"-c", command + " | head -n 1"});
+  const Ended ended = run_program("/bin/sh", {"-c", "{ " + command + "; echo $? >&2; } | head -n 1"});
+  CHECK(ended.err == "0\n");
   CHECK(std::filesystem::exists(shop / "run/loss.png"));
 }
 
@@ -187,6 +192,62 @@ TEST_CASE("interrupted and resumed: the same for images, past the end of an epoc
   const Arguments flags{"--positions", "sinusoidal", "--steps",      "60", "--batch",   "250", "--accumulate", "2",
                         "--patch",     "7",          "--eval-every", "5",  "--dropout", "0.1"};
   check_resume("train_mnist", shop, shop.tiny_images("run") + flags);
+}
+
+TEST_CASE("SIGTERM is taken as Ctrl-C is") {
+  const Workshop shop;
+  check_resume("train_shakespeare", shop, shop.tiny("run") + Arguments{"--steps", "400", "--eval-every", "50"},
+               SIGTERM);
+}
+
+TEST_CASE("--profile interrupted: the command that goes on leaves it out where it has too few steps left") {
+  const Workshop shop;
+  const Arguments slow{"--steps", "25", "--eval-every", "1", "--eval-batches", "300", "--profile"};
+  ChildProgram run("train_shakespeare", shop.tiny("run") + slow);
+  wait_for_lines(run, shop / "run/metrics.jsonl", 8);
+  run.interrupt();
+  const Ended ended = run.wait();
+  REQUIRE(ended.code == 130);
+  check_done(go_on(ended));
+  CHECK(std::filesystem::exists(shop / "run/loss.png"));
+}
+
+TEST_CASE("a run into a folder whose config.json was removed starts its metrics anew") {
+  const Workshop shop;
+  check_done(run_program("train_shakespeare", shop.tiny("run")));
+  std::filesystem::remove(shop / "run/config.json");
+  check_done(run_program("train_shakespeare", shop.tiny("run")));
+  CHECK(metrics_of(shop / "run").size() == 3);
+}
+
+TEST_CASE("train_shakespeare counts its steps in epochs where --epochs says so") {
+  const Workshop shop;
+  Arguments flags = shop.tiny("run") + Arguments{"--batch", "60", "--epochs", "2"};  // of 5,400 / (60 · 16) steps
+  flags.erase(std::ranges::find(flags, "--steps"), std::ranges::find(flags, "--steps") + 2);
+  const Ended warmup = run_program("train_shakespeare", flags);
+  CHECK(warmup.code == 2);
+  CHECK(contains(warmup.err, "--warmup 100 leaves nothing of the 10 steps of --epochs 2; make it shorter"));
+  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  check_done(run_program("train_shakespeare", flags + Arguments{"--warmup", "2"}));
+  CHECK(metrics_of(shop / "run").back()["step"] == 10);
+  const auto config = nlohmann::json::parse(read_bytes(shop / "run/config.json"));
+  CHECK(config["settings"]["epochs"] == 2);
+  CHECK(config["settings"]["steps"] == 0);
+}
+
+TEST_CASE("compare, killed, goes on from its last checkpoint") {
+  const Workshop shop;
+  const Arguments flags =
+      shop.tiny("all") +
+      Arguments{"--attention", "softmax", "--steps", "800", "--eval-every", "50", "--checkpoint-every", "10"};
+  ChildProgram run("compare", flags);
+  wait_for_lines(run, shop / "all/softmax/metrics.jsonl", 3);
+  run.kill();
+  (void)run.wait();
+  const auto checkpoint = read_safetensors(shop / "all/softmax/checkpoint.safetensors");
+  CHECK(std::stoll(checkpoint.metadata.at("step")) >= 90);
+  check_done(run_program("compare", flags + Arguments{"--resume"}));
+  CHECK(metrics_of(shop / "all/softmax").size() == 17);
 }
 
 TEST_CASE("compare, interrupted and resumed, trains what is left, and no run again that had ended") {

@@ -59,10 +59,6 @@ TEST_CASE("progress: a terminal has one line, redrawn at most ten times a second
   progress.update(101, {{"loss", "2.341"}, {"val", "2.4"}});
   CHECK(screen.printed() == kClear + "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
 
-  progress.note("sample written");
-  CHECK(screen.printed() ==
-        kClear + "sample written\n" + kClear + "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
-
   screen.time += 0.01;
   progress.update(2000);  // the last step is drawn whatever the clock says
   CHECK(screen.printed() == kClear + "softmax  2,000/2,000  399 steps/s  0:00:00 left");
@@ -96,13 +92,11 @@ TEST_CASE("progress: without a terminal there is a plain line every ten seconds,
   Progress progress(screen.file(), 30, "train", screen.options());
   for (int step = 1; step <= 30; ++step) {
     progress.update(step, {{"loss", std::to_string(step)}});
-    if (step == 5) progress.note("checkpoint written");
     screen.time += 1;
   }
   progress.finish();
   CHECK(screen.printed() ==
         "train  1/30  loss=1\n"
-        "checkpoint written\n"
         "train  11/30  loss=11  1.0 steps/s  0:00:19 left\n"
         "train  21/30  loss=21  1.0 steps/s  0:00:09 left\n"
         "train  30/30  loss=30  1.0 steps/s  0:00:30 elapsed\n");

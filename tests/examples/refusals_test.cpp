@@ -115,7 +115,7 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--precision", "float64"}, "--precision");
   refused("compare", {"--precision", "bfloat16"}, "--precision bfloat16 does not apply to --device cpu");
   refused("train_shakespeare", {"--patch", "4"}, "--patch");
-  refused("train_shakespeare", {"--epochs", "1"}, "--epochs");
+  refused("train_shakespeare", {"--steps", "4", "--epochs", "1"}, "--epochs");
   refused("train_mnist", {"--attention", "fastmax1", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastmax1");
   refused("train_mnist", {"--context", "4"}, "--context");
@@ -189,6 +189,33 @@ TEST_CASE("epochs that have too few batches for one step: exit 2") {
   refused("ablations", {"--task", "mnist"});
 }
 
+TEST_CASE("a batch of more images than there are: exit 2") {
+  const Workshop shop;
+  const Ended ended = run_program("train_mnist", shop.tiny_images("run") + Arguments{"--batch", "1000000"});
+  check_says(ended, 2, "--batch 1000000: there are ");
+  check_says(ended, 2, " images; lower it\n");
+  CHECK_FALSE(std::filesystem::exists(shop / "run"));
+}
+
+TEST_CASE("output that cannot be written: exit 1, with one line that says so") {
+  const Workshop shop;
+  const auto refused = [](const std::string& program, const Arguments& flags) {
+    CAPTURE(program);
+    const auto to = [&](const std::string& where) {
+      const std::string path = std::filesystem::path(LINNET_BIN_DIR) / program;
+      return run_program("/bin/sh", Arguments{"-c", "\"$0\" \"$@\" " + where, path} + flags);
+    };
+    check_fails(to("> /dev/full"), "cannot write the output: No space left on device; free some space, or");
+    check_fails(to(">&-"), "cannot write the output: Bad file descriptor; ");
+  };
+  CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
+  refused("sample", {shop / "run", "--tokens", "5"});
+  refused("sample", {"--help"});
+  refused("bench", {"--json", "--seconds", "0.001", "attention", "--tokens", "16"});
+  refused("recommend", {"--users", "8", "--test-users", "2", "--items", "100", "--steps", "1", "--batch", "8"});
+  refused("attention_maps", {shop / "run", "--prompt", "to be", "--out", shop / "maps"});
+}
+
 TEST_CASE("a text without a new line trains and samples too") {
   const Workshop shop;
   std::string text;
@@ -206,7 +233,9 @@ TEST_CASE("an output folder that cannot be written: exit 1") {
   check_fails(run_program("train_shakespeare", shop.tiny("file/run")), "--out: cannot make ");
   Arguments flags = shop.tiny("run");
   flags[3] = "/proc/linnet";
-  check_fails(run_program("train_shakespeare", flags), "/proc/linnet");
+  const std::string part = "--out: cannot make /proc/linnet: No such file or directory; choose another folder";
+  check_fails(run_program("train_shakespeare", flags), part);
+  check_fails(run_program("bench", {"scaling", "--out", "/proc/linnet"}), part);
 }
 
 TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone") {

@@ -1,41 +1,17 @@
-#include <csignal>
-
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <linnet/core/error.h>
 
-#include "support/append.h"
+#include "support/files.h"
 #include "support/run_folder.h"
+#include "tests/examples/full_disk.h"
 #include "tests/support/files.h"
 
 using namespace linnet;
+using linnet::examples::test::FullDisk;
 using linnet::test::read_bytes;
 using linnet::test::TemporaryFolder;
-
-namespace {
-
-/// While it lives, no file of this process grows beyond `bytes`: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_ = {};
-  void (*handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
-};
-
-}  // namespace
+using linnet::test::write_bytes;
 
 TEST_CASE("append: all or nothing, when the disk gets full in the middle") {
   const TemporaryFolder folder;
@@ -65,4 +41,18 @@ TEST_CASE("a run asks for the room that it needs before it begins") {
   CHECK_NOTHROW(run.require_room(1));
   CHECK_THROWS_WITH_AS(run.require_room(int64_t{1} << 60), doctest::Contains("and the run writes up to 1.0 EiB"),
                        IoError);
+}
+
+TEST_CASE("a run that begins leaves nothing of one whose config.json was removed to be taken for its own") {
+  const TemporaryFolder folder;
+  examples::Settings settings;
+  settings.task = "shakespeare";
+  settings.out = folder / "run";
+  examples::RunFolder run(settings, "no data");
+  write_bytes(folder / "run/metrics.jsonl", "{}\n");
+  write_bytes(folder / "run/model.safetensors", "weights");
+  run.begin();
+  run.log({.step = 0});
+  CHECK(read_bytes(folder / "run/metrics.jsonl").starts_with("{\"accuracy\""));
+  CHECK_THROWS_WITH_AS(examples::check_is_trained(folder / "run"), doctest::Contains("its run was stopped"), IoError);
 }

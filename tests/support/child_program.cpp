@@ -57,7 +57,7 @@ ChildProgram::~ChildProgram() {
   waitpid(pid_, &status_, 0);
 }
 
-void ChildProgram::interrupt() const { ::kill(pid_, SIGINT); }
+void ChildProgram::interrupt(int signal) const { ::kill(pid_, signal); }
 
 void ChildProgram::kill() {
   if (running()) ::kill(pid_, SIGKILL);

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ class ChildProgram {
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  /// What Ctrl-C does.
-  void interrupt() const;
+  /// What Ctrl-C does, or another signal that asks it to end.
+  void interrupt(int signal = SIGINT) const;
   /// Ends it at once, whatever it is doing.
   void kill();
   bool running();

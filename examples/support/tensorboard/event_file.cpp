@@ -6,7 +6,7 @@
 #include <event.pb.h>
 #include <fmt/format.h>
 
-#include "support/append.h"
+#include "support/files.h"
 #include "support/tfrecord.h"
 
 namespace linnet::examples {
