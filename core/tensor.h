@@ -79,7 +79,7 @@ class Tensor {
   /// integer dtype cannot hold.
   Tensor& fill_(Scalar value, Where where = {});
 
-  // ---- Views: they share elements, and are differentiable; each is a tensor of its own, with hooks of its own ----
+  // ---- Views: they share elements, and are differentiable ----
 
   /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
   /// view. Throws ShapeError unless the shape has as many elements.

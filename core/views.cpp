@@ -115,6 +115,7 @@ Tensor dense_copy(const Tensor& x, DType dtype) {
 Tensor Tensor::reshape(Shape shape, Where where) const {
   const Call call("reshape", where);
   shape = complete_shape(std::move(shape), this->shape());
+  if (shape == this->shape()) return *this;
   const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
   if (!strides) return contiguous().reshape(shape);
   Op op("reshape", where, {*this});
@@ -239,6 +240,7 @@ Tensor Tensor::expand(Shape shape, Where where) const {
     }
     if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];
   }
+  if (shape == this->shape()) return *this;
   checked_numel(shape);
   Op op("expand", where, {*this});
   return op.record(as_strided(shape, strides, 0), [](const Tensor& g) { return Grads{g}; });

@@ -226,19 +226,6 @@ TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
   CHECK(values_of(x.grad()) == Values{0, 7, 0, 0});
 }
 
-TEST_CASE("tape: a view of the same shape is a tensor of its own") {
-  for (const auto view :
-       {+[](const Tensor& x) { return x.reshape({2}); }, +[](const Tensor& x) { return x.expand({2}); },
-        +[](const Tensor& x) { return x.flatten(); }}) {
-    const Tensor x = leaf({1, 2});
-    Tensor same = view(x);
-    CHECK_FALSE(same.is_leaf());
-    same.register_hook([](const Tensor& g) { return mul(g, 10); });
-    backward(sum(x) + sum(same));
-    CHECK(values_of(x.grad()) == Values{11, 11});
-  }
-}
-
 TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
   Tensor a = leaf({1, 2});
   Tensor cotangent = tensor({5, 6}, DType::float64);
