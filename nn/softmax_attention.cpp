@@ -54,6 +54,7 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
     : Attention(parent, std::move(name), config),
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
       out_(*this, "out", config.width, config.width, config.bias) {
+  refuse_fastmax_options();
   refuse_fastformer_options();
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
 }
