@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/bench_case.h"
+#include "support/choices.h"
 #include "support/crossover.h"
 #include "support/floor.h"
 #include "support/format.h"
@@ -24,7 +25,7 @@ using namespace linnet::examples;
 
 namespace {
 
-const std::vector<std::string> kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+const std::vector<std::string> kMechanisms = nn::attention_mechanisms();
 
 /// How long each figure is measured, and how it is printed.
 struct Output {
@@ -169,7 +170,7 @@ int main(int argc, char** argv) {
     AttentionCase c;
     CLI::App& attention = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
     attention.add_option("--mechanism", c.mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-    attention.add_option("--form", c.form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
+    attention.add_option("--form", c.form, "of fastmax")->check(CLI::IsMember(words(kForms)));
     attention.add_option("--dropout", c.dropout, "rate")->check(number(0, 0.99));
     attention.add_option("--head-dim", c.head_dim, "numbers per head")->check(whole_number(1));
     std::string dtype = name_of(c.dtype);

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include <linnet/core/dtype.h>
+#include <linnet/nn/attention.h>
 #include <CLI/CLI.hpp>
 
 namespace linnet::examples {
 
 /// The curves of Gerami et al. 2024, figure 3, and Wu et al. 2021, figure 2: time and memory against the length.
 struct ScalingOptions {
-  std::vector<std::string> mechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+  std::vector<std::string> mechanisms = nn::attention_mechanisms();
   std::vector<int64_t> head_dims{16, 32, 64, 128};
   int64_t least_tokens = 128, most_tokens = 65536;
   int64_t heads = 4;
