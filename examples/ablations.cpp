@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "support/bar_chart.h"
+#include "support/choices.h"
 #include "support/plot.h"
 #include "support/program.h"
 #include "support/table.h"
@@ -31,7 +32,6 @@ struct Ablation {
 };
 
 const std::vector<std::string> kNames{"interaction", "sharing", "dropout"};
-const std::vector<std::string> kDropoutKinds{"quadratic", "standard", "token"};
 
 Ablation interaction() {
   return {"interaction",
@@ -57,7 +57,7 @@ Ablation sharing() {
 Ablation dropout(const std::vector<double>& rates) {
   Ablation ablation{"dropout", "Dropout in Fastmax (Gerami et al. 2024, figure 2)", "fastmax2", {}};
   ablation.variants.push_back({"none", [](Settings&) {}});
-  for (const std::string& kind : kDropoutKinds) {
+  for (const std::string& kind : words(kDropoutKinds)) {
     for (const double rate : rates) {
       ablation.variants.push_back({fmt::format("{} {}", kind, rate), [=](Settings& s) {
                                      s.dropout_kind = kind;
@@ -151,7 +151,7 @@ void draw_rates(const Ablation& ablation, const std::vector<Outcome>& outcomes, 
                 const std::string& subtitle, const std::string& y_label, const std::filesystem::path& path) {
   LineChart chart{.title = ablation.title, .subtitle = subtitle, .x_label = "rate of dropout", .y_label = y_label};
   size_t next = 1;
-  for (const std::string& kind : kDropoutKinds) {
+  for (const std::string& kind : words(kDropoutKinds)) {
     Series series{.label = kind, .x = {0}, .y = {outcomes.front().mean()}};
     for (const double rate : rates) {
       series.x.push_back(rate);

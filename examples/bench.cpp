@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/bench_options.h"
+#include "support/choices.h"
 #include "support/crossover.h"
 #include "support/floor.h"
 #include "support/format.h"
@@ -23,7 +24,7 @@ using namespace linnet::examples;
 
 namespace {
 
-const std::vector<std::string> kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+const std::vector<std::string> kMechanisms = nn::attention_mechanisms();
 
 void print(const BenchOptions& bench, const std::string& title,
            const std::vector<std::pair<std::string, Timing>>& times, const nlohmann::json& json) {
@@ -144,7 +145,7 @@ void add_attention(CLI::App& app, const BenchOptions& bench) {
   const auto flags = std::make_shared<AttentionCase>();
   const auto dtype = std::make_shared<std::string>(name_of(flags->dtype));
   command.add_option("--mechanism", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
+  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember(words(kForms)));
   command.add_option("--dropout", flags->dropout, "rate")->check(number(0, 0.99));
   command.add_option("--head-dim", flags->head_dim, "numbers per head")->check(whole_number(1));
   command.add_option("--dtype", *dtype, "of queries, keys and values; bfloat16 needs --device cuda")

@@ -101,13 +101,13 @@ int main(int argc, char** argv) {
       throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
     }
     Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
-    std::vector<std::string> mechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+    std::vector<std::string> mechanisms = linnet::nn::attention_mechanisms();
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
     app.add_option("--task", task, "what to train: shakespeare or mnist");
     app.add_option("--attention", mechanisms, "the mechanisms, with commas")
         ->delimiter(',')
-        ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+        ->check(CLI::IsMember(linnet::nn::attention_mechanisms()));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");

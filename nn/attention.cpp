@@ -61,6 +61,13 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
   if (config.short_conv < 0) {
     throw ValueError(fmt::format("{}: a short convolution of {} taps; 0 is none", label(), config.short_conv));
   }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    throw ValueError(fmt::format("{}: dropout is {}; it must be in [0, 1)", label(), config.dropout));
+  }
+  if (config.rotary && head_dim() % 2 != 0) {
+    throw ValueError(fmt::format("{}: rotary positions turn pairs of numbers, but a head has {}; choose other heads",
+                                 label(), head_dim()));
+  }
 }
 
 void Attention::check_input(const Tensor& x, const Tensor& keep) const {
@@ -118,6 +125,13 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
 
 void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
+}
+
+void Attention::refuse_fastmax_options() const {
+  if (config_.fastmax_scale != AttentionConfig{}.fastmax_scale) refuse("scale of fastmax");
+  if (config_.fastmax_form != FastmaxForm::automatic) refuse("form of fastmax");
+  if (config_.dropout_kind) refuse("kind of dropout");
+  if (config_.dropout_normaliser != FastmaxNormaliser::clean) refuse("normaliser of dropout");
 }
 
 void Attention::refuse_fastformer_options() const {

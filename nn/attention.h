@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,7 +23,7 @@ struct AttentionConfig {
   double dropout = 0;                 ///< of the attention weights; of queries and keys, fastmax
   std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
   FastmaxForm fastmax_form = FastmaxForm::automatic;
-  FastmaxDropout dropout_kind = FastmaxDropout::quadratic;          ///< fastmax
+  std::optional<FastmaxDropout> dropout_kind = {};  ///< fastmax; unless given, quadratic, and standard of fastmax1
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< fastmax
   int64_t short_conv = 0;  ///< taps of a short convolution on queries, keys and values; 0 for none
 
@@ -93,7 +94,8 @@ class Attention : public Module {
   const AttentionConfig& config() const { return config_; }  ///< as it was built
 
  protected:
-  /// Throws ValueError unless the heads divide the width, or when the mechanism has no such option.
+  /// Throws ValueError unless the heads divide the width, and for a dropout outside [0, 1), rotary positions of an
+  /// odd number of numbers a head, or fewer than 0 taps.
   Attention(Module& parent, std::string name, const AttentionConfig& config);
 
   /// The sequence form, of checked arguments.
@@ -107,7 +109,8 @@ class Attention : public Module {
   int64_t head_dim() const { return config_.width / config_.heads; }
   /// Throws ValueError: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
-  /// Throws ValueError when an option is set that only Fastformer has.
+  /// Throws ValueError when an option is set that only Fastmax has, or only Fastformer.
+  void refuse_fastmax_options() const;
   void refuse_fastformer_options() const;
 
  private:
@@ -144,7 +147,8 @@ class AttentionMaps {
 std::vector<std::string> attention_mechanisms();
 
 /// The attention that `config.mechanism` names, as part `name` of `parent`. Throws ValueError for an unknown name,
-/// listing the known ones, unless the heads divide the width, and for an option that the mechanism does not have.
+/// listing the known ones, unless the heads divide the width, for an option out of range, and for one that the
+/// mechanism does not have.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 }  // namespace linnet::nn

@@ -1,8 +1,22 @@
 #include <linnet/nn/block.h>
 
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
 #include <linnet/ops/arithmetic.h>
 
 namespace linnet::nn {
+
+namespace {
+
+int64_t hidden_width(const char* block, const BlockConfig& config) {
+  if (config.hidden < 0) {
+    throw ValueError(fmt::format("{}: hidden is {}; it must be at least 1, or 0 for 4·width", block, config.hidden));
+  }
+  return config.hidden > 0 ? config.hidden : 4 * config.attention.width;
+}
+
+}  // namespace
 
 Block::Block(Module& parent, std::string name, const BlockConfig& config)
     : Module(parent, std::move(name)),
@@ -10,8 +24,7 @@ Block::Block(Module& parent, std::string name, const BlockConfig& config)
       norm1_(*this, "norm1", config.attention.width, {.bias = config.attention.bias}),
       attention_(make_attention(*this, "attention", config.attention)),
       norm2_(*this, "norm2", config.attention.width, {.bias = config.attention.bias}),
-      mlp_(*this, "mlp", config.attention.width, config.hidden > 0 ? config.hidden : 4 * config.attention.width,
-           config.attention.bias, config.gelu),
+      mlp_(*this, "mlp", config.attention.width, hidden_width(label(), config), config.attention.bias, config.gelu),
       dropout_(*this, "dropout", config.dropout) {}
 
 template <class Attend>

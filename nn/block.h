@@ -22,7 +22,7 @@ struct BlockConfig {
 /// connection and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
 class Block : public Module {
  public:
-  /// Throws ValueError as make_attention does, and for a dropout outside [0, 1).
+  /// Throws ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
   Block(Module& parent, std::string name, const BlockConfig& config);
 
   /// The sequence form: x [B, N, C] → [B, N, C]; `keep` as in Attention.

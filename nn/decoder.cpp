@@ -13,6 +13,7 @@ namespace linnet::nn {
 namespace {
 
 DecoderConfig completed(DecoderConfig config) {
+  if (config.layers < 1) throw ValueError(fmt::format("DecoderLM: {} layers; it takes at least 1", config.layers));
   config.block.attention.causal = true;
   config.block.attention.rotary = config.positions == Positions::rotary;
   return config;

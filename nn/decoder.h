@@ -31,7 +31,8 @@ struct DecoderState {
 /// `tok`, `pos`, `blocks.<i>`, `norm`.
 class DecoderLM : public Module {
  public:
-  /// Throws ValueError for a vocabulary or context below 1, and as Block does.
+  /// Throws ValueError for a vocabulary or layers below 1, for a context below 1 of learned positions, and as Block
+  /// does.
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
   /// Integer token ids [B, N] → logits of each next token [B, N, V]. Throws ShapeError for another rank, IndexError

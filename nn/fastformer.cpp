@@ -87,6 +87,7 @@ std::vector<std::string> weight_names(int64_t columns) {
 
 FastformerAttention::FastformerAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config) {
+  refuse_fastmax_options();
   if (config.rotary) refuse("rotary positions");
   if (config.columns < 2)
     throw ValueError(fmt::format("{}: {} columns; it takes at least 2", label(), config.columns));

@@ -1,5 +1,8 @@
 #include <linnet/nn/fastformer_encoder.h>
 
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
 #include <linnet/ops/arithmetic.h>
 
 namespace linnet::nn {
@@ -38,6 +41,8 @@ FastformerEncoder::FastformerEncoder(Module& parent, std::string name, const Fas
 }
 
 void FastformerEncoder::add_layers() {
+  if (config_.layers < 1)
+    throw ValueError(fmt::format("{}: {} layers; it takes at least 1", label(), config_.layers));
   for (int64_t i = 0; i < (config_.share_layers ? 1 : config_.layers); ++i) layers_.add(config_);
 }
 

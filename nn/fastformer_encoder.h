@@ -45,7 +45,8 @@ class FastformerLayer : public Module {
 /// with `attention`, `out`, `norm1`, `mlp` and `norm2`, and `pool`.
 class FastformerEncoder : public Module {
  public:
-  /// A model of its own, or a part of another one.
+  /// A model of its own, or a part of another one. Throws ValueError as FastformerAttention does, and for layers
+  /// below 1.
   explicit FastformerEncoder(Generator& rng, const FastformerEncoderConfig& config = {}, DType dtype = DType::float32,
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});

@@ -36,8 +36,7 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
   refuse_fastformer_options();
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary && order_ == 1) refuse("rotary positions");
-  const Tensor none = zeros({1, config.heads, 0, head_dim()}, dtype(), device());
-  fastmax(none, none, none, options());  // refuses what does not do, before any training
+  check_options();
 
   // f(s) = Σ s^l/l! as a product of features (eqs. 8 and 9): 1 and x, then x_a·x_b with 2·½ where a < b.
   std::vector<int64_t> first, second;
@@ -54,6 +53,16 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
   coefficients_ = tensor(coefficients).to(dtype()).to(device());
 }
 
+/// Has fastmax refuse, before any training, what it does not do: with a generator aside, because draws of the model's
+/// decide its weights.
+void FastmaxAttention::check_options() const {
+  Generator aside(0);
+  FastmaxOptions trial = options();
+  trial.generator = &aside;
+  const Tensor none = zeros({1, config().heads, 0, head_dim()}, dtype(), device());
+  fastmax(none, none, none, trial);
+}
+
 FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
   // Rotary positions come after the normalisation, so project() does that.
   return {.order = order_,
@@ -63,7 +72,8 @@ FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
           .keep = keep,
           .form = config().fastmax_form,
           .dropout = training() ? config().dropout : 0,
-          .dropout_kind = config().dropout_kind,
+          .dropout_kind =
+              config().dropout_kind.value_or(order_ == 1 ? FastmaxDropout::standard : FastmaxDropout::quadratic),
           .dropout_normaliser = config().dropout_normaliser,
           .generator = &generator()};
 }

@@ -11,7 +11,8 @@ namespace linnet::nn {
 
 /// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts:
 /// `qkv`, one projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per
-/// head, of a size that does not grow with the text. One map, eq. 7.
+/// head, of a size that does not grow with the text. One map, eq. 7. Order 1 has no quadratic features: what it drops
+/// unless told otherwise are those of all orders.
 class FastmaxAttention : public Attention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -22,6 +23,7 @@ class FastmaxAttention : public Attention {
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
+  void check_options() const;
   FastmaxOptions options(const Tensor& keep = {}) const;
   /// Queries, keys and values of tokens x [B, N, C], the first two standardised and rotated when positions are
   /// rotary.

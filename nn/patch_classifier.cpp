@@ -20,6 +20,9 @@ PatchClassifierConfig completed(PatchClassifierConfig config) {
         fmt::format("PatchClassifier: patches of side {} do not tile an image of side {}; choose a divisor",
                     config.patch, config.side));
   }
+  if (config.layers < 1) {
+    throw ValueError(fmt::format("PatchClassifier: {} layers; it takes at least 1", config.layers));
+  }
   config.block.attention.causal = false;
   config.block.attention.rotary = config.positions == Positions::rotary;
   return config;

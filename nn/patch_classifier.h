@@ -20,7 +20,7 @@ struct PatchClassifierConfig {
 /// start as N(0, 1), with fastformer as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
 class PatchClassifier : public Module {
  public:
-  /// Throws ValueError unless the patch divides the side, and as Block does.
+  /// Throws ValueError unless the patch divides the side, for layers below 1, and as Block does.
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,
                   Device device = Device::cpu);
 

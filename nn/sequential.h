@@ -19,12 +19,23 @@ class Sequential : public Module {
       : Module(rng, dtype, device) {}
   Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}
 
-  /// Appends M(*this, position, args...).
+  /// Appends M(*this, position, args...), which is called with a tensor, and with the caller's line where it takes
+  /// one.
   template <class M, class... Args>
   Sequential& add(Args&&... args) {
     static_assert(std::is_base_of_v<Module, M>, "add<M> appends a module; functions go to add(function)");
+    constexpr bool takes_where = std::is_invocable_r_v<Tensor, M&, const Tensor&, Where>;
+    static_assert(
+        takes_where || std::is_invocable_r_v<Tensor, M&, const Tensor&>,
+        "add<M> appends a module with Tensor operator()(const Tensor& x), or (const Tensor& x, Where where)");
     auto module = std::make_unique<M>(*this, std::to_string(stages_.size()), std::forward<Args>(args)...);
-    stages_.push_back([stage = module.get()](const Tensor& x, Where where) { return (*stage)(x, where); });
+    stages_.push_back([stage = module.get()](const Tensor& x, [[maybe_unused]] Where where) {
+      if constexpr (takes_where) {
+        return (*stage)(x, where);
+      } else {
+        return (*stage)(x);
+      }
+    });
     modules_.push_back(std::move(module));
     return *this;
   }

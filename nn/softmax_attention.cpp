@@ -5,6 +5,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/nn/positions.h>
 #include <linnet/ops/attention.h>
+#include <linnet/ops/creation.h>
 #include <linnet/ops/join.h>
 
 namespace linnet::nn {
@@ -34,7 +35,7 @@ class TokenRows {
   void grow(const Tensor& row) {
     Shape shape = row.shape();
     shape[2] = std::max<int64_t>(16, 2 * count_);
-    const Tensor larger = Tensor::empty(shape, row.dtype(), row.device());
+    const Tensor larger = zeros(shape, row.dtype(), row.device());  // and not unset: AnomalyMode looks at parts of it
     if (count_ > 0) larger.narrow(2, 0, count_).copy_(so_far());
     room_ = larger;
   }
@@ -54,6 +55,7 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
     : Attention(parent, std::move(name), config),
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
       out_(*this, "out", config.width, config.width, config.bias) {
+  refuse_fastmax_options();
   refuse_fastformer_options();
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
 }

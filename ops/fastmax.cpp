@@ -68,6 +68,12 @@ void check_dropout(const FastmaxOptions& options) {
     throw ValueError(
         fmt::format("dropout is {}, but the reference form has none; choose another form", options.dropout));
   }
+  if (options.dropout_kind == FastmaxDropout::quadratic && polynomial_of(options).a2 == 0) {
+    throw ValueError(fmt::format(
+        "dropout {} of quadratic features does nothing to weights that have none, as those of order 1; use "
+        "FastmaxDropout::standard or token",
+        options.dropout));
+  }
   if (options.form == FastmaxForm::quadratic && options.dropout_kind != FastmaxDropout::token) {
     throw ValueError(
         fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "

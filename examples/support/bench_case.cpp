@@ -1,8 +1,11 @@
 #include "support/bench_case.h"
 
+#include <algorithm>
+
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
+#include "support/choices.h"
 #include "support/floor.h"
 
 namespace linnet::examples {
@@ -11,11 +14,11 @@ namespace {
 /// Multiplications and additions, forward and backward: of the quadratic forms 4·N²·D and 10·N²·D a head (half when
 /// causal), of the factorised one 4·N·M·(D + 1) and 10·N·M·(D + 1) for M features, of additive attention about 10·N·D
 /// and 20·N·D.
-double flops_of(const AttentionCase& c, bool factorised) {
+double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
   const auto n = static_cast<double>(c.tokens), d = static_cast<double>(c.head_dim);
   const auto heads = static_cast<double>(c.batch * c.heads);
   if (c.mechanism == "fastformer") return heads * 30 * n * d;
-  if (factorised) {
+  if (std::ranges::find(calls, "fastmax", &KernelCall::kernel) != calls.end()) {
     const double features = c.mechanism == "fastmax1" ? d + 1 : (d + 1) * (d + 2) / 2;
     return heads * 14 * n * features * (d + 1);
   }
@@ -46,33 +49,31 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
   return measured;
 }
 
-FastmaxForm form_of(const std::string& name) {
-  if (name == "quadratic") return FastmaxForm::quadratic;
-  return name == "factorised" ? FastmaxForm::factorised : FastmaxForm::automatic;
-}
-
 FastmaxOptions fastmax_options(const AttentionCase& c, Generator& rng) {
   const bool first_order = c.mechanism == "fastmax1";
   return {.order = first_order ? 1 : 2,
           .scale = first_order ? FastmaxScale::unit : FastmaxScale::sqrt,
           .causal = c.causal,
-          .form = form_of(c.form),
+          .form = choose(kForms, "form", c.form),
           .dropout = c.dropout,
+          .dropout_kind = first_order ? FastmaxDropout::standard : FastmaxDropout::quadratic,
           .generator = &rng};
 }
 
-/// Whether fastmax runs factorised in this case.
-bool is_factorised(const AttentionCase& c, const Tensor& q) {
-  if (!c.mechanism.starts_with("fastmax")) return false;
-  const FastmaxForm form = form_of(c.form);
-  return (form == FastmaxForm::automatic ? fastmax_form(q, q, c.mechanism == "fastmax2", c.causal) : form) ==
-         FastmaxForm::factorised;
+/// The kernels that `work` calls: what is said of them is said of what ran.
+std::vector<KernelCall> calls_of(const std::function<void()>& work) {
+  const Profile profile;
+  work();
+  return profile.calls();
 }
 
 }  // namespace
 
 void wait_for(const Tensor& x) {
-  if (x.device() != Device::cpu) x.flatten().select(0, 0).item<float>();
+  if (x.device() == Device::cpu) return;
+  Tensor element = x;  // not of flatten(), which copies heads that are transposed
+  while (element.rank() > 0) element = element.select(0, 0);
+  element.item<float>();
 }
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
@@ -104,7 +105,7 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   }
   const auto run = [&] { return attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
   Measured measured = measure_differentiable(inputs, run, seconds);
-  measured.flops = flops_of(c, is_factorised(c, queries.transpose(1, 2)));
+  measured.flops = flops_of(c, calls_of([&] { run(); }));
   return measured;
 }
 
@@ -129,17 +130,11 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   const auto run = [&] { return (*layer.attention)(x); };
   Measured measured = measure_differentiable(inputs, run, seconds);
 
-  std::vector<KernelCall> calls;
-  {
-    const Profile profile;
-    backward(sum(run()));
-    calls = profile.calls();
-  }
+  std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
+  measured.flops = flops_of(c, calls);
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
   if (c.device == Device::cpu) measured.floor_ms = floor_ms(products);
-  measured.flops =
-      flops_of(c, is_factorised(c, zeros({1}).to(c.device).expand({c.batch, c.heads, c.tokens, c.head_dim})));
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
   return measured;
 }

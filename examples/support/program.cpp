@@ -10,6 +10,7 @@
 
 #include <linnet/linnet.h>
 
+#include "support/choices.h"
 #include "support/event_file.h"
 #include "support/files.h"
 
@@ -99,35 +100,39 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(whole_number(0, 1024));
-  app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember(words(kDevices)));
   app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 
 void add_attention_flags(CLI::App& app, Settings& s) {
-  app.add_option("--attention", s.attention, "the mechanism")
-      ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+  app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--attention-dropout", s.attention_dropout,
                  "rate on the weights (softmax, fastformer), or on queries and keys (fastmax)");
   app.add_option("--fastmax-scale", s.fastmax_scale,
                  "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
-  app.add_option("--fastformer-interaction", s.fastformer_interaction, "how a global vector meets a token")
-      ->check(CLI::IsMember({"product", "add", "concat"}));
+  app.add_option("--fastformer-interaction", s.fastformer_interaction,
+                 "how fastformer's global vector meets a token (default: product)")
+      ->check(CLI::IsMember(words(kInteractions)));
   app.add_option("--share", s.share,
-                 "what shares weights, with commas: query-value and heads (fastformer), layers; or none")
+                 "what shares weights, with commas: query-value and heads (fastformer), layers; or none (default: "
+                 "query-value for fastformer)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"query-value", "layers", "heads", "none"}));
-  app.add_option("--columns", s.columns, "of fastformer: 3 are queries, keys and values")->check(whole_number());
+      ->check(CLI::IsMember(share_words()));
+  app.add_option("--columns", s.columns, "of fastformer (default: 3, queries, keys and values)")
+      ->check(whole_number());
   app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none")
       ->check(whole_number());
   app.add_option("--fastmax-form", s.fastmax_form, "how fastmax is computed (default: auto, the faster one)")
-      ->check(CLI::IsMember({"auto", "quadratic", "factorised"}));
-  app.add_option("--dropout-kind", s.dropout_kind,
-                 "what fastmax drops (default: quadratic, which short contexts pay for dearly; token costs nothing)")
-      ->check(CLI::IsMember({"quadratic", "standard", "token"}));
+      ->check(CLI::IsMember(words(kForms)));
+  app.add_option(
+         "--dropout-kind", s.dropout_kind,
+         "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; token "
+         "costs nothing)")
+      ->check(CLI::IsMember(words(kDropoutKinds)));
   app.add_option("--dropout-normaliser", s.dropout_normaliser,
                  "features in fastmax's denominator (default: clean; shared is unstable)")
-      ->check(CLI::IsMember({"clean", "shared"}));
+      ->check(CLI::IsMember(words(kNormalisers)));
 }
 
 void add_model_flags(CLI::App& app, Settings& s) {
@@ -140,8 +145,7 @@ void add_model_flags(CLI::App& app, Settings& s) {
   } else {
     app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
   }
-  app.add_option("--positions", s.positions, "how tokens know their place")
-      ->check(CLI::IsMember({"learned", "sinusoidal", "rotary", "none"}));
+  app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }
 
 void add_training_flags(CLI::App& app, Settings& s) {

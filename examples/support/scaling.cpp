@@ -80,7 +80,7 @@ void draw(const ScalingOptions& options, const std::map<std::string, std::vector
 void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
   app.add_option("--mechanisms", options.mechanisms, "which, with commas")
       ->delimiter(',')
-      ->check(CLI::IsMember({"softmax", "fastmax1", "fastmax2", "fastformer"}));
+      ->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
       ->delimiter(',')
       ->check(whole_number(1));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/nn/attention.h>
 #include <CLI/CLI.hpp>
 
 #include "support/bench_options.h"
@@ -12,7 +13,7 @@ namespace linnet::examples {
 
 /// The curves of Gerami et al. 2024, figure 3, and Wu et al. 2021, figure 2: time and memory against the length.
 struct ScalingOptions {
-  std::vector<std::string> mechanisms{"softmax", "fastmax1", "fastmax2", "fastformer"};
+  std::vector<std::string> mechanisms = nn::attention_mechanisms();
   std::vector<int64_t> head_dims{16, 32, 64, 128};
   int64_t least_tokens = 128, most_tokens = 65536;
   int64_t heads = 4;

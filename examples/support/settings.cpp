@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linnet/nn/attention.h>
 #include <nlohmann/json.hpp>
 
-#include "support/program.h"
+#include "support/choices.h"
+#include "support/task.h"
 
 namespace linnet::examples {
 namespace {
@@ -64,9 +66,6 @@ void for_each_field(S& s, Field&& field) {
   field("task", s.task);
   field("preset", s.preset);
   field("attention", s.attention);
-  field("fastformer_interaction", s.fastformer_interaction);
-  field("share", s.share);
-  field("columns", s.columns);
   field("short_conv", s.short_conv);
   field("positions", s.positions);
   field("attention_dropout", s.attention_dropout);
@@ -107,6 +106,18 @@ void for_each_optional(S& s, Field&& field) {
   field("fastmax_form", s.fastmax_form);
   field("dropout_kind", s.dropout_kind);
   field("dropout_normaliser", s.dropout_normaliser);
+  field("fastformer_interaction", s.fastformer_interaction);
+  field("share", s.share);
+  field("columns", s.columns);
+}
+
+/// Files of other mechanisms once held Fastformer's defaults.
+void forget_fastformer_defaults(Settings& s) {
+  if (s.attention == "fastformer") return;
+  if (s.fastformer_interaction == "product") s.fastformer_interaction.reset();
+  if (s.columns == 3) s.columns.reset();
+  if (s.share) std::erase(*s.share, "query-value");
+  if (s.share && s.share->empty()) s.share.reset();
 }
 
 void validate_fastmax(const Settings& s) {
@@ -123,8 +134,12 @@ void validate_fastmax(const Settings& s) {
   };
   needs_dropout("dropout-kind", s.dropout_kind);
   needs_dropout("dropout-normaliser", s.dropout_normaliser);
-  const std::string kind = s.dropout_kind.value_or("quadratic");
-  require(!fastmax || s.attention_dropout == 0 || s.fastmax_form != "quadratic" || kind == "token",
+  if (!fastmax || s.attention_dropout == 0) return;
+  const std::string kind = *completed(s).dropout_kind;
+  require(s.attention != "fastmax1" || kind != "quadratic",
+          "--dropout-kind quadratic does not apply to --attention fastmax1, which has no quadratic features; use "
+          "standard or token");
+  require(s.fastmax_form != "quadratic" || kind == "token",
           fmt::format("--dropout-kind {} does not apply to --fastmax-form quadratic, which has no features to drop; "
                       "use --dropout-kind token or another form",
                       kind));
@@ -132,22 +147,64 @@ void validate_fastmax(const Settings& s) {
 
 /// Flags that only Fastformer has.
 void validate_fastformer(const Settings& s) {
-  require(s.columns >= 2 && s.columns <= 16, fmt::format("--columns {}: must be from 2 to 16", s.columns));
-  require(s.share.size() == 1 || !shares(s, "none"),
-          fmt::format("--share {}: none stands alone", fmt::join(s.share, ",")));
+  if (s.columns)
+    require(*s.columns >= 2 && *s.columns <= 16, fmt::format("--columns {}: must be from 2 to 16", *s.columns));
   if (s.attention == "fastformer") return;
   const auto refuse = [&](const std::string& flag) {
     throw UsageError(fmt::format("{} does not apply to --attention {}", flag, s.attention));
   };
-  if (s.fastformer_interaction != "product") refuse("--fastformer-interaction " + s.fastformer_interaction);
-  if (s.columns != 3) refuse(fmt::format("--columns {}", s.columns));
-  if (shares(s, "heads")) refuse("--share heads");
+  if (s.fastformer_interaction) refuse("--fastformer-interaction " + *s.fastformer_interaction);
+  if (s.columns) refuse(fmt::format("--columns {}", *s.columns));
+  for (const char* what : {"query-value", "heads"}) {
+    if (shares(s, what)) refuse(fmt::format("--share {}", what));
+  }
+}
+
+/// Words that no table turns into a value here; the command line knows them, but config.json may hold anything.
+void validate_words(const Settings& s) {
+  const auto one_of = [](const char* flag, const std::string& word, const std::vector<std::string>& known) {
+    require(std::ranges::find(known, word) != known.end(),
+            fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
+  };
+  one_of("task", s.task, {"shakespeare", "mnist"});
+  one_of("attention", s.attention, nn::attention_mechanisms());
+  one_of("schedule", s.schedule, {"cosine", "one-cycle"});
+  const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
+  for (const std::string& word : share) one_of("share", word, share_words());
+  require(share.size() == 1 || !shares(s, "none"),
+          fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
 }
 
 }  // namespace
 
-bool shares(const Settings& s, const std::string& what) {
-  return std::find(s.share.begin(), s.share.end(), what) != s.share.end();
+Device device_of(const Settings& settings) { return choose(kDevices, "device", settings.device); }
+
+Settings completed(Settings s) {
+  const auto fill = [](auto& setting, auto value) {
+    if (!setting) setting = value;
+  };
+  if (s.attention == "fastformer") {
+    fill(s.fastformer_interaction, "product");
+    fill(s.share, std::vector<std::string>{"query-value"});
+    fill(s.columns, 3);
+  }
+  if (s.attention.starts_with("fastmax")) {
+    const bool first_order = s.attention == "fastmax1";
+    fill(s.fastmax_scale, first_order ? "unit" : "sqrt");
+    fill(s.fastmax_form, "auto");
+    if (s.attention_dropout > 0) {
+      fill(s.dropout_kind, first_order ? "standard" : "quadratic");  // of which the first order has none
+      fill(s.dropout_normaliser, "clean");
+    }
+  }
+  return s;
+}
+
+std::vector<std::string> share_words() { return {"query-value", "layers", "heads", "none"}; }
+
+bool shares(const Settings& settings, const std::string& what) {
+  const std::optional<std::vector<std::string>> shared = completed(settings).share;
+  return shared && std::ranges::find(*shared, what) != shared->end();
 }
 
 Settings preset(const std::string& task, const std::string& name) {
@@ -170,6 +227,8 @@ void validate(const Settings& s) {
   at_least("layers", s.layers, 1, 1000);
   at_least("heads", s.heads, 1);
   at_least("width", s.width, 1);
+  require(s.feed_forward >= 1 && s.feed_forward <= 1000,
+          fmt::format("feed_forward {}: must be from 1 to 1000", s.feed_forward));
   at_least("context", s.context, 1);
   at_least("batch", s.batch, 1, 1'000'000);
   at_least("accumulate", s.accumulate, 1, 1'000'000);
@@ -195,8 +254,12 @@ void validate(const Settings& s) {
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
+  validate_words(s);
   validate_fastformer(s);
   validate_fastmax(s);
+  block_config(s);  // these three know every other word
+  positions_of(s);
+  device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
           fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",
                       s.width));
@@ -208,9 +271,10 @@ void validate(const Settings& s) {
 }
 
 nlohmann::json to_json(const Settings& settings) {
+  const Settings all = completed(settings);
   nlohmann::json json;
-  for_each_field(settings, [&](const char* name, const auto& value) { json[name] = value; });
-  for_each_optional(settings, [&](const char* name, const auto& value) {
+  for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
+  for_each_optional(all, [&](const char* name, const auto& value) {
     if (value) json[name] = *value;
   });
   return json;
@@ -224,8 +288,9 @@ Settings settings_from_json(const nlohmann::json& json) {
     if (unknown.erase(name) > 0) json[name].get_to(value);
   });
   for_each_optional(settings, [&](const char* name, auto& value) {
-    if (unknown.erase(name) > 0) value = json[name].get<std::string>();
+    if (unknown.erase(name) > 0) json[name].get_to(value.emplace());
   });
+  forget_fastformer_defaults(settings);
   require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
   return settings;
 }

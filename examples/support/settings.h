@@ -16,14 +16,15 @@ struct Settings {
   std::string task;    ///< "shakespeare" or "mnist"
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
-  std::optional<std::string> fastmax_scale = {};  ///< paper, sqrt, unit or a number; sqrt for order 2, unit for 1
-  std::optional<std::string> fastmax_form = {};   ///< auto, quadratic or factorised
-  std::optional<std::string> dropout_kind = {};   ///< of fastmax: quadratic, standard or token
-  std::optional<std::string> dropout_normaliser = {};  ///< of fastmax: clean or shared
-  std::string fastformer_interaction = "product";      ///< product, add or concat
-  std::vector<std::string> share = {"query-value"};    ///< of query-value, layers and heads, or none
-  int64_t columns = 3;                                 ///< of fastformer
-  int64_t short_conv = 0;                              ///< taps of a short convolution in the attention; 0 for none
+  // What only some mechanisms have, and only when the command line says so: `completed` has the rest.
+  std::optional<std::string> fastmax_scale = {};           ///< paper, sqrt, unit or a number
+  std::optional<std::string> fastmax_form = {};            ///< auto, quadratic or factorised
+  std::optional<std::string> dropout_kind = {};            ///< of fastmax: quadratic, standard or token
+  std::optional<std::string> dropout_normaliser = {};      ///< of fastmax: clean or shared
+  std::optional<std::string> fastformer_interaction = {};  ///< product, add or concat
+  std::optional<std::vector<std::string>> share = {};      ///< of query-value, layers and heads, or none
+  std::optional<int64_t> columns = {};                     ///< of fastformer
+  int64_t short_conv = 0;  ///< taps of a short convolution in the attention; 0 for none
   std::string positions = "learned";
   double attention_dropout = 0;
 
@@ -67,7 +68,7 @@ struct Settings {
 };
 
 /// Where the run computes.
-inline Device device_of(const Settings& settings) { return settings.device == "cuda" ? Device::cuda : Device::cpu; }
+Device device_of(const Settings& settings);
 
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
 Settings preset(const std::string& task, const std::string& name);
@@ -76,9 +77,15 @@ Settings preset(const std::string& task, const std::string& name);
 /// before anything else.
 void validate(const Settings& settings);
 
-/// Whether `what` is among those that settings.share names.
+/// The settings with what the mechanism has and nothing was said about.
+Settings completed(Settings settings);
+
+/// What settings.share can name.
+std::vector<std::string> share_words();
+/// Whether the weights that it calls `what` are shared.
 bool shares(const Settings& settings, const std::string& what);
 
+/// Of the settings completed, so that a default made explicit is no other run.
 nlohmann::json to_json(const Settings& settings);
 /// What an older run's file lacks has its default. Throws UsageError for a setting that is not known here.
 Settings settings_from_json(const nlohmann::json& json);

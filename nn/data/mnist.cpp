@@ -57,6 +57,11 @@ Digits::Digits(std::vector<uint8_t> pixels, std::vector<uint8_t> labels)
   if (const std::string problem = problem_with(pixels_, labels_); !problem.empty()) throw ValueError(problem);
 }
 
+void Digits::set_shift(int64_t pixels) {
+  if (pixels < 0) throw ValueError(fmt::format("set_shift: {} pixels; it must be at least 0", pixels));
+  shift_ = pixels;
+}
+
 Batch Digits::collate(std::span<const int64_t> indices, RandomKey key) const {
   const auto count = static_cast<int64_t>(indices.size());
   Tensor images = Tensor::empty({count, kPixels});

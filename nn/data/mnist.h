@@ -29,7 +29,8 @@ class Digits : public Dataset {
   std::span<const uint8_t> labels() const { return labels_; }
 
   /// Moves every image by a random whole number of pixels, at most `pixels` each way, filling in black. 0 for none.
-  void set_shift(int64_t pixels) { shift_ = pixels; }
+  /// Throws ValueError below that.
+  void set_shift(int64_t pixels);
 
  private:
   std::vector<uint8_t> pixels_;

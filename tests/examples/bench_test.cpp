@@ -75,6 +75,11 @@ TEST_CASE("bench attention: FLOPs are those of the form that ran") {
   CHECK(quadratic == 14.0 * 2 * 64 * 64 * 16);
   const double factorised = object_of(flags + Arguments{"factorised"})["flops"];
   CHECK(factorised == 14.0 * 2 * 64 * 153 * 17);
+  CHECK(object_of(flags + Arguments{"auto"})["flops"] == quadratic);  // the faster one at this length
+  CHECK(object_of(flags + Arguments{"auto", "--dropout", "0.1"})["flops"] == factorised);  // only it has the features
+  const double first_order =
+      object_of(flags + Arguments{"auto", "--mechanism", "fastmax1", "--dropout", "0.1"})["flops"];
+  CHECK(first_order == 14.0 * 2 * 64 * 17 * 17);
 }
 
 TEST_CASE("bench step: a step beside its matrix products") {

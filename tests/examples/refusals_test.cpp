@@ -93,6 +93,16 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--fastformer-interaction", "add"},
           "--fastformer-interaction add does not apply to --attention softmax");
   refused("train_shakespeare", {"--columns", "4"}, "--columns 4 does not apply to --attention softmax");
+  refused("train_shakespeare", {"--fastformer-interaction", "product"},
+          "--fastformer-interaction product does not apply to --attention softmax");
+  refused("train_shakespeare", {"--columns", "3"}, "--columns 3 does not apply to --attention softmax");
+  refused("train_shakespeare", {"--share", "query-value"},
+          "--share query-value does not apply to --attention softmax");
+  refused("train_shakespeare", {"--attention", "fastmax2", "--share", "layers,query-value"},
+          "--share query-value does not apply to --attention fastmax2");
+  refused("train_shakespeare",
+          {"--attention", "fastmax1", "--attention-dropout", "0.1", "--dropout-kind", "quadratic"},
+          "--dropout-kind quadratic does not apply to --attention fastmax1");
   refused("train_shakespeare", {"--attention", "fastmax2", "--share", "heads"},
           "--share heads does not apply to --attention fastmax2");
   refused("train_shakespeare", {"--fastmax-form", "quadratic"},
@@ -348,6 +358,10 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
   refused("config.json is damaged");
   replaced("\"width\": 16", "\"width\": -16");
   refused("width");
+  replaced("\"positions\": \"learned\"", "\"positions\": \"lernd\"");
+  refused("config.json is damaged, or of another version of linnet: --positions lernd: must be one of learned, ");
+  replaced("\"feed_forward\": 4", "\"feed_forward\": -4");
+  refused("feed_forward -4: must be from 1 to 1000");
   replaced("\"width\": 16", "\"width\": 32");
   refused("run/model.safetensors does not fit the model; build the model with the settings of the saved one; ");
   replaced("\"task\": \"shakespeare\"", "\"task\": \"mnist\"");

@@ -98,6 +98,72 @@ TEST_CASE("config.json of another version: what it lacks has its default, what i
                        UsageError);
 }
 
+TEST_CASE("config.json of an older version: Fastformer's defaults, which every file held, are as if not said") {
+  const nlohmann::json defaults{{"fastformer_interaction", "product"}, {"share", {"query-value"}}, {"columns", 3}};
+  for (const std::string& attention : linnet::nn::attention_mechanisms()) {
+    CAPTURE(attention);
+    Settings settings = preset("shakespeare", "nanogpt-cpu");
+    settings.attention = attention;
+    nlohmann::json older = to_json(settings);
+    older.update(defaults);
+    for (const char* name : {"fastmax_scale", "fastmax_form"}) older.erase(name);  // which none held by itself
+    const Settings read = settings_from_json(older);
+    validate(read);
+    CHECK(to_json(read) == to_json(settings));  // what --resume compares
+    settings.share = {"layers"};
+    older["share"] = attention == "fastformer" ? nlohmann::json{"layers"} : nlohmann::json{"query-value", "layers"};
+    CHECK(to_json(settings_from_json(older)) == to_json(settings));
+  }
+}
+
+TEST_CASE("config.json: a default made explicit is no other run") {
+  Settings plain = preset("shakespeare", "nanogpt-cpu"), explicit_one = plain;
+  plain.attention = explicit_one.attention = "fastformer";
+  explicit_one.share = {"query-value"}, explicit_one.columns = 3, explicit_one.fastformer_interaction = "product";
+  CHECK(to_json(plain) == to_json(explicit_one));
+  plain.attention = explicit_one.attention = "fastmax1";
+  explicit_one.share.reset(), explicit_one.columns.reset(), explicit_one.fastformer_interaction.reset();
+  plain.attention_dropout = explicit_one.attention_dropout = 0.1;
+  explicit_one.dropout_kind = "standard", explicit_one.fastmax_scale = "unit";
+  CHECK(to_json(plain) == to_json(explicit_one));
+}
+
+TEST_CASE("validate: every word is one of those that are known, and so is every number in its range") {
+  nlohmann::json json = to_json(preset("shakespeare", "nanogpt-cpu"));
+  json.update({{"attention", "fastmax2"}, {"attention_dropout", 0.1}});
+  const auto refused = [&](nlohmann::json changes, const char* because) {
+    nlohmann::json wrong = json;
+    wrong.update(changes);
+    CAPTURE(because);
+    CHECK_THROWS_WITH_AS(validate(settings_from_json(wrong)), doctest::Contains(because), UsageError);
+  };
+  refused({{"positions", "lernd"}}, "--positions lernd: must be one of learned, sinusoidal, rotary, none");
+  refused({{"fastmax_form", "cubic"}}, "--fastmax-form cubic: must be one of auto, quadratic, factorised");
+  refused({{"fastmax_scale", "big"}}, "--fastmax-scale big: must be paper, sqrt, unit or a positive number");
+  refused({{"dropout_kind", "some"}}, "--dropout-kind some: must be one of quadratic, standard, token");
+  refused({{"dropout_normaliser", "dirty"}}, "--dropout-normaliser dirty: must be one of clean, shared");
+  refused({{"attention", "fastformer"}, {"fastformer_interaction", "divide"}},
+          "--fastformer-interaction divide: must be one of product, add, concat");
+  refused({{"attention", "hardmax"}}, "--attention hardmax: must be one of softmax, ");
+  refused({{"share", {"everything"}}}, "--share everything: must be one of query-value, layers, heads, none");
+  refused({{"schedule", "linear"}}, "--schedule linear: must be one of cosine, one-cycle");
+  refused({{"device", "tpu"}}, "--device tpu: must be one of cpu, cuda");
+  refused({{"task", "poetry"}}, "--task poetry: must be one of shakespeare, mnist");
+  refused({{"feed_forward", -4}}, "feed_forward -4: must be from 1 to 1000");
+}
+
+TEST_CASE("block_config: what fastmax drops where nothing is said") {
+  Settings settings = preset("shakespeare", "nanogpt-cpu");
+  settings.attention_dropout = 0.1;
+  const auto kind = [&](const char* attention) {
+    settings.attention = attention;
+    return block_config(settings).attention.dropout_kind;
+  };
+  CHECK(kind("fastmax2") == FastmaxDropout::quadratic);
+  CHECK(kind("fastmax1") == FastmaxDropout::standard);
+  CHECK_FALSE(kind("softmax").has_value());
+}
+
 TEST_CASE("validate: the ends of every range") {
   const Settings text = preset("shakespeare", "nanogpt-cpu");
   const Settings images = preset("mnist", "mnist-small");
@@ -120,6 +186,16 @@ TEST_CASE("validate: the ends of every range") {
           s.positions = "rotary";
           s.attention = "fastmax1";
         }) == "--positions rotary does not apply to --attention fastmax1");
+  const auto drop_quadratic = [](Settings& s) {
+    s.attention = "fastmax1";
+    s.attention_dropout = 0.1;
+    s.dropout_kind = "quadratic";
+  };
+  CHECK(refusal(text, drop_quadratic) ==
+        "--dropout-kind quadratic does not apply to --attention fastmax1, which has no quadratic features; use "
+        "standard or token");
+  CHECK(refusal(text, [](Settings& s) { s.share = {"none"}; }) == "");  // of the layers, which all have
+  CHECK(refusal(text, [](Settings& s) { s.share = {"layers"}; }) == "");
 }
 
 TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order where nothing is said") {

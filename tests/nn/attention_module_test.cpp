@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include <linnet/linnet.h>
 
@@ -252,6 +253,9 @@ TEST_CASE("attention: dropout in training only") {
   std::vector<nn::AttentionConfig> configs;
   configs.push_back({.mechanism = "softmax"});
   configs.push_back({.mechanism = "fastformer"});
+  configs.push_back({.mechanism = "fastmax1"});
+  configs.push_back({.mechanism = "fastmax1", .dropout_kind = FastmaxDropout::token});
+  configs.push_back({.mechanism = "fastmax2"});
   for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
     configs.push_back({.mechanism = "fastmax2", .dropout_kind = kind});
     configs.push_back({.mechanism = "fastmax2", .rotary = true, .dropout_kind = kind});
@@ -262,10 +266,28 @@ TEST_CASE("attention: dropout in training only") {
     config.width = 8, config.heads = 2, config.dropout = 0.5;
     Model model(rng, config);
     const Tensor x = randn({1, 6, 8}, rng, DType::float64);
+    CAPTURE(config.mechanism);
     CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
     model.eval();
     const Tensor y = (*model.attention)(x);
     CHECK(largest_difference(y, (*model.attention)(x)) == 0);
+  }
+}
+
+TEST_CASE("attention: a rate of dropout changes no weight that a model starts with") {
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    const auto initial = [&](double rate) {
+      Generator rng(21);
+      const Model first(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      const Model second(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      std::vector<std::vector<double>> values;
+      for (const Model* model : {&first, &second}) {
+        for (const auto& [name, tensor] : model->state()) values.push_back(tensor.to_vector<double>());
+      }
+      return values;
+    };
+    CHECK(initial(0) == initial(0.3));
   }
 }
 
@@ -298,6 +320,26 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
   refused({.mechanism = "fastmax1", .width = 8, .fastmax_scale = FastmaxScale::paper}, "weights must be positive");
+  refused({.mechanism = "softmax", .width = 8, .fastmax_scale = FastmaxScale::paper},
+          "softmax has no scale of fastmax");
+  refused({.mechanism = "fastformer", .width = 8, .fastmax_scale = 99.0}, "fastformer has no scale of fastmax");
+  refused({.mechanism = "softmax", .width = 8, .fastmax_form = FastmaxForm::factorised},
+          "softmax has no form of fastmax");
+  refused({.mechanism = "softmax", .width = 8, .dropout_kind = FastmaxDropout::quadratic},
+          "softmax has no kind of dropout");
+  refused({.mechanism = "fastformer", .width = 8, .dropout_normaliser = FastmaxNormaliser::shared},
+          "fastformer has no normaliser of dropout");
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    for (const double rate : {1.0, 1.5, -3.0, std::nan("")}) {
+      refused({.mechanism = mechanism, .width = 8, .dropout = rate}, "; it must be in [0, 1)");
+    }
+  }
+  for (const char* mechanism : {"softmax", "fastmax2"}) {
+    refused({.mechanism = mechanism, .width = 9, .heads = 3, .rotary = true},
+            "rotary positions turn pairs of numbers, but a head has 3");
+  }
+  refused({.mechanism = "fastmax1", .width = 8, .dropout = 0.1, .dropout_kind = FastmaxDropout::quadratic},
+          "dropout 0.1 of quadratic features does nothing to weights that have none");
   refused({.mechanism = "fastmax2", .width = 8, .dropout = 0.1, .fastmax_form = FastmaxForm::quadratic},
           "quadratic dropout needs the features of the factorised form");
 

@@ -189,6 +189,24 @@ TEST_CASE("Module: one dtype for a whole model") {
                        DTypeError);
 }
 
+TEST_CASE("Sequential: a module takes a tensor, with the caller's line or without") {
+  /// As README writes one.
+  struct Part : nn::Module {
+    Part(Module& parent, std::string name, int64_t width)
+        : Module(parent, std::move(name)), fc(*this, "fc", width, width) {}
+    nn::Linear fc;
+    Tensor operator()(const Tensor& x) { return relu(fc(x)); }
+  };
+  Generator rng(1);
+  nn::Sequential net(rng);
+  net.add<nn::PositionEmbedding>(nn::Positions::learned, 5, 4).add<Part>(4).add<nn::Linear>(4, 2);
+  CHECK(names_of(net.named_parameters()) ==
+        std::vector<std::string>{"0.weight", "1.fc.weight", "1.fc.bias", "2.weight", "2.bias"});
+  CHECK(net(ones({5, 4})).shape() == Shape{5, 2});
+  CHECK_THROWS_WITH_AS(nn::Sequential(rng).add<nn::Linear>(3, 2)(ones({5, 4})), doctest::Contains("module_test.cpp:"),
+                       ShapeError);
+}
+
 TEST_CASE("Linear, Embedding: initial values as in PyTorch") {
   Generator rng(3);
   nn::Sequential net(rng);

@@ -183,6 +183,31 @@ TEST_CASE("Block: bias and width of the parts, and dropout in training only") {
   CHECK(max(abs(mean(block(x), {-1}))).item<double>() > 1e-2);
 }
 
+TEST_CASE("models: sizes below the least are refused, and only learned positions need a context") {
+  Generator rng(9);
+  const auto refused = [&](const auto& build, const char* because) {
+    CHECK_THROWS_WITH_AS(build(), doctest::Contains(because), ValueError);
+  };
+  nn::DecoderConfig hidden = small_decoder("softmax"), context = hidden, vocabulary = hidden;
+  hidden.block.hidden = -5, context.context = 0, vocabulary.vocabulary = 0;
+  refused([&] { nn::DecoderLM(rng, hidden); }, "0: hidden is -5; it must be at least 1, or 0 for 4·width");
+  refused([&] { nn::DecoderLM(rng, context); }, "the length must be at least 1");
+  refused([&] { nn::DecoderLM(rng, vocabulary); }, "sizes must be at least 1");
+  context.positions = nn::Positions::sinusoidal;
+  CHECK(nn::DecoderLM(rng, context)(zeros({1, 3}, DType::int64)).shape() == Shape{1, 3, 11});
+  for (const int64_t layers : {0, -1}) {
+    for (const bool share : {false, true}) {
+      nn::DecoderConfig few = small_decoder("softmax");
+      few.layers = layers, few.share_layers = share;
+      refused([&] { nn::DecoderLM(rng, few); }, "layers; it takes at least 1");
+      refused([&] { nn::PatchClassifier(rng, {.layers = layers, .share_layers = share, .block = few.block}); },
+              "layers; it takes at least 1");
+      refused([&] { nn::FastformerEncoder(rng, {.layers = layers, .share_layers = share}); },
+              "layers; it takes at least 1");
+    }
+  }
+}
+
 TEST_CASE("PatchClassifier: patches are squares of the image") {
   for (const int64_t patch : {1, 2, 4, 7}) {
     CAPTURE(patch);

@@ -251,15 +251,6 @@ TEST_CASE("Factorised fastmax: memory beside the tensors does not grow with the 
   }
 }
 
-TEST_CASE("Factorised fastmax of first order has no quadratic features to drop") {
-  const Inputs in = draw(1, 2, 200, 200, 8, DType::float32);
-  for (const bool causal : {false, true}) {
-    const FastmaxOptions dropped{.order = 1, .causal = causal, .dropout = 0.5};
-    check_same_bits(all_results(in, dropped, FastmaxForm::factorised),
-                    all_results(in, {.order = 1, .causal = causal}, FastmaxForm::factorised));
-  }
-}
-
 TEST_CASE("fastmax dropout: the expected output is that without, when the denominator is clean") {
   const Inputs in = draw(1, 1, 6, 6, 3, DType::float64);
   for (const FastmaxDropout kind : kKinds) {
@@ -376,6 +367,10 @@ TEST_CASE("fastmax refuses dropout that cannot be") {
   refused(
       {.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
       "standard dropout needs the features");
+  const auto no_quadratic_term = "dropout 0.1 of quadratic features does nothing to weights that have none";
+  refused({.order = 1, .dropout = 0.1, .generator = &rng}, no_quadratic_term);
+  refused({.coefficients = {{1, 0.1, 0}}, .scale = FastmaxScale::unit, .dropout = 0.1, .generator = &rng},
+          no_quadratic_term);
   refused({.form = FastmaxForm::reference, .dropout = 0.1, .generator = &rng}, "the reference form has none");
   refused({.dropout = 0.1}, "dropout 0.1 needs a generator; set options.generator");
   refused({.dropout = 1, .generator = &rng}, "dropout is 1; it must be below 1");

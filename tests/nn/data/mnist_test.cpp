@@ -95,6 +95,9 @@ TEST_CASE("Digits: what does not fit together is refused") {
                        doctest::Contains("1568 pixels are not 784 for each of 3"), ValueError);
   CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes{9, 10}),
                        doctest::Contains("label 10 of example 1 is above 9"), ValueError);
+  nn::Digits digits = two_digits();
+  CHECK_THROWS_WITH_AS(digits.set_shift(-1), doctest::Contains("set_shift: -1 pixels; it must be at least 0"),
+                       ValueError);
   const std::array<int64_t, 1> behind{2}, before{-1};
   CHECK_THROWS_WITH_AS(two_digits().collate(behind, kKey), doctest::Contains("example 2 of 2"), IndexError);
   CHECK_THROWS_WITH_AS(two_digits().collate(before, kKey), doctest::Contains("example -1 of 2"), IndexError);
