@@ -44,6 +44,7 @@ std::vector<std::string> attention_mechanisms() {
 }
 
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config) {
+  if (config.make) return config.make(parent, std::move(name), config);
   for (const Entry& entry : kMechanisms) {
     if (entry.mechanism == config.mechanism) return entry.make(parent, std::move(name), config);
   }

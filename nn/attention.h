@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +13,16 @@
 
 namespace linnet::nn {
 
+class Attention;
+struct AttentionConfig;
+
+/// Makes an attention as part `name` of `parent`.
+using AttentionMaker =
+    std::function<std::unique_ptr<Attention>(Module& parent, std::string name, const AttentionConfig& config)>;
+
 /// Which attention, and how it is built: what `make_attention` takes. Sizes are checked there.
 struct AttentionConfig {
-  std::string mechanism = "softmax";  ///< one of attention_mechanisms()
+  std::string mechanism = "softmax";  ///< one of attention_mechanisms(), or the name of what `make` makes
   int64_t width = 0;                  ///< C, of the tokens
   int64_t heads = 1;                  ///< H, which divides C
   bool causal = false;                ///< a token sees itself and those before it
@@ -33,9 +41,9 @@ struct AttentionConfig {
   bool share_heads = false;       ///< one set of small maps serves all heads
   bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
   int64_t columns = 3;            ///< queries, keys and values; or any number from 2
-};
 
-class Attention;
+  AttentionMaker make = {};  ///< of an attention of one's own, in the place of those with names
+};
 
 /// What the step form of an attention carries from token to token, in place of the tokens before.
 class AttentionState {
@@ -64,7 +72,8 @@ struct AttentionMap {
 };
 
 /// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
-/// any model takes any of them by name. Shapes: B batch, N tokens, C width, and H heads of D = C/H numbers.
+/// any model takes any of them by name, and one of your own, derived from this, by `AttentionConfig::make`. Shapes: B
+/// batch, N tokens, C width, and H heads of D = C/H numbers.
 ///
 /// | | time beside the maps' N·C² | step form: time and memory a token |
 /// |---|---|---|
@@ -146,9 +155,9 @@ class AttentionMaps {
 /// The names that `make_attention` knows.
 std::vector<std::string> attention_mechanisms();
 
-/// The attention that `config.mechanism` names, as part `name` of `parent`. Throws ValueError for an unknown name,
-/// listing the known ones, unless the heads divide the width, for an option out of range, and for one that the
-/// mechanism does not have.
+/// The attention that `config.mechanism` names, or `config.make` makes, as part `name` of `parent`. Throws ValueError
+/// for an unknown name, listing the known ones, unless the heads divide the width, for an option out of range, and
+/// for one that the mechanism does not have.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 }  // namespace linnet::nn
