@@ -13,7 +13,7 @@
 ///
 /// There are two sets of kernels: those of attention_mma.cuh for products of bfloat16 in heads of up to 64 columns,
 /// and those of attention_tiles.cuh for all else. What bounds them: 4·N·M·D multiplications and additions forward,
-/// 14·N·M·D backward (half when causal), which for the first set cost less than making scores into weights.
+/// 14·N·M·D backward (half when causal); the first set, by the count of instructions, making scores into weights.
 
 namespace linnet::cuda {
 namespace {

@@ -26,7 +26,7 @@ void run_warp(T (&registers)[kWarp][kCount], F f) {
 
 }  // namespace
 
-TEST_CASE("emulation: ldmatrix hands each lane its pairs of four matrices, as they are or transposed") {
+TEST_CASE("gpu: emulation: ldmatrix hands each lane its pairs of four matrices, as they are or transposed") {
   constexpr unsigned kSide = 16, kPitch = 24;  // rows of 48 bytes; matrix n is the n-th quarter, row by row
   alignas(16) static uint16_t stored[kSide][kPitch];
   for (unsigned r = 0; r < kSide; ++r) {
@@ -50,7 +50,7 @@ TEST_CASE("emulation: ldmatrix hands each lane its pairs of four matrices, as th
   }
 }
 
-TEST_CASE("emulation: mma multiplies matrices that are spread over a warp as the PTX ISA draws it") {
+TEST_CASE("gpu: emulation: mma multiplies matrices that are spread over a warp as the PTX ISA draws it") {
   float a[16][16], b[16][8];
   for (int i = 0; i < 16; ++i) {
     for (int k = 0; k < 16; ++k) a[i][k] = static_cast<float>(i * 16 + k) / 4;
