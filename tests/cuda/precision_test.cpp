@@ -3,6 +3,7 @@
 #include <linnet/core/build_info.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/attention.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/fastmax.h>
 #include <linnet/ops/matmul.h>
 
@@ -148,6 +149,68 @@ TEST_CASE("gpu: precision: with tensor cores too, what a query does not see is n
       x.narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
     }
     CHECK(attention(in).narrow(2, 0, 60).to_vector<double>() == expected.to_vector<double>());
+  }
+}
+
+TEST_CASE("gpu: precision: with tensor cores too, attention leaves out what padding and dropout take away") {
+  if (!has_gpu("masks of bfloat16 attention")) return;
+  for (const auto& [queries, keys, width] : {std::tuple{70, 70, 24}, {20, 131, 64}}) {
+    for (const bool causal : {false, true}) {
+      CAPTURE(width);
+      CAPTURE(causal);
+      const auto results = [&, n = queries, m = keys, d = width](bool is_softmax, DType dtype, Device device) {
+        const Tensor keep = lt(uniform({2, m}, 9), 0.5).to(device);
+        return with_gradients(heads(n, m, d, dtype, device), [&](const Inputs& in) {
+          Generator generator(6);
+          if (is_softmax) {
+            return softmax_attention(in[0], in[1], in[2],
+                                     {.causal = causal, .keep = keep, .dropout = 0.3, .generator = &generator});
+          }
+          return fastmax(in[0], in[1], in[2],
+                         {.scale = FastmaxScale::sqrt,
+                          .causal = causal,
+                          .keep = keep,
+                          .form = FastmaxForm::quadratic,
+                          .dropout = 0.3,
+                          .dropout_kind = FastmaxDropout::token,
+                          .generator = &generator});
+        });
+      };
+      for (const bool is_softmax : {true, false}) {
+        CAPTURE(is_softmax);
+        const Inputs expected = results(is_softmax, DType::float64, Device::cpu);
+        const Products products(Precision::bfloat16);
+        const Inputs actual = results(is_softmax, DType::float32, Device::cuda);
+        for (size_t r = 0; r < expected.size(); ++r) {
+          CAPTURE(r);
+          CHECK(relative_error(actual[r], expected[r].to_vector<double>()) < 3e-2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: precision: with tensor cores too, gradients do not mix with what did not see each other") {
+  if (!has_gpu("infinities behind masks of bfloat16 gradients")) return;
+  const Products products(Precision::bfloat16);
+  const auto gradients = [](const Attention& attention, std::vector<size_t> poisoned, int64_t first, int64_t count) {
+    Inputs in = heads(70, 70, 8, DType::float32, Device::cuda);
+    for (const size_t i : poisoned) {
+      in[i] = in[i].clone();
+      in[i].narrow(2, first, count).fill_(std::numeric_limits<double>::infinity());
+    }
+    return with_gradients(in, attention);
+  };
+  for (const auto& [what, attention] : {attentions(true)[0], attentions(true)[1]}) {
+    CAPTURE(what);
+    const Inputs clean = gradients(attention, {}, 0, 0);
+    const Inputs behind = gradients(attention, {1, 2}, 60, 10), before = gradients(attention, {0}, 0, 10);
+    const auto same = [&](const Tensor& a, const Tensor& b, int64_t first, int64_t count) {
+      return a.narrow(2, first, count).to_vector<double>() == b.narrow(2, first, count).to_vector<double>();
+    };
+    CHECK(same(behind[1], clean[1], 0, 60));
+    CHECK(same(before[2], clean[2], 10, 60));
+    CHECK(same(before[3], clean[3], 10, 60));
   }
 }
 

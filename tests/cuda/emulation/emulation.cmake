@@ -7,6 +7,9 @@ file(GLOB emulated_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu ${P
 set(rewrite ${CMAKE_CURRENT_LIST_DIR}/rewrite.sed)
 foreach(source IN LISTS emulated_sources)
   cmake_path(GET source FILENAME name)
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name})  # stands in for what is written in PTX
+    set(source ${CMAKE_CURRENT_LIST_DIR}/${name})
+  endif()
   set(rewritten ${emulation_dir}/linnet/cuda/${name})
   add_custom_command(OUTPUT ${rewritten}
                      COMMAND sed -E -f ${rewrite} ${source} > ${rewritten}

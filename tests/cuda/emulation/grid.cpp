@@ -66,10 +66,12 @@ unsigned in_order(unsigned i, unsigned count) {
 }
 
 const char* name_of(Call call) {
-  static constexpr const char* kNames[] = {"__shfl_xor_sync", "__shfl_up_sync", "__syncthreads", "__syncthreads_and",
-                                           "its end"};
+  static constexpr const char* kNames[] = {"__shfl_xor_sync", "__shfl_up_sync",    "mma",    "ldmatrix",
+                                           "__syncthreads",   "__syncthreads_and", "its end"};
   return kNames[static_cast<int>(call)];
 }
+
+bool is_of_block(Call call) { return call >= Call::syncthreads; }
 
 /// Where all `count` threads from `first` on wait.
 Call common_call(unsigned first, unsigned count) {
@@ -92,10 +94,11 @@ void run_warp(unsigned first) {
       current->fiber.resume();
     }
     for (unsigned t = first; t < end; ++t) {
-      if (threads[t]->of_warp != threads[first]->of_warp) fail("threads %u and %u differ in their wmma", first, t);
+      if (threads[t]->of_warp != threads[first]->of_warp)
+        fail("threads %u and %u differ in their products", first, t);
     }
     const Call call = common_call(first, count);
-    if (call != Call::shfl_xor && call != Call::shfl_up) return;
+    if (is_of_block(call)) return;
     for (unsigned t = first; t < end; ++t) threads[t]->received = threads[first + threads[t]->source]->given;
   }
 }
@@ -138,6 +141,8 @@ uint64_t exchange(Call call, uint64_t value, unsigned source) {
   wait_at(call);
   return current->received;
 }
+
+void wait_for_warp(Call call) { wait_at(call); }
 
 void expect_of_warp(uint64_t what) { current->of_warp = current->of_warp * 1000003 + what + 1; }
 

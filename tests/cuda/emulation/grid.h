@@ -29,12 +29,14 @@ struct Grid {
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// Where a thread waits for others: each of its warp, or of its block, must come to the same.
-enum class Call { shfl_xor, shfl_up, syncthreads, syncthreads_and, exit };
+enum class Call { shfl_xor, shfl_up, mma, ldmatrix, syncthreads, syncthreads_and, exit };
 
 /// Whether all threads of the block vote so.
 bool wait_for_block(Call call, bool vote);
 /// The value that the lane `source` of the warp gives.
 uint64_t exchange(Call call, uint64_t value, unsigned source);
+/// Until all lanes of the warp have come there.
+void wait_for_warp(Call call);
 /// Of threads in one warp, each must come to the same ones in the same order; they do not wait for each other.
 void expect_of_warp(uint64_t what);
 

@@ -1,0 +1,294 @@
+#pragma once
+
+#include <linnet/cuda/attention_weights.cuh>
+#include <linnet/cuda/mma.cuh>
+
+/// Quadratic attention of narrow heads with factors of bfloat16, by tensor cores: the sums of attention_tiles.cuh, in
+/// registers. A block has four warps, and a warp 16 rows of the result, whose scores it alone makes and uses: as
+/// sums that tensor cores leave, and, packed, as factors that they take (mma.cuh). Only rows that all warps multiply
+/// by lie in shared memory.
+
+namespace linnet::cuda {
+
+constexpr int kMmaTile = kTile<float>;  ///< rows of a block
+constexpr int kMmaThreads = kMmaTile / 16 * kWarp;
+
+__device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ inline int first_row_of_warp() { return static_cast<int>(threadIdx.x) / kWarp * 16; }
+
+__device__ inline uint32_t packed(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return __bfloat16_as_ushort(pair.x) | uint32_t{__bfloat16_as_ushort(pair.y)} << 16;
+}
+
+// ---- Factors ----
+
+/// Rows in shared memory, as they lie in tensors; 16 bytes more than they need, so that any eight of a column of 8 ×
+/// 8 matrices lie in different banks.
+template <int kWidth, int kRows = kMmaTile>
+struct alignas(16) RowTile {
+  BFloat16 of[kRows][kWidth + 8];
+};
+
+/// tile[i] = x[first + i], with zeros behind the width of x
+template <int kWidth, int kRows>
+__device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const float>& x, int64_t first) {
+  constexpr int kPairs = kWidth / 2, kStep = kMmaThreads / kPairs;
+  const int column = static_cast<int>(threadIdx.x) % kPairs * 2;
+  const bool low = column < x.width, high = column + 1 < x.width;
+#pragma unroll
+  for (int i = static_cast<int>(threadIdx.x) / kPairs; i < kRows; i += kStep) {
+    const bool has = x.has(first + i);
+    const float* at = x.data + (first + i) * x.stride + column;
+    *reinterpret_cast<Strip<BFloat16, 2>*>(&tile.of[i][column]) = {
+        {BFloat16(has && low ? at[0] : 0.0f), BFloat16(has && high ? at[1] : 0.0f)}};
+  }
+}
+
+/// A warp's 16 rows of a tile, as left factors.
+template <int kWidth>
+struct LeftRows {
+  uint32_t of[kWidth / 16][4];
+
+  __device__ explicit LeftRows(const RowTile<kWidth>& tile) {
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      load_matrices(of[d / 16], &tile.of[first_row_of_warp() + lane() % 16][d + lane() / 16 * 8]);
+    }
+  }
+};
+
+// ---- Products ----
+
+/// What a thread holds of sums in a warp's 16 rows.
+template <int kColumns>
+struct WarpSums {
+  float of[2][kColumns / 4] = {};
+
+  __device__ static int row(int r) { return first_row_of_warp() + lane() / 4 + 8 * r; }
+  __device__ static int column(int c) { return c / 2 * 8 + lane() % 4 * 2 + c % 2; }
+
+  /// The 8 columns from `column` on += a·b
+  __device__ void add(int column, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    const int c = column / 4;
+    multiply_add(of[0][c], of[0][c + 1], of[1][c], of[1][c + 1], a, b0, b1);
+  }
+};
+
+/// a·bᵀ
+template <int kWidth, int kRows>
+__device__ WarpSums<kRows> products(const LeftRows<kWidth>& a, const RowTile<kWidth, kRows>& b) {
+  WarpSums<kRows> result;
+#pragma unroll
+  for (int j = 0; j < kRows; j += 16) {
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      uint32_t m[4];  // rows j and d, j and d + 8, j + 8 and d, j + 8 and d + 8
+      load_matrices(m, &b.of[j + lane() / 16 * 8 + lane() % 8][d + lane() / 8 % 2 * 8]);
+      result.add(j, a.of[d / 16], m[0], m[1]);
+      result.add(j + 8, a.of[d / 16], m[2], m[3]);
+    }
+  }
+  return result;
+}
+
+/// sum += factors·b
+template <int kWidth, int kRows>
+__device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, const RowTile<kWidth, kRows>& b) {
+#pragma unroll
+  for (int k = 0; k < kRows; k += 16) {
+    const int c = k / 4;
+    const uint32_t a[] = {
+        packed(factors.of[0][c], factors.of[0][c + 1]), packed(factors.of[1][c], factors.of[1][c + 1]),
+        packed(factors.of[0][c + 2], factors.of[0][c + 3]), packed(factors.of[1][c + 2], factors.of[1][c + 3])};
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      uint32_t m[4];  // rows k and d, k + 8 and d, k and d + 8, k + 8 and d + 8
+      load_transposed(m, &b.of[k + lane() % 16][d + lane() / 16 * 8]);
+      sum.add(d, a, m[0], m[1]);
+      sum.add(d + 8, a, m[2], m[3]);
+    }
+  }
+}
+
+/// For products without the terms that `counts(r, k)` denies, for row r of the sum and row k of b, which have 0 in
+/// `factors`. Tensor cores leave out no term, but 0 times what is finite is 0: the rest of b is added here, and taken
+/// out of it. All of the block must call it, when all have used the rest of b.
+template <int kWidth, int kRows, class Counts>
+__device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, RowTile<kWidth, kRows>& b,
+                               Counts counts) {
+  bool finite = true;
+  for (int e = static_cast<int>(threadIdx.x); e < kRows * kWidth; e += kMmaThreads) {
+    finite = finite && isfinite(static_cast<float>(b.of[e / kWidth][e % kWidth]));
+  }
+  if (__syncthreads_and(finite)) return;
+#pragma unroll 1
+  for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float factor = 0;  // of the row's four lanes, one has it
+#pragma unroll
+      for (int c = 0; c < kRows / 4; ++c) factor += factors.column(c) == k ? factors.of[r][c] : 0.0f;
+      factor = fold_lanes<4>(factor, Plus());
+#pragma unroll
+      for (int c = 0; c < kWidth / 4; ++c) {
+        const auto y = static_cast<float>(b.of[k][sum.column(c)]);
+        if (!isfinite(y) && counts(sum.row(r), k)) sum.of[r][c] += factor * y;
+      }
+    }
+  }
+  __syncthreads();  // they have been used
+  for (int e = static_cast<int>(threadIdx.x); e < kRows * kWidth; e += kMmaThreads) {
+    BFloat16& y = b.of[e / kWidth][e % kWidth];
+    if (!isfinite(static_cast<float>(y))) y = BFloat16(0.0f);
+  }
+  __syncthreads();
+}
+
+/// Writes the rows from `first` on of a result, those that there are.
+template <int kWidth, class Value>
+__device__ void store_rows(const Rows<float>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t i = first + sum.row(r);
+    if (i >= x.count) continue;
+#pragma unroll
+    for (int c = 0; c < kWidth / 4; ++c) {
+      if (sum.column(c) < x.width) x.data[i * x.stride + sum.column(c)] = value(r, sum.of[r][c], i);
+    }
+  }
+}
+
+/// The scores of a warp's queries with all keys of a tile, and of its keys with all queries of one: see PartScores.
+constexpr int kQueryRows = 32;  ///< of such a tile, whose two kinds of scores would not fit beside two sums otherwise
+struct QueryScores {
+  static constexpr int kQueries = 2, kKeys = kMmaTile / 4, kLanes = 4;
+  WarpSums<kMmaTile>& sums;
+
+  __device__ static int query(int q) { return WarpSums<kMmaTile>::row(q); }
+  __device__ static int key(int k) { return WarpSums<kMmaTile>::column(k); }
+  __device__ float& at(int q, int k) const { return sums.of[q][k]; }
+};
+struct KeyScores {
+  static constexpr int kQueries = kQueryRows / 4, kKeys = 2;
+  WarpSums<kQueryRows>& sums;
+
+  __device__ static int query(int q) { return WarpSums<kQueryRows>::column(q); }
+  __device__ static int key(int k) { return WarpSums<kQueryRows>::row(k); }
+  __device__ float& at(int q, int k) const { return sums.of[k][q]; }
+};
+
+// ---- Kernels ----
+
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
+template <int kWidth>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_mma(Quadratic<float> in, Heads<float> o, float* normaliser, int64_t tiles) {
+  __shared__ RowTile<kWidth> q_tile;
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
+    const QuadraticTask<float> task(in, index, tiles, 1);
+    const Rows<const float> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    load_rows(q_tile, task.queries(in, in.q), task.first);
+    WarpSums<kWidth> sum;
+    Totals<float, 2> totals;
+    for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kMmaTile) {
+      load_rows(k_tile, k, key);
+      load_rows(v_tile, v, key);
+      __syncthreads();
+      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
+      weigh(in, k, task.head, task.first, key, QueryScores{weights}, totals);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+#pragma unroll
+        for (float& x : sum.of[r]) x *= totals.fade[r];
+      }
+      if (key + kMmaTile > in.visible(task.first)) {  // not even an infinity comes back from the future
+        add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+      }
+      add_product(sum, weights, v_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    store_rows(task.rows(o, in.queries, in.width), task.first, sum,
+               [&](int r, float x, int64_t) { return totals.total[r] == 0 ? 0.0f : x / totals.total[r]; });
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int64_t i = task.first + sum.row(r);
+      if (lane() % 4 == 0 && i < in.queries) normaliser[task.head * in.queries + i] = totals.normaliser(in, r);
+    }
+  }
+}
+
+/// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
+template <int kWidth>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_backward_keys_mma(Quadratic<float> in, QuadraticCotangents<float> from, Heads<float> dk, Heads<float> dv,
+                             int64_t tiles) {
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  __shared__ RowTile<kWidth, kQueryRows> q_tile;
+  __shared__ RowTile<kWidth, kQueryRows> g_tile;
+  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
+    const QuadraticTask<float> task(in, index, tiles, 1);
+    const Rows<const float> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    load_rows(k_tile, k, task.first);
+    load_rows(v_tile, task.keys(in, in.v), task.first);
+    WarpSums<kWidth> dk_sum, dv_sum;
+    // The first query that sees any of these keys is task.first + queries − keys.
+    const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
+    for (int64_t query = first / kQueryRows * kQueryRows; query < in.queries; query += kQueryRows) {
+      load_rows(q_tile, q, query);
+      load_rows(g_tile, g, query);
+      __syncthreads();
+      WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
+      WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
+      score_gradients(in, from, k, task.head, query, task.first, KeyScores{weights}, KeyScores{gradients});
+      if (task.first + kMmaTile > in.visible(query)) {
+        const auto sees = [&](int r, int i) { return task.first + r < in.visible(query + i); };
+        add_infinities(dv_sum, weights, g_tile, sees);
+        add_infinities(dk_sum, gradients, q_tile, sees);
+      }
+      add_product(dv_sum, weights, g_tile);
+      add_product(dk_sum, gradients, q_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    const auto kept = [&](int, float x, int64_t j) { return k.has(j) ? x : 0.0f; };
+    store_rows(task.rows(dk, in.keys, in.width), task.first, dk_sum, kept);
+    store_rows(task.rows(dv, in.keys, in.width), task.first, dv_sum, kept);
+  }
+}
+
+/// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
+template <int kWidth>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_backward_queries_mma(Quadratic<float> in, QuadraticCotangents<float> from, Heads<float> dq,
+                                int64_t tiles) {
+  __shared__ RowTile<kWidth> q_tile;
+  __shared__ RowTile<kWidth> g_tile;
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
+    const QuadraticTask<float> task(in, index, tiles, 1);
+    const Rows<const float> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    load_rows(q_tile, task.queries(in, in.q), task.first);
+    load_rows(g_tile, task.queries(in, from.d_o), task.first);
+    WarpSums<kWidth> sum;
+    for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kMmaTile) {
+      load_rows(k_tile, k, key);
+      load_rows(v_tile, v, key);
+      __syncthreads();
+      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
+      WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
+      score_gradients(in, from, k, task.head, task.first, key, QueryScores{weights}, QueryScores{gradients});
+      if (key + kMmaTile > in.visible(task.first)) {
+        add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+      }
+      add_product(sum, gradients, k_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    store_rows(task.rows(dq, in.queries, in.width), task.first, sum, [](int, float x, int64_t) { return x; });
+  }
+}
+
+}  // namespace linnet::cuda
