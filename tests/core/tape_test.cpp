@@ -365,10 +365,9 @@ TEST_CASE("op: an input that comes out again keeps its own place in the tape") {
   };
   const Tensor x = leaf({1, 2});
   const Tensor y = x * 3;
-  const Tensor reversed = reverse_gradient(y);
-  CHECK(values_of(reversed) == Values{3, 6});
+  CHECK(values_of(reverse_gradient(y)) == Values{3, 6});
   CHECK(values_of(grad({sum(y)}, {x})[0]) == Values{3, 3});
-  CHECK(values_of(grad({sum(reversed)}, {x})[0]) == Values{-3, -3});
+  CHECK(values_of(grad({sum(reverse_gradient(x * 3))}, {x})[0]) == Values{-3, -3});
   backward(sum(reverse_gradient(x)));
   CHECK(x.is_leaf());
   CHECK(values_of(x.grad()) == Values{-1, -1});
@@ -388,7 +387,7 @@ TEST_CASE("op: a backward whose gradient does not fit is caught") {
   CHECK_THROWS_AS(returning(tensor({1, 2, 3}, DType::float64)), ShapeError);
   CHECK_THROWS_AS(returning(tensor({1, 2})), DTypeError);
   CHECK_NOTHROW(returning(uniform({4, 2}, 1)));
-  CHECK_THROWS_WITH_AS(giving({}), doctest::Contains("backward of misfit: 0 gradients for 1 inputs"), ValueError);
+  CHECK_THROWS_WITH_AS(giving({}), doctest::Contains("0 gradients for 1 inputs; give one each"), ValueError);
   CHECK_THROWS_AS(giving({leaf({1, 2}), leaf({1, 2})}), ValueError);
 }
 
