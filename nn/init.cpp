@@ -1,6 +1,7 @@
 #include <linnet/nn/init.h>
 
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,11 +33,12 @@ Fans fans_of(const Tensor& tensor) {
 
 void zeros_(Tensor tensor, Where where) {
   const Call call("zeros_", where);
-  constant_(tensor, 0);
+  constant_(std::move(tensor), 0);
 }
+
 void ones_(Tensor tensor, Where where) {
   const Call call("ones_", where);
-  constant_(tensor, 1);
+  constant_(std::move(tensor), 1);
 }
 
 void constant_(Tensor tensor, Scalar value, Where where) {
@@ -61,24 +63,25 @@ void xavier_uniform_(Tensor tensor, Generator& rng, double gain, Where where) {
   const Call call("xavier_uniform_", where);
   const Fans fans = fans_of(tensor);
   const double bound = gain * std::sqrt(6 / (fans.in + fans.out));
-  uniform_(tensor, rng, -bound, bound);
+  uniform_(std::move(tensor), rng, -bound, bound);
 }
 
 void xavier_normal_(Tensor tensor, Generator& rng, double gain, Where where) {
   const Call call("xavier_normal_", where);
   const Fans fans = fans_of(tensor);
-  normal_(tensor, rng, 0, gain * std::sqrt(2 / (fans.in + fans.out)));
+  normal_(std::move(tensor), rng, 0, gain * std::sqrt(2 / (fans.in + fans.out)));
 }
 
 void kaiming_uniform_(Tensor tensor, Generator& rng, double a, Where where) {
   const Call call("kaiming_uniform_", where);
   const double bound = std::sqrt(6 / ((1 + a * a) * fans_of(tensor).in));
-  uniform_(tensor, rng, -bound, bound);
+  uniform_(std::move(tensor), rng, -bound, bound);
 }
 
 void kaiming_normal_(Tensor tensor, Generator& rng, double a, Where where) {
   const Call call("kaiming_normal_", where);
-  normal_(tensor, rng, 0, std::sqrt(2 / ((1 + a * a) * fans_of(tensor).in)));
+  const double deviation = std::sqrt(2 / ((1 + a * a) * fans_of(tensor).in));
+  normal_(std::move(tensor), rng, 0, deviation);
 }
 
 }  // namespace linnet::nn::init
