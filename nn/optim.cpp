@@ -50,8 +50,9 @@ void check_parameter(const Tensor& parameter) {
         fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy", shape));
   }
   if (parameter.dtype() != DType::float32 && parameter.dtype() != DType::float64) {
-    throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}; train its to(DType::float32)", shape,
-                                 name_of(parameter.dtype())));
+    const bool is_storage = parameter.dtype() == DType::bfloat16;
+    throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}{}; train its to(DType::float32)", shape,
+                                 name_of(parameter.dtype()), is_storage ? ", which is storage" : ""));
   }
 }
 
