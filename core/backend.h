@@ -170,8 +170,10 @@ class RecordedWork {
   virtual void replay(uint64_t draws) = 0;
 };
 
-/// What a device does: one function for each line, none of them null. bfloat16, which GPUs store, is taken by `copy`,
-/// `fill`, `where`, `has_nan`, `gather` and `index_select` alone.
+/// What a device does: one function for each line, none of them null. bfloat16, which GPUs store, is taken by the
+/// functions that are elementwise and by `dropout`, `reduce` to sums, `gather`, `index_select`, `gemm`, the norms,
+/// `attention`, `fastmax`, `additive_attention` and `short_conv`. Beside it parameters, their gradients and all that
+/// forward leaves for backward are float32.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();
@@ -214,7 +216,8 @@ struct Backend {
   void (*dropout)(View out, View x, double rate, RandomKey key);
 
   // Reductions: out has x's rank, with size 1 where x is reduced. Fixed order of summation. max and min carry NaN.
-  /// Sums of squares are float64 for every x: a float32 may hold their root and not them.
+  /// Sums of squares are float64 for every x: a float32 may hold their root and not them. Sums of bfloat16 are that
+  /// or float32, as out is.
   void (*reduce)(Reduce op, View out, View x);
   /// int64 index of the first extreme along `dim` (size 1 in out); a NaN counts as the extreme.
   void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
@@ -239,7 +242,7 @@ struct Backend {
   // Matrix products.
   /// out[b, m, n] = sum_k a[b, m, k] · b[b, k, n] (+ bias[n], when bias is not null). Rank 3.
   /// Any strides: operands with a unit stride in either of the last two dims are used in place. out has unit
-  /// stride in its last dim. float32 and float64.
+  /// stride in its last dim. float32 and float64; of bfloat16 factors bfloat16 or float32, with a bias of float32.
   void (*gemm)(View out, View a, View b, const View* bias);
 
   // Fused layers, on rows: x is [rows, C] contiguous, statistics are [rows]; weight and bias are [C] or null.

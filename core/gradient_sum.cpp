@@ -15,11 +15,7 @@ Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
 }  // namespace
 
 void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
-  const DType dtype = computed_in(sum.dtype());
-  if (dtype == sum.dtype()) return sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
-  const Tensor total = a.to(dtype);
-  total.backend().binary(Binary::add, total.view(), total.view(), b.to(dtype).view());
-  sum.backend().copy(sum.view(), total.view());
+  sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
 }
 
 Tensor add_gradients(const Tensor& a, const Tensor& b) {
@@ -37,10 +33,9 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
     if (d < leading || shape[d - leading] == 1) kept[d] = 1;
   }
   Op op("sum_to_shape", Where{}, {grad});
-  const DType dtype = computed_in(grad.dtype());
-  Tensor sum = Tensor::empty(kept, dtype, grad.device());
-  sum.backend().reduce(Reduce::sum, sum.view(), grad.to(dtype).view());
-  sum = op.record(sum.to(grad.dtype()), [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
+  Tensor sum = Tensor::empty(kept, grad.dtype(), grad.device());
+  sum.backend().reduce(Reduce::sum, sum.view(), grad.view());
+  sum = op.record(sum, [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
   return sum.reshape(shape);
 }
 

@@ -10,7 +10,7 @@
 
 namespace linnet {
 
-/// sum = a + b, where sum may be a; of bfloat16 by way of float32. Not recorded.
+/// sum = a + b, where sum may be a. Not recorded.
 [[gnu::visibility("hidden")]] void add_into(const Tensor& sum, const Tensor& a, const Tensor& b);
 
 /// a + b, recorded like any op, for gradients of gradients.

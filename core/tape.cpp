@@ -86,6 +86,20 @@ DType Op::floating_dtype() const {
   return dtype;
 }
 
+DType Op::activation_dtype(size_t count) const {
+  const bool narrow = std::all_of(inputs_.begin(), inputs_.begin() + static_cast<std::ptrdiff_t>(count),
+                                  [](const Tensor& x) { return x.dtype() == DType::bfloat16; });
+  if (!narrow) return floating_dtype();
+  for (size_t i = count; i < inputs_.size(); ++i) {
+    const Tensor& parameter = inputs_[i];
+    if (!parameter.defined() || parameter.dtype() == DType::float32) continue;
+    throw DTypeError(
+        fmt::format("dtypes differ: beside bfloat16{} parameters are float32, not {}{}; convert with to(DType)",
+                    to_string(inputs_.front().shape()), name_of(parameter.dtype()), to_string(parameter.shape())));
+  }
+  return DType::bfloat16;
+}
+
 Saved Op::save(const Tensor& tensor) const {
   Saved saved;
   if (!tensor.defined() || !tracked()) return saved;

@@ -97,6 +97,10 @@ class Op : public Call {
   DType common_dtype() const;
   /// The same, and a floating one.
   DType floating_dtype() const;
+  /// Of an op of a layer, whose first inputs, `count` of them, are what goes through it and the others its
+  /// parameters: the dtype of the first ones, which is a floating one. Throws DTypeError unless all have it, but for
+  /// parameters of float32 beside bfloat16.
+  DType activation_dtype(size_t count = 1) const;
 
   /// Keeps an input, or anything made from detached inputs, for backward.
   Saved save(const Tensor& tensor) const;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/recording.cuh>
@@ -9,7 +10,8 @@
 /// Additive attention (Wu et al. 2021, eqs. 3–6), in time and memory linear in the tokens, that is causal or of heads
 /// too wide for whole_additive.cu, which does the rest: two stages of additive pooling, with a pass over the tokens
 /// before each and after both. Memory bounds all of it; a single fused pass per stage would read each column once,
-/// this reads it about three times.
+/// this reads it about three times. Tensors of tokens have elements of type E, all else is of type T: for bfloat16
+/// that is float, else they are one type.
 
 namespace linnet::cuda {
 namespace {
@@ -35,9 +37,9 @@ struct Columns {
 };
 
 /// What the kernels read.
-template <class T>
+template <class T, class E>
 struct Problem {
-  Columns<const T> q, k, v;
+  Columns<const E> q, k, v;
   const T *w_q, *w_k;
   int64_t w_q_stride[2], w_k_stride[2];
   const bool* keep;
@@ -85,8 +87,8 @@ struct Problem {
   }
   /// What a stage pools: q_i, or p_i = q ∘ k_i (or q + k_i) with the global query q.
   __device__ T value(int stage, const Columns<T>& global_query, int64_t b, int64_t h, int64_t i, int64_t d) const {
-    if (stage == 0) return q(b, h, i, d);
-    const T g = global_query(b, h, i, d), x = k(b, h, i, d);
+    if (stage == 0) return static_cast<T>(q(b, h, i, d));
+    const T g = global_query(b, h, i, d), x = static_cast<T>(k(b, h, i, d));
     return adds ? g + x : g * x;
   }
   __device__ T weight(int stage, int64_t h, int64_t d) const {
@@ -99,8 +101,8 @@ struct Problem {
 struct Token {
   int64_t b, h, i;
 
-  template <class T>
-  __device__ Token(const Problem<T>& in, int64_t row)
+  template <class T, class E>
+  __device__ Token(const Problem<T, E>& in, int64_t row)
       : b(row / in.tokens / in.heads), h(row / in.tokens % in.heads), i(row % in.tokens) {}
 };
 
@@ -125,15 +127,20 @@ struct Stage {
 
   static int64_t size(int64_t heads, int64_t results, int64_t width) { return heads * results * (width + 2); }
 
-  Stage(const Problem<T>& in, const View& pools, int index)
+  template <class E>
+  Stage(const Problem<T, E>& in, const View& pools, int index)
       : Stage(in, data<T>(pools) + index * in.batch * size(in.heads, in.results(), in.width)) {}
 
  private:
-  Stage(const Problem<T>& in, T* base)
+  template <class E>
+  Stage(const Problem<T, E>& in, T* base)
       : out(base, step(in), in.batch, in.heads, in.results(), in.width),
         maximum(base + in.heads * in.results() * in.width, step(in), in.batch, in.heads, in.results(), 1),
         total(base + in.heads * in.results() * (in.width + 1), step(in), in.batch, in.heads, in.results(), 1) {}
-  static int64_t step(const Problem<T>& in) { return size(in.heads, in.results(), in.width); }
+  template <class E>
+  static int64_t step(const Problem<T, E>& in) {
+    return size(in.heads, in.results(), in.width);
+  }
 };
 
 /// Scratch like the tokens: [B, H, N, width].
@@ -142,15 +149,16 @@ struct TokenScratch {
   Scratch<T> memory;
   Dense<T> dense;
 
-  TokenScratch(const Problem<T>& in, int64_t width)
+  template <class E>
+  TokenScratch(const Problem<T, E>& in, int64_t width)
       : memory(in.rows() * width),
         dense(memory.data(), in.heads * in.tokens * width, in.batch, in.heads, in.tokens, width) {}
 };
 
 /// A warp for each token: its score w·x_i/√D, and x_i as it is pooled, times its dropout factor. Padding is 0,
 /// unread.
-template <class T>
-__global__ void score_tokens(Problem<T> in, int stage, Columns<T> global_query, T* scores, T* pooled) {
+template <class T, class E>
+__global__ void score_tokens(Problem<T, E> in, int stage, Columns<T> global_query, T* scores, T* pooled) {
   for (int64_t row = Warp::first_row(); row < in.rows(); row += Warp::row_step()) {
     const Token at(in, row);
     const bool kept = in.kept(at.b, at.i);
@@ -165,25 +173,25 @@ __global__ void score_tokens(Problem<T> in, int stage, Columns<T> global_query, 
 }
 
 /// u_i = k ∘ v_i (or k + v_i) with the global key k; 0 where no token is in its sum.
-template <class T>
-__global__ void finish(Problem<T> in, Columns<T> global_key, Columns<T> total, Columns<T> u) {
+template <class T, class E>
+__global__ void finish(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<E> u) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
-    const T g = global_key(at.b, at.h, at.i, d), x = in.v(at.b, at.h, at.i, d);
+    const T g = global_key(at.b, at.h, at.i, d), x = static_cast<T>(in.v(at.b, at.h, at.i, d));
     u(at.b, at.h, at.i, d) = total(at.b, at.h, at.i) == 0 ? T{0} : in.adds ? g + x : g * x;
   }
 }
 
 /// From u_i to v_i and the global key: `dv`, and each token's part of the global key's gradient.
-template <class T>
-__global__ void finish_backward(Problem<T> in, Columns<T> global_key, Columns<T> total, Columns<const T> du,
-                                T* dglobal, Columns<T> dv) {
+template <class T, class E>
+__global__ void finish_backward(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<const E> du,
+                                T* dglobal, Columns<E> dv) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
-    const T g = total(at.b, at.h, at.i) == 0 ? T{0} : du(at.b, at.h, at.i, d);
-    const T x = in.adds || g == 0 ? T{1} : in.v(at.b, at.h, at.i, d);
+    const T g = total(at.b, at.h, at.i) == 0 ? T{0} : static_cast<T>(du(at.b, at.h, at.i, d));
+    const T x = in.adds || g == 0 ? T{1} : static_cast<T>(in.v(at.b, at.h, at.i, d));
     dglobal[e] = g * x;
     dv(at.b, at.h, at.i, d) = in.adds ? g : g * global_key(at.b, at.h, at.i, d);
   }
@@ -191,8 +199,8 @@ __global__ void finish_backward(Problem<T> in, Columns<T> global_key, Columns<T>
 
 /// From what a stage pools and its scores: turns `dpooled` into the gradient of x_i, and writes each token's part of
 /// that of w.
-template <class T>
-__global__ void pooled_backward(Problem<T> in, int stage, Columns<T> global_query, const T* dscores, T* dpooled,
+template <class T, class E>
+__global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_query, const T* dscores, T* dpooled,
                                 T* dw) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const int64_t row = e / in.width, d = e % in.width;
@@ -209,29 +217,29 @@ __global__ void pooled_backward(Problem<T> in, int stage, Columns<T> global_quer
 }
 
 /// From p_i to k_i: `dk`, and each token's part of the global query's gradient. Padding is not read.
-template <class T>
-__global__ void keys_backward(Problem<T> in, Columns<T> global_query, const T* dp, T* dglobal, Columns<T> dk) {
+template <class T, class E>
+__global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T* dp, T* dglobal, Columns<E> dk) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
     const bool kept = in.kept(at.b, at.i);
     const T g = dp[e];
-    dglobal[e] = in.adds ? g : kept ? g * in.k(at.b, at.h, at.i, d) : T{0};
+    dglobal[e] = in.adds ? g : kept ? g * static_cast<T>(in.k(at.b, at.h, at.i, d)) : T{0};
     dk(at.b, at.h, at.i, d) = in.adds ? g : kept ? g * global_query(at.b, at.h, at.i, d) : T{0};
   }
 }
 
 /// dq, with what comes to it as v when it is both.
-template <class T>
-__global__ void queries_backward(Problem<T> in, const T* dvalue, const T* dv, Columns<T> dq) {
+template <class T, class E>
+__global__ void queries_backward(Problem<T, E> in, const T* dvalue, const E* dv, Columns<E> dq) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
-    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
+    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : static_cast<T>(dv[e]));
   }
 }
 
 /// One problem; both passes.
-template <class T>
+template <class T, class E>
 class AdditiveAttention {
  public:
   AdditiveAttention(const AdditiveAttentionProblem& problem, const View& pools)
@@ -245,28 +253,30 @@ class AdditiveAttention {
       cuda_backend().additive_pool(to.out.rank4(), to.maximum.rank3(), to.total.rank3(), scores.dense.rank3(),
                                    pooled.dense.rank4(), keep_, in_.causal);
     }
-    launch(finish<T>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), Columns<T>(u));
+    launch(finish<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), Columns<E>(u));
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
-    const TokenScratch<T> dglobal(in_, in_.width), dvalue(in_, in_.width),
-        own_dv(in_, out.dv == nullptr ? in_.width : 0);
-    const Columns<T> dv = out.dv == nullptr ? own_dv.dense.columns() : Columns<T>(*out.dv);
-    launch(finish_backward<T>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
-           Columns<const T>(du), dglobal.memory.data(), dv);
+    const TokenScratch<T> dglobal(in_, in_.width), dvalue(in_, in_.width);
+    const Scratch<E> own_dv(out.dv == nullptr ? in_.rows() * in_.width : 0);
+    const int64_t width = in_.width, tokens = in_.tokens;
+    const Columns<E> dv = out.dv == nullptr
+                              ? Columns<E>(own_dv.data(), in_.heads * tokens * width, tokens * width, width, 1)
+                              : Columns<E>(*out.dv);
+    launch(finish_backward<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
+           Columns<const E>(du), dglobal.memory.data(), dv);
     stage_backward(1, dglobal, dvalue, out.dw_k);
-    launch(keys_backward<T>, blocks(), kThreads, in_, query_.out.columns(), dvalue.memory.data(),
-           dglobal.memory.data(), Columns<T>(out.dk));
+    launch(keys_backward<T, E>, blocks(), kThreads, in_, query_.out.columns(), dvalue.memory.data(),
+           dglobal.memory.data(), Columns<E>(out.dk));
     stage_backward(0, dglobal, dvalue, out.dw_q);
-    launch(queries_backward<T>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.memory.data(),
-           Columns<T>(out.dq));
+    launch(queries_backward<T, E>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.data(), Columns<E>(out.dq));
   }
 
  private:
   int64_t blocks() const { return blocks_for(in_.rows() * in_.width); }
 
   void score(int stage, const TokenScratch<T>& scores, const TokenScratch<T>& pooled) const {
-    launch(score_tokens<T>, ceil_div(in_.rows(), Warp::rows), kThreads, in_, stage, query_.out.columns(),
+    launch(score_tokens<T, E>, ceil_div(in_.rows(), Warp::rows), kThreads, in_, stage, query_.out.columns(),
            scores.memory.data(), pooled.memory.data());
   }
 
@@ -284,13 +294,13 @@ class AdditiveAttention {
                                           from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
                                           pooled.dense.rank4(), keep_, in_.causal);
     // `pooled` has been read: its memory now takes the parts of dw.
-    launch(pooled_backward<T>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
+    launch(pooled_backward<T, E>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
            dvalue.memory.data(), pooled.memory.data());
     const int64_t shape[] = {1, in_.heads, 1, in_.width}, strides[] = {0, dw.strides[0], 0, dw.strides[1]};
     cuda_backend().reduce(Reduce::sum, {dw.data, dw.dtype, 4, shape, strides}, pooled.dense.rank4());
   }
 
-  Problem<T> in_;
+  Problem<T, E> in_;
   const View* keep_;
   Stage<T> query_, key_;
 };
@@ -302,7 +312,9 @@ int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, b
 
 void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
   if (is_whole_additive(u.shape[1], u.shape[3], problem.causal)) return whole_additive_attention(u, pools, problem);
-  dispatch_floating(u.dtype, [&](auto zero) { AdditiveAttention<decltype(zero)>(problem, pools).forward(u); });
+  dispatch_computed(u.dtype, [&](auto element, auto computed) {
+    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).forward(u);
+  });
 }
 
 void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
@@ -310,8 +322,9 @@ void additive_attention_backward(AdditiveAttentionGradients out, View du, View p
   if (is_whole_additive(du.shape[1], du.shape[3], problem.causal)) {
     return whole_additive_attention_backward(out, du, pools, problem);
   }
-  dispatch_floating(du.dtype,
-                    [&](auto zero) { AdditiveAttention<decltype(zero)>(problem, pools).backward(out, du); });
+  dispatch_computed(du.dtype, [&](auto element, auto computed) {
+    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
+  });
 }
 
 }  // namespace

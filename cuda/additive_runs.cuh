@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
@@ -12,7 +13,8 @@
 
 /// How whole_additive.cu shares its work. A few neighbouring lanes of a warp, each with a pack of neighbouring
 /// columns, take one head in a run of tokens; the lanes beside them take the next heads, which lie beside it in
-/// memory, or other tokens. What a run adds up stays in registers; then a block for each head joins the runs.
+/// memory, or other tokens. What a run adds up stays in registers; then a block for each head joins the runs. Tensors
+/// of tokens have elements of type E, all else is of type T: for bfloat16 that is float, else they are one type.
 
 namespace linnet::cuda::additive {
 
@@ -21,12 +23,12 @@ constexpr int kBatch = 4;  ///< of a run, whose loads are on the way together
 static_assert(kRun % kBatch == 0, "batches do not reach into the next run");
 
 /// [B, H, N, D] with unit stride in D.
-template <class T>
+template <class E>
 struct Rows {
-  Heads<T> heads;
+  Heads<E> heads;
   bool packed;  ///< whether each row is packs
 
-  explicit Rows(const View& x) : heads(x), packed(x.shape[3] % kPack == 0 && is_packed(data<T>(x), 1)) {
+  explicit Rows(const View& x) : heads(x), packed(x.shape[3] % kPack == 0 && is_packed(data<E>(x), 1)) {
     for (int d = 0; d < 3; ++d) packed = packed && x.strides[d] % kPack == 0;
   }
 };
@@ -126,9 +128,9 @@ struct Place {
 
 /// What a stage pools, and the vector that makes its scores: s_i = w·x_i/√D, for keys (w_k ∘ q)·k_i/√D (eqs. 3 and
 /// 5). (Where q is added, not multiplied, w_k·q is the same for all tokens, which changes no weight.)
-template <class T>
+template <class T, class E>
 struct Stage {
-  Rows<const T> x;
+  Rows<const E> x;
   const T *w, *factor;  ///< [H, D], and [B·H, D] or null
   int64_t w_stride[2];
   LiveKey key;  ///< of the dropout
@@ -151,6 +153,13 @@ template <class T>
 __device__ Pack<T> load_vector(const T* x, const Problem<T>& in, const Place& at) {
   Pack<T> y = {};
   for (int c = 0; c < at.columns; ++c) y.of[c] = x[at.row * in.width + at.column + c];
+  return y;
+}
+
+template <class Y, class X>
+__device__ Pack<Y> converted(const Pack<X>& x) {
+  Pack<Y> y;
+  for (int c = 0; c < kPack; ++c) y.of[c] = static_cast<Y>(x.of[c]);
   return y;
 }
 
@@ -208,37 +217,39 @@ __device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Plac
 }
 
 /// This thread's columns of a batch's rows of x; 0, unread, where `wanted` denies it.
-template <class T>
-__device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const T>& x, const Problem<T>& in, const Place& at,
+template <class T, class E>
+__device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const E>& x, const Problem<T>& in, const Place& at,
                            int64_t first, const bool (&wanted)[kBatch]) {
-  const T* row = x.heads.at(at.b, at.h, at.token(in, first, 0)) + at.column;
+  const E* row = x.heads.at(at.b, at.h, at.token(in, first, 0)) + at.column;
   const int64_t step = in.block_tokens * x.heads.row_stride;
-#pragma unroll
-  for (int j = 0; j < kBatch; ++j) y[j] = {};
+  Pack<E> loaded[kBatch] = {};
   if (x.packed) {
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (wanted[j] && at.columns > 0) y[j] = *reinterpret_cast<const Pack<T>*>(row + j * step);
+      if (wanted[j] && at.columns > 0) loaded[j] = *reinterpret_cast<const Pack<E>*>(row + j * step);
     }
-    return;
+  } else {
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      for (int c = 0; c < kPack; ++c) {
+        if (wanted[j] && c < at.columns) loaded[j].of[c] = row[j * step + c];
+      }
+    }
   }
 #pragma unroll
-  for (int j = 0; j < kBatch; ++j) {
-    for (int c = 0; c < kPack; ++c) {
-      if (wanted[j] && c < at.columns) y[j].of[c] = row[j * step + c];
-    }
-  }
+  for (int j = 0; j < kBatch; ++j) y[j] = converted<T>(loaded[j]);
 }
 
-template <class T>
-__device__ void store(const Rows<T>& y, const Place& at, int64_t i, const Pack<T>& x) {
-  T* row = y.heads.at(at.b, at.h, i) + at.column;
+template <class T, class E>
+__device__ void store(const Rows<E>& y, const Place& at, int64_t i, const Pack<T>& x) {
+  E* row = y.heads.at(at.b, at.h, i) + at.column;
+  const Pack<E> rounded = converted<E>(x);
   if (y.packed) {
-    if (at.columns > 0) *reinterpret_cast<Pack<T>*>(row) = x;
+    if (at.columns > 0) *reinterpret_cast<Pack<E>*>(row) = rounded;
     return;
   }
   for (int c = 0; c < kPack; ++c) {
-    if (c < at.columns) row[c] = x.of[c];
+    if (c < at.columns) row[c] = rounded.of[c];
   }
 }
 

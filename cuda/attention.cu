@@ -22,19 +22,23 @@ namespace {
 bool has_mma() {
   static const bool has = [] {
     cudaFuncAttributes attributes;
-    check(cudaFuncGetAttributes(&attributes, attend_mma<32>), "asking for a kernel's architecture");
+    check(cudaFuncGetAttributes(&attributes, attend_mma<32, float>), "asking for a kernel's architecture");
     return attributes.ptxVersion >= 80;
   }();
   return has;
 }
 
 /// Calls `f` with the width that the kernels of attention_mma.cuh are to have for such queries, if they are to be
-/// taken; whether they are.
+/// taken, and a zero of the type of elements; whether they are.
 template <class F>
 bool dispatch_mma(const View& q, F&& f) {
   const int64_t width = q.shape[3];
-  if (q.dtype != DType::float32 || precision() != Precision::bfloat16 || width > 64 || !has_mma()) return false;
-  width <= 32 ? f(std::integral_constant<int, 32>()) : f(std::integral_constant<int, 64>());
+  const bool rounds = q.dtype == DType::float32 && precision() == Precision::bfloat16;
+  if (!(rounds || q.dtype == DType::bfloat16) || width > 64 || !has_mma()) return false;
+  const auto with_elements = [&](auto zero) {
+    width <= 32 ? f(std::integral_constant<int, 32>(), zero) : f(std::integral_constant<int, 64>(), zero);
+  };
+  rounds ? with_elements(float{}) : with_elements(BFloat16{});
   return true;
 }
 
@@ -45,28 +49,31 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
     const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
     return attention(o, normaliser, queries.view(), keys.view(), v, keep, options);
   }
-  const bool done = dispatch_mma(q, [&](auto width) {
-    const Quadratic<float> in(q, k, v, keep, options, first_queries);
-    launch(attend_mma<decltype(width)::value>, in.batch * in.heads * in.query_tiles(), kMmaThreads, in,
-           Heads<float>(o), data<float>(normaliser), in.query_tiles());
+  const bool done = dispatch_mma(q, [&](auto width, auto zero) {
+    using E = decltype(zero);
+    const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
+    launch(attend_mma<decltype(width)::value, E>, in.batch * in.heads * in.query_tiles(), kMmaThreads, in,
+           Heads<E>(o), data<float>(normaliser), in.query_tiles());
   });
   if (done) return;
-  dispatch_products(q.dtype, [&](auto zero, auto stored) {
-    using T = decltype(zero);
-    using S = decltype(stored);
-    const Quadratic<T> in(q, k, v, keep, options, first_queries);
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    using T = decltype(computed);
+    using S = decltype(shared);
+    using E = decltype(element);
+    const Quadratic<T, E> in(q, k, v, keep, options, first_queries);
     const int64_t tiles = in.query_tiles(), chunks = chunks_of<T>(in.width);
-    launch(attend<T, S>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<T>(o), data<T>(normaliser), tiles,
-           chunks);
+    launch(attend<T, S, E>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<E>(o), data<T>(normaliser),
+           tiles, chunks);
   });
 }
 
-template <class T>
-QuadraticCotangents<T> with_deltas(const Quadratic<T>& in, const View& d_o, const View& o, const View& normaliser,
-                                   const Scratch<T>& delta) {
-  const QuadraticCotangents<T> from{Heads<const T>(d_o), Heads<const T>(o), data<const T>(normaliser), delta.data()};
+template <class T, class E>
+QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>& in, const View& d_o, const View& o,
+                                      const View& normaliser, const Scratch<T>& delta) {
+  const QuadraticCotangents<T, E> from{Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser),
+                                       delta.data()};
   const int64_t rows = in.batch * in.heads * in.queries;
-  launch(find_deltas<T>, ceil_div(rows, Group<kWarp>::rows), kThreads, in, from);
+  launch(find_deltas<T, E>, ceil_div(rows, Group<kWarp>::rows), kThreads, in, from);
   return from;
 }
 
@@ -82,26 +89,28 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
     return;
   }
   const int64_t heads = q.shape[0] * q.shape[1];
-  const bool done = dispatch_mma(q, [&](auto width) {
-    const Quadratic<float> in(q, k, v, keep, options, first_queries);
+  const bool done = dispatch_mma(q, [&](auto width, auto zero) {
+    using E = decltype(zero);
+    const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
     const Scratch<float> delta(heads * in.queries);
     const auto from = with_deltas(in, d_o, o, normaliser, delta);
-    launch(attend_backward_keys_mma<decltype(width)::value>, heads * in.key_tiles(), kMmaThreads, in, from,
-           Heads<float>(dk), Heads<float>(dv), in.key_tiles());
-    launch(attend_backward_queries_mma<decltype(width)::value>, heads * in.query_tiles(), kMmaThreads, in, from,
-           Heads<float>(dq), in.query_tiles());
+    launch(attend_backward_keys_mma<decltype(width)::value, E>, heads * in.key_tiles(), kMmaThreads, in, from,
+           Heads<E>(dk), Heads<E>(dv), in.key_tiles());
+    launch(attend_backward_queries_mma<decltype(width)::value, E>, heads * in.query_tiles(), kMmaThreads, in, from,
+           Heads<E>(dq), in.query_tiles());
   });
   if (done) return;
-  dispatch_products(q.dtype, [&](auto zero, auto stored) {
-    using T = decltype(zero);
-    using S = decltype(stored);
-    const Quadratic<T> in(q, k, v, keep, options, first_queries);
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    using T = decltype(computed);
+    using S = decltype(shared);
+    using E = decltype(element);
+    const Quadratic<T, E> in(q, k, v, keep, options, first_queries);
     const int64_t chunks = chunks_of<T>(in.width);
     const Scratch<T> delta(heads * in.queries);
     const auto from = with_deltas(in, d_o, o, normaliser, delta);
-    launch(attend_backward_keys<T, S>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<T>(dk),
-           Heads<T>(dv), in.key_tiles(), chunks);
-    launch(attend_backward_queries<T, S>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<T>(dq),
+    launch(attend_backward_keys<T, S, E>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<E>(dk),
+           Heads<E>(dv), in.key_tiles(), chunks);
+    launch(attend_backward_queries<T, S, E>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<E>(dq),
            in.query_tiles(), chunks);
   });
 }

@@ -30,18 +30,33 @@ struct alignas(16) RowTile {
   BFloat16 of[kRows][kWidth + 8];
 };
 
-/// tile[i] = x[first + i], with zeros behind the width of x
-template <int kWidth, int kRows>
-__device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const float>& x, int64_t first) {
+/// tile[i] = x[first + i], with zeros behind the width of x: two columns a thread at a time, or eight where bfloat16
+/// is copied as it lies.
+template <int kWidth, int kRows, class E>
+__device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, int64_t first) {
+  if constexpr (std::is_same_v<E, BFloat16>) {
+    using Eight = Strip<BFloat16, 8>;
+    if (x.width == kWidth && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Eight) == 0) {
+      constexpr int kStep = kMmaThreads / (kWidth / 8);
+      const int column = static_cast<int>(threadIdx.x) % (kWidth / 8) * 8;
+#pragma unroll
+      for (int i = static_cast<int>(threadIdx.x) / (kWidth / 8); i < kRows; i += kStep) {
+        Eight of = {};
+        if (x.has(first + i)) of = *reinterpret_cast<const Eight*>(x.data + (first + i) * x.stride + column);
+        *reinterpret_cast<Eight*>(&tile.of[i][column]) = of;
+      }
+      return;
+    }
+  }
   constexpr int kPairs = kWidth / 2, kStep = kMmaThreads / kPairs;
   const int column = static_cast<int>(threadIdx.x) % kPairs * 2;
   const bool low = column < x.width, high = column + 1 < x.width;
 #pragma unroll
   for (int i = static_cast<int>(threadIdx.x) / kPairs; i < kRows; i += kStep) {
     const bool has = x.has(first + i);
-    const float* at = x.data + (first + i) * x.stride + column;
+    const E* at = x.data + (first + i) * x.stride + column;
     *reinterpret_cast<Strip<BFloat16, 2>*>(&tile.of[i][column]) = {
-        {BFloat16(has && low ? at[0] : 0.0f), BFloat16(has && high ? at[1] : 0.0f)}};
+        {BFloat16(has && low ? at[0] : E(0.0f)), BFloat16(has && high ? at[1] : E(0.0f))}};
   }
 }
 
@@ -146,8 +161,8 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
 }
 
 /// Writes the rows from `first` on of a result, those that there are.
-template <int kWidth, class Value>
-__device__ void store_rows(const Rows<float>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+template <int kWidth, class E, class Value>
+__device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int64_t i = first + sum.row(r);
@@ -181,15 +196,15 @@ struct KeyScores {
 // ---- Kernels ----
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
-template <int kWidth>
+template <int kWidth, class E>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_mma(Quadratic<float> in, Heads<float> o, float* normaliser, int64_t tiles) {
+    attend_mma(Quadratic<float, E> in, Heads<E> o, float* normaliser, int64_t tiles) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float> task(in, index, tiles, 1);
-    const Rows<const float> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const QuadraticTask<float, E> task(in, index, tiles, 1);
+    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     load_rows(q_tile, task.queries(in, in.q), task.first);
     WarpSums<kWidth> sum;
     Totals<float, 2> totals;
@@ -221,17 +236,17 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <int kWidth>
+template <int kWidth, class E>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_keys_mma(Quadratic<float> in, QuadraticCotangents<float> from, Heads<float> dk, Heads<float> dv,
+    attend_backward_keys_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dk, Heads<E> dv,
                              int64_t tiles) {
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   __shared__ RowTile<kWidth, kQueryRows> q_tile;
   __shared__ RowTile<kWidth, kQueryRows> g_tile;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float> task(in, index, tiles, 1);
-    const Rows<const float> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    const QuadraticTask<float, E> task(in, index, tiles, 1);
+    const Rows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
     load_rows(k_tile, k, task.first);
     load_rows(v_tile, task.keys(in, in.v), task.first);
     WarpSums<kWidth> dk_sum, dv_sum;
@@ -260,17 +275,17 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <int kWidth>
+template <int kWidth, class E>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_queries_mma(Quadratic<float> in, QuadraticCotangents<float> from, Heads<float> dq,
+    attend_backward_queries_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dq,
                                 int64_t tiles) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float> task(in, index, tiles, 1);
-    const Rows<const float> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const QuadraticTask<float, E> task(in, index, tiles, 1);
+    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     load_rows(q_tile, task.queries(in, in.q), task.first);
     load_rows(g_tile, task.queries(in, from.d_o), task.first);
     WarpSums<kWidth> sum;

@@ -7,8 +7,8 @@
 namespace linnet::cuda {
 
 /// Writes a part of the result: rows first …, columns column …, those that there are.
-template <class T, class Value>
-__device__ void store_part(const Rows<T>& x, int64_t first, int64_t column, Value value) {
+template <class T, class E, class Value>
+__device__ void store_part(const Rows<E>& x, int64_t first, int64_t column, Value value) {
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -20,17 +20,17 @@ __device__ void store_part(const Rows<T>& x, int64_t first, int64_t column, Valu
 }
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
-template <class T, class S>
+template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend(Quadratic<T> in, Heads<T> o, T* normaliser, int64_t tiles, int64_t chunks) {
+    attend(Quadratic<T, E> in, Heads<E> o, T* normaliser, int64_t tiles, int64_t chunks) {
   __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
-    const QuadraticTask<T> task(in, index, tiles, chunks);
-    const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const QuadraticTask<T, E> task(in, index, tiles, chunks);
+    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     Part<T> sum;
     Totals<T, kPart<T>> totals;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
-      Part<T> weights = products_of_rows(shared, q, task.first, k, key);
+      Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
       weigh(in, k, task.head, task.first, key, PartScores<T>{weights}, totals);
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
@@ -50,8 +50,9 @@ __global__ void __launch_bounds__(kThreads)
       }
       __syncthreads();  // before the next tile of keys takes the place of this one
     }
-    store_part(task.rows(o, in.queries, in.width), task.first, task.column,
-               [&](int r, int c, int64_t) { return totals.total[r] == 0 ? T{0} : sum.of[r][c] / totals.total[r]; });
+    store_part<T>(task.rows(o, in.queries, in.width), task.first, task.column, [&](int r, int c, int64_t) {
+      return totals.total[r] == 0 ? T{0} : sum.of[r][c] / totals.total[r];
+    });
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
       const int64_t i = task.first + part_row<T>() + r;
@@ -62,23 +63,23 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <class T, class S>
+template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend_backward_keys(Quadratic<T> in, QuadraticCotangents<T> from, Heads<T> dk, Heads<T> dv, int64_t tiles,
+    attend_backward_keys(Quadratic<T, E> in, QuadraticCotangents<T, E> from, Heads<E> dk, Heads<E> dv, int64_t tiles,
                          int64_t chunks) {
   __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
-    const QuadraticTask<T> task(in, index, tiles, chunks);
-    const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const Rows<const T> g = task.queries(in, from.d_o);
+    const QuadraticTask<T, E> task(in, index, tiles, chunks);
+    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const Rows<const E> g = task.queries(in, from.d_o);
     Part<T> dk_sum, dv_sum;
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
     for (int64_t query = first / kTile<T> * kTile<T>; query < in.queries; query += kTile<T>) {
-      Part<T> weights = products_of_rows(shared, q, query, k, task.first);
-      Part<T> gradients = products_of_rows(shared, g, query, v, task.first);
+      Part<T> weights = products_of_rows<T>(shared, q, query, k, task.first);
+      Part<T> gradients = products_of_rows<T>(shared, g, query, v, task.first);
       score_gradients(in, from, k, task.head, query, task.first, PartScores<T>{weights}, PartScores<T>{gradients});
-      const auto add = [&](Part<T>& sum, const Part<T>& factors, const Rows<const T>& x) {
+      const auto add = [&](Part<T>& sum, const Part<T>& factors, const Rows<const E>& x) {
 #pragma unroll
         for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -97,26 +98,27 @@ __global__ void __launch_bounds__(kThreads)
       add(dv_sum, weights, g);
       add(dk_sum, gradients, q);
     }
-    store_part(task.rows(dk, in.keys, in.width), task.first, task.column,
-               [&](int r, int c, int64_t j) { return k.has(j) ? dk_sum.of[r][c] : T{0}; });
-    store_part(task.rows(dv, in.keys, in.width), task.first, task.column,
-               [&](int r, int c, int64_t j) { return k.has(j) ? dv_sum.of[r][c] : T{0}; });
+    store_part<T>(task.rows(dk, in.keys, in.width), task.first, task.column,
+                  [&](int r, int c, int64_t j) { return k.has(j) ? dk_sum.of[r][c] : T{0}; });
+    store_part<T>(task.rows(dv, in.keys, in.width), task.first, task.column,
+                  [&](int r, int c, int64_t j) { return k.has(j) ? dv_sum.of[r][c] : T{0}; });
   }
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <class T, class S>
-__global__ void __launch_bounds__(kThreads) attend_backward_queries(Quadratic<T> in, QuadraticCotangents<T> from,
-                                                                    Heads<T> dq, int64_t tiles, int64_t chunks) {
+template <class T, class S, class E>
+__global__ void __launch_bounds__(kThreads)
+    attend_backward_queries(Quadratic<T, E> in, QuadraticCotangents<T, E> from, Heads<E> dq, int64_t tiles,
+                            int64_t chunks) {
   __shared__ Tiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
-    const QuadraticTask<T> task(in, index, tiles, chunks);
-    const Rows<const T> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const Rows<const T> g = task.queries(in, from.d_o);
+    const QuadraticTask<T, E> task(in, index, tiles, chunks);
+    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const Rows<const E> g = task.queries(in, from.d_o);
     Part<T> sum;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
-      Part<T> weights = products_of_rows(shared, q, task.first, k, key);
-      Part<T> gradients = products_of_rows(shared, g, task.first, v, key);
+      Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
+      Part<T> gradients = products_of_rows<T>(shared, g, task.first, v, key);
       score_gradients(in, from, k, task.head, task.first, key, PartScores<T>{weights}, PartScores<T>{gradients});
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
@@ -135,8 +137,8 @@ __global__ void __launch_bounds__(kThreads) attend_backward_queries(Quadratic<T>
       }
       __syncthreads();  // before the next tile of keys takes the place of this one
     }
-    store_part(task.rows(dq, in.queries, in.width), task.first, task.column,
-               [&](int r, int c, int64_t) { return sum.of[r][c]; });
+    store_part<T>(task.rows(dq, in.queries, in.width), task.first, task.column,
+                  [&](int r, int c, int64_t) { return sum.of[r][c]; });
   }
 }
 

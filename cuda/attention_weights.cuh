@@ -14,10 +14,10 @@
 
 namespace linnet::cuda {
 
-/// What all kernels read.
-template <class T>
+/// What all kernels read: queries, keys and values of type E, to be computed with in T.
+template <class T, class E>
 struct Quadratic {
-  Heads<const T> q, k, v;
+  Heads<const E> q, k, v;
   const bool* keep;
   int64_t keep_batch_stride = 0, keep_stride = 0;
   int64_t batch, heads, queries, keys, width;
@@ -91,11 +91,11 @@ int64_t chunks_of(int64_t width) {
 }
 
 /// One head, some rows, some columns: what a block makes at a time.
-template <class T>
+template <class T, class E>
 struct QuadraticTask {
   int64_t head, b, h, first, column;
 
-  __device__ QuadraticTask(const Quadratic<T>& in, int64_t index, int64_t tiles, int64_t chunks)
+  __device__ QuadraticTask(const Quadratic<T, E>& in, int64_t index, int64_t tiles, int64_t chunks)
       : head(index / chunks / tiles),
         b(head / in.heads),
         h(head % in.heads),
@@ -106,13 +106,13 @@ struct QuadraticTask {
   __device__ Rows<U> rows(const Heads<U>& x, int64_t count, int64_t width) const {
     return {x.at(b, h, 0), x.row_stride, 0, count, width, nullptr, 0};
   }
-  __device__ Rows<const T> queries(const Quadratic<T>& in, const Heads<const T>& x) const {
-    Rows<const T> result = rows(x, in.queries, in.width);
+  __device__ Rows<const E> queries(const Quadratic<T, E>& in, const Heads<const E>& x) const {
+    Rows<const E> result = rows(x, in.queries, in.width);
     result.begin = in.first_query.of(b);
     return result;
   }
-  __device__ Rows<const T> keys(const Quadratic<T>& in, const Heads<const T>& x) const {
-    Rows<const T> result = rows(x, in.keys, in.width);
+  __device__ Rows<const E> keys(const Quadratic<T, E>& in, const Heads<const E>& x) const {
+    Rows<const E> result = rows(x, in.keys, in.width);
     if (in.keep != nullptr) {
       result.keep = in.keep + b * in.keep_batch_stride;
       result.keep_stride = in.keep_stride;
@@ -184,8 +184,8 @@ struct KeyMasks {
   uint32_t seen = 0;                     ///< neither padding nor in the future
   uint32_t weights = ~0u, tokens = ~0u;  ///< what dropout leaves of weights and of tokens
 
-  template <class Scores>
-  __device__ KeyMasks(const Quadratic<T>& in, const Rows<const T>& k, int64_t head, int64_t i, int64_t first_key,
+  template <class E, class Scores>
+  __device__ KeyMasks(const Quadratic<T, E>& in, const Rows<const E>& k, int64_t head, int64_t i, int64_t first_key,
                       Scores) {
     const auto visible = static_cast<int>(min(max(in.visible(i) - first_key, int64_t{0}), int64_t{kTile<T>}));
 #pragma unroll
@@ -202,10 +202,12 @@ struct KeyMasks {
   }
 
   __device__ bool sees(int c) const { return (seen >> c & 1) != 0; }
-  __device__ T weight_factor(const Quadratic<T>& in, int c) const {
+  template <class E>
+  __device__ T weight_factor(const Quadratic<T, E>& in, int c) const {
     return (weights >> c & 1) != 0 ? in.weight_factor : T{0};
   }
-  __device__ T token_factor(const Quadratic<T>& in, int c) const {
+  template <class E>
+  __device__ T token_factor(const Quadratic<T, E>& in, int c) const {
     return (tokens >> c & 1) != 0 ? in.token_factor : T{0};
   }
 };
@@ -221,14 +223,15 @@ struct Totals {
     for (int q = 0; q < kQueries; ++q) maximum[q] = -infinity<T>();
   }
   /// What is written down for backward.
-  __device__ T normaliser(const Quadratic<T>& in, int q) const {
+  template <class E>
+  __device__ T normaliser(const Quadratic<T, E>& in, int q) const {
     return in.softmax ? maximum[q] + log(total[q]) : total[q];
   }
 };
 
 /// Turns products q·k into weights, and brings the maximum and the sum of each query up to date.
-template <class T, class Scores, int kQueries>
-__device__ void weigh(const Quadratic<T>& in, const Rows<const T>& k, int64_t head, int64_t first_query,
+template <class T, class E, class Scores, int kQueries>
+__device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, int64_t head, int64_t first_query,
                       int64_t first_key, Scores s, Totals<T, kQueries>& totals) {
 #pragma unroll
   for (int q = 0; q < kQueries; ++q) {
@@ -267,22 +270,23 @@ __device__ void weigh(const Quadratic<T>& in, const Rows<const T>& k, int64_t he
 }
 
 /// What the backward kernels read besides.
-template <class T>
+template <class T, class E>
 struct QuadraticCotangents {
-  Heads<const T> d_o, o;
+  Heads<const E> d_o, o;
   const T* normaliser;
   T* delta;  ///< [B, H, N]: d_o·o
 };
 
 /// A warp for each row.
-template <class T>
-__global__ void find_deltas(Quadratic<T> in, QuadraticCotangents<T> from) {
+template <class T, class E>
+__global__ void find_deltas(Quadratic<T, E> in, QuadraticCotangents<T, E> from) {
   using Warp = Group<kWarp>;
   for (int64_t row = Warp::first_row(); row < in.batch * in.heads * in.queries; row += Warp::row_step()) {
     const int64_t head = row / in.queries, i = row % in.queries, b = head / in.heads, h = head % in.heads;
-    const T* g = from.d_o.at(b, h, i);
-    const T* y = from.o.at(b, h, i);
-    const double delta = Warp::sum<T>(in.width, [=](int64_t d) { return g[d] * y[d]; });
+    const E* g = from.d_o.at(b, h, i);
+    const E* y = from.o.at(b, h, i);
+    const double delta =
+        Warp::sum<T>(in.width, [=](int64_t d) { return static_cast<T>(g[d]) * static_cast<T>(y[d]); });
     if (Warp::lane() == 0) from.delta[row] = static_cast<T>(delta);
   }
 }
@@ -293,9 +297,10 @@ __global__ void find_deltas(Quadratic<T> in, QuadraticCotangents<T> from) {
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
 /// With dropout of whole tokens, whose factors make up c_j, d_o·v_j is multiplied by c_j, and delta too where the
 /// denominator g saw the factors.
-template <class T, class Scores>
-__device__ void score_gradients(const Quadratic<T>& in, const QuadraticCotangents<T>& from, const Rows<const T>& k,
-                                int64_t head, int64_t first_query, int64_t first_key, Scores s, Scores ds) {
+template <class T, class E, class Scores>
+__device__ void score_gradients(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
+                                const Rows<const E>& k, int64_t head, int64_t first_query, int64_t first_key,
+                                Scores s, Scores ds) {
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) {
     const int64_t i = first_query + s.query(q);

@@ -3,7 +3,8 @@
 #include <cuda_bf16.h>
 #include <linnet/cuda/kernel.cuh>
 
-/// bfloat16: in tensors it is storage, which kernels that move elements take and no others.
+/// bfloat16: what tensors hold, and never what is computed with. Kernels that move elements take it as it is; those
+/// that compute make float of it and round what they write, to nearest even.
 
 namespace linnet::cuda {
 
@@ -14,6 +15,14 @@ template <class F>
 void dispatch_stored(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(BFloat16{});
   dispatch_any(dtype, f);
+}
+
+/// `dispatch_floating`, for bfloat16 too: calls `f` with a zero of the type of elements and one of the type that they
+/// are computed with, `f(auto stored, auto computed)`.
+template <class F>
+void dispatch_computed(DType dtype, F&& f) {
+  if (dtype == DType::bfloat16) return f(BFloat16{}, float{});
+  dispatch_floating(dtype, [&](auto zero) { f(zero, zero); });
 }
 
 }  // namespace linnet::cuda

@@ -40,25 +40,30 @@ Blas& blas() {
 }  // namespace
 
 /// cuBLAS's matrices are column-major, in which ours are the transposed ones: outᵀ = bᵀ·aᵀ.
-template <class T>
-void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
-          T beta, const Matrices<T>& out) {
-  const T one = 1;
-  const auto [dtype, products] = arithmetic_of(T{});
+template <class F, class T>
+void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
+          bool add, const Matrices<T>& out) {
+  const ScaleOf<F> one = 1, before = add ? 1 : 0;
+  const Arithmetic factors = arithmetic_of(F{});
   Blas& state = blas();
   const std::lock_guard<std::mutex> lock(state.mutex);
   check_blas(
       state.gemm(state.handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n,
-                 m, k, &one, b.data, dtype, b.leading, b.batch_stride, a.data, dtype, a.leading, a.batch_stride,
-                 &beta, out.data, dtype, out.leading, out.batch_stride, batch, products, CUBLAS_GEMM_DEFAULT),
+                 m, k, &one, b.data, factors.dtype, b.leading, b.batch_stride, a.data, factors.dtype, a.leading,
+                 a.batch_stride, &before, out.data, arithmetic_of(T{}).dtype, out.leading, out.batch_stride, batch,
+                 factors.products, CUBLAS_GEMM_DEFAULT),
       "a matrix product");
   check_launch();
 }
 
 template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const float>&, const Matrices<const float>&,
-                   float, const Matrices<float>&);
+                   bool, const Matrices<float>&);
 template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const double>&, const Matrices<const double>&,
-                   double, const Matrices<double>&);
+                   bool, const Matrices<double>&);
+template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
+                   const Matrices<const BFloat16>&, bool, const Matrices<BFloat16>&);
+template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
+                   const Matrices<const BFloat16>&, bool, const Matrices<float>&);
 
 std::string describe_blas() {
   int version = 0;

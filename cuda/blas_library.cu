@@ -37,13 +37,15 @@ void check_blas(cublasStatus_t status, const char* what) {
   throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + text_of(status) + ")");
 }
 
-Arithmetic arithmetic_of(double) { return {CUDA_R_64F, CUBLAS_COMPUTE_64F}; }
+Arithmetic arithmetic_of(double) { return {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F}; }
+
+Arithmetic arithmetic_of(BFloat16) { return {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F}; }
 
 Arithmetic arithmetic_of(float) {
   switch (precision()) {
-    case Precision::tf32: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-    case Precision::bfloat16: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_16BF};
-    default: return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::tf32: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F};
+    case Precision::bfloat16: return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_16BF, CUDA_R_32F};
+    default: return {CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
   }
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <type_traits>
+
 #include <cublas_v2.h>
+#include <linnet/cuda/bfloat16.cuh>
 
 namespace linnet::cuda {
 
@@ -24,12 +27,19 @@ struct BlasFunction {
 /// Throws DeviceError unless `status` is success. `what` says what was tried: "a matrix product".
 void check_blas(cublasStatus_t status, const char* what);
 
-/// A dtype, and how products of its matrices are made: those of float32 as `precision()` says.
+/// A dtype, how products of its matrices are made, those of float32 as `precision()` says, and what they are scaled
+/// by.
 struct Arithmetic {
   cudaDataType dtype;
   cublasComputeType_t products;
+  cudaDataType scale;
 };
 Arithmetic arithmetic_of(float);
 Arithmetic arithmetic_of(double);
+Arithmetic arithmetic_of(BFloat16);
+
+/// What products of F are scaled by, as C++ has it.
+template <class F>
+using ScaleOf = std::conditional_t<std::is_same_v<F, double>, double, float>;
 
 }  // namespace linnet::cuda

@@ -42,7 +42,7 @@ struct Plan {
 };
 
 /// All that a plan depends on, as numbers.
-using Kind = std::array<int64_t, 11>;
+using Kind = std::array<int64_t, 13>;
 
 /// cuBLASLt and its plans, for one thread at a time. A plan is made once, since to search for an algorithm takes
 /// longer than to launch one; programs have as many as there are shapes of layers and batches in them.
@@ -114,34 +114,35 @@ uint32_t alignment_of(std::initializer_list<const void*> addresses) {
 
 /// cuBLASLt's matrices are column-major, in which ours are the transposed ones: outᵀ = bᵀ·aᵀ. Its bias is one number
 /// a row, which is a column of ours.
-template <class T>
-bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const T>& a, const Matrices<const T>& b,
+template <class F, class T>
+bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
                     const T* bias, const Matrices<T>& out) {
-  const Arithmetic arithmetic = arithmetic_of(T{});
+  const Arithmetic factors = arithmetic_of(F{});
+  const cudaDataType result = arithmetic_of(T{}).dtype;
   const uint32_t alignment = alignment_of({a.data, b.data, out.data}), bias_alignment = alignment_of({bias});
   const Kind kind{
-      arithmetic.products, m, n, k, a.leading, a.transposed, b.leading, b.transposed, out.leading, alignment,
-      bias_alignment};
+      factors.dtype, factors.products, result,        m, n, k, a.leading, a.transposed, b.leading, b.transposed,
+      out.leading,   alignment,        bias_alignment};
   Lt& state = lt();
   const std::lock_guard<std::mutex> lock(state.mutex);
   const auto [place, is_new] = state.plans.try_emplace(kind);
   Plan& plan = place->second;
   if (is_new) {
-    check_blas(state.library.make_product(&plan.product, arithmetic.products, arithmetic.dtype),
+    check_blas(state.library.make_product(&plan.product, factors.products, factors.scale),
                "describing a matrix product");
     state.set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     state.set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     state.set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    plan.a = state.layout(arithmetic.dtype, a, m, k);
-    plan.b = state.layout(arithmetic.dtype, b, k, n);
-    plan.out = state.layout(arithmetic.dtype, out, m, n);
+    plan.a = state.layout(factors.dtype, a, m, k);
+    plan.b = state.layout(factors.dtype, b, k, n);
+    plan.out = state.layout(result, out, m, n);
     state.find_algorithm(plan, alignment);
   }
   if (!plan.exists) return false;
   state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Scratch<char> scratch(static_cast<int64_t>(plan.scratch));
-  const T one = 1, zero = 0;
+  const ScaleOf<F> one = 1, zero = 0;
   const cublasStatus_t status =
       state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
                              plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream());
@@ -158,5 +159,9 @@ template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const flo
                              const float*, const Matrices<float>&);
 template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const double>&, const Matrices<const double>&,
                              const double*, const Matrices<double>&);
+template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
+                             const Matrices<const BFloat16>&, const BFloat16*, const Matrices<BFloat16>&);
+template bool gemm_with_bias(int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
+                             const Matrices<const BFloat16>&, const float*, const Matrices<float>&);
 
 }  // namespace linnet::cuda

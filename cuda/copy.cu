@@ -7,19 +7,21 @@
 namespace linnet::cuda {
 namespace {
 
-template <class T>
+/// In T, of elements of type S: see elementwise.cu.
+template <class S, class T = S>
 void compare_typed(Compare op, const View& out, const View& a, const View& b) {
   switch (op) {
-    case Compare::eq: return map<bool, T, T>([] __device__(T p, T q) { return p == q; }, out, a, b);
-    case Compare::ne: return map<bool, T, T>([] __device__(T p, T q) { return p != q; }, out, a, b);
-    case Compare::lt: return map<bool, T, T>([] __device__(T p, T q) { return p < q; }, out, a, b);
-    case Compare::le: return map<bool, T, T>([] __device__(T p, T q) { return p <= q; }, out, a, b);
-    case Compare::gt: return map<bool, T, T>([] __device__(T p, T q) { return p > q; }, out, a, b);
-    case Compare::ge: return map<bool, T, T>([] __device__(T p, T q) { return p >= q; }, out, a, b);
+    case Compare::eq: return map<bool, S, S>([] __device__(T p, T q) { return p == q; }, out, a, b);
+    case Compare::ne: return map<bool, S, S>([] __device__(T p, T q) { return p != q; }, out, a, b);
+    case Compare::lt: return map<bool, S, S>([] __device__(T p, T q) { return p < q; }, out, a, b);
+    case Compare::le: return map<bool, S, S>([] __device__(T p, T q) { return p <= q; }, out, a, b);
+    case Compare::gt: return map<bool, S, S>([] __device__(T p, T q) { return p > q; }, out, a, b);
+    case Compare::ge: return map<bool, S, S>([] __device__(T p, T q) { return p >= q; }, out, a, b);
   }
 }
 
 void compare(Compare op, View out, View a, View b) {
+  if (a.dtype == DType::bfloat16) return compare_typed<BFloat16, float>(op, out, a, b);
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 
@@ -72,11 +74,7 @@ bool has_nan(View x) {
     using T = decltype(zero);
     launch(find_nan<T>, blocks_for(walk.count), kThreads, walk, data<const T>(x), found.data());
   };
-  if (x.dtype == DType::bfloat16) {
-    find(BFloat16{});
-  } else {
-    dispatch_floating(x.dtype, find);
-  }
+  dispatch_computed(x.dtype, [&](auto stored, auto) { find(stored); });
   to_host(&result, found.data(), sizeof(result));
   return result != 0;
 }

@@ -25,7 +25,7 @@ constexpr int64_t kStateBytes = int64_t{256} << 20;
 
 int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 
-template <class T, class S>
+template <class T, class S, class E>
 class Pass {
  public:
   Pass(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel, bool backward)
@@ -41,20 +41,21 @@ class Pass {
         first_queries_(q, k, keep, kernel.causal),
         query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
         key_tokens_(tokens(keys_, keep, {})) {
-    launch(load_vectors<T>, blocks(), kThreads, query_tokens_, in_, Heads<const T>(q), queries_, kernel.standardise);
-    launch(load_vectors<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(k), keys_, kernel.standardise);
-    launch(load_values<T>, blocks(), kThreads, key_tokens_, in_, Heads<const T>(v), keys_);
+    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(q), queries_,
+           kernel.standardise);
+    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(k), keys_, kernel.standardise);
+    launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(v), keys_);
   }
 
   void forward(const View& o, const View& normaliser) const {
     sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
-      apply(queries_, keys_, lanes, states, {Heads<T>(o), q_.shape[1], data<T>(normaliser)});
+      apply(queries_, keys_, lanes, states, {Heads<E>(o), q_.shape[1], data<T>(normaliser)});
     });
   }
 
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
                 const View& normaliser) const {
-    launch(load_cotangents<T>, blocks(), kThreads, query_tokens_, in_, Heads<const T>(d_o), Heads<const T>(o),
+    launch(load_cotangents<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(d_o), Heads<const E>(o),
            data<const T>(normaliser), queries_);
     const Scratch<T> gradients(all_heads_ * in_.width * in_.positions);
     sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
@@ -63,7 +64,7 @@ class Pass {
     store(query_tokens_, queries_, gradients.data(), dq);
     sweep(queries_, true, [&](const Lanes& lanes, const T* states) {
       differentiate(keys_, queries_, lanes, states, gradients.data());
-      apply(keys_, queries_, lanes, states, {Heads<T>(dv), k_.shape[1], nullptr});
+      apply(keys_, queries_, lanes, states, {Heads<E>(dv), k_.shape[1], nullptr});
     });
     store(key_tokens_, keys_, gradients.data(), dk);
   }
@@ -122,7 +123,8 @@ class Pass {
   int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }
 
   void store(const Tokens& tokens, const Side<T>& side, const T* gradients, const View& to) const {
-    launch(store_gradients<T>, blocks(), kThreads, tokens, in_, side, gradients, Heads<T>(to), kernel_.standardise);
+    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, Heads<E>(to),
+           kernel_.standardise);
   }
 
   // ---- The sweep ----
@@ -175,10 +177,10 @@ class Pass {
   }
 
   void apply(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
-             const Applied<T>& to) const {
+             const Applied<T, E>& to) const {
     for_variant([&](auto columns, auto drops) {
       const int64_t count = panels(columns);
-      launch(apply_states<T, S, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count,
+      launch(apply_states<T, S, E, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count,
              kThreads, in_, own, other, lanes, states, in_.state_size(), count, to);
     });
   }
@@ -201,15 +203,17 @@ class Pass {
 };
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  dispatch_products(q.dtype, [&](auto zero, auto stored) {
-    Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, false).forward(o, normaliser);
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, false)
+        .forward(o, normaliser);
   });
 }
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
-  dispatch_products(q.dtype, [&](auto zero, auto stored) {
-    Pass<decltype(zero), decltype(stored)>(q, k, v, keep, kernel, true).backward(dq, dk, dv, d_o, o, normaliser);
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, true)
+        .backward(dq, dk, dv, d_o, o, normaliser);
   });
 }
 

@@ -8,9 +8,9 @@
 namespace linnet::cuda {
 
 /// Where it goes. With a normaliser g [heads, tokens], o_n = F_n / g_n, and otherwise F_n itself, 0 for padding.
-template <class T>
+template <class T, class E>
 struct Applied {
-  Heads<T> out;
+  Heads<E> out;
   int64_t heads;  ///< of a sequence
   T* normaliser;
 };
@@ -108,8 +108,8 @@ __device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T, S>& s
   }
 }
 
-template <class T, int kColumns>
-__device__ void store(const Application<T, kColumns>& at, const Applied<T>& to) {
+template <class T, class E, int kColumns>
+__device__ void store(const Application<T, kColumns>& at, const Applied<T, E>& to) {
   const Factorised<T>& in = at.in;
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
@@ -119,7 +119,7 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T>& to) 
     if (token < 0 || token >= at.own.count) continue;
     const bool divides = to.normaliser != nullptr;
     const T factor = !divides ? at.x[in.width * in.positions + n] : g == 0 ? T{0} : 1 / g;
-    T* row = to.out.at(at.head / to.heads, at.head % to.heads, token);
+    E* row = to.out.at(at.head / to.heads, at.head % to.heads, token);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const int64_t d = at.column + part_column<T, kColumns>() + c;
@@ -132,10 +132,10 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T>& to) 
 /// A block makes a tile of tokens and a panel of columns, from the states of its lane and, when causal, from the
 /// tokens of its own chunk: the keys up to a query, or in reverse the queries from a key on. Multiplications bound
 /// it, 2·N·M·(D + 1) in all, and 2·N·c·D inside of chunks of c tokens.
-template <class T, class S, int kColumns, bool kDrops>
+template <class T, class S, class E, int kColumns, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
     apply_states(Factorised<T> in, Side<T> own, Side<T> other, Lanes lanes, const T* states, int64_t state_size,
-                 int64_t panels, Applied<T> to) {
+                 int64_t panels, Applied<T, E> to) {
   __shared__ FeatureTiles<T, S> shared;
   const int64_t tiles = ceil_div(lanes.chunk, kTile<T>);
   for (int64_t index = blockIdx.x; index < lanes.count() * tiles * panels; index += gridDim.x) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/blas.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -16,9 +17,9 @@ bool has_unit_stride(const View& x, int along, int across) {
          (x.shape[across] == 1 || x.strides[across] >= x.shape[along]);
 }
 
-template <class T>
+template <class Y, class X>
 void copy_elements(const View& out, const View& x) {
-  map<T, T>([] __device__(T value) { return value; }, out, x);
+  map<Y, X>([] __device__(X value) { return static_cast<Y>(value); }, out, x);
 }
 
 /// An operand [batch, rows, columns] as cuBLAS takes it.
@@ -39,7 +40,7 @@ class Operand {
     } else {
       const int64_t shape[] = {matrices_, rows, columns};
       const int64_t strides[] = {rows * columns, columns, 1};
-      copy_elements<T>({copy_.data(), x.dtype, 3, shape, strides}, {x.data, x.dtype, 3, shape, x.strides});
+      copy_elements<T, T>({copy_.data(), x.dtype, 3, shape, strides}, {x.data, x.dtype, 3, shape, x.strides});
       result_ = {copy_.data(), columns, matrices_ == 1 ? 0 : rows * columns, false};
     }
   }
@@ -53,34 +54,63 @@ class Operand {
   Matrices<const T> result_;
 };
 
+/// A bias [n] of type B, dense, as results of type T take it: where it lies if it can.
+template <class T, class B>
+class Bias {
+ public:
+  explicit Bias(const View& x)
+      : in_place_(std::is_same_v<T, B> && (x.shape[0] == 1 || x.strides[0] == 1)),
+        copy_(in_place_ ? 0 : x.shape[0]),
+        data_(copy_.data()) {
+    if constexpr (std::is_same_v<T, B>) {
+      if (in_place_) data_ = cuda::data<const T>(x);
+    }
+    const int64_t strides[] = {1};
+    if (!in_place_) copy_elements<T, B>({copy_.data(), x.dtype, 1, x.shape, strides}, x);
+  }
+
+  const T* data() const { return data_; }
+
+ private:
+  bool in_place_;
+  Scratch<T> copy_;
+  const T* data_;
+};
+
 /// out = bias, or 0 without one: what the product is then added to.
-template <class T>
+template <class T, class B>
 void start_from(const View& out, const View* bias) {
-  if (bias == nullptr) return map<T>([] __device__() { return T{0}; }, out);
+  if (bias == nullptr) return map<T>([] __device__() { return static_cast<T>(0.0f); }, out);
   const int64_t strides[] = {0, 0, bias->strides[0]};
-  copy_elements<T>(out, View{bias->data, bias->dtype, 3, out.shape, strides});
+  copy_elements<T, B>(out, View{bias->data, bias->dtype, 3, out.shape, strides});
 }
 
-template <class T>
+/// Of factors of type F, with a result of type T and a bias of type B.
+template <class F, class T, class B>
 void product(const View& out, const View& a, const View& b, const View* bias) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
   if (batch * m * n == 0) return;
-  if (k == 0) return start_from<T>(out, bias);
-  const Operand<T> left(a), right(b);
+  if (k == 0) return start_from<T, B>(out, bias);
+  const Operand<F> left(a), right(b);
   const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
-  if (bias == nullptr) {
-    return gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), T{0}, result);
+  if (bias == nullptr) return gemm(batch, m, n, k, left.matrices(), right.matrices(), false, result);
+  if (batch == 1) {
+    const Bias<T, B> offsets(*bias);
+    if (gemm_with_bias(m, n, k, left.matrices(), right.matrices(), offsets.data(), result)) return;
   }
-  if (batch == 1 && (n == 1 || bias->strides[0] == 1) &&
-      gemm_with_bias<T>(m, n, k, left.matrices(), right.matrices(), data<const T>(*bias), result)) {
-    return;
-  }
-  start_from<T>(out, bias);
-  gemm<T>(batch, m, n, k, left.matrices(), right.matrices(), T{1}, result);
+  start_from<T, B>(out, bias);
+  gemm(batch, m, n, k, left.matrices(), right.matrices(), true, result);
 }
 
 void matrix_product(View out, View a, View b, const View* bias) {
-  dispatch_floating(out.dtype, [&](auto zero) { product<decltype(zero)>(out, a, b, bias); });
+  if (a.dtype == DType::bfloat16) {
+    if (out.dtype == DType::float32) return product<BFloat16, float, float>(out, a, b, bias);
+    return product<BFloat16, BFloat16, float>(out, a, b, bias);
+  }
+  dispatch_floating(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    product<T, T, T>(out, a, b, bias);
+  });
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/recording.cuh>
@@ -77,8 +78,8 @@ void random_integers(View out, int64_t low, int64_t range, RandomKey key) {
 }
 
 /// y = x · scale where the element's word is below the threshold, else 0. One thread for each block of words.
-template <class T>
-__global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, T* y, const T* x) {
+template <class S, class T>
+__global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, S* y, const S* x) {
   static_assert(kPack == 4, "a pack for each block of words");
   const RandomKey key = live;
   for (int64_t block = first_item(); block * kPack < count; block += item_step()) {
@@ -86,9 +87,9 @@ __global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, b
     const auto dropped = [&](int e, T from) { return words.word[e] < threshold ? from * scale : T(0); };
     const int64_t first = block * kPack;
     if (packed && first + kPack <= count) {
-      Pack<T> pack = reinterpret_cast<const Pack<T>*>(x)[block];
+      Pack<S> pack = reinterpret_cast<const Pack<S>*>(x)[block];
       for (int e = 0; e < kPack; ++e) pack.of[e] = dropped(e, pack.of[e]);
-      reinterpret_cast<Pack<T>*>(y)[block] = pack;
+      reinterpret_cast<Pack<S>*>(y)[block] = pack;
     } else {
       for (int e = 0; e < kPack && first + e < count; ++e) y[first + e] = dropped(e, x[first + e]);
     }
@@ -96,14 +97,15 @@ __global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, b
 }
 
 void dropout(View out, View x, double rate, RandomKey key) {
-  dispatch_floating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_computed(out.dtype, [&](auto stored, auto computed) {
+    using S = decltype(stored);
+    using T = decltype(computed);
     const int64_t count = numel(out);
     const uint64_t threshold = keep_threshold(1 - rate);
     const T scale = threshold == 0 ? T(0) : static_cast<T>(1 / (1 - rate));
-    const bool packed = is_packed(data<T>(out), 1) && is_packed(data<const T>(x), 1);
-    launch(drop<T>, blocks_for(ceil_div(count, kPack)), kThreads, count, LiveKey(key), threshold, scale, packed,
-           data<T>(out), data<const T>(x));
+    const bool packed = is_packed(data<S>(out), 1) && is_packed(data<const S>(x), 1);
+    launch(drop<S, T>, blocks_for(ceil_div(count, kPack)), kThreads, count, LiveKey(key), threshold, scale, packed,
+           data<S>(out), data<const S>(x));
   });
 }
 

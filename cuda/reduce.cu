@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -14,7 +15,7 @@ namespace {
 /// Floating sums are accumulated in double, so that a float32 sum of any length is good to its last bits.
 template <class X>
 struct Sum {
-  using Acc = std::conditional_t<std::is_floating_point_v<X>, double, int64_t>;
+  using Acc = std::conditional_t<std::is_integral_v<X>, int64_t, double>;
   static constexpr Acc identity = 0;
   __device__ static Acc load(X x) { return static_cast<Acc>(x); }
   __device__ Acc operator()(Acc a, Acc b) const { return a + b; }
@@ -210,9 +211,15 @@ void reduce_with(const View& out, const View& x) {
          partial.data(), data<Y>(out));
 }
 
+void sum_of_bfloat16(const View& out, const View& x) {
+  if (out.dtype == DType::float32) return reduce_with<Sum<BFloat16>, float, BFloat16>(out, x);
+  reduce_with<Sum<BFloat16>, BFloat16, BFloat16>(out, x);
+}
+
 void reduce(Reduce op, View out, View x) {
   switch (op) {
     case Reduce::sum:
+      if (x.dtype == DType::bfloat16) return sum_of_bfloat16(out, x);
       return dispatch_any(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         reduce_with<Sum<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);

@@ -1,30 +1,32 @@
 #include <algorithm>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/pieces.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// A depthwise convolution over the tokens, added to them. Bound by memory: neighbouring threads have neighbouring
 /// channels, and the taps find their rows in the cache. The weight's gradient is summed in pieces of the tokens.
+/// Elements are of type E, the weight and sums of type T: for bfloat16 that is float, else they are one type.
 
 namespace linnet::cuda {
 namespace {
 
 /// [B, N, C] with unit stride in C.
-template <class T>
+template <class E>
 struct Rows {
-  T* data;
+  E* data;
   int64_t batch_stride, token_stride;
 
   explicit Rows(const View& x)
-      : data(static_cast<T*>(x.data)), batch_stride(x.strides[0]), token_stride(x.strides[1]) {}
+      : data(static_cast<E*>(x.data)), batch_stride(x.strides[0]), token_stride(x.strides[1]) {}
 
-  __device__ T* at(int64_t b, int64_t i) const { return data + b * batch_stride + i * token_stride; }
+  __device__ E& at(int64_t b, int64_t i, int64_t c) const { return data[b * batch_stride + i * token_stride + c]; }
 };
 
-template <class T>
+template <class E, class T>
 struct Problem {
-  Rows<const T> x;
+  Rows<const E> x;
   const T* weight;
   const bool* keep;
   int64_t channel_stride, tap_stride, keep_batch_stride = 0, keep_stride = 0;
@@ -53,37 +55,37 @@ struct Problem {
   __device__ T tap(int64_t c, int64_t t) const { return weight[c * channel_stride + t * tap_stride]; }
 };
 
-template <class T>
-__global__ void convolve(Problem<T> in, Rows<T> y) {
+template <class E, class T>
+__global__ void convolve(Problem<E, T> in, Rows<E> y) {
   for (int64_t e = first_item(); e < in.batch * in.tokens * in.channels; e += item_step()) {
     const int64_t c = e % in.channels, i = e / in.channels % in.tokens, b = e / in.channels / in.tokens;
-    T sum = in.x.at(b, i)[c];
+    auto sum = static_cast<T>(in.x.at(b, i, c));
     for (int64_t t = 0; t < in.taps; ++t) {
       const int64_t j = i + t - in.before;
-      if (in.kept(b, j)) sum += in.tap(c, t) * in.x.at(b, j)[c];
+      if (in.kept(b, j)) sum += in.tap(c, t) * static_cast<T>(in.x.at(b, j, c));
     }
-    y.at(b, i)[c] = sum;
+    y.at(b, i, c) = sum;
   }
 }
 
-template <class T>
-__global__ void convolve_backward(Problem<T> in, Rows<const T> dy, Rows<T> dx) {
+template <class E, class T>
+__global__ void convolve_backward(Problem<E, T> in, Rows<const E> dy, Rows<E> dx) {
   for (int64_t e = first_item(); e < in.batch * in.tokens * in.channels; e += item_step()) {
     const int64_t c = e % in.channels, j = e / in.channels % in.tokens, b = e / in.channels / in.tokens;
-    T sum = dy.at(b, j)[c];
+    auto sum = static_cast<T>(dy.at(b, j, c));
     for (int64_t t = 0; t < in.taps && in.kept(b, j); ++t) {
       const int64_t i = j - t + in.before;  // the token that has this one at tap t
-      if (i >= 0 && i < in.tokens) sum += in.tap(c, t) * dy.at(b, i)[c];
+      if (i >= 0 && i < in.tokens) sum += in.tap(c, t) * static_cast<T>(dy.at(b, i, c));
     }
-    dx.at(b, j)[c] = sum;
+    dx.at(b, j, c) = sum;
   }
 }
 
 /// The weight's gradient over a piece of the tokens, in a fixed order:
 ///   sums[piece, t, c] = sum of x_j·dy_i, j being tap t of i
 /// A block for kColumns channels of one tap, of whose tokens each of kSlices threads sums every kSlices-th.
-template <class T>
-__global__ void sum_taps(Problem<T> in, Rows<const T> dy, int64_t pieces, int64_t length, double* sums) {
+template <class E, class T>
+__global__ void sum_taps(Problem<E, T> in, Rows<const E> dy, int64_t pieces, int64_t length, double* sums) {
   __shared__ double slices[kSlices][kColumns];
   const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t blocks = ceil_div(in.channels, kColumns);
@@ -95,7 +97,7 @@ __global__ void sum_taps(Problem<T> in, Rows<const T> dy, int64_t pieces, int64_
     for (int64_t row = piece * length + slice; row < end && c < in.channels; row += kSlices) {
       const int64_t b = row / in.tokens, j = row % in.tokens, i = j - t + in.before;
       if (i < 0 || i >= in.tokens || !in.kept(b, j)) continue;
-      sum += static_cast<double>(in.x.at(b, j)[c]) * static_cast<double>(dy.at(b, i)[c]);
+      sum += static_cast<double>(in.x.at(b, j, c)) * static_cast<double>(dy.at(b, i, c));
     }
     slices[slice][column] = sum;
     __syncthreads();
@@ -107,8 +109,8 @@ __global__ void sum_taps(Problem<T> in, Rows<const T> dy, int64_t pieces, int64_
   }
 }
 
-template <class T>
-__global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T* dweight, int64_t channel_stride,
+template <class E, class T>
+__global__ void add_pieces(Problem<E, T> in, int64_t pieces, const double* sums, T* dweight, int64_t channel_stride,
                            int64_t tap_stride) {
   for (int64_t e = first_item(); e < in.taps * in.channels; e += item_step()) {
     dweight[e % in.channels * channel_stride + e / in.channels * tap_stride] =
@@ -117,24 +119,26 @@ __global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T*
 }
 
 void short_conv(View y, View x, View weight, const View* keep, int64_t before) {
-  dispatch_floating(y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Problem<T> in(x, weight, keep, before);
-    launch(convolve<T>, blocks_for(in.count()), kThreads, in, Rows<T>(y));
+  dispatch_computed(x.dtype, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
+    const Problem<E, T> in(x, weight, keep, before);
+    launch(convolve<E, T>, blocks_for(in.count()), kThreads, in, Rows<E>(y));
   });
 }
 
 void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before) {
-  dispatch_floating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Problem<T> in(x, weight, keep, before);
-    launch(convolve_backward<T>, blocks_for(in.count()), kThreads, in, Rows<const T>(dy), Rows<T>(dx));
+  dispatch_computed(x.dtype, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
+    const Problem<E, T> in(x, weight, keep, before);
+    launch(convolve_backward<E, T>, blocks_for(in.count()), kThreads, in, Rows<const E>(dy), Rows<E>(dx));
     const Pieces pieces(in.batch * in.tokens);
     const int64_t weights = in.taps * in.channels;
     const Scratch<double> sums(pieces.count * weights);
-    launch(sum_taps<T>, ceil_div(in.channels, kColumns) * in.taps * pieces.count, kColumns * kSlices, in,
-           Rows<const T>(dy), pieces.count, pieces.length, sums.data());
-    launch(add_pieces<T>, blocks_for(weights), kThreads, in, pieces.count, sums.data(), data<T>(dweight),
+    launch(sum_taps<E, T>, ceil_div(in.channels, kColumns) * in.taps * pieces.count, kColumns * kSlices, in,
+           Rows<const E>(dy), pieces.count, pieces.length, sums.data());
+    launch(add_pieces<E, T>, blocks_for(weights), kThreads, in, pieces.count, sums.data(), data<T>(dweight),
            dweight.strides[0], dweight.strides[1]);
   });
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
@@ -41,14 +42,14 @@ struct Kept {
   }
 };
 
-template <class Group, class T>
-__global__ void standardise_rows(Tokens all, Kept kept, Heads<const T> from, T* out, T* inverse_std) {
+template <class Group, class E, class T>
+__global__ void standardise_rows(Tokens all, Kept kept, Heads<const E> from, E* out, T* inverse_std) {
   const double n = static_cast<double>(all.width);
   for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
     const bool there = kept.has(all.sequence(r), r % all.tokens);
-    const T* x = all.of(from, r);
-    T* y = out + r * all.width;
-    const auto at = [=](int64_t d) { return there ? x[d] : T{0}; };
+    const E* x = all.of(from, r);
+    E* y = out + r * all.width;
+    const auto at = [=](int64_t d) { return there ? static_cast<T>(x[d]) : T{0}; };
     const T mean = static_cast<T>(Group::template sum<T>(all.width, at) / n);
     const double variance =
         Group::template sum<T>(all.width, [=](int64_t d) { return (at(d) - mean) * (at(d) - mean); }) / n;
@@ -60,16 +61,17 @@ __global__ void standardise_rows(Tokens all, Kept kept, Heads<const T> from, T* 
 
 /// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
 /// which may be to bfloat16.
-template <class Group, class T>
-__global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, const T* inverse_std) {
+template <class Group, class E, class T>
+__global__ void differentiate_rows(Tokens all, Heads<E> gradients, const E* ys, const T* inverse_std) {
   const double n = static_cast<double>(all.width);
   for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
-    T* g = all.of(gradients, r);
-    const T* y = ys + r * all.width;
-    const T mean = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g[d]; }) / n);
-    const T slope = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g[d] * y[d]; }) / n);
+    E* of_row = all.of(gradients, r);
+    const auto g = [=](int64_t d) { return static_cast<T>(of_row[d]); };
+    const auto y = [=](int64_t d) { return static_cast<T>(ys[r * all.width + d]); };
+    const T mean = static_cast<T>(Group::template sum<T>(all.width, g) / n);
+    const T slope = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g(d) * y(d); }) / n);
     for (int64_t d = Group::lane(); d < all.width; d += Group::size) {
-      g[d] = (g[d] - mean - y[d] * slope) * inverse_std[r];
+      of_row[d] = (g(d) - mean - y(d) * slope) * inverse_std[r];
     }
   }
 }
@@ -77,7 +79,9 @@ __global__ void differentiate_rows(Tokens all, Heads<T> gradients, const T* ys, 
 }  // namespace
 
 Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
-    : dtype_(x.dtype), y_(numel(x) * size_of(x.dtype)), inverse_std_(numel(x) / x.shape[3] * size_of(x.dtype)) {
+    : dtype_(x.dtype),
+      y_(numel(x) * size_of(x.dtype)),
+      inverse_std_(numel(x) / x.shape[3] * size_of(computed_in(x.dtype))) {
   std::copy_n(x.shape, 4, shape_);
   int64_t stride = 1;
   for (int d = 3; d >= 0; --d) {
@@ -85,22 +89,25 @@ Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
     stride *= shape_[d];
   }
   const Tokens all(x);
-  dispatch_floating(dtype_, [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_computed(dtype_, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
     for_group(all.width, [&](auto group) {
-      launch(standardise_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all, Kept(keep, first),
-             Heads<const T>(x), reinterpret_cast<T*>(y_.data()), reinterpret_cast<T*>(inverse_std_.data()));
+      launch(standardise_rows<decltype(group), E, T>, ceil_div(all.rows, group.rows), kThreads, all,
+             Kept(keep, first), Heads<const E>(x), reinterpret_cast<E*>(y_.data()),
+             reinterpret_cast<T*>(inverse_std_.data()));
     });
   });
 }
 
 void Standardised::differentiate(const View& gradients) const {
   const Tokens all(gradients);
-  dispatch_floating(dtype_, [&](auto zero) {
-    using T = decltype(zero);
+  dispatch_computed(dtype_, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
     for_group(all.width, [&](auto group) {
-      launch(differentiate_rows<decltype(group), T>, ceil_div(all.rows, group.rows), kThreads, all,
-             Heads<T>(gradients), reinterpret_cast<const T*>(y_.data()),
+      launch(differentiate_rows<decltype(group), E, T>, ceil_div(all.rows, group.rows), kThreads, all,
+             Heads<E>(gradients), reinterpret_cast<const E*>(y_.data()),
              reinterpret_cast<const T*>(inverse_std_.data()));
     });
   });

@@ -11,15 +11,16 @@
 /// threads, as 16 × 16, makes a square tile of the product, each thread a small square part of that.
 ///
 /// What is summed and kept in registers is of type T; factors lie in shared memory as S: T itself, or bfloat16 beside
-/// T = float, whose products tensor cores make and sum in float32.
+/// T = float, whose products tensor cores make and sum in float32. Tensors hold elements of type E: T, or S.
 
 namespace linnet::cuda {
 
-/// Calls `f` with zeros of T and S for tensors of `dtype`, as `precision()` says.
+/// Calls `f` with zeros of T, S and E for tensors of `dtype`: S is as `precision()` says, but for bfloat16 no other.
 template <class F>
 void dispatch_products(DType dtype, F&& f) {
-  if (dtype == DType::float32 && precision() == Precision::bfloat16) return f(float{}, BFloat16{});
-  dispatch_floating(dtype, [&](auto zero) { f(zero, zero); });
+  if (dtype == DType::bfloat16) return f(float{}, BFloat16{}, BFloat16{});
+  if (dtype == DType::float32 && precision() == Precision::bfloat16) return f(float{}, BFloat16{}, float{});
+  dispatch_floating(dtype, [&](auto zero) { f(zero, zero, zero); });
 }
 
 constexpr int kSide = 16;
@@ -166,9 +167,9 @@ __device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], S 
 
 /// Rows of one head, `stride` elements apart. Those before `begin`, and those that `keep` leaves out, are taken for
 /// 0, unread.
-template <class T>
+template <class E>
 struct Rows {
-  T* data;
+  E* data;
   int64_t stride, begin, count, width;
   const bool* keep;
   int64_t keep_stride;
@@ -176,23 +177,23 @@ struct Rows {
   __device__ bool has(int64_t row) const {
     return row >= begin && row < count && (keep == nullptr || keep[row * keep_stride]);
   }
-  __device__ T get(int64_t row, int64_t column) const {
-    return column < width && has(row) ? data[row * stride + column] : T{0};
+  __device__ E get(int64_t row, int64_t column) const {
+    return column < width && has(row) ? data[row * stride + column] : E{0};
   }
 };
 
 /// tile[i][c] = x[first + i][column + c]
-template <class T, class S>
-__device__ void load_tile(S (*tile)[kPitch<S>], const Rows<const T>& x, int64_t first, int64_t column) {
-  for (int e = static_cast<int>(threadIdx.x); e < kTile<T> * kTile<T>; e += kThreads) {
-    const int i = e / kTile<T>, c = e % kTile<T>;
+template <class S, class E>
+__device__ void load_tile(S (*tile)[kPitch<S>], const Rows<const E>& x, int64_t first, int64_t column) {
+  for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kTile<S>; e += kThreads) {
+    const int i = e / kTile<S>, c = e % kTile<S>;
     tile[i][c] = x.get(first + i, column + c);
   }
 }
 
 /// slice[d][i] = x[first + i][column + d]
-template <class T, class S>
-__device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const T>& x, int64_t first, int64_t column) {
+template <class S, class E>
+__device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const E>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth; e += kThreads) {
     const int i = e / kDepth, d = e % kDepth;
     slice[d][i] = x.get(first + i, column + d);
@@ -200,8 +201,8 @@ __device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const T>& x, int64_
 }
 
 /// x·yᵀ for the rows of x from `row` on and those of y from `column` on. All of the block must call it.
-template <class T, class S>
-__device__ Part<T> products_of_rows(Tiles<S>& tiles, const Rows<const T>& x, int64_t row, const Rows<const T>& y,
+template <class T, class S, class E>
+__device__ Part<T> products_of_rows(Tiles<S>& tiles, const Rows<const E>& x, int64_t row, const Rows<const E>& y,
                                     int64_t column) {
   Part<T> part;
   for (int64_t d = 0; d < x.width; d += kDepth) {

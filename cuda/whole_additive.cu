@@ -23,8 +23,8 @@ __device__ T fade(T a, T b) {
 }
 
 /// The softmax's sums go on from batch to batch: with m' the largest score so far, all before is faded by e^(m − m').
-template <class T>
-__global__ void pool_runs(Problem<T> in, Stage<T> stage, Runs<T> runs) {
+template <class T, class E>
+__global__ void pool_runs(Problem<T> in, Stage<T, E> stage, Runs<T> runs) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at);
@@ -96,8 +96,8 @@ __global__ void join_pools(Problem<T> in, Runs<T> runs, Pool<T> pool) {
 }
 
 /// u_i = k ∘ v_i (or k + v_i); 0 where no token is in the sum of k.
-template <class T>
-__global__ void multiply(Problem<T> in, Rows<const T> v, Rows<T> u) {
+template <class T, class E>
+__global__ void multiply(Problem<T> in, Rows<const E> v, Rows<E> u) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
@@ -131,8 +131,8 @@ struct Cotangent {
 };
 
 /// Sums up the cotangent of the global key, Σ du_i ∘ v_i (or Σ du_i). Where `writes_dv`, dv_i = k ∘ du_i (or du_i).
-template <class T>
-__global__ void values_backward(Problem<T> in, Rows<const T> du, Rows<const T> v, bool writes_dv, Rows<T> dv,
+template <class T, class E>
+__global__ void values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v, bool writes_dv, Rows<E> dv,
                                 T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
@@ -186,9 +186,9 @@ __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> 
 /// With a_i the weight of token i and a'_i what dropout has made of it:
 ///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums: Σ ∂s_i x_i
 /// and where x is v too (`shared`), ∂x_i += k ∘ du_i (or du_i).
-template <class T>
-__global__ void pool_backward(Problem<T> in, Stage<T> stage, Cotangent<T> cotangent, bool shared, Rows<const T> du,
-                              Rows<T> dx, T* sums) {
+template <class T, class E>
+__global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared, Rows<const E> du,
+                              Rows<E> dx, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at), r = load_vector<T>(cotangent.r, in, at), k = global_key(in, at);
@@ -232,8 +232,8 @@ __global__ void pool_backward(Problem<T> in, Stage<T> stage, Cotangent<T> cotang
 }
 
 /// From the runs' sums: each row's part of dw_k, and the cotangent of the global query.
-template <class T>
-__global__ void join_keys(Problem<T> in, Stage<T> stage, const T* sums, const T* dkey, T* dw,
+template <class T, class E>
+__global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const T* dkey, T* dw,
                           Cotangent<T> cotangent) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
     const T sum = in.scale * static_cast<T>(join(sums, in, row));
@@ -273,7 +273,7 @@ __global__ void add_sequences(Problem<T> in, const T* parts, T* dw, int64_t head
 }
 
 /// One problem; both passes.
-template <class T>
+template <class T, class E>
 class WholeAdditive {
  public:
   WholeAdditive(const AdditiveAttentionProblem& given, const View& pools)
@@ -285,33 +285,34 @@ class WholeAdditive {
   void forward(const View& u) const {
     const Scratch<T> memory(Runs<T>::size(in_));
     const Runs<T> runs(memory.data(), in_);
-    for (const Stage<T>& stage : {queries_, keys_}) {  // eqs. 3 and 4, eqs. 5 and 6
-      launch(pool_runs<T>, in_.tasks, kThreads, in_, stage, runs);
+    for (const Stage<T, E>& stage : {queries_, keys_}) {  // eqs. 3 and 4, eqs. 5 and 6
+      launch(pool_runs<T, E>, in_.tasks, kThreads, in_, stage, runs);
       launch(join_pools<T>, in_.rows, kThreads, in_, runs, stage.pool);
     }
-    launch(multiply<T>, in_.tasks, kThreads, in_, v_, Rows<T>(u));
+    launch(multiply<T, E>, in_.tasks, kThreads, in_, v_, Rows<E>(u));
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
-    const Rows<const T> g(du);
+    const Rows<const E> g(du);
     const bool shared = out.dv == nullptr;
     const Scratch<T> sums(in_.rows * in_.runs * in_.width), dkey(in_.rows * in_.width), dw(in_.rows * in_.width);
     const Scratch<T> memory(Cotangent<T>::size(in_));
     const Cotangent<T> cotangent(memory.data(), in_);
-    const Rows<T> dv(shared ? out.dq : *out.dv);
-    launch(values_backward<T>, in_.tasks, kThreads, in_, g, v_, !shared, dv, sums.data());
+    const Rows<E> dv(shared ? out.dq : *out.dv);
+    launch(values_backward<T, E>, in_.tasks, kThreads, in_, g, v_, !shared, dv, sums.data());
     launch(join_values<T>, in_.rows, kThreads, in_, sums.data(), dkey.data(), cotangent);
-    launch(pool_backward<T>, in_.tasks, kThreads, in_, keys_, cotangent, false, g, Rows<T>(out.dk), sums.data());
-    launch(join_keys<T>, in_.rows, kThreads, in_, keys_, sums.data(), dkey.data(), dw.data(), cotangent);
+    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, keys_, cotangent, false, g, Rows<E>(out.dk), sums.data());
+    launch(join_keys<T, E>, in_.rows, kThreads, in_, keys_, sums.data(), dkey.data(), dw.data(), cotangent);
     add_parts(dw, out.dw_k);
-    launch(pool_backward<T>, in_.tasks, kThreads, in_, queries_, cotangent, shared, g, Rows<T>(out.dq), sums.data());
+    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, queries_, cotangent, shared, g, Rows<E>(out.dq),
+           sums.data());
     launch(join_queries<T>, in_.rows, kThreads, in_, sums.data(), dw.data());
     add_parts(dw, out.dw_q);
   }
 
  private:
-  static Stage<T> stage(const View& x, const View& w, const T* factor, RandomKey key, const Pool<T>& pool) {
-    return {Rows<const T>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
+  static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey key, const Pool<T>& pool) {
+    return {Rows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
   }
   void add_parts(const Scratch<T>& parts, const View& dw) const {
     launch(add_sequences<T>, blocks_for(in_.heads * in_.width), kThreads, in_, parts.data(), data<T>(dw),
@@ -319,8 +320,8 @@ class WholeAdditive {
   }
 
   Problem<T> in_;
-  Rows<const T> v_;
-  Stage<T> queries_, keys_;
+  Rows<const E> v_;
+  Stage<T, E> queries_, keys_;
 };
 
 }  // namespace
@@ -332,12 +333,16 @@ bool is_whole_additive(int64_t heads, int64_t width, bool causal) {
 int64_t whole_additive_pools(int64_t heads, int64_t width) { return Pool<double>::size(heads, width); }
 
 void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem) {
-  dispatch_floating(u.dtype, [&](auto zero) { WholeAdditive<decltype(zero)>(problem, pools).forward(u); });
+  dispatch_computed(u.dtype, [&](auto element, auto computed) {
+    WholeAdditive<decltype(computed), decltype(element)>(problem, pools).forward(u);
+  });
 }
 
 void whole_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
                                        const AdditiveAttentionProblem& problem) {
-  dispatch_floating(du.dtype, [&](auto zero) { WholeAdditive<decltype(zero)>(problem, pools).backward(out, du); });
+  dispatch_computed(du.dtype, [&](auto element, auto computed) {
+    WholeAdditive<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
+  });
 }
 
 }  // namespace linnet::cuda

@@ -26,11 +26,6 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
                          Where where) {
   Call call("softmax_attention", where);
   detail::check_heads(q, "q");
-  if (detail::are_bfloat16({q, k, v})) {
-    detail::check_qkv(q, k, v, options.keep);
-    return detail::attend_in_float32({q, k, v},
-                                     [&](const auto& x) { return softmax_attention(x[0], x[1], x[2], options); });
-  }
   const double scale = scale_of(options, q.shape()[3]);
   detail::check_dropout(options.dropout, options.generator);
   AttentionOptions kernel{};

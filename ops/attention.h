@@ -28,8 +28,8 @@ struct SoftmaxAttentionOptions {
 ///
 /// A query that sees no key gives 0 and no gradient; what a padded key holds changes no bit, nor does, when
 /// causal, what comes later. Time grows with B·H·N·M·D, half of that when causal, and backward takes about 2.5 times
-/// as much; memory beside the result is linear in the tokens. Fused: differentiable once. q, k and v of bfloat16 are
-/// converted, computed with in float32, and give a result of bfloat16. Throws ShapeError, DTypeError, DeviceError,
+/// as much; memory beside the result is linear in the tokens. Fused: differentiable once. Of q, k and v of bfloat16,
+/// scores, weights and their sums are float32, and the result bfloat16. Throws ShapeError, DTypeError, DeviceError,
 /// and ValueError for a scale or dropout out of range.
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const SoftmaxAttentionOptions& options = {}, Where where = {});

@@ -81,13 +81,13 @@ Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<
                           const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention", where);
   check(columns, stages, options);
-  if (detail::are_bfloat16(columns)) {
-    return detail::attend_in_float32(columns, [&](const auto& x) { return additive_attention(x, stages, options); });
-  }
   detail::check_dropout(options.dropout, options.generator);
   if (is_fused(columns, stages, options)) {
     return detail::fused_additive_attention(columns[0], columns[1], columns[2], stages[0].weight, stages[1].weight,
                                             options);
+  }
+  if (detail::are_bfloat16(columns)) {
+    return detail::attend_in_float32(columns, [&](const auto& x) { return additive_attention(x, stages, options); });
   }
   return detail::composed_additive_attention(columns, stages, options);
 }

@@ -143,7 +143,7 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
   detail::check_heads(q, "q");
   detail::check_heads(k, "k");
   detail::check_keep(options.keep, k, "k");
-  if (detail::are_bfloat16({q, k, v})) {
+  if (options.form == FastmaxForm::reference && detail::are_bfloat16({q, k, v})) {
     detail::check_heads(v, "v");
     return detail::attend_in_float32({q, k, v}, [&](const auto& x) { return fastmax(x[0], x[1], x[2], options); });
   }

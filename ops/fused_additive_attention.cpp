@@ -43,7 +43,7 @@ Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const
 Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
                                 const Tensor& w_k, const AdditiveAttentionOptions& options) {
   Op op("additive_attention", Where{}, {q, k, v, w_q, w_k});
-  const DType dtype = op.floating_dtype();
+  const DType dtype = op.activation_dtype(3);
   AdditiveAttentionProblem problem{};
   problem.add = options.interaction == Interaction::add;
   problem.causal = options.causal;
@@ -55,7 +55,7 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
   const Shape& shape = q.shape();
   const Tensor pools =
       Tensor::empty({2, shape[0], q.backend().additive_attention_pools(shape[1], shape[2], shape[3], options.causal)},
-                    dtype, q.device());
+                    computed_in(dtype), q.device());
   const Tensor u = empty_heads(shape, dtype, q.device());
   q.backend().additive_attention(u.view(), pools.view(), problem_of(in, OptionalView(in.keep).get(), problem));
   return op.record(

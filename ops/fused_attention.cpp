@@ -34,7 +34,7 @@ Tensor fused_attention(const char* name, const char* backward_name, const Tensor
   check_qkv(q, k, v, keep);
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
-  const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, dtype, q.device());
+  const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, computed_in(dtype), q.device());
   (q.backend().*kForward)(o.view(), normaliser.view(), queries.view(), keys.view(), values.view(),
                           OptionalView(keep).get(), options);
   return op.record(o, [backward_name, o = op.save_output(o), normaliser, q = op.save(queries), k = op.save(keys),

@@ -6,7 +6,7 @@
 
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/arguments.h>
-#include <linnet/ops/reduction.h>
+#include <linnet/ops/detail/sum.h>
 
 namespace linnet {
 namespace {
@@ -45,10 +45,10 @@ void check_shapes(const Tensor& a, const Tensor& b) {
   }
 }
 
-/// matmul of operands that have at least two dims.
-Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
+/// matmul of operands that have at least two dims, with a result of `dtype`: theirs, or float32 for bfloat16.
+Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where = {}) {
   Op op("matmul", where, {a, b});
-  const DType dtype = op.floating_dtype();
+  const DType factors = op.floating_dtype();
   const int64_t n = b.size(-1);
 
   Tensor out, a_batch, b_batch, out_batch;
@@ -75,8 +75,9 @@ Tensor matrix_product(const Tensor& a, const Tensor& b, Where where) {
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
   return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
-                         fold = b.rank() == 2](const Tensor& g) {
+                         fold = b.rank() == 2, factors](const Tensor& cotangent) {
     // da = g·bᵀ and db = aᵀ·g; for one b beside many a, the sum over them is part of the product.
+    const Tensor g = cotangent.to(factors);
     Tensor da, db;
     if (needs_a) da = matmul(g, transpose(b()));
     if (needs_b) db = fold ? matmul(transpose(as_rows(a())), as_rows(g)) : matmul(transpose(a()), g);
@@ -100,12 +101,12 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
   check_shapes(a, b);
   if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return matmul(a, b.unsqueeze(1)).squeeze(-1);
-  return matrix_product(a, b, where);
+  return matrix_product(a.dtype(), a, b, where);
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
   Op op("linear", where, {x, weight, bias});
-  const DType dtype = op.floating_dtype();
+  const DType dtype = op.activation_dtype();
   if (weight.rank() != 2) {
     throw ShapeError(fmt::format("weight must be [out, in], not {}", to_string(weight.shape())));
   }
@@ -125,17 +126,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const int64_t rows = rows_of(x);
   const Tensor x_batch = x.detach().contiguous().as_strided({1, rows, in_features}, {0, in_features, 1}, 0);
   const Tensor y_batch = y.as_strided({1, rows, out_features}, {0, out_features, 1}, 0);
+  const Tensor factors = weight.detach().to(dtype);
   const Tensor transposed =
-      weight.as_strided({1, in_features, out_features}, {0, weight.strides()[1], weight.strides()[0]}, 0);
+      factors.as_strided({1, in_features, out_features}, {0, factors.strides()[1], factors.strides()[0]}, 0);
   y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), detail::OptionalView(bias).get());
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
   return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,
                        needs_weight, needs_bias](const Tensor& g) {
+    const DType parameters = computed_in(g.dtype());
     Tensor dx, dweight, dbias;
-    if (needs_x) dx = matmul(g, weight());
-    if (needs_weight) dweight = matmul(transpose(as_rows(g)), as_rows(x()));
-    if (needs_bias) dbias = sum(as_rows(g), {0});
+    if (needs_x) dx = matmul(g, weight().to(g.dtype()));
+    if (needs_weight) dweight = matrix_product(parameters, transpose(as_rows(g)), as_rows(x()));
+    if (needs_bias) dbias = detail::sum_in(parameters, as_rows(g), {0});
     return Grads{dx, dweight, dbias};
   });
 }

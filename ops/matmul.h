@@ -4,8 +4,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Matrix products, of floating tensors of one dtype (DTypeError otherwise). Transposed operands are used where they
-/// lie. A product [M, K] · [K, N] takes 2·M·N·K operations, and its backward twice as many.
+/// Matrix products, of floating tensors of one dtype (DTypeError otherwise, but for `linear`). Transposed operands
+/// are used where they lie. A product [M, K] · [K, N] takes 2·M·N·K operations, and its backward twice as many.
 
 namespace linnet {
 
@@ -16,6 +16,7 @@ namespace linnet {
 Tensor matmul(const Tensor& a, const Tensor& b, Where where = {});
 
 /// x · weightᵀ + bias: [..., in], [out, in] and, when there is one, [out] → [..., out]. One product over all rows.
+/// Beside x of bfloat16, weight and bias are float32, and are rounded for the product; their gradients are float32.
 /// Throws ShapeError for shapes that do not fit, naming the remedy.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Where where = {});
 

@@ -36,8 +36,8 @@ Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight
   op.first_derivative_only(kParts);
   const Tensor dx = empty_like(x);
   const Shape width{x.size(-1)};
-  const Tensor dweight = needs_weight ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
-  const Tensor dbias = needs_bias ? Tensor::empty(width, x.dtype(), x.device()) : Tensor();
+  const Tensor dweight = needs_weight ? Tensor::empty(width, computed_in(x.dtype()), x.device()) : Tensor();
+  const Tensor dbias = needs_bias ? Tensor::empty(width, computed_in(x.dtype()), x.device()) : Tensor();
   const Tensor dx_rows = dense_rows(dx), g_rows = dense_rows(g), x_rows = dense_rows(x);
   const OptionalView factors(dense(weight)), dfactors(dweight), doffsets(dbias);
   x.backend().layer_norm_backward(dx_rows.view(), dfactors.get(), doffsets.get(), g_rows.view(), x_rows.view(),
@@ -50,7 +50,7 @@ Grads rms_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, 
   Op op("rms_norm_backward", Where{}, {g, x, weight});
   op.first_derivative_only(kParts);
   const Tensor dx = empty_like(x);
-  const Tensor dweight = needs_weight ? Tensor::empty({x.size(-1)}, x.dtype(), x.device()) : Tensor();
+  const Tensor dweight = needs_weight ? Tensor::empty({x.size(-1)}, computed_in(x.dtype()), x.device()) : Tensor();
   const Tensor dx_rows = dense_rows(dx), g_rows = dense_rows(g), x_rows = dense_rows(x);
   const OptionalView factors(dense(weight)), dfactors(dweight);
   x.backend().rms_norm_backward(dx_rows.view(), dfactors.get(), g_rows.view(), x_rows.view(), rstd.view(),
@@ -62,12 +62,12 @@ Grads rms_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, 
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Where where) {
   Op op("layer_norm", where, {x, weight, bias});
-  const DType dtype = op.floating_dtype();
+  const DType statistics = computed_in(op.activation_dtype());
   check_arguments(x, weight, bias, eps);
   const Tensor y = empty_like(x);
   const Tensor x_rows = dense_rows(x), y_rows = dense_rows(y);
-  const Tensor mean = Tensor::empty({x_rows.size(0)}, dtype, x.device());
-  const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
+  const Tensor mean = Tensor::empty({x_rows.size(0)}, statistics, x.device());
+  const Tensor rstd = Tensor::empty({x_rows.size(0)}, statistics, x.device());
   const OptionalView factors(dense(weight)), offsets(dense(bias));
   y.backend().layer_norm(y_rows.view(), mean.view(), rstd.view(), x_rows.view(), factors.get(), offsets.get(), eps);
   return op.record(y, [x = op.save(x), weight = op.save(weight), mean = op.save(mean), rstd = op.save(rstd),
@@ -78,11 +78,11 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Where where) {
   Op op("rms_norm", where, {x, weight});
-  const DType dtype = op.floating_dtype();
+  const DType statistics = computed_in(op.activation_dtype());
   check_arguments(x, weight, {}, eps);
   const Tensor y = empty_like(x);
   const Tensor x_rows = dense_rows(x), y_rows = dense_rows(y);
-  const Tensor rstd = Tensor::empty({x_rows.size(0)}, dtype, x.device());
+  const Tensor rstd = Tensor::empty({x_rows.size(0)}, statistics, x.device());
   const OptionalView factors(dense(weight));
   y.backend().rms_norm(y_rows.view(), rstd.view(), x_rows.view(), factors.get(), eps);
   return op.record(y,

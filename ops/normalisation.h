@@ -3,8 +3,8 @@
 #include <linnet/core/tensor.h>
 
 /// Normalisation over the last dim of floating tensors, fused: one pass over the rows each way, and no second
-/// derivatives. Throws ShapeError for weights that do not fit and rank 0, DTypeError for dtypes that differ or are
-/// not floating, ValueError unless eps ≥ 0.
+/// derivatives. Beside x of bfloat16, weight and bias are float32. Throws ShapeError for weights that do not fit and
+/// rank 0, DTypeError for dtypes that differ otherwise or are not floating, ValueError unless eps ≥ 0.
 
 namespace linnet {
 

@@ -8,6 +8,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
+#include <linnet/ops/detail/sum.h>
 #include <linnet/ops/math.h>
 
 namespace linnet {
@@ -118,17 +119,23 @@ Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, W
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor detail::sum_in(DType dtype, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op("sum", where, {x});
   const Plan plan = plan_reduction(x, dims, keepdim);
-  Tensor out = reduce(Reduce::sum, x, plan, sum_dtype(x));
-  return op.record(
-      out, [kept = plan.kept, shape = x.shape()](const Tensor& g) { return Grads{g.reshape(kept).expand(shape)}; });
+  Tensor out = reduce(Reduce::sum, x, plan, dtype);
+  return op.record(out, [kept = plan.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g) {
+    return Grads{g.to(dtype).reshape(kept).expand(shape)};
+  });
+}
+
+Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+  return detail::sum_in(sum_dtype(x), x, dims, keepdim, where);
 }
 
 Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Call call("mean", where);
-  return div(sum(x, dims, keepdim), plan_reduction(x, dims, keepdim).count);
+  const Tensor total = detail::sum_in(computed_in(sum_dtype(x)), x, dims, keepdim);
+  return div(total, plan_reduction(x, dims, keepdim).count).to(x.dtype());
 }
 
 Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim, Where where) {

@@ -37,7 +37,7 @@ Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& wei
 
 Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options, Where where) {
   Op op("short_conv", where, {x, weight});
-  const DType dtype = op.floating_dtype();
+  const DType dtype = op.activation_dtype();
   check_short_conv(x, weight, options.keep);
   const int64_t taps = weight.shape()[1], before = options.causal ? taps - 1 : (taps - 1) / 2;
   const Tensor tokens = detail::with_plain_rows(x);

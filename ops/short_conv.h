@@ -14,8 +14,8 @@ struct ShortConvOptions {
 };
 
 /// x_i + sum_t weight_t ∘ x at tap t: a depthwise convolution over the tokens and its sum with x; tokens before
-/// the first and after the last are 0. x [B, N, C], weight [C, W], of one floating dtype. Fused: differentiable
-/// once. Throws ShapeError, DTypeError and DeviceError.
+/// the first and after the last are 0. x [B, N, C], weight [C, W], of one floating dtype, or bfloat16 beside float32.
+/// Fused: differentiable once. Throws ShapeError, DTypeError and DeviceError.
 Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options = {}, Where where = {});
 
 }  // namespace linnet

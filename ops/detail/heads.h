@@ -38,7 +38,7 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
 /// not overlap; a copy only when it is not so.
 Tensor with_plain_rows(const Tensor& x);
 
-/// Whether all of x are bfloat16, and so what `attend_in_float32` is for.
+/// Whether all of x are bfloat16, which `attend_in_float32` is for where there is no kernel that takes it.
 bool are_bfloat16(const std::vector<Tensor>& x);
 
 /// `attend` of the same in float32, made bfloat16 again: x [B, H, N, D] and its result. A tensor that is given twice

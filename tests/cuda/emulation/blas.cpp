@@ -34,27 +34,28 @@ const char* cublasGetStatusString(cublasStatus_t) { return "emulated"; }
 
 cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t transpose_a,
                                              cublasOperation_t transpose_b, int64_t m, int64_t n, int64_t k,
-                                             const void* alpha, const void* a, cudaDataType dtype, int64_t leading_a,
-                                             long long stride_a, const void* b, cudaDataType, int64_t leading_b,
-                                             long long stride_b, const void* beta, void* c, cudaDataType,
-                                             int64_t leading, long long stride, int64_t batch,
-                                             cublasComputeType_t type, cublasGemmAlgo_t) {
+                                             const void* alpha, const void* a, cudaDataType dtype_a,
+                                             int64_t leading_a, long long stride_a, const void* b,
+                                             cudaDataType dtype_b, int64_t leading_b, long long stride_b,
+                                             const void* beta, void* c, cudaDataType dtype, int64_t leading,
+                                             long long stride, int64_t batch, cublasComputeType_t type,
+                                             cublasGemmAlgo_t) {
   const bool is_a_transposed = transpose_a != CUBLAS_OP_N, is_b_transposed = transpose_b != CUBLAS_OP_N;
-  if (std::min({m, n, k, batch}) < 0 || leading < std::max(m, int64_t{1}) ||
+  if (dtype_a != dtype_b || std::min({m, n, k, batch}) < 0 || leading < std::max(m, int64_t{1}) ||
       leading_a < std::max(is_a_transposed ? k : m, int64_t{1}) ||
       leading_b < std::max(is_b_transposed ? n : k, int64_t{1})) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const auto run = [&](auto zero) {
-    using T = decltype(zero);
-    if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const Matrices<const T> left{static_cast<const T*>(a), leading_a, stride_a, is_a_transposed};
-    const Matrices<const T> right{static_cast<const T*>(b), leading_b, stride_b, is_b_transposed};
+  return linnet::emulation::dispatch(dtype_a, dtype, type, [&](auto factor, auto result, auto scale) {
+    using F = decltype(factor);
+    using T = decltype(result);
+    using Scale = decltype(scale);
+    if (*static_cast<const Scale*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const Matrices<const F> left{static_cast<const F*>(a), leading_a, stride_a, is_a_transposed};
+    const Matrices<const F> right{static_cast<const F*>(b), leading_b, stride_b, is_b_transposed};
     const Matrices<T> out{static_cast<T*>(c), leading, stride, false};
-    const T before = *static_cast<const T*>(beta);
-    const Product<T> product{type, batch, m, n, k, left, right, before, out, nullptr};
+    const Product<F, T> product{type, batch, m, n, k, left, right, *static_cast<const Scale*>(beta), out, nullptr};
     linnet::emulation::submit(handle->stream, [product] { multiply(product); });
     return CUBLAS_STATUS_SUCCESS;
-  };
-  return dtype == CUDA_R_32F ? run(float{}) : run(double{});
+  });
 }

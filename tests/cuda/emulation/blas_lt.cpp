@@ -117,22 +117,32 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
       description.epilogue != CUBLASLT_EPILOGUE_BIAS || description.bias == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const auto run = [&](auto zero) {
-    using T = decltype(zero);
-    if (*static_cast<const T*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const Matrices<const T> left{static_cast<const T*>(a), of(layout_a).leading, 0,
-                                 description.transpose_a != CUBLAS_OP_N};
-    const Matrices<const T> right{static_cast<const T*>(b), of(layout_b).leading, 0,
-                                  description.transpose_b != CUBLAS_OP_N};
-    const Matrices<T> result{static_cast<T*>(out), of(layout).leading, 0, false};
-    const T* bias = static_cast<const T*>(description.bias);
-    const T before = *static_cast<const T*>(beta);
-    const Product<T> product{description.type, 1, size.m, size.n, size.k, left, right, before, result, bias};
-    linnet::emulation::submit(stream, [product, workspace] {
-      std::memset(workspace, 0xff, kWorkspaceBytes);
-      multiply(product);
-    });
-    return CUBLAS_STATUS_SUCCESS;
-  };
-  return of(layout).dtype == CUDA_R_32F ? run(float{}) : run(double{});
+  if (of(layout_a).dtype != of(layout_b).dtype) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return linnet::emulation::dispatch(of(layout_a).dtype, of(layout).dtype, description.type,
+                                     [&](auto factor, auto sum, auto scale) {
+                                       using F = decltype(factor);
+                                       using T = decltype(sum);
+                                       using Scale = decltype(scale);
+                                       if (*static_cast<const Scale*>(alpha) != 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+                                       const Matrices<const F> left{static_cast<const F*>(a), of(layout_a).leading, 0,
+                                                                    description.transpose_a != CUBLAS_OP_N};
+                                       const Matrices<const F> right{static_cast<const F*>(b), of(layout_b).leading,
+                                                                     0, description.transpose_b != CUBLAS_OP_N};
+                                       const Matrices<T> result{static_cast<T*>(out), of(layout).leading, 0, false};
+                                       const Product<F, T> product{description.type,
+                                                                   1,
+                                                                   size.m,
+                                                                   size.n,
+                                                                   size.k,
+                                                                   left,
+                                                                   right,
+                                                                   *static_cast<const Scale*>(beta),
+                                                                   result,
+                                                                   static_cast<const T*>(description.bias)};
+                                       linnet::emulation::submit(stream, [product, workspace] {
+                                         std::memset(workspace, 0xff, kWorkspaceBytes);
+                                         multiply(product);
+                                       });
+                                       return CUBLAS_STATUS_SUCCESS;
+                                     });
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <cublas_v2.h>
+#include <cuda_bf16.h>
 
 /// Matrix products as cuBLAS defines them: column-major, c[m, n] = a[m, k]·b[k, n] + beta·c + bias[m].
 
@@ -20,12 +21,13 @@ struct Matrices {
   bool transposed;
 };
 
-template <class T>
+/// Of factors of type F, with a result of type T.
+template <class F, class T>
 struct Product {
   cublasComputeType_t type;
   int64_t batch, m, n, k;
-  Matrices<const T> a, b;
-  T beta;
+  Matrices<const F> a, b;
+  double beta;
   Matrices<T> c;
   const T* bias;  ///< or null
 };
@@ -47,10 +49,10 @@ T round_factor(T x, cublasComputeType_t type) {
 }
 
 /// Matrix `i` of a batch, its factors rounded, without gaps.
-template <class T>
-std::vector<T> packed(const Product<T>& product, const Matrices<const T>& x, int64_t i, int64_t rows,
+template <class F, class T>
+std::vector<F> packed(const Product<F, T>& product, const Matrices<const F>& x, int64_t i, int64_t rows,
                       int64_t columns) {
-  std::vector<T> result;
+  std::vector<F> result;
   result.reserve(static_cast<size_t>(rows * columns));
   for (int64_t c = 0; c < columns; ++c) {
     for (int64_t r = 0; r < rows; ++r) {
@@ -61,26 +63,39 @@ std::vector<T> packed(const Product<T>& product, const Matrices<const T>& x, int
   return result;
 }
 
-template <class T>
-void multiply(const Product<T>& product) {
+template <class F, class T>
+void multiply(const Product<F, T>& product) {
   const auto& [type, batch, m, n, k, left, right, beta, c, bias] = product;
   for (int64_t i = 0; i < batch; ++i) {
-    const std::vector<T> a = packed(product, left, i, m, k), b = packed(product, right, i, k, n);
+    const std::vector<F> a = packed(product, left, i, m, k), b = packed(product, right, i, k, n);
     for (int64_t column = 0; column < n; ++column) {
       std::vector<double> sum(static_cast<size_t>(m));
       for (int64_t l = 0; l < k; ++l) {
-        const double factor = b[static_cast<size_t>(column * k + l)];
+        const auto factor = static_cast<double>(b[static_cast<size_t>(column * k + l)]);
         for (int64_t r = 0; r < m; ++r) {
           sum[static_cast<size_t>(r)] += static_cast<double>(a[static_cast<size_t>(l * m + r)]) * factor;
         }
       }
       T* out = c.data + i * c.stride + column * c.leading;
       for (int64_t r = 0; r < m; ++r) {
-        const double before = beta == 0 ? 0 : static_cast<double>(beta * out[r]);  // for beta 0, c is not read
-        out[r] = static_cast<T>(sum[static_cast<size_t>(r)] + before + (bias == nullptr ? 0 : bias[r]));
+        const double before = beta == 0 ? 0 : beta * static_cast<double>(out[r]);  // for beta 0, c is not read
+        const double offset = bias == nullptr ? 0 : static_cast<double>(bias[r]);
+        out[r] = static_cast<T>(sum[static_cast<size_t>(r)] + before + offset);
       }
     }
   }
+}
+
+/// Calls `f` with zeros of the types of factors, result and scale, where cuBLAS knows such products.
+template <class F>
+cublasStatus_t dispatch(cudaDataType factors, cudaDataType result, cublasComputeType_t type, const F& f) {
+  const bool doubles = type == CUBLAS_COMPUTE_64F;
+  if (factors == CUDA_R_64F && result == CUDA_R_64F && doubles) return f(double{}, double{}, double{});
+  if (doubles) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (factors == CUDA_R_32F && result == CUDA_R_32F) return f(float{}, float{}, float{});
+  if (factors != CUDA_R_16BF || type != CUBLAS_COMPUTE_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (result == CUDA_R_32F) return f(__nv_bfloat16{}, float{}, float{});
+  return result == CUDA_R_16BF ? f(__nv_bfloat16{}, __nv_bfloat16{}, float{}) : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 }  // namespace linnet::emulation
