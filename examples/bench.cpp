@@ -96,7 +96,7 @@ void bench_generate(const BenchOptions& bench, int64_t context) {
   const Settings& settings = bench.settings;
   Generator rng(settings.seed);
   constexpr int64_t kVocabulary = 65;
-  nn::DecoderLM model(rng, text_model_config(settings, kVocabulary), DType::float32, device_of(settings));
+  nn::DecoderLM model(rng, text_model_config(settings, kVocabulary), model_dtype(settings), device_of(settings));
   const NoGrad no_grad;
   model.eval();
   nn::DecoderState state = model.start();
@@ -182,6 +182,7 @@ void add_layer(CLI::App& app, const BenchOptions& bench) {
       throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", *width, c.heads));
     }
     c.head_dim = *width / c.heads;
+    c.dtype = model_dtype(bench.settings);
     print_case(bench, fmt::format("{} layer", c.mechanism), c, measure_layer(c, bench.seconds));
   });
 }
@@ -227,7 +228,7 @@ void add_generate(CLI::App& app, BenchOptions& bench) {
 }
 
 void add_kernels(CLI::App& app, const BenchOptions& bench) {
-  CLI::App& command = *app.add_subcommand("kernels", "every main kernel beside what limits it");
+  CLI::App& command = *app.add_subcommand("kernels", "every main kernel, on float32 tensors, beside what limits it");
   const auto flags = std::make_shared<KernelOptions>();
   add_shape_flags(command, flags->at);
   add_kernel_flags(command, *flags);

@@ -58,8 +58,9 @@ Tensor mean_of_kept(const Tensor& x, const Tensor& keep) {
 /// Scores candidates for users: both are sequences, of tokens and of items, in one vector each.
 class Recommender : public nn::Module {
  public:
-  Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders, Device device)
-      : Module(rng, DType::float32, device),
+  Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders, DType dtype,
+              Device device)
+      : Module(rng, dtype, device),
         titles_(data.titles().to(device)),
         title_keep_(data.title_keep().to(device)),
         width_(options.width),
@@ -144,7 +145,7 @@ Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)
 Metrics train_and_evaluate(const ClickData& data, const Options& options, const Settings& settings,
                            bool with_encoders) {
   Generator rng(settings.seed);
-  Recommender model(rng, options, data, with_encoders, device_of(settings));
+  Recommender model(rng, options, data, with_encoders, model_dtype(settings), device_of(settings));
   train(model, data, options, with_encoders ? "fastformer" : "mean");
   model.eval();
   return evaluate(data, [&](const Batch& batch) { return model(batch); });

@@ -33,7 +33,8 @@ Tensor AdditivePooling::operator()(const Tensor& x, const Tensor& keep, Where wh
   const Call call(label(), where);
   if (x.rank() != 3)
     throw ShapeError(fmt::format("x should be [batch, tokens, width], not {}", to_string(x.shape())));
-  Tensor scores = fc2_(tanh(fc1_(x))), tokens = x, kept = keep;  // [B, N, 1] and [B, N, width]
+  Tensor tokens = x.to(computed_in(x.dtype())), kept = keep;  // [B, N, width]
+  Tensor scores = fc2_(tanh(fc1_(tokens)));                   // [B, N, 1]
   if (released_) {
     scores = with_token(scores, std::log(1e-8));
     tokens = with_token(tokens, 0);

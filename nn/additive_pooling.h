@@ -15,6 +15,7 @@ class AdditivePooling : public Module {
   AdditivePooling(Module& parent, std::string name, int64_t width, bool released = false);
 
   /// x [B, N, width] → [B, width]; `keep` is bool [B, N], false where a token is padding. 0 where no token is left.
+  /// Of bfloat16 too, in float32, which the result is then.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
  private:

@@ -85,12 +85,12 @@ struct AttentionMap {
 class Attention : public Module {
  public:
   /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and
-  /// must not be seen; undefined when none is. Throws ShapeError for x or `keep` of another shape, DTypeError unless
-  /// x has the parameters' dtype.
+  /// must not be seen; undefined when none is. The result has x's dtype. Throws ShapeError for x or `keep` of another
+  /// shape, DTypeError unless x has the parameters' dtype, or is bfloat16 beside parameters of float32.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   /// The weights that the sequence form gives the tokens, without dropout; see the mechanism. To look at: they take
-  /// memory for N² numbers a head, which the attention itself never does.
+  /// memory for N² numbers a head, which the attention itself never does. They have the parameters' dtype.
   std::vector<AttentionMap> maps(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   /// Starts the step form. Throws ValueError unless the attention is causal.

@@ -55,11 +55,12 @@ void DecoderLM::init_weights() {
 }
 
 Tensor DecoderLM::embed(const Tensor& ids, int64_t start, Where where) const {
-  return dropout_(pos_(tok_(ids, where), start, where), where);
+  const Tensor tokens = pos_(tok_(ids, where), start, where);
+  return dropout_(tokens.to(activation_dtype(), where), where);
 }
 
 Tensor DecoderLM::head(const Tensor& x, Where where) const {
-  return linear(norm_(x, where), tok_.weight(), {}, where);
+  return linear(norm_(x, where), tok_.weight(), {}, where).to(dtype(), where);
 }
 
 Tensor DecoderLM::operator()(const Tensor& ids, Where where) const {

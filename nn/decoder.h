@@ -35,9 +35,9 @@ class DecoderLM : public Module {
   /// does.
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
-  /// Integer token ids [B, N] → logits of each next token [B, N, V]. Throws ShapeError for another rank, IndexError
-  /// for an id outside the vocabulary, ValueError for more tokens than learned positions have. The time is that of
-  /// the layers' attention and linear maps, and N·C·V of the head.
+  /// Integer token ids [B, N] → logits of each next token [B, N, V], of dtype(). Throws ShapeError for another rank,
+  /// IndexError for an id outside the vocabulary, ValueError for more tokens than learned positions have. The time is
+  /// that of the layers' attention and linear maps, and N·C·V of the head.
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
   /// Starts texts.

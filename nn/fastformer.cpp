@@ -18,7 +18,8 @@ namespace linnet::nn {
 
 namespace {
 
-/// The mean of the x so far, weighted by e^score: a running maximum keeps the powers at 1 or below.
+/// The mean of the x so far, weighted by e^score: a running maximum keeps the powers at 1 or below. Of tokens
+/// of bfloat16, in float32.
 struct RunningPool {
   Tensor maximum, total;  // [B, H, 1, 1]: m and z = Σ e^{s − m}
   Tensor sum;             // [B, H, 1, D]: Σ e^{s − m} x
@@ -179,7 +180,9 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
 }
 
 std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
-  const std::vector<Tensor> weights = additive_attention_weights(project(x, keep).by_head, stages(), options(keep));
+  std::vector<Tensor> columns = project(x, keep).by_head;
+  for (Tensor& column : columns) column = column.to(dtype());
+  const std::vector<Tensor> weights = additive_attention_weights(columns, stages(), options(keep));
   std::vector<AttentionMap> maps;
   maps.reserve(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) maps.push_back({map_name(i, weights.size()), weights[i]});
@@ -198,6 +201,7 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
   std::vector<Tensor> columns = map_columns(x);
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns_[i].conv) columns[i] = columns_[i].conv->step(past.convs[i], columns[i]);
+    columns[i] = columns[i].to(computed_in(x.dtype()));  // which the sums are of
   }
   const std::vector<AdditiveStage> stages = this->stages();
   Tensor a = split_heads(columns[0], config().heads);
@@ -205,7 +209,7 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
     const Tensor global = past.pools[i].add(logit(a, stages[i]), a);  // eqs. 3 and 4, then 5 and 6
     a = interact(global, split_heads(columns[i + 1], config().heads), config().interaction, stages[i]);
   }
-  return (*out_)(merge_heads(a)) + columns[0];
+  return ((*out_)(merge_heads(a)) + columns[0]).to(x.dtype());
 }
 
 }  // namespace linnet::nn

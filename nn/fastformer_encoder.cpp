@@ -47,9 +47,9 @@ void FastformerEncoder::add_layers() {
 }
 
 Tensor FastformerEncoder::tokens(const Tensor& x, const Tensor& keep, Where where) const {
-  Tensor h = dropout_(norm_(pos_(x, 0, where), where), where);
+  Tensor h = dropout_(norm_(pos_(x, 0, where), where).to(activation_dtype(), where), where);
   for (int64_t i = 0; i < config_.layers; ++i) h = layers_[config_.share_layers ? 0 : i](h, keep, where);
-  return h;
+  return h.to(dtype(), where);
 }
 
 Tensor FastformerEncoder::operator()(const Tensor& x, const Tensor& keep, Where where) const {

@@ -51,10 +51,11 @@ class FastformerEncoder : public Module {
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
 
-  /// Embeddings x [B, N, width] → one vector a sequence, [B, width]. `keep` is bool [B, N], false where a token is
-  /// padding; a sequence of padding alone gives 0. Throws ValueError for more than max_tokens tokens.
+  /// Embeddings x [B, N, width] → one vector a sequence, [B, width], both of dtype(). `keep` is bool [B, N], false
+  /// where a token is padding; a sequence of padding alone gives 0. Throws ValueError for more than max_tokens
+  /// tokens.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
-  /// The tokens before pooling, [B, N, width].
+  /// The tokens before pooling, [B, N, width], of dtype().
   Tensor tokens(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
   const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built

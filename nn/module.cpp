@@ -41,12 +41,17 @@ std::string describe(const Tensor& tensor) {
 Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
     : parent_(nullptr),
       generator_(&rng),
-      dtype_(dtype),
+      dtype_(computed_in(dtype)),
+      activation_dtype_(dtype),
       device_(device),
       kind_(std::move(kind)),
       label_(label_of("", kind_)) {
-  if (dtype != DType::float32 && dtype != DType::float64) {
-    throw DTypeError(fmt::format("a model of {}: parameters are float32 or float64", name_of(dtype)));
+  if (!is_floating(dtype)) {
+    throw DTypeError(fmt::format("a model of {}: it must be float32, float64, or bfloat16 with float32 parameters",
+                                 name_of(dtype)));
+  }
+  if (dtype == DType::bfloat16 && device == Device::cpu) {
+    throw DTypeError("a model of bfloat16 on the CPU: bfloat16 is for GPUs alone; use float32, or Device::cuda");
   }
 }
 
@@ -54,6 +59,7 @@ Module::Module(Module& parent, std::string name, std::string kind)
     : parent_(&parent),
       generator_(parent.generator_),
       dtype_(parent.dtype_),
+      activation_dtype_(parent.activation_dtype_),
       device_(parent.device_),
       name_(std::move(name)),
       path_(join_path(parent.path_, name_)),

@@ -91,9 +91,14 @@ class Module {
   /// What parameters are made of, and where they live.
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
+  /// What the layers' tokens are made of: dtype(), or bfloat16 in a model of bfloat16, whose parameters are float32.
+  /// To layers of your own give `x.to(activation_dtype())`; the models in this folder do it themselves.
+  DType activation_dtype() const { return activation_dtype_; }
 
  protected:
-  /// The outermost module of a model. `rng` must outlive it. All modules inside have its dtype and device.
+  /// The outermost module of a model. `rng` must outlive it. All modules inside have its dtypes and device. A model
+  /// of bfloat16 has float32 parameters and activations of bfloat16, on a GPU. Throws DTypeError for bfloat16 on the
+  /// CPU, and for dtypes other than float32, float64 and bfloat16.
   explicit Module(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu, std::string kind = "");
   /// A module inside `parent`, which must outlive it. Throws ValueError when the parent has something of that
   /// name already, or when the name is empty or has a dot.
@@ -122,7 +127,7 @@ class Module {
 
   Module* parent_;
   Generator* generator_;
-  DType dtype_;
+  DType dtype_, activation_dtype_;
   Device device_;
   std::string name_;  // in the parent
   std::string path_;  // in the model

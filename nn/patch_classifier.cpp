@@ -63,9 +63,10 @@ Tensor PatchClassifier::patches(const Tensor& images, Where where) const {
 }
 
 Tensor PatchClassifier::operator()(const Tensor& images, Where where) const {
-  Tensor x = dropout_(pos_(patch_(patches(images, where), where), 0, where), where);
+  const Tensor tokens = pos_(patch_(patches(images, where), where), 0, where);
+  Tensor x = dropout_(tokens.to(activation_dtype(), where), where);
   for (int64_t i = 0; i < config_.layers; ++i) x = layer(i)(x, {}, where);
-  return head_(mean(norm_(x, where), {1}, false, where), where);
+  return head_(mean(norm_(x, where), {1}, false, where).to(dtype(), where), where);
 }
 
 }  // namespace linnet::nn

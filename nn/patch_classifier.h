@@ -24,8 +24,8 @@ class PatchClassifier : public Module {
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,
                   Device device = Device::cpu);
 
-  /// Images [B, side·side], row by row → logits [B, classes]. Throws ShapeError for images of another size. The time
-  /// is that of the layers over (side/patch)² tokens.
+  /// Images [B, side·side] of dtype(), row by row → logits [B, classes], of dtype() too. Throws ShapeError for images
+  /// of another size. The time is that of the layers over (side/patch)² tokens.
   Tensor operator()(const Tensor& images, Where where = {}) const;
 
   const PatchClassifierConfig& config() const { return config_; }  ///< as it was built

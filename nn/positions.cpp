@@ -48,6 +48,7 @@ PositionEmbedding::PositionEmbedding(Module& parent, std::string name, Positions
 Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where) const {
   const Call call(label(), where);
   const int64_t tokens = x.size(-2);
+  const DType dtype = computed_in(x.dtype());
   switch (kind_) {
     case Positions::learned:
       if (start + tokens > length_) {
@@ -57,8 +58,9 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
                         "use sinusoidal or rotary positions",
                         start + tokens, length_));
       }
-      return x + weight_.narrow(0, start, tokens);
-    case Positions::sinusoidal: return x + sinusoidal_positions(tokens, x.size(-1), start, x.dtype(), x.device());
+      return (x.to(dtype) + weight_.narrow(0, start, tokens)).to(x.dtype());
+    case Positions::sinusoidal:
+      return (x.to(dtype) + sinusoidal_positions(tokens, x.size(-1), start, dtype, x.device())).to(x.dtype());
     case Positions::rotary:
     case Positions::none: return x;
   }
@@ -70,18 +72,19 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType d
   if (width % 2 != 0) throw ValueError(fmt::format("the width is {}; it must be even", width));
   const Tensor angle = angles(count, start, width);
   const Tensor pairs = stack({sin(angle), cos(angle)}, 2);  // [count, width/2, 2]
-  return Recording::constant(pairs.reshape({count, width}).to(dtype), device);
+  return Recording::constant(pairs.reshape({count, width}).to(computed_in(dtype)), device).to(dtype);
 }
 
 Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const Call call("rotate", where);
   const int64_t width = x.size(-1), half = width / 2;
   if (width % 2 != 0) throw ShapeError(fmt::format("x{}: the last dim must be even", to_string(x.shape())));
+  const DType dtype = computed_in(x.dtype());
   const Tensor angle = angles(x.size(-2), start, width);
-  const Tensor cosine = Recording::constant(cos(angle).to(x.dtype()), x.device());
-  const Tensor sine = Recording::constant(sin(angle).to(x.dtype()), x.device());
-  const Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
-  return concat({a * cosine - b * sine, b * cosine + a * sine}, -1);
+  const Tensor cosine = Recording::constant(cos(angle).to(dtype), x.device());
+  const Tensor sine = Recording::constant(sin(angle).to(dtype), x.device());
+  const Tensor wide = x.to(dtype), a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
+  return concat({a * cosine - b * sine, b * cosine + a * sine}, -1).to(x.dtype());
 }
 
 }  // namespace linnet::nn

@@ -20,8 +20,8 @@ class PositionEmbedding : public Module {
   PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width,
                     double spread = 1);
 
-  /// Tokens x [B, N, width] at positions start … start + N − 1. Throws ValueError past the end of learned
-  /// ones.
+  /// Tokens x [B, N, width] at positions start … start + N − 1; to those of bfloat16 the vectors are added in
+  /// float32. Throws ValueError past the end of learned ones.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
  private:
@@ -37,7 +37,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start = 0, DTy
 
 /// Rotates queries or keys [..., N, D] by their positions start … start + N − 1, so that their product
 /// depends on the distance alone (Su et al. 2021, eq. 34): dims (i, i + D/2) turn by p/10000^(2i/D). The
-/// pairing is that of GPT-NeoX and LLaMA. Throws ShapeError when D is odd.
+/// pairing is that of GPT-NeoX and LLaMA. bfloat16 is rotated in float32. Throws ShapeError when D is odd.
 Tensor rotate(const Tensor& x, int64_t start = 0, Where where = {});
 
 }  // namespace linnet::nn

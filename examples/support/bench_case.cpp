@@ -33,8 +33,11 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
     const NoGrad no_grad;
     measured.forward = measure([&] { wait_for(run()); }, seconds);
   }
-  Generator rng(2);
-  const Tensor cotangent = randn(run().shape(), rng, DType::float32, inputs[0].device()).to(inputs[0].dtype());
+  const Tensor cotangent = [&] {
+    const Tensor result = run();
+    Generator rng(2);
+    return randn(result.shape(), rng, DType::float32, result.device()).to(result.dtype());
+  }();
   const auto step = [&] {
     for (const Tensor& input : inputs) Tensor(input).set_grad({});
     backward(run(), {.grad = cotangent});
@@ -113,8 +116,8 @@ namespace {
 
 /// The layer alone as a model.
 struct Layer : nn::Module {
-  Layer(Generator& rng, Device device, const nn::AttentionConfig& config)
-      : Module(rng, DType::float32, device), attention(nn::make_attention(*this, "attention", config)) {}
+  Layer(Generator& rng, DType dtype, Device device, const nn::AttentionConfig& config)
+      : Module(rng, dtype, device), attention(nn::make_attention(*this, "attention", config)) {}
   std::unique_ptr<nn::Attention> attention;
 };
 
@@ -123,8 +126,10 @@ struct Layer : nn::Module {
 Measured measure_layer(const AttentionCase& c, double seconds) {
   Generator rng(c.seed);
   const int64_t width = c.heads * c.head_dim;
-  const Layer layer(rng, c.device, {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
-  const Tensor x = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device).set_requires_grad();
+  const Layer layer(rng, c.dtype, c.device,
+                    {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
+  const Tensor noise = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device);
+  const Tensor x = noise.to(layer.activation_dtype()).set_requires_grad();
   std::vector<Tensor> inputs = layer.parameters();
   inputs.push_back(x);
   const auto run = [&] { return (*layer.attention)(x); };

@@ -21,7 +21,7 @@ struct AttentionCase {
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
   uint64_t seed = 1337;
   Device device = Device::cpu;
-  DType dtype = DType::float32;  ///< of queries, keys and values; bfloat16 on a GPU
+  DType dtype = DType::float32;  ///< of queries, keys and values, or of a layer's activations
 };
 
 struct Measured {

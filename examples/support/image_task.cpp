@@ -26,7 +26,7 @@ class ImageTask : public Task {
       : settings_(s),
         data_(digits_for(s)),
         rng_(s.seed),
-        model_(rng_, image_model_config(s), DType::float32, device_of(s)),
+        model_(rng_, image_model_config(s), model_dtype(s), device_of(s)),
         loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
     data_.train.set_shift(kMaxShift);
   }

@@ -101,7 +101,10 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(whole_number(0, 1024));
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember(words(kDevices)));
-  app.add_option("--precision", s.precision, "of matrix products; tf32 and bfloat16 need --device cuda")
+  app.add_option(
+         "--precision", s.precision,
+         "tf32: of matrix products; bfloat16: of these too, and models are trained and timed with activations "
+         "of bfloat16 and weights of float32; both need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 

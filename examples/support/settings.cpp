@@ -179,6 +179,10 @@ void validate_words(const Settings& s) {
 
 Device device_of(const Settings& settings) { return choose(kDevices, "device", settings.device); }
 
+DType model_dtype(const Settings& settings) {
+  return settings.precision == name_of(DType::bfloat16) ? DType::bfloat16 : DType::float32;
+}
+
 Settings completed(Settings s) {
   const auto fill = [](auto& setting, auto value) {
     if (!setting) setting = value;

@@ -58,7 +58,7 @@ struct Settings {
   uint64_t seed = 1337;
   int threads = 0;  ///< 0: all that this process may use
   std::string device = "cpu";
-  std::string precision = "float32";  ///< float32, tf32 or bfloat16
+  std::string precision = "float32";  ///< float32, tf32 or bfloat16: of matrix products, and see model_dtype
   std::filesystem::path data = {};
   std::filesystem::path out = {};
   bool tensorboard = false;
@@ -69,6 +69,9 @@ struct Settings {
 
 /// Where the run computes.
 Device device_of(const Settings& settings);
+/// What models are built with to be trained or timed: bfloat16, so with activations of bfloat16 and weights of
+/// float32, where --precision says so; else float32. Programs that look at trained models build them of float32.
+DType model_dtype(const Settings& settings);
 
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
 Settings preset(const std::string& task, const std::string& name);

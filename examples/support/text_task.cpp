@@ -13,7 +13,7 @@ class TextTask : public Task {
       : settings_(s),
         source_(load_text(s)),
         rng_(s.seed),
-        model_(rng_, text_model_config(s, source_.text.vocabulary().size()), DType::float32, device_of(s)) {
+        model_(rng_, text_model_config(s, source_.text.vocabulary().size()), model_dtype(s), device_of(s)) {
     nn::Windows(source_.text.validation(), s.context);  // a text that is too short is an error now, not later
   }
 

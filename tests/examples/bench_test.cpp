@@ -170,6 +170,9 @@ TEST_CASE("bench computes where --device says") {
     CHECK(object_of(kQuick + Arguments{"--device", "cuda", "attention", "--tokens", "32"})["device"] == "cuda");
     const auto stored = object_of(kQuick + Arguments{"--device", "cuda", "attention", "--dtype", "bfloat16"});
     CHECK(stored["dtype"] == "bfloat16");
+    const Arguments mixed = kQuick + Arguments{"--device", "cuda", "--precision", "bfloat16"};
+    CHECK(object_of(mixed + Arguments{"layer", "--tokens", "32"})["dtype"] == "bfloat16");
+    CHECK(object_of(mixed + Arguments{"generate", "--context", "3"})["precision"] == "bfloat16");
     return;
   }
   for (const std::string command : {"attention", "layer", "generate", "kernels", "scaling", "crossover"}) {

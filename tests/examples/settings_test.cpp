@@ -50,6 +50,15 @@ TEST_CASE("presets: the published settings, each valid as it is") {
                        UsageError);
 }
 
+TEST_CASE("models are of bfloat16 where --precision says so, and else of float32") {
+  Settings settings = preset("mnist", "mnist-small");
+  CHECK(model_dtype(settings) == DType::float32);
+  settings.precision = "tf32";
+  CHECK(model_dtype(settings) == DType::float32);
+  settings.precision = "bfloat16";
+  CHECK(model_dtype(settings) == DType::bfloat16);
+}
+
 TEST_CASE("config.json gives back all settings that it holds") {
   Settings settings = preset("mnist", "mnist-small");
   settings.attention = "fastmax2";

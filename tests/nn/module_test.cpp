@@ -184,9 +184,25 @@ TEST_CASE("Module: one dtype for a whole model") {
         std::vector<std::string>{"0.weight", "0.bias", "2.weight", "2.bias", "3.weight", "3.bias"});
   CHECK(net(ones({5, 3}, DType::float64)).dtype() == DType::float64);
   CHECK(net(ones({5, 3}, DType::float64)).shape() == Shape{5, 2});
-  CHECK_THROWS_AS(nn::Sequential(rng, DType::int64), DTypeError);
-  CHECK_THROWS_WITH_AS(nn::Sequential(rng, DType::bfloat16), "a model of bfloat16: parameters are float32 or float64",
+  CHECK(net.dtype() == DType::float64);
+  CHECK(net.activation_dtype() == DType::float64);
+  CHECK(nn::Sequential(rng).activation_dtype() == DType::float32);
+  CHECK_THROWS_WITH_AS(nn::Sequential(rng, DType::int64),
+                       "a model of int64: it must be float32, float64, or bfloat16 with float32 parameters",
                        DTypeError);
+}
+
+TEST_CASE("Module: a model of bfloat16 is for a GPU, which the CPU says before any work") {
+  const char* message = "a model of bfloat16 on the CPU: bfloat16 is for GPUs alone; use float32, or Device::cuda";
+  Generator rng(1);
+  const Generator::State before = rng.state();
+  const nn::DecoderConfig decoder{.vocabulary = 5, .context = 4, .block = {.attention = {.width = 4}}};
+  const nn::PatchClassifierConfig classifier{.block = {.attention = {.width = 4}}};
+  CHECK_THROWS_WITH_AS(nn::Sequential(rng, DType::bfloat16), message, DTypeError);
+  CHECK_THROWS_WITH_AS(nn::DecoderLM(rng, decoder, DType::bfloat16), message, DTypeError);
+  CHECK_THROWS_WITH_AS(nn::PatchClassifier(rng, classifier, DType::bfloat16), message, DTypeError);
+  CHECK_THROWS_WITH_AS(nn::FastformerEncoder(rng, {}, DType::bfloat16), message, DTypeError);
+  CHECK(rng.state().draws == before.draws);
 }
 
 TEST_CASE("Sequential: a module takes a tensor, with the caller's line or without") {
