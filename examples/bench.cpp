@@ -228,7 +228,7 @@ void add_generate(CLI::App& app, BenchOptions& bench) {
 }
 
 void add_kernels(CLI::App& app, const BenchOptions& bench) {
-  CLI::App& command = *app.add_subcommand("kernels", "every main kernel, on float32 tensors, beside what limits it");
+  CLI::App& command = *app.add_subcommand("kernels", "every main kernel beside what limits it");
   const auto flags = std::make_shared<KernelOptions>();
   add_shape_flags(command, flags->at);
   add_kernel_flags(command, *flags);

@@ -22,8 +22,13 @@ struct Sizes {
   Tensor space(const Shape& shape, DType dtype = DType::float32) const {
     return Tensor::empty(shape, dtype, at.device);
   }
+  /// The same for what goes through a layer, which may be bfloat16.
+  Tensor activations(const Shape& shape) const { return noise(shape).to(at.dtype); }
+  Tensor activation_space(const Shape& shape) const { return space(shape, at.dtype); }
   /// q, k or v [B, H, N, D] as a linear map leaves it, [B, N, H, D] in memory.
-  Tensor head_noise() const { return noise({at.batch, at.tokens, at.heads, at.head_dim}).transpose(1, 2); }
+  Tensor head_activations() const {
+    return activations({at.batch, at.tokens, at.heads, at.head_dim}).transpose(1, 2);
+  }
   Tensor ids(int64_t below) const {
     Generator rng(at.seed);
     return randint(0, below, column, rng, DType::int64, at.device);
@@ -33,34 +38,38 @@ struct Sizes {
 };
 
 KernelCase copy_heads(const Sizes& s) {
-  return {"heads", 0, [s, y = s.space(s.heads), x = s.head_noise()] { s.kernels().copy(y.view(), x.view()); }};
+  return {"heads", 0,
+          [s, y = s.activation_space(s.heads), x = s.head_activations()] { s.kernels().copy(y.view(), x.view()); }};
 }
 
 KernelCase add(const Sizes& s) {
-  return {"", s.count, [s, y = s.space(s.matrix), a = s.noise(s.matrix), b = s.noise(s.matrix)] {
+  return {"", s.count,
+          [s, y = s.activation_space(s.matrix), a = s.activations(s.matrix), b = s.activations(s.matrix)] {
             s.kernels().binary(Binary::add, y.view(), a.view(), b.view());
           }};
 }
 
 KernelCase gelu(const Sizes& s) {
-  return {"", 5 * s.count,
-          [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().unary(Unary::gelu, y.view(), x.view()); }};
+  return {"", 5 * s.count, [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix)] {
+            s.kernels().unary(Unary::gelu, y.view(), x.view());
+          }};
 }
 
 KernelCase gelu_backward(const Sizes& s) {
-  return {"", 9 * s.count, [s, dx = s.space(s.matrix), g = s.noise(s.matrix), x = s.noise(s.matrix)] {
+  return {"", 9 * s.count,
+          [s, dx = s.activation_space(s.matrix), g = s.activations(s.matrix), x = s.activations(s.matrix)] {
             s.kernels().binary(Binary::gelu_backward, dx.view(), g.view(), x.view());
           }};
 }
 
 KernelCase dropout(const Sizes& s) {
-  return {"", s.count, [s, y = s.space(s.matrix), x = s.noise(s.matrix)] {
+  return {"", s.count, [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix)] {
             s.kernels().dropout(y.view(), x.view(), 0.1, RandomKey{s.at.seed, 1});
           }};
 }
 
 KernelCase column_sums(const Sizes& s) {
-  return {"of columns", s.count, [s, y = s.space({1, s.width}), x = s.noise(s.matrix)] {
+  return {"of columns", s.count, [s, y = s.space({1, s.width}), x = s.activations(s.matrix)] {
             s.kernels().reduce(Reduce::sum, y.view(), x.view());
           }};
 }
@@ -72,8 +81,8 @@ KernelCase softmax(const Sizes& s) {
 
 KernelCase layer_norm(const Sizes& s) {
   return {"", 8 * s.count,
-          [s, y = s.space(s.matrix), x = s.noise(s.matrix), mean = s.space(s.column), rstd = s.space(s.column),
-           weight = s.noise(s.row), bias = s.noise(s.row)] {
+          [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix), mean = s.space(s.column),
+           rstd = s.space(s.column), weight = s.noise(s.row), bias = s.noise(s.row)] {
             const View w = weight.view(), b = bias.view();
             s.kernels().layer_norm(y.view(), mean.view(), rstd.view(), x.view(), &w, &b, 1e-5);
           }};
@@ -81,8 +90,9 @@ KernelCase layer_norm(const Sizes& s) {
 
 KernelCase layer_norm_backward(const Sizes& s) {
   return {"", 14 * s.count,
-          [s, dx = s.space(s.matrix), dy = s.noise(s.matrix), x = s.noise(s.matrix), mean = s.noise(s.column),
-           rstd = s.noise(s.column), weight = s.noise(s.row), dweight = s.space(s.row), dbias = s.space(s.row)] {
+          [s, dx = s.activation_space(s.matrix), dy = s.activations(s.matrix), x = s.activations(s.matrix),
+           mean = s.noise(s.column), rstd = s.noise(s.column), weight = s.noise(s.row), dweight = s.space(s.row),
+           dbias = s.space(s.row)] {
             const View w = weight.view(), dw = dweight.view(), db = dbias.view();
             s.kernels().layer_norm_backward(dx.view(), &dw, &db, dy.view(), x.view(), mean.view(), rstd.view(), &w);
           }};
@@ -121,15 +131,15 @@ KernelCase embedding_backward(const Sizes& s) {
 
 /// Of the linear map of a layer to as many channels: forward, or the gradient of its weight.
 KernelCase linear(const Sizes& s, bool backward) {
-  const Tensor x = s.noise({1, s.rows, s.width});
+  const Tensor x = s.activations({1, s.rows, s.width});
   if (backward) {
     return {"weight's gradient", 2 * s.count * static_cast<double>(s.width),
-            [s, dw = s.space({1, s.width, s.width}), g = transpose(s.noise({1, s.rows, s.width})), x] {
+            [s, dw = s.space({1, s.width, s.width}), g = transpose(s.activations({1, s.rows, s.width})), x] {
               s.kernels().gemm(dw.view(), g.view(), x.view(), nullptr);
             }};
   }
   return {"with a bias", 2 * s.count * static_cast<double>(s.width),
-          [s, y = s.space({1, s.rows, s.width}), x, w = transpose(s.noise({1, s.width, s.width})),
+          [s, y = s.activation_space({1, s.rows, s.width}), x, w = transpose(s.activations({1, s.width, s.width})),
            bias = s.noise(s.row)] {
             const View b = bias.view();
             s.kernels().gemm(y.view(), x.view(), w.view(), &b);
@@ -141,15 +151,15 @@ struct AttentionTensors {
   Tensor q, k, v, o, normaliser, d_o, dq, dk, dv;
 
   explicit AttentionTensors(const Sizes& s)
-      : q(s.head_noise()),
-        k(s.head_noise()),
-        v(s.head_noise()),
-        o(s.space(s.heads)),
+      : q(s.head_activations()),
+        k(s.head_activations()),
+        v(s.head_activations()),
+        o(s.activation_space(s.heads)),
         normaliser(s.space({s.at.batch, s.at.heads, s.at.tokens})),
-        d_o(s.noise(s.heads)),
-        dq(s.space(s.heads)),
-        dk(s.space(s.heads)),
-        dv(s.space(s.heads)) {}
+        d_o(s.activations(s.heads)),
+        dq(s.activation_space(s.heads)),
+        dk(s.activation_space(s.heads)),
+        dv(s.activation_space(s.heads)) {}
 };
 
 /// Both passes of an attention with kernels of these forms: 4 operations for each of `terms`, backward 10.
@@ -222,12 +232,13 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
 KernelCase short_conv(const Sizes& s, bool backward) {
   constexpr int64_t kWindow = 4;
   const Shape shape{s.at.batch, s.at.tokens, s.width};
-  const Tensor x = s.noise(shape), weight = s.noise({s.width, kWindow}), y = s.space(shape);
+  const Tensor x = s.activations(shape), weight = s.noise({s.width, kWindow}), y = s.activation_space(shape);
   if (!backward) {
     return {"", 2 * kWindow * s.count,
             [s, x, weight, y] { s.kernels().short_conv(y.view(), x.view(), weight.view(), nullptr, kWindow - 1); }};
   }
-  return {"", 4 * kWindow * s.count, [s, x, weight, dx = y, g = s.noise(shape), dw = s.space({s.width, kWindow})] {
+  return {"", 4 * kWindow * s.count,
+          [s, x, weight, dx = y, g = s.activations(shape), dw = s.space({s.width, kWindow})] {
             s.kernels().short_conv_backward(dx.view(), dw.view(), g.view(), x.view(), weight.view(), nullptr,
                                             kWindow - 1);
           }};
@@ -269,9 +280,9 @@ KernelCase copy_case(int64_t side, Device device) {
   return {"", 0, [x, y, device] { backend(device).copy(y.view(), x.view()); }};
 }
 
-KernelCase product_case(int64_t side, Device device) {
+KernelCase product_case(int64_t side, DType dtype, Device device) {
   Generator rng(1);
-  const Tensor a = randn({1, side, side}, rng, DType::float32, device), b = randn(a.shape(), rng, a.dtype(), device);
+  const Tensor a = randn({1, side, side}, rng, DType::float32, device).to(dtype), b = a.clone();
   return {"", 2 * std::pow(static_cast<double>(side), 3),
           [a, b, device, out = Tensor::empty(a.shape(), a.dtype(), device)] {
             backend(device).gemm(out.view(), a.view(), b.view(), nullptr);

@@ -73,8 +73,9 @@ void add_kernel_flags(CLI::App& app, KernelOptions& options) {
 void run_kernel_table(KernelOptions options, const BenchOptions& bench) {
   const Device device = options.at.device = device_of(bench.settings);
   options.at.seed = bench.settings.seed;
+  options.at.dtype = model_dtype(bench.settings);
   const Row copy = measure_kernel(copy_case(options.side, device), device, bench.seconds);
-  const Row product = measure_kernel(product_case(options.side, device), device, bench.seconds);
+  const Row product = measure_kernel(product_case(options.side, options.at.dtype, device), device, bench.seconds);
   release_cached_memory(device);
   const Rates rates{1e3 * copy.bytes / copy.ms, 1e3 * product.flops / product.ms};
 

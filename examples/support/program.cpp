@@ -103,8 +103,8 @@ void add_common_flags(CLI::App& app, Settings& s) {
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember(words(kDevices)));
   app.add_option(
          "--precision", s.precision,
-         "tf32: of matrix products; bfloat16: of these too, and models are trained and timed with activations "
-         "of bfloat16 and weights of float32; both need --device cuda")
+         "tf32 rounds the factors of products, bfloat16 these and activations, beside weights of float32; both "
+         "need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 

@@ -76,8 +76,8 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
   /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data
-  /// set throws comes out here, at the batch it belongs to, which the next call
-  /// tries again; from there to the end of the epoch nothing is prefetched.
+  /// set throws comes out here, at the batch it belongs to, which the next call tries again; from there to the end of
+  /// the epoch nothing is prefetched.
   std::optional<Batch> next();
 
  private:
