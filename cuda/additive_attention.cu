@@ -2,6 +2,7 @@
 
 #include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/recording.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -42,8 +43,7 @@ struct Problem {
   Columns<const E> q, k, v;
   const T *w_q, *w_k;
   int64_t w_q_stride[2], w_k_stride[2];
-  const bool* keep;
-  int64_t keep_batch_stride = 0, keep_stride = 0;
+  Keep keep;
   int64_t batch, heads, tokens, width;
   T scale, kept_factor;
   bool adds, causal, drops;
@@ -58,7 +58,7 @@ struct Problem {
         w_k(data<const T>(given.w_k)),
         w_q_stride{given.w_q.strides[0], given.w_q.strides[1]},
         w_k_stride{given.w_k.strides[0], given.w_k.strides[1]},
-        keep(data<const bool>(given.keep)),
+        keep(given.keep),
         batch(given.q.shape[0]),
         heads(given.q.shape[1]),
         tokens(given.q.shape[2]),
@@ -69,17 +69,10 @@ struct Problem {
         causal(given.causal),
         drops(given.dropout > 0),
         threshold(keep_threshold(1 - given.dropout)),
-        keys{given.keys[0], given.keys[1]} {
-    if (given.keep == nullptr) return;
-    keep_batch_stride = given.keep->strides[0];
-    keep_stride = given.keep->strides[1];
-  }
+        keys{given.keys[0], given.keys[1]} {}
 
   __host__ __device__ int64_t rows() const { return batch * heads * tokens; }
   int64_t results() const { return causal ? tokens : 1; }
-  __device__ bool kept(int64_t b, int64_t i) const {
-    return keep == nullptr || keep[b * keep_batch_stride + i * keep_stride];
-  }
   /// Of the stage's weight of a token: 0 or 1 / (1 − rate), or 1 without dropout.
   __device__ T factor(int stage, int64_t row) const {
     if (!drops) return 1;
@@ -161,7 +154,7 @@ template <class T, class E>
 __global__ void score_tokens(Problem<T, E> in, int stage, Columns<T> global_query, T* scores, T* pooled) {
   for (int64_t row = Warp::first_row(); row < in.rows(); row += Warp::row_step()) {
     const Token at(in, row);
-    const bool kept = in.kept(at.b, at.i);
+    const bool kept = in.keep.has(at.b, at.i);
     const T factor = in.factor(stage, row);
     const double score = Warp::sum<T>(in.width, [&](int64_t d) {
       const T x = kept ? in.value(stage, global_query, at.b, at.h, at.i, d) : T{0};
@@ -205,7 +198,7 @@ __global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_q
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const int64_t row = e / in.width, d = e % in.width;
     const Token at(in, row);
-    if (!in.kept(at.b, at.i)) {
+    if (!in.keep.has(at.b, at.i)) {
       dpooled[e] = 0;
       dw[e] = 0;
       continue;
@@ -222,7 +215,7 @@ __global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
-    const bool kept = in.kept(at.b, at.i);
+    const bool kept = in.keep.has(at.b, at.i);
     const T g = dp[e];
     dglobal[e] = in.adds ? g : kept ? g * static_cast<T>(in.k(at.b, at.h, at.i, d)) : T{0};
     dk(at.b, at.h, at.i, d) = in.adds ? g : kept ? g * global_query(at.b, at.h, at.i, d) : T{0};

@@ -25,30 +25,23 @@ using Block = Group<kThreads>;
 template <class T>
 struct Pool {
   Heads<const T> scores, x;
-  const bool* keep;
-  int64_t keep_batch_stride = 0, keep_stride = 0;
+  Keep keep;
   int64_t heads, tokens, width, chunks, tasks;  ///< a task is one chunk of one head of one sequence
   bool causal;
 
   Pool(const View& scores_view, const View& x_view, const View* keep_view, bool causal_)
       : scores(scores_view),
         x(x_view),
-        keep(data<const bool>(keep_view)),
+        keep(keep_view),
         heads(x_view.shape[1]),
         tokens(x_view.shape[2]),
         width(x_view.shape[3]),
         chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // one without tokens, too, for results of 0
         tasks(x_view.shape[0] * heads * chunks),
-        causal(causal_) {
-    if (keep_view == nullptr) return;
-    keep_batch_stride = keep_view->strides[0];
-    keep_stride = keep_view->strides[1];
-  }
+        causal(causal_) {}
 
   /// Whether token `i` is in any sum: not when it is padding, nor when its score is −∞.
-  __device__ bool counts(int64_t b, int64_t i, T score) const {
-    return score != -infinity<T>() && (keep == nullptr || keep[b * keep_batch_stride + i * keep_stride]);
-  }
+  __device__ bool counts(int64_t b, int64_t i, T score) const { return score != -infinity<T>() && keep.has(b, i); }
 };
 
 /// One chunk: tokens first … last − 1.

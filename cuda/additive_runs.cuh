@@ -48,8 +48,7 @@ struct Pool {
 template <class T>
 struct Problem {
   Pool<T> queries, keys;  ///< of the two stages, α and β
-  const bool* keep;
-  int64_t keep_batch_stride = 0, keep_stride = 0;
+  Keep keep;
   int64_t rows, heads, tokens, width;  ///< a row is one head of one sequence
   T scale, kept_factor;
   bool adds, drops;
@@ -64,7 +63,7 @@ struct Problem {
       : queries(data<T>(pools), given.q.shape[0] * given.q.shape[1], given.q.shape[3]),
         keys(queries.kept + given.q.shape[0] * given.q.shape[1], given.q.shape[0] * given.q.shape[1],
              given.q.shape[3]),
-        keep(data<const bool>(given.keep)),
+        keep(given.keep),
         rows(given.q.shape[0] * given.q.shape[1]),
         heads(given.q.shape[1]),
         tokens(given.q.shape[2]),
@@ -74,10 +73,6 @@ struct Problem {
         adds(given.add),
         drops(given.dropout > 0),
         threshold(keep_threshold(1 - given.dropout)) {
-    if (given.keep != nullptr) {
-      keep_batch_stride = given.keep->strides[0];
-      keep_stride = given.keep->strides[1];
-    }
     while (lanes * kPack < width) lanes *= 2;
     block_heads = static_cast<int>(std::min<int64_t>(heads, kThreads / lanes));
     block_tokens = kThreads / lanes / block_heads;
@@ -209,11 +204,8 @@ __device__ void find_there(bool (&there)[kBatch], const Problem<T>& in, const Pl
 template <class T>
 __device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
   find_there(kept, in, at, first);
-  if (in.keep == nullptr) return;
 #pragma unroll
-  for (int j = 0; j < kBatch; ++j) {
-    kept[j] = kept[j] && in.keep[at.b * in.keep_batch_stride + at.token(in, first, j) * in.keep_stride];
-  }
+  for (int j = 0; j < kBatch; ++j) kept[j] = kept[j] && in.keep.has(at.b, at.token(in, first, j));
 }
 
 /// This thread's columns of a batch's rows of x; 0, unread, where `wanted` denies it.

@@ -18,8 +18,7 @@ namespace linnet::cuda {
 template <class T, class E>
 struct Quadratic {
   Heads<const E> q, k, v;
-  const bool* keep;
-  int64_t keep_batch_stride = 0, keep_stride = 0;
+  Keep keep;
   int64_t batch, heads, queries, keys, width;
   T scale, a0, a1, a2;
   T weight_factor, token_factor;  ///< of a weight that dropout leaves, of a pair that dropout of tokens leaves
@@ -35,7 +34,7 @@ struct Quadratic {
       : q(q_view),
         k(k_view),
         v(v_view),
-        keep(data<const bool>(keep_view)),
+        keep(keep_view),
         batch(q_view.shape[0]),
         heads(q_view.shape[1]),
         queries(q_view.shape[2]),
@@ -58,9 +57,6 @@ struct Quadratic {
         key_key(options.tokens.key_key),
         first_query(first_queries.of()) {
     if (drops_tokens()) token_factor = static_cast<T>(256.0 / keep_tokens) * static_cast<T>(256.0 / keep_tokens);
-    if (keep_view == nullptr) return;
-    keep_batch_stride = keep_view->strides[0];
-    keep_stride = keep_view->strides[1];
   }
 
   int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
@@ -113,9 +109,9 @@ struct QuadraticTask {
   }
   __device__ Rows<const E> keys(const Quadratic<T, E>& in, const Heads<const E>& x) const {
     Rows<const E> result = rows(x, in.keys, in.width);
-    if (in.keep != nullptr) {
-      result.keep = in.keep + b * in.keep_batch_stride;
-      result.keep_stride = in.keep_stride;
+    if (in.keep.data != nullptr) {
+      result.keep = in.keep.data + b * in.keep.batch_stride;
+      result.keep_stride = in.keep.stride;
     }
     return result;
   }

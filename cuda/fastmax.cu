@@ -112,12 +112,7 @@ class Pass {
   }
 
   Tokens tokens(const Side<T>& side, const View* keep, FirstQuery first) const {
-    Tokens result{q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, data<const bool>(keep),
-                  0,           0};
-    if (keep == nullptr) return result;
-    result.keep_batch_stride = keep->strides[0];
-    result.keep_stride = keep->strides[1];
-    return result;
+    return {q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, Keep(keep)};
   }
 
   int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }

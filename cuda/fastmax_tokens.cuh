@@ -16,12 +16,10 @@ struct Tokens {
   int64_t all_heads, positions;
   FirstQuery first;
   int64_t count, shift;
-  const bool* keep;
-  int64_t keep_batch_stride, keep_stride;
+  Keep keep;
 
   __device__ bool has(int64_t head, int64_t i) const {
-    if (i < first.of(head / heads) || i >= count) return false;
-    return keep == nullptr || keep[head / heads * keep_batch_stride + i * keep_stride];
+    return i >= first.of(head / heads) && i < count && keep.has(head / heads, i);
   }
 };
 

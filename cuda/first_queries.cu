@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 
 namespace linnet::cuda {
@@ -21,13 +22,12 @@ struct Sequences {
 };
 
 /// A warp for each sequence, up to its first key. The latency of memory bounds it.
-__global__ void find_first_queries(Sequences in, const bool* keep, int64_t batch_stride, int64_t stride,
-                                   int64_t* first) {
+__global__ void find_first_queries(Sequences in, Keep keep, int64_t* first) {
   using Warp = Group<kWarp>;
   for (int64_t b = Warp::first_row(); b < in.count; b += Warp::row_step()) {
     int64_t key = in.keys;
     for (int64_t j = Warp::lane(); j - Warp::lane() < in.keys && key == in.keys; j += kWarp) {
-      const bool is_key = j < in.keys && keep[b * batch_stride + j * stride];
+      const bool is_key = j < in.keys && keep.has(b, j);
       key = fold_lanes<kWarp>(is_key ? j : in.keys, Smaller());
     }
     if (Warp::lane() == 0) first[b] = in.first_that_sees(key);
@@ -41,8 +41,7 @@ FirstQueries::FirstQueries(const View& q, const View& k, const View* keep, bool 
       of_sequence_(keep == nullptr ? 0 : q.shape[0]) {
   if (keep == nullptr) return;
   const Sequences in{q.shape[0], q.shape[2], k.shape[2], causal};
-  launch(find_first_queries, ceil_div(in.count, Group<kWarp>::rows), kThreads, in, data<const bool>(keep),
-         keep->strides[0], keep->strides[1], of_sequence_.data());
+  launch(find_first_queries, ceil_div(in.count, Group<kWarp>::rows), kThreads, in, Keep(keep), of_sequence_.data());
 }
 
 }  // namespace linnet::cuda

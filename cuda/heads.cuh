@@ -23,4 +23,19 @@ struct Heads {
   }
 };
 
+/// Which tokens are no padding, as kernels are passed it: a bool [B, N], or all of them.
+struct Keep {
+  const bool* data = nullptr;
+  int64_t batch_stride = 0, stride = 0;
+
+  explicit Keep(const View* x) {
+    if (x == nullptr) return;
+    data = static_cast<const bool*>(x->data);
+    batch_stride = x->strides[0];
+    stride = x->strides[1];
+  }
+
+  __device__ bool has(int64_t b, int64_t i) const { return data == nullptr || data[b * batch_stride + i * stride]; }
+};
+
 }  // namespace linnet::cuda

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <linnet/cuda/bfloat16.cuh>
+#include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/pieces.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -28,30 +29,24 @@ template <class E, class T>
 struct Problem {
   Rows<const E> x;
   const T* weight;
-  const bool* keep;
-  int64_t channel_stride, tap_stride, keep_batch_stride = 0, keep_stride = 0;
+  Keep keep;
+  int64_t channel_stride, tap_stride;
   int64_t batch, tokens, channels, taps, before;
 
   Problem(const View& x_view, const View& weight_view, const View* keep_view, int64_t before_)
       : x(x_view),
         weight(data<const T>(weight_view)),
-        keep(data<const bool>(keep_view)),
+        keep(keep_view),
         channel_stride(weight_view.strides[0]),
         tap_stride(weight_view.strides[1]),
         batch(x_view.shape[0]),
         tokens(x_view.shape[1]),
         channels(x_view.shape[2]),
         taps(weight_view.shape[1]),
-        before(before_) {
-    if (keep_view == nullptr) return;
-    keep_batch_stride = keep_view->strides[0];
-    keep_stride = keep_view->strides[1];
-  }
+        before(before_) {}
 
   int64_t count() const { return batch * tokens * channels; }
-  __device__ bool kept(int64_t b, int64_t i) const {
-    return i >= 0 && i < tokens && (keep == nullptr || keep[b * keep_batch_stride + i * keep_stride]);
-  }
+  __device__ bool kept(int64_t b, int64_t i) const { return i >= 0 && i < tokens && keep.has(b, i); }
   __device__ T tap(int64_t c, int64_t t) const { return weight[c * channel_stride + t * tap_stride]; }
 };
 

@@ -26,27 +26,18 @@ struct Tokens {
 };
 
 /// Which tokens count.
-struct Kept {
+struct Counted {
   FirstQuery first;
-  const bool* data;
-  int64_t batch_stride, stride;
+  Keep keep;
 
-  Kept(const View* keep, FirstQuery first_)
-      : first(first_),
-        data(keep == nullptr ? nullptr : static_cast<const bool*>(keep->data)),
-        batch_stride(keep == nullptr ? 0 : keep->strides[0]),
-        stride(keep == nullptr ? 0 : keep->strides[1]) {}
-
-  __device__ bool has(int64_t b, int64_t i) const {
-    return i >= first.of(b) && (data == nullptr || data[b * batch_stride + i * stride]);
-  }
+  __device__ bool has(int64_t b, int64_t i) const { return i >= first.of(b) && keep.has(b, i); }
 };
 
 template <class Group, class E, class T>
-__global__ void standardise_rows(Tokens all, Kept kept, Heads<const E> from, E* out, T* inverse_std) {
+__global__ void standardise_rows(Tokens all, Counted counted, Heads<const E> from, E* out, T* inverse_std) {
   const double n = static_cast<double>(all.width);
   for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
-    const bool there = kept.has(all.sequence(r), r % all.tokens);
+    const bool there = counted.has(all.sequence(r), r % all.tokens);
     const E* x = all.of(from, r);
     E* y = out + r * all.width;
     const auto at = [=](int64_t d) { return there ? static_cast<T>(x[d]) : T{0}; };
@@ -94,7 +85,7 @@ Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
     using T = decltype(computed);
     for_group(all.width, [&](auto group) {
       launch(standardise_rows<decltype(group), E, T>, ceil_div(all.rows, group.rows), kThreads, all,
-             Kept(keep, first), Heads<const E>(x), reinterpret_cast<E*>(y_.data()),
+             Counted{first, Keep(keep)}, Heads<const E>(x), reinterpret_cast<E*>(y_.data()),
              reinterpret_cast<T*>(inverse_std_.data()));
     });
   });
