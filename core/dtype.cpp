@@ -18,4 +18,9 @@ void check_number(Scalar value, DType dtype) {
       fmt::format("the number {} does not fit {}; use another dtype, such as float32", value.real, name_of(dtype)));
 }
 
+void check_floating(DType dtype) {
+  if (is_floating(dtype)) return;
+  throw DTypeError(fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(dtype)));
+}
+
 }  // namespace linnet::detail

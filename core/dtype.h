@@ -123,6 +123,9 @@ struct Scalar {
 namespace detail {
 /// Throws DTypeError unless a tensor of `dtype` can hold the number: an integer one whole numbers in its range.
 void check_number(Scalar value, DType dtype);
+
+/// Throws DTypeError, naming the remedy, unless it is a floating one.
+void check_floating(DType dtype);
 }  // namespace detail
 
 }  // namespace linnet

@@ -80,9 +80,7 @@ DType Op::common_dtype() const {
 
 DType Op::floating_dtype() const {
   const DType dtype = common_dtype();
-  if (!is_floating(dtype)) {
-    throw DTypeError(fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(dtype)));
-  }
+  detail::check_floating(dtype);
   return dtype;
 }
 

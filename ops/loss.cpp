@@ -108,11 +108,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {
   const Call call("mse_loss", where);
   detail::check_same_shape(input, "input", target, "target");
-  for (const Tensor& x : {input, target}) {
-    if (is_floating(x.dtype())) continue;
-    throw DTypeError(
-        fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(x.dtype())));
-  }
+  for (const Tensor& x : {input, target}) detail::check_floating(x.dtype());
   return reduce(square(sub(input, target)), reduction);
 }
 

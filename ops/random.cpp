@@ -11,7 +11,7 @@
 namespace linnet {
 namespace {
 
-void check_floating(DType dtype) {
+void check_drawn(DType dtype) {
   if (is_floating(dtype)) return;
   throw DTypeError(fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
 }
@@ -30,7 +30,7 @@ Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where
 
 Tensor rand(const Shape& shape, Generator& generator, DType dtype, Device device, Where where) {
   const Call call("rand", where);
-  check_floating(dtype);
+  check_drawn(dtype);
   Tensor out = Tensor::empty(shape, dtype, device);
   out.backend().uniform(out.view(), generator.next());
   return out;
@@ -38,7 +38,7 @@ Tensor rand(const Shape& shape, Generator& generator, DType dtype, Device device
 
 Tensor randn(const Shape& shape, Generator& generator, DType dtype, Device device, Where where) {
   const Call call("randn", where);
-  check_floating(dtype);
+  check_drawn(dtype);
   Tensor out = Tensor::empty(shape, dtype, device);
   out.backend().normal(out.view(), generator.next());
   return out;
