@@ -73,8 +73,7 @@ FastmaxOptions FastmaxAttention::options(const Tensor& keep) const {
           .keep = keep,
           .form = config().fastmax_form,
           .dropout = training() ? config().dropout : 0,
-          .dropout_kind =
-              config().dropout_kind.value_or(order_ == 1 ? FastmaxDropout::standard : FastmaxDropout::quadratic),
+          .dropout_kind = config().dropout_kind,
           .dropout_normaliser = config().dropout_normaliser,
           .generator = &generator()};
 }

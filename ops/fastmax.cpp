@@ -60,7 +60,11 @@ void check_positive(const Polynomial& f, double bound) {
                   f.a0, f.a1, f.a2, minimum, bound));
 }
 
-void check_dropout(const FastmaxOptions& options) {
+FastmaxDropout dropout_kind(const Polynomial& f, const FastmaxOptions& options) {
+  return options.dropout_kind.value_or(f.a2 == 0 ? FastmaxDropout::standard : FastmaxDropout::quadratic);
+}
+
+void check_dropout(const Polynomial& f, const FastmaxOptions& options) {
   detail::check_dropout(options.dropout, options.generator);
   if (options.dropout == 0) return;
   if (options.dropout == 1) throw ValueError("dropout is 1; it must be below 1");
@@ -68,17 +72,18 @@ void check_dropout(const FastmaxOptions& options) {
     throw ValueError(
         fmt::format("dropout is {}, but the reference form has none; choose another form", options.dropout));
   }
-  if (options.dropout_kind == FastmaxDropout::quadratic && polynomial_of(options).a2 == 0) {
+  const FastmaxDropout kind = dropout_kind(f, options);
+  if (kind == FastmaxDropout::quadratic && f.a2 == 0) {
     throw ValueError(fmt::format(
         "dropout {} of quadratic features does nothing to weights that have none, as those of order 1; use "
         "FastmaxDropout::standard or token",
         options.dropout));
   }
-  if (options.form == FastmaxForm::quadratic && options.dropout_kind != FastmaxDropout::token) {
+  if (options.form == FastmaxForm::quadratic && kind != FastmaxDropout::token) {
     throw ValueError(
         fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
                     "forced; use FastmaxDropout::token or another form",
-                    options.dropout_kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
+                    kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
   }
 }
 
@@ -87,7 +92,7 @@ FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const
   if (options.form == FastmaxForm::reference) return options.form;
   if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
   if (options.form != FastmaxForm::automatic) return options.form;
-  if (options.dropout > 0 && options.dropout_kind != FastmaxDropout::token) return FastmaxForm::factorised;
+  if (options.dropout > 0 && dropout_kind(f, options) != FastmaxDropout::token) return FastmaxForm::factorised;
   return fastmax_form(q, k, f.a2 != 0, options.causal);
 }
 
@@ -107,7 +112,7 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
           .standardise = standard,
           .causal = options.causal,
           .keep = bytes_kept(options.dropout),
-          .dropout = options.dropout_kind,
+          .dropout = dropout_kind(f, options),
           .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
           .query_key = {},
           .key_key = {}};
@@ -147,8 +152,8 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
     detail::check_heads(v, "v");
     return detail::attend_in_float32({q, k, v}, [&](const auto& x) { return fastmax(x[0], x[1], x[2], options); });
   }
-  check_dropout(options);
   const Polynomial f = polynomial_of(options);
+  check_dropout(f, options);
   FastmaxKernel kernel = kernel_of(f, options, q.shape()[3]);
   if (options.dropout > 0) {
     kernel.query_key = options.generator->next();

@@ -65,9 +65,10 @@ struct FastmaxOptions {
   /// rate. No mask is stored: backward draws it again.
   double dropout = 0;
   /// Quadratic and standard dropout exist in the factorised form alone, and under the length where that is the faster
-  /// one they cost far more than attention without them; token dropout costs nothing. Weights without a quadratic
-  /// term, as those of order 1, refuse quadratic dropout, which would do nothing.
-  FastmaxDropout dropout_kind = FastmaxDropout::quadratic;
+  /// one they cost far more than attention without them; token dropout costs nothing. Unless given, it is quadratic,
+  /// and standard for weights without a quadratic term, as those of order 1: these refuse quadratic dropout, which
+  /// would do nothing.
+  std::optional<FastmaxDropout> dropout_kind = {};
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
   /// Takes two draws when there is dropout.
   Generator* generator = nullptr;

@@ -59,7 +59,6 @@ FastmaxOptions fastmax_options(const AttentionCase& c, Generator& rng) {
           .causal = c.causal,
           .form = choose(kForms, "form", c.form),
           .dropout = c.dropout,
-          .dropout_kind = first_order ? FastmaxDropout::standard : FastmaxDropout::quadratic,
           .generator = &rng};
 }
 

@@ -356,6 +356,23 @@ TEST_CASE("fastmax: the choice of a form depends on the shape alone") {
                        ShapeError);
 }
 
+TEST_CASE("fastmax: dropout is quadratic unless said otherwise, and standard where there is no quadratic term") {
+  const Inputs in = draw(1, 1, 40, 40, 8, DType::float64);
+  const auto result = [&](FastmaxOptions options, std::optional<FastmaxDropout> kind) {
+    Generator rng(1);
+    options.scale = FastmaxScale::unit;
+    options.dropout = 0.4;
+    options.dropout_kind = kind;
+    options.generator = &rng;
+    return fastmax(in.q, in.k, in.v, options).to_vector<double>();
+  };
+  CHECK(result({}, {}) == result({}, FastmaxDropout::quadratic));
+  CHECK(result({}, {}) != result({}, FastmaxDropout::standard));
+  CHECK(result({.order = 1}, {}) == result({.order = 1}, FastmaxDropout::standard));
+  const FastmaxOptions linear{.coefficients = {{1, 0.1, 0}}};
+  CHECK(result(linear, {}) == result(linear, FastmaxDropout::standard));
+}
+
 TEST_CASE("fastmax refuses dropout that cannot be") {
   const Inputs in = draw(1, 1, 4, 4, 8, DType::float64);
   Generator rng(1);
@@ -368,8 +385,13 @@ TEST_CASE("fastmax refuses dropout that cannot be") {
       {.form = FastmaxForm::quadratic, .dropout = 0.1, .dropout_kind = FastmaxDropout::standard, .generator = &rng},
       "standard dropout needs the features");
   const auto no_quadratic_term = "dropout 0.1 of quadratic features does nothing to weights that have none";
-  refused({.order = 1, .dropout = 0.1, .generator = &rng}, no_quadratic_term);
-  refused({.coefficients = {{1, 0.1, 0}}, .scale = FastmaxScale::unit, .dropout = 0.1, .generator = &rng},
+  constexpr FastmaxDropout kQuadratic = FastmaxDropout::quadratic;
+  refused({.order = 1, .dropout = 0.1, .dropout_kind = kQuadratic, .generator = &rng}, no_quadratic_term);
+  refused({.coefficients = {{1, 0.1, 0}},
+           .scale = FastmaxScale::unit,
+           .dropout = 0.1,
+           .dropout_kind = kQuadratic,
+           .generator = &rng},
           no_quadratic_term);
   refused({.form = FastmaxForm::reference, .dropout = 0.1, .generator = &rng}, "the reference form has none");
   refused({.dropout = 0.1}, "dropout 0.1 needs a generator; set options.generator");
