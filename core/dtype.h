@@ -9,9 +9,9 @@
 namespace linnet {
 
 /// Element types. bfloat16 is storage, of what goes through a model, and on GPUs alone: ops compute in float32 and
-/// round what they give, and the parameters of layers beside it are float32. What makes and moves elements takes it
-/// (zeros, `to`, views, copies, concat, where, index_select, gather), as do arithmetic, activations, comparisons,
-/// dropout, sum and mean, matmul, layers and attention. All else refuses it.
+/// round what they give; parameters of layers beside it, losses and weights of attention are float32. What makes and
+/// moves elements takes it (zeros, `to`, views, copies, concat, where, index_select, gather), as do arithmetic,
+/// activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention, losses. All else refuses it.
 enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
 
 /// Bytes of one element.

@@ -176,10 +176,10 @@ __global__ void finish(Problem<T, E> in, Columns<T> global_key, Columns<T> total
   }
 }
 
-/// From u_i to v_i and the global key: `dv`, and each token's part of the global key's gradient.
-template <class T, class E>
+/// From u_i to v_i and the global key: `dv`, of type D, and each token's part of the global key's gradient.
+template <class T, class E, class D>
 __global__ void finish_backward(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<const E> du,
-                                T* dglobal, Columns<E> dv) {
+                                T* dglobal, Columns<D> dv) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
@@ -224,10 +224,10 @@ __global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T
 
 /// dq, with what comes to it as v when it is both.
 template <class T, class E>
-__global__ void queries_backward(Problem<T, E> in, const T* dvalue, const E* dv, Columns<E> dq) {
+__global__ void queries_backward(Problem<T, E> in, const T* dvalue, const T* dv, Columns<E> dq) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
-    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : static_cast<T>(dv[e]));
+    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
   }
 }
 
@@ -251,22 +251,29 @@ class AdditiveAttention {
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
     const TokenScratch<T> dglobal(in_, in_.width), dvalue(in_, in_.width);
-    const Scratch<E> own_dv(out.dv == nullptr ? in_.rows() * in_.width : 0);
-    const int64_t width = in_.width, tokens = in_.tokens;
-    const Columns<E> dv = out.dv == nullptr
-                              ? Columns<E>(own_dv.data(), in_.heads * tokens * width, tokens * width, width, 1)
-                              : Columns<E>(*out.dv);
-    launch(finish_backward<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
-           Columns<const E>(du), dglobal.memory.data(), dv);
+    const bool shared = out.dv == nullptr;
+    const TokenScratch<T> own_dv(in_, shared ? in_.width : 0);
+    if (shared) {
+      differentiate_result(du, dglobal, own_dv.dense.columns());
+    } else {
+      differentiate_result(du, dglobal, Columns<E>(*out.dv));
+    }
     stage_backward(1, dglobal, dvalue, out.dw_k);
     launch(keys_backward<T, E>, blocks(), kThreads, in_, query_.out.columns(), dvalue.memory.data(),
            dglobal.memory.data(), Columns<E>(out.dk));
     stage_backward(0, dglobal, dvalue, out.dw_q);
-    launch(queries_backward<T, E>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.data(), Columns<E>(out.dq));
+    launch(queries_backward<T, E>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.memory.data(),
+           Columns<E>(out.dq));
   }
 
  private:
   int64_t blocks() const { return blocks_for(in_.rows() * in_.width); }
+
+  template <class D>
+  void differentiate_result(const View& du, const TokenScratch<T>& dglobal, const Columns<D>& dv) const {
+    launch(finish_backward<T, E, D>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
+           Columns<const E>(du), dglobal.memory.data(), dv);
+  }
 
   void score(int stage, const TokenScratch<T>& scores, const TokenScratch<T>& pooled) const {
     launch(score_tokens<T, E>, ceil_div(in_.rows(), Warp::rows), kThreads, in_, stage, query_.out.columns(),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include <cuda_bf16.h>
 #include <linnet/cuda/kernel.cuh>
 
@@ -9,6 +11,10 @@
 namespace linnet::cuda {
 
 using BFloat16 = __nv_bfloat16;
+
+/// What elements of type E are computed with.
+template <class E>
+using ComputedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, E>;
 
 /// `dispatch_any`, for bfloat16 too.
 template <class F>

@@ -16,6 +16,7 @@ struct Blas {
   decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
   decltype(&cublasSetStream_v2) set_stream = BlasFunction{"cublasSetStream_v2"};
   decltype(&cublasSetWorkspace_v2) set_workspace = BlasFunction{"cublasSetWorkspace_v2"};
+  decltype(&cublasSetMathMode) set_math_mode = BlasFunction{"cublasSetMathMode"};
   decltype(&cublasGetVersion_v2) get_version = BlasFunction{"cublasGetVersion_v2"};
   decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
   cublasHandle_t handle = nullptr;
@@ -28,6 +29,8 @@ struct Blas {
     void* workspace = nullptr;
     check(cudaMalloc(&workspace, kWorkspace), "taking memory of the GPU");
     check_blas(set_workspace(handle, workspace, kWorkspace), "its start");
+    // Parts of a sum may else be rounded to bfloat16, where that is what the result is, before they are added.
+    check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its start");
   }
 };
 
@@ -43,7 +46,7 @@ Blas& blas() {
 template <class F, class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
           bool add, const Matrices<T>& out) {
-  const ScaleOf<F> one = 1, before = add ? 1 : 0;
+  const ComputedIn<F> one = 1, before = add ? 1 : 0;
   const Arithmetic factors = arithmetic_of(F{});
   Blas& state = blas();
   const std::lock_guard<std::mutex> lock(state.mutex);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <type_traits>
-
 #include <cublas_v2.h>
 #include <linnet/cuda/bfloat16.cuh>
 
@@ -37,9 +35,5 @@ struct Arithmetic {
 Arithmetic arithmetic_of(float);
 Arithmetic arithmetic_of(double);
 Arithmetic arithmetic_of(BFloat16);
-
-/// What products of F are scaled by, as C++ has it.
-template <class F>
-using ScaleOf = std::conditional_t<std::is_same_v<F, double>, double, float>;
 
 }  // namespace linnet::cuda

@@ -81,6 +81,8 @@ struct Lt {
     cublasLtMatmulPreference_t wishes = nullptr;
     check_blas(library.make_wishes(&wishes), "describing a matrix product");
     set(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostScratch);
+    // Parts of a sum are added in the type of the sum, not in that of the result, which may be bfloat16.
+    set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     for (const auto operand :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -142,7 +144,7 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a,
   if (!plan.exists) return false;
   state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Scratch<char> scratch(static_cast<int64_t>(plan.scratch));
-  const ScaleOf<F> one = 1, zero = 0;
+  const ComputedIn<F> one = 1, zero = 0;
   const cublasStatus_t status =
       state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
                              plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream());

@@ -7,21 +7,21 @@
 namespace linnet::cuda {
 namespace {
 
-/// In T, of elements of type S: see elementwise.cu.
-template <class S, class T = S>
+/// In T, of elements of type E: see elementwise.cu.
+template <class E, class T = ComputedIn<E>>
 void compare_typed(Compare op, const View& out, const View& a, const View& b) {
   switch (op) {
-    case Compare::eq: return map<bool, S, S>([] __device__(T p, T q) { return p == q; }, out, a, b);
-    case Compare::ne: return map<bool, S, S>([] __device__(T p, T q) { return p != q; }, out, a, b);
-    case Compare::lt: return map<bool, S, S>([] __device__(T p, T q) { return p < q; }, out, a, b);
-    case Compare::le: return map<bool, S, S>([] __device__(T p, T q) { return p <= q; }, out, a, b);
-    case Compare::gt: return map<bool, S, S>([] __device__(T p, T q) { return p > q; }, out, a, b);
-    case Compare::ge: return map<bool, S, S>([] __device__(T p, T q) { return p >= q; }, out, a, b);
+    case Compare::eq: return map<bool, E, E>([] __device__(T p, T q) { return p == q; }, out, a, b);
+    case Compare::ne: return map<bool, E, E>([] __device__(T p, T q) { return p != q; }, out, a, b);
+    case Compare::lt: return map<bool, E, E>([] __device__(T p, T q) { return p < q; }, out, a, b);
+    case Compare::le: return map<bool, E, E>([] __device__(T p, T q) { return p <= q; }, out, a, b);
+    case Compare::gt: return map<bool, E, E>([] __device__(T p, T q) { return p > q; }, out, a, b);
+    case Compare::ge: return map<bool, E, E>([] __device__(T p, T q) { return p >= q; }, out, a, b);
   }
 }
 
 void compare(Compare op, View out, View a, View b) {
-  if (a.dtype == DType::bfloat16) return compare_typed<BFloat16, float>(op, out, a, b);
+  if (a.dtype == DType::bfloat16) return compare_typed<BFloat16>(op, out, a, b);
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 

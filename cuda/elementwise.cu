@@ -3,7 +3,7 @@
 #include <linnet/cuda/math.cuh>
 
 /// Functions of one and two elements. The kernels are those of kernel.cuh; here is what they compute, in T, for
-/// elements of type S: for bfloat16 T is float, else they are one type.
+/// elements of type E: for bfloat16 T is float, else they are one type.
 
 namespace linnet::cuda {
 namespace {
@@ -52,38 +52,38 @@ __device__ T silu_derivative(T x) {
 
 // ---- One operand ----
 
-template <class S, class T = S>
+template <class E, class T = ComputedIn<E>>
 void unary_number(Unary op, const View& out, const View& x) {
   switch (op) {
-    case Unary::neg: return map<S, S>([] __device__(T v) { return static_cast<T>(-v); }, out, x);
-    case Unary::abs: return map<S, S>([] __device__(T v) { return v < 0 ? static_cast<T>(-v) : v; }, out, x);
-    case Unary::sign: return map<S, S>([] __device__(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }, out, x);
-    case Unary::square: return map<S, S>([] __device__(T v) { return v * v; }, out, x);
+    case Unary::neg: return map<E, E>([] __device__(T v) { return static_cast<T>(-v); }, out, x);
+    case Unary::abs: return map<E, E>([] __device__(T v) { return v < 0 ? static_cast<T>(-v) : v; }, out, x);
+    case Unary::sign: return map<E, E>([] __device__(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }, out, x);
+    case Unary::square: return map<E, E>([] __device__(T v) { return v * v; }, out, x);
     default: refuse_dtype(x.dtype);
   }
 }
 
-template <class S, class T = S>
+template <class E, class T = ComputedIn<E>>
 void unary_floating(Unary op, const View& out, const View& x) {
   switch (op) {
-    case Unary::abs: return map<S, S>([] __device__(T v) { return abs(v); }, out, x);
-    case Unary::reciprocal: return map<S, S>([] __device__(T v) { return T(1) / v; }, out, x);
-    case Unary::exp: return map<S, S>([] __device__(T v) { return exp(v); }, out, x);
-    case Unary::log: return map<S, S>([] __device__(T v) { return log(v); }, out, x);
-    case Unary::sqrt: return map<S, S>([] __device__(T v) { return sqrt(v); }, out, x);
-    case Unary::rsqrt: return map<S, S>([] __device__(T v) { return T(1) / sqrt(v); }, out, x);
-    case Unary::sin: return map<S, S>([] __device__(T v) { return sin(v); }, out, x);
-    case Unary::cos: return map<S, S>([] __device__(T v) { return cos(v); }, out, x);
-    case Unary::tanh: return map<S, S>([] __device__(T v) { return tanh(v); }, out, x);
-    case Unary::sigmoid: return map<S, S>([] __device__(T v) { return sigmoid(v); }, out, x);
-    case Unary::relu: return map<S, S>([] __device__(T v) { return v < 0 ? T(0) : v; }, out, x);
-    case Unary::gelu: return map<S, S>([] __device__(T v) { return v * normal_cdf(v); }, out, x);
+    case Unary::abs: return map<E, E>([] __device__(T v) { return abs(v); }, out, x);
+    case Unary::reciprocal: return map<E, E>([] __device__(T v) { return T(1) / v; }, out, x);
+    case Unary::exp: return map<E, E>([] __device__(T v) { return exp(v); }, out, x);
+    case Unary::log: return map<E, E>([] __device__(T v) { return log(v); }, out, x);
+    case Unary::sqrt: return map<E, E>([] __device__(T v) { return sqrt(v); }, out, x);
+    case Unary::rsqrt: return map<E, E>([] __device__(T v) { return T(1) / sqrt(v); }, out, x);
+    case Unary::sin: return map<E, E>([] __device__(T v) { return sin(v); }, out, x);
+    case Unary::cos: return map<E, E>([] __device__(T v) { return cos(v); }, out, x);
+    case Unary::tanh: return map<E, E>([] __device__(T v) { return tanh(v); }, out, x);
+    case Unary::sigmoid: return map<E, E>([] __device__(T v) { return sigmoid(v); }, out, x);
+    case Unary::relu: return map<E, E>([] __device__(T v) { return v < 0 ? T(0) : v; }, out, x);
+    case Unary::gelu: return map<E, E>([] __device__(T v) { return v * normal_cdf(v); }, out, x);
     case Unary::gelu_tanh:
-      return map<S, S>([] __device__(T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); }, out, x);
-    case Unary::silu: return map<S, S>([] __device__(T v) { return v * sigmoid(v); }, out, x);
-    case Unary::softplus: return map<S, S>([] __device__(T v) { return softplus(v); }, out, x);
-    case Unary::erf: return map<S, S>([] __device__(T v) { return erf(v); }, out, x);
-    default: return unary_number<S, T>(op, out, x);
+      return map<E, E>([] __device__(T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); }, out, x);
+    case Unary::silu: return map<E, E>([] __device__(T v) { return v * sigmoid(v); }, out, x);
+    case Unary::softplus: return map<E, E>([] __device__(T v) { return softplus(v); }, out, x);
+    case Unary::erf: return map<E, E>([] __device__(T v) { return erf(v); }, out, x);
+    default: return unary_number<E, T>(op, out, x);
   }
 }
 
@@ -95,7 +95,7 @@ void unary(Unary op, View out, View x) {
   switch (x.dtype) {
     case DType::float32: return unary_floating<float>(op, out, x);
     case DType::float64: return unary_floating<double>(op, out, x);
-    case DType::bfloat16: return unary_floating<BFloat16, float>(op, out, x);
+    case DType::bfloat16: return unary_floating<BFloat16>(op, out, x);
     case DType::int32: return unary_number<int32_t>(op, out, x);
     case DType::int64: return unary_number<int64_t>(op, out, x);
     default: refuse_dtype(x.dtype);
@@ -115,38 +115,38 @@ __device__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
-template <class S, class T = S>
+template <class E, class T = ComputedIn<E>>
 void binary_number(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
-    case Binary::add: return map<S, S, S>([] __device__(T p, T q) { return p + q; }, out, a, b);
-    case Binary::sub: return map<S, S, S>([] __device__(T p, T q) { return p - q; }, out, a, b);
-    case Binary::mul: return map<S, S, S>([] __device__(T p, T q) { return p * q; }, out, a, b);
-    case Binary::maximum: return map<S, S, S>([] __device__(T p, T q) { return larger(p, q); }, out, a, b);
-    case Binary::minimum: return map<S, S, S>([] __device__(T p, T q) { return smaller(p, q); }, out, a, b);
+    case Binary::add: return map<E, E, E>([] __device__(T p, T q) { return p + q; }, out, a, b);
+    case Binary::sub: return map<E, E, E>([] __device__(T p, T q) { return p - q; }, out, a, b);
+    case Binary::mul: return map<E, E, E>([] __device__(T p, T q) { return p * q; }, out, a, b);
+    case Binary::maximum: return map<E, E, E>([] __device__(T p, T q) { return larger(p, q); }, out, a, b);
+    case Binary::minimum: return map<E, E, E>([] __device__(T p, T q) { return smaller(p, q); }, out, a, b);
     default: refuse_dtype(out.dtype);
   }
 }
 
 /// In the backward functions `g` is the cotangent, and the other operand the input x or the result y.
-template <class S, class T = S>
+template <class E, class T = ComputedIn<E>>
 void binary_floating(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
-    case Binary::div: return map<S, S, S>([] __device__(T p, T q) { return p / q; }, out, a, b);
-    case Binary::pow: return map<S, S, S>([] __device__(T p, T q) { return pow(p, q); }, out, a, b);
+    case Binary::div: return map<E, E, E>([] __device__(T p, T q) { return p / q; }, out, a, b);
+    case Binary::pow: return map<E, E, E>([] __device__(T p, T q) { return pow(p, q); }, out, a, b);
     case Binary::tanh_backward:
-      return map<S, S, S>([] __device__(T g, T y) { return g * (T(1) - y * y); }, out, a, b);
+      return map<E, E, E>([] __device__(T g, T y) { return g * (T(1) - y * y); }, out, a, b);
     case Binary::sigmoid_backward:
-      return map<S, S, S>([] __device__(T g, T y) { return g * y * (T(1) - y); }, out, a, b);
-    case Binary::relu_backward: return map<S, S, S>([] __device__(T g, T x) { return x > 0 ? g : T(0); }, out, a, b);
+      return map<E, E, E>([] __device__(T g, T y) { return g * y * (T(1) - y); }, out, a, b);
+    case Binary::relu_backward: return map<E, E, E>([] __device__(T g, T x) { return x > 0 ? g : T(0); }, out, a, b);
     case Binary::gelu_backward:
-      return map<S, S, S>([] __device__(T g, T x) { return g * gelu_derivative(x); }, out, a, b);
+      return map<E, E, E>([] __device__(T g, T x) { return g * gelu_derivative(x); }, out, a, b);
     case Binary::gelu_tanh_backward:
-      return map<S, S, S>([] __device__(T g, T x) { return g * gelu_tanh_derivative(x); }, out, a, b);
+      return map<E, E, E>([] __device__(T g, T x) { return g * gelu_tanh_derivative(x); }, out, a, b);
     case Binary::silu_backward:
-      return map<S, S, S>([] __device__(T g, T x) { return g * silu_derivative(x); }, out, a, b);
+      return map<E, E, E>([] __device__(T g, T x) { return g * silu_derivative(x); }, out, a, b);
     case Binary::softplus_backward:
-      return map<S, S, S>([] __device__(T g, T x) { return g * sigmoid(x); }, out, a, b);
-    default: return binary_number<S, T>(op, out, a, b);
+      return map<E, E, E>([] __device__(T g, T x) { return g * sigmoid(x); }, out, a, b);
+    default: return binary_number<E, T>(op, out, a, b);
   }
 }
 
@@ -162,7 +162,7 @@ void binary(Binary op, View out, View a, View b) {
   switch (out.dtype) {
     case DType::float32: return binary_floating<float>(op, out, a, b);
     case DType::float64: return binary_floating<double>(op, out, a, b);
-    case DType::bfloat16: return binary_floating<BFloat16, float>(op, out, a, b);
+    case DType::bfloat16: return binary_floating<BFloat16>(op, out, a, b);
     case DType::int32: return binary_number<int32_t>(op, out, a, b);
     case DType::int64: return binary_number<int64_t>(op, out, a, b);
     case DType::boolean: return binary_bool(op, out, a, b);

@@ -17,11 +17,6 @@ bool has_unit_stride(const View& x, int along, int across) {
          (x.shape[across] == 1 || x.strides[across] >= x.shape[along]);
 }
 
-template <class Y, class X>
-void copy_elements(const View& out, const View& x) {
-  map<Y, X>([] __device__(X value) { return static_cast<Y>(value); }, out, x);
-}
-
 /// An operand [batch, rows, columns] as cuBLAS takes it.
 template <class T>
 class Operand {
@@ -40,7 +35,7 @@ class Operand {
     } else {
       const int64_t shape[] = {matrices_, rows, columns};
       const int64_t strides[] = {rows * columns, columns, 1};
-      copy_elements<T, T>({copy_.data(), x.dtype, 3, shape, strides}, {x.data, x.dtype, 3, shape, x.strides});
+      cuda_backend().copy({copy_.data(), x.dtype, 3, shape, strides}, {x.data, x.dtype, 3, shape, x.strides});
       result_ = {copy_.data(), columns, matrices_ == 1 ? 0 : rows * columns, false};
     }
   }
@@ -54,19 +49,15 @@ class Operand {
   Matrices<const T> result_;
 };
 
-/// A bias [n] of type B, dense, as results of type T take it: where it lies if it can.
-template <class T, class B>
-class Bias {
+/// A bias [n] as numbers of type T, which is `dtype`, without gaps: where it lies, if that is what it is.
+template <class T>
+class DenseBias {
  public:
-  explicit Bias(const View& x)
-      : in_place_(std::is_same_v<T, B> && (x.shape[0] == 1 || x.strides[0] == 1)),
-        copy_(in_place_ ? 0 : x.shape[0]),
-        data_(copy_.data()) {
-    if constexpr (std::is_same_v<T, B>) {
-      if (in_place_) data_ = cuda::data<const T>(x);
-    }
+  DenseBias(const View& x, DType dtype)
+      : in_place_(x.dtype == dtype && (x.shape[0] == 1 || x.strides[0] == 1)), copy_(in_place_ ? 0 : x.shape[0]) {
     const int64_t strides[] = {1};
-    if (!in_place_) copy_elements<T, B>({copy_.data(), x.dtype, 1, x.shape, strides}, x);
+    if (!in_place_) cuda_backend().copy({copy_.data(), dtype, 1, x.shape, strides}, x);
+    data_ = in_place_ ? cuda::data<const T>(x) : copy_.data();
   }
 
   const T* data() const { return data_; }
@@ -78,39 +69,37 @@ class Bias {
 };
 
 /// out = bias, or 0 without one: what the product is then added to.
-template <class T, class B>
 void start_from(const View& out, const View* bias) {
-  if (bias == nullptr) return map<T>([] __device__() { return static_cast<T>(0.0f); }, out);
+  if (bias == nullptr) return cuda_backend().fill(out, 0);
   const int64_t strides[] = {0, 0, bias->strides[0]};
-  copy_elements<T, B>(out, View{bias->data, bias->dtype, 3, out.shape, strides});
+  cuda_backend().copy(out, {bias->data, bias->dtype, 3, out.shape, strides});
 }
 
-/// Of factors of type F, with a result of type T and a bias of type B.
-template <class F, class T, class B>
+/// Of factors of type F, with a result of type T.
+template <class F, class T>
 void product(const View& out, const View& a, const View& b, const View* bias) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
   if (batch * m * n == 0) return;
-  if (k == 0) return start_from<T, B>(out, bias);
+  if (k == 0) return start_from(out, bias);
   const Operand<F> left(a), right(b);
   const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
   if (bias == nullptr) return gemm(batch, m, n, k, left.matrices(), right.matrices(), false, result);
   if (batch == 1) {
-    const Bias<T, B> offsets(*bias);
+    const DenseBias<T> offsets(*bias, out.dtype);
     if (gemm_with_bias(m, n, k, left.matrices(), right.matrices(), offsets.data(), result)) return;
   }
-  start_from<T, B>(out, bias);
+  start_from(out, bias);
   gemm(batch, m, n, k, left.matrices(), right.matrices(), true, result);
 }
 
 void matrix_product(View out, View a, View b, const View* bias) {
-  if (a.dtype == DType::bfloat16) {
-    if (out.dtype == DType::float32) return product<BFloat16, float, float>(out, a, b, bias);
-    return product<BFloat16, BFloat16, float>(out, a, b, bias);
+  if (a.dtype != DType::bfloat16) {
+    dispatch_floating(out.dtype, [&](auto zero) { product<decltype(zero), decltype(zero)>(out, a, b, bias); });
+  } else if (out.dtype == DType::bfloat16) {
+    product<BFloat16, BFloat16>(out, a, b, bias);
+  } else {
+    product<BFloat16, float>(out, a, b, bias);
   }
-  dispatch_floating(out.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    product<T, T, T>(out, a, b, bias);
-  });
 }
 
 }  // namespace

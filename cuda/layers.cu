@@ -8,16 +8,16 @@
 #include <linnet/cuda/scratch.cuh>
 
 /// Normalisation of rows. Memory bounds these kernels: each reads a row from there once, and again from the cache.
-/// The sums over rows read the operands a second time. Elements are of type S, and what is made of them of type T, as
+/// The sums over rows read the operands a second time. Elements are of type E, and what is made of them of type T, as
 /// are statistics, factors and offsets: for bfloat16 T is float, else they are one type.
 
 namespace linnet::cuda {
 namespace {
 
 /// A row of elements, as T.
-template <class S, class T>
+template <class E, class T>
 struct Row {
-  const S* data;
+  const E* data;
 
   __device__ T operator[](int64_t c) const { return static_cast<T>(data[c]); }
 };
@@ -31,13 +31,13 @@ struct Affine {
   __device__ T operator[](int64_t c) const { return row == nullptr ? value : row[c]; }
 };
 
-template <class Group, class S, class T>
-__global__ void layer_norm_rows(int64_t rows, int64_t width, const S* in, Affine<T> w, Affine<T> b, double eps,
-                                S* out, T* mean, T* rstd) {
+template <class Group, class E, class T>
+__global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, Affine<T> b, double eps,
+                                E* out, T* mean, T* rstd) {
   const double n = static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
-    const Row<S, T> x{in + r * width};
-    S* y = out + r * width;
+    const Row<E, T> x{in + r * width};
+    E* y = out + r * width;
     const T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) / n);
     const double variance = Group::template sum<T>(width, [=](int64_t c) { return (x[c] - mu) * (x[c] - mu); }) / n;
     const T scale = static_cast<T>(1 / sqrt(variance + eps));
@@ -49,11 +49,11 @@ __global__ void layer_norm_rows(int64_t rows, int64_t width, const S* in, Affine
   }
 }
 
-template <class Group, class S, class T>
-__global__ void rms_norm_rows(int64_t rows, int64_t width, const S* in, Affine<T> w, double eps, S* out, T* rstd) {
+template <class Group, class E, class T>
+__global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, double eps, E* out, T* rstd) {
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
-    const Row<S, T> x{in + r * width};
-    S* y = out + r * width;
+    const Row<E, T> x{in + r * width};
+    E* y = out + r * width;
     const double square =
         Group::template sum<T>(width, [=](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
     const T scale = static_cast<T>(1 / sqrt(square + eps));
@@ -65,13 +65,13 @@ __global__ void rms_norm_rows(int64_t rows, int64_t width, const S* in, Affine<T
 /// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm, which has none) and g = dy·weight, means taken
 /// over the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
-template <class Group, class S, class T>
-__global__ void norm_backward_rows(int64_t rows, int64_t width, const S* dy_rows, const S* x_rows, const T* mean,
-                                   const T* rstd, Affine<T> w, S* dx_rows) {
+template <class Group, class E, class T>
+__global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows, const E* x_rows, const T* mean,
+                                   const T* rstd, Affine<T> w, E* dx_rows) {
   const double n = static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
-    const Row<S, T> dy{dy_rows + r * width}, x{x_rows + r * width};
-    S* dx = dx_rows + r * width;
+    const Row<E, T> dy{dy_rows + r * width}, x{x_rows + r * width};
+    E* dx = dx_rows + r * width;
     const T mu = mean == nullptr ? T{0} : mean[r], scale = rstd[r];
     const double g_sum = mean == nullptr ? 0 : Group::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c]; });
     const double gx_sum =
@@ -85,8 +85,8 @@ __global__ void norm_backward_rows(int64_t rows, int64_t width, const S* dy_rows
 
 /// Sums over a piece of the rows, for kColumns columns a block, in a fixed order:
 ///   sums[piece, 0] = sum of dy·x̂ (the gradient of weight),   sums[piece, 1] = sum of dy (that of bias)
-template <class S, class T>
-__global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t length, Row<S, T> dy, Row<S, T> x,
+template <class E, class T>
+__global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t length, Row<E, T> dy, Row<E, T> x,
                          const T* mean, const T* rstd, double* sums) {
   __shared__ double slices[2][kSlices][kColumns];
   const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
@@ -124,21 +124,21 @@ __global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T*
   }
 }
 
-template <class S, class T>
+template <class E, class T>
 void norm_backward(const View& dx, const View* dweight, const View* dbias, const View& dy, const View& x,
                    const View* mean, const View& rstd, const View* weight) {
   const int64_t rows = x.shape[0], width = x.shape[1];
   for_group(width, [&](auto group) {
     using G = decltype(group);
-    launch(norm_backward_rows<G, S, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const S>(dy),
-           data<const S>(x), data<const T>(mean), data<const T>(rstd), Affine<T>{data<const T>(weight), T{1}},
-           data<S>(dx));
+    launch(norm_backward_rows<G, E, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const E>(dy),
+           data<const E>(x), data<const T>(mean), data<const T>(rstd), Affine<T>{data<const T>(weight), T{1}},
+           data<E>(dx));
   });
   if (dweight == nullptr && dbias == nullptr) return;
   const Pieces pieces(rows);
   const Scratch<double> sums(pieces.count * 2 * width);
-  launch(sum_rows<S, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
-         pieces.length, Row<S, T>{data<const S>(dy)}, Row<S, T>{data<const S>(x)}, data<const T>(mean),
+  launch(sum_rows<E, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
+         pieces.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
          data<const T>(rstd), sums.data());
   launch(add_pieces<T>, blocks_for(width), kThreads, width, pieces.count, sums.data(), data<T>(dweight),
          data<T>(dbias));
@@ -147,12 +147,12 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
 void layer_norm(View y, View mean, View rstd, View x, const View* weight, const View* bias, double eps) {
   const int64_t rows = x.shape[0], width = x.shape[1];
   dispatch_computed(x.dtype, [&](auto stored, auto computed) {
-    using S = decltype(stored);
+    using E = decltype(stored);
     using T = decltype(computed);
     for_group(width, [&](auto group) {
       using G = decltype(group);
-      launch(layer_norm_rows<G, S, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const S>(x),
-             Affine<T>{data<const T>(weight), T{1}}, Affine<T>{data<const T>(bias), T{0}}, eps, data<S>(y),
+      launch(layer_norm_rows<G, E, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const E>(x),
+             Affine<T>{data<const T>(weight), T{1}}, Affine<T>{data<const T>(bias), T{0}}, eps, data<E>(y),
              data<T>(mean), data<T>(rstd));
     });
   });
@@ -161,12 +161,12 @@ void layer_norm(View y, View mean, View rstd, View x, const View* weight, const 
 void rms_norm(View y, View rstd, View x, const View* weight, double eps) {
   const int64_t rows = x.shape[0], width = x.shape[1];
   dispatch_computed(x.dtype, [&](auto stored, auto computed) {
-    using S = decltype(stored);
+    using E = decltype(stored);
     using T = decltype(computed);
     for_group(width, [&](auto group) {
       using G = decltype(group);
-      launch(rms_norm_rows<G, S, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const S>(x),
-             Affine<T>{data<const T>(weight), T{1}}, eps, data<S>(y), data<T>(rstd));
+      launch(rms_norm_rows<G, E, T>, ceil_div(rows, G::rows), kThreads, rows, width, data<const E>(x),
+             Affine<T>{data<const T>(weight), T{1}}, eps, data<E>(y), data<T>(rstd));
     });
   });
 }

@@ -78,8 +78,8 @@ void random_integers(View out, int64_t low, int64_t range, RandomKey key) {
 }
 
 /// y = x · scale where the element's word is below the threshold, else 0. One thread for each block of words.
-template <class S, class T>
-__global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, S* y, const S* x) {
+template <class E, class T>
+__global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, E* y, const E* x) {
   static_assert(kPack == 4, "a pack for each block of words");
   const RandomKey key = live;
   for (int64_t block = first_item(); block * kPack < count; block += item_step()) {
@@ -87,9 +87,9 @@ __global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, b
     const auto dropped = [&](int e, T from) { return words.word[e] < threshold ? from * scale : T(0); };
     const int64_t first = block * kPack;
     if (packed && first + kPack <= count) {
-      Pack<S> pack = reinterpret_cast<const Pack<S>*>(x)[block];
+      Pack<E> pack = reinterpret_cast<const Pack<E>*>(x)[block];
       for (int e = 0; e < kPack; ++e) pack.of[e] = dropped(e, pack.of[e]);
-      reinterpret_cast<Pack<S>*>(y)[block] = pack;
+      reinterpret_cast<Pack<E>*>(y)[block] = pack;
     } else {
       for (int e = 0; e < kPack && first + e < count; ++e) y[first + e] = dropped(e, x[first + e]);
     }
@@ -98,14 +98,14 @@ __global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, b
 
 void dropout(View out, View x, double rate, RandomKey key) {
   dispatch_computed(out.dtype, [&](auto stored, auto computed) {
-    using S = decltype(stored);
+    using E = decltype(stored);
     using T = decltype(computed);
     const int64_t count = numel(out);
     const uint64_t threshold = keep_threshold(1 - rate);
     const T scale = threshold == 0 ? T(0) : static_cast<T>(1 / (1 - rate));
-    const bool packed = is_packed(data<S>(out), 1) && is_packed(data<const S>(x), 1);
-    launch(drop<S, T>, blocks_for(ceil_div(count, kPack)), kThreads, count, LiveKey(key), threshold, scale, packed,
-           data<S>(out), data<const S>(x));
+    const bool packed = is_packed(data<E>(out), 1) && is_packed(data<const E>(x), 1);
+    launch(drop<E, T>, blocks_for(ceil_div(count, kPack)), kThreads, count, LiveKey(key), threshold, scale, packed,
+           data<E>(out), data<const E>(x));
   });
 }
 

@@ -180,9 +180,7 @@ Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
 }
 
 std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
-  std::vector<Tensor> columns = project(x, keep).by_head;
-  for (Tensor& column : columns) column = column.to(dtype());
-  const std::vector<Tensor> weights = additive_attention_weights(columns, stages(), options(keep));
+  const std::vector<Tensor> weights = additive_attention_weights(project(x, keep).by_head, stages(), options(keep));
   std::vector<AttentionMap> maps;
   maps.reserve(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) maps.push_back({map_name(i, weights.size()), weights[i]});

@@ -107,7 +107,7 @@ Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
 
 std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
   const auto [q, k, v] = project(x, keep);
-  return {{"", fastmax_weights(q.to(dtype()), k.to(dtype()), options(keep))}};
+  return {{"", fastmax_weights(q, k, options(keep))}};
 }
 
 std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }

@@ -66,7 +66,7 @@ Tensor PatchClassifier::operator()(const Tensor& images, Where where) const {
   const Tensor tokens = pos_(patch_(patches(images, where), where), 0, where);
   Tensor x = dropout_(tokens.to(activation_dtype(), where), where);
   for (int64_t i = 0; i < config_.layers; ++i) x = layer(i)(x, {}, where);
-  return head_(mean(norm_(x, where), {1}, false, where).to(dtype(), where), where);
+  return head_(mean(norm_(x, where).to(dtype(), where), {1}, false, where), where);
 }
 
 }  // namespace linnet::nn

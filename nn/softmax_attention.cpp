@@ -80,7 +80,7 @@ Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
 
 std::vector<AttentionMap> SoftmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
   const auto [q, k, v] = project(x, keep);
-  return {{"", softmax_attention_weights(q.to(dtype()), k.to(dtype()), {.causal = config().causal, .keep = keep})}};
+  return {{"", softmax_attention_weights(q, k, {.causal = config().causal, .keep = keep})}};
 }
 
 std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }

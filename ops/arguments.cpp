@@ -23,4 +23,6 @@ Tensor dense_rows(const Tensor& x) {
   return x.detach().contiguous().as_strided({rows_of(x), width}, {width, 1}, 0);
 }
 
+Tensor in_computed(const Tensor& x) { return x.to(computed_in(x.dtype())); }
+
 }  // namespace linnet::detail

@@ -4,9 +4,9 @@
 
 /// Arithmetic, element by element. Operands broadcast by NumPy's rule and have one dtype, floating or
 /// integer; a number takes the tensor's dtype, and DTypeError is thrown when that cannot hold it (0.5 beside
-/// an int64 tensor). Throws ShapeError for shapes that do not broadcast, DTypeError for dtypes that differ, bool
-/// tensors and, in `div` and `pow`, integers; DeviceError for devices that differ. One pass over the elements of the
-/// result.
+/// an int64 tensor); beside bfloat16 it is rounded to that. Throws ShapeError for shapes that do not broadcast,
+/// DTypeError for dtypes that differ, bool tensors and, in `div` and `pow`, integers; DeviceError for devices that
+/// differ. One pass over the elements of the result.
 
 namespace linnet {
 

@@ -6,6 +6,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/matmul.h>
@@ -41,7 +42,8 @@ Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const Softmax
                                  Where where) {
   Call call("softmax_attention_weights", where);
   detail::check_qkv(q, k, k, options.keep);
-  const Tensor scores = matmul(q, transpose(k)) * scale_of(options, q.shape()[3]);
+  const Tensor scores =
+      matmul(detail::in_computed(q), transpose(detail::in_computed(k))) * scale_of(options, q.shape()[3]);
   return detail::masked_softmax(scores,
                                 detail::unseen(q.size(2), k.size(2), options.keep, options.causal, q.device()));
 }

@@ -36,7 +36,7 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 /// The weights softmax_j(scale · q_i·k_j) that softmax_attention gives the values, as a matrix: [B, H, N, M], whose
 /// rows sum to 1, or to 0 where a query sees no key. To look at: memory grows with N·M. No dropout. Differentiable
-/// any number of times. Throws ShapeError, DTypeError, and ValueError for a scale out of range.
+/// any number of times. Of bfloat16 they are float32. Throws ShapeError, DTypeError, and ValueError for a bad scale.
 Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options = {},
                                  Where where = {});
 

@@ -97,7 +97,9 @@ std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& column
                                                const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention_weights", where);
   check(columns, stages, options);
-  return detail::composed_additive_weights(columns, stages, options);
+  std::vector<Tensor> wide;
+  for (const Tensor& column : columns) wide.push_back(detail::in_computed(column));
+  return detail::composed_additive_weights(wide, stages, options);
 }
 
 }  // namespace linnet

@@ -77,7 +77,7 @@ Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<
 /// The weights by which additive_attention sums its columns, one tensor a stage: α and β of eqs. 3 and 5 for three
 /// columns. [B, H, 1, N], one row that serves all tokens; when causal [B, H, N, N], a row for each. Rows sum to 1, or
 /// to 0 where no token is left. To look at: when causal, memory grows with N². No dropout. Differentiable once.
-/// Throws as additive_attention does.
+/// Of columns of bfloat16 they are float32. Throws as additive_attention does.
 std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options = {}, Where where = {});

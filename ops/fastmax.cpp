@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/fastmax_reference.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
@@ -168,7 +169,7 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
 Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {
   Call call("fastmax_weights", where);
   detail::check_qkv(q, k, k, options.keep);
-  return detail::fastmax_reference_weights(q, k, options.keep,
+  return detail::fastmax_reference_weights(detail::in_computed(q), detail::in_computed(k), options.keep,
                                            kernel_of(polynomial_of(options), options, q.shape()[3]));
 }
 

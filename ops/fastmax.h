@@ -92,7 +92,7 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
 
 /// The weights f(s_ij) / sum_j f(s_ij) that fastmax gives the values, as a matrix (eq. 7): [B, H, N, M], whose rows
 /// sum to 1, or to 0 where a query sees no key. To look at: memory grows with N·M. Neither dropout nor `form` matter.
-/// Differentiable any number of times. Throws as fastmax does.
+/// Differentiable any number of times. Of bfloat16 they are float32. Throws as fastmax does.
 Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options = {}, Where where = {});
 
 }  // namespace linnet

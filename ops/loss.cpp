@@ -15,6 +15,7 @@ namespace linnet {
 namespace {
 
 using detail::dense_rows;
+using detail::in_computed;
 
 Tensor reduce(const Tensor& losses, Reduction reduction) {
   switch (reduction) {
@@ -98,7 +99,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   }
   check_range(targets, logits.size(-1), options.ignore_index);
   const Tensor classes = targets.to(DType::int64).contiguous();
-  const Tensor losses = row_losses(logits, classes, options);
+  const Tensor losses = row_losses(in_computed(logits), classes, options);
   if (options.reduction == Reduction::mean) {
     return div(sum(losses), count_targets(classes, options.ignore_index, losses.dtype()));
   }
@@ -109,7 +110,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, 
   const Call call("mse_loss", where);
   detail::check_same_shape(input, "input", target, "target");
   for (const Tensor& x : {input, target}) detail::check_floating(x.dtype());
-  return reduce(square(sub(input, target)), reduction);
+  return reduce(square(sub(in_computed(input), in_computed(target))), reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight,
@@ -118,21 +119,22 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   detail::check_same_shape(logits, "logits", targets, "targets");
   // With −log σ(x) = softplus(−x) and −log(1 − σ(x)) = x + softplus(−x):
   //   (1 − t)·x + (1 + (p − 1)·t)·softplus(−x)
-  Tensor positive = softplus(neg(logits));
+  const Tensor x = in_computed(logits), t = in_computed(targets);
+  Tensor positive = softplus(neg(x));
   if (pos_weight.defined()) {
     if (broadcast_shapes(pos_weight.shape(), targets.shape()) != targets.shape()) {
       throw ShapeError(fmt::format("pos_weight{} does not broadcast to the shape of targets{}",
                                    to_string(pos_weight.shape()), to_string(targets.shape())));
     }
-    positive = mul(add(mul(sub(pos_weight, 1), targets), 1), positive);
+    positive = mul(add(mul(sub(in_computed(pos_weight), 1), t), 1), positive);
   }
-  return reduce(add(mul(sub(1, targets), logits), positive), reduction);
+  return reduce(add(mul(sub(1, t), x), positive), reduction);
 }
 
 double accuracy(const Tensor& logits, const Tensor& targets, Where where) {
   const Call call("accuracy", where);
   check_class_targets(logits, targets);
-  const Tensor right = eq(argmax(logits.detach(), -1), targets.to(DType::int64));
+  const Tensor right = eq(argmax(in_computed(logits.detach()), -1), targets.to(DType::int64));
   return mean(right.to(DType::float64)).item<double>();
 }
 

@@ -2,6 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
+/// Losses. Logits, inputs and targets of bfloat16 are taken as float32, of which the losses then are.
+
 namespace linnet {
 
 /// What becomes of the losses of the elements: all of them, their mean, or their sum.

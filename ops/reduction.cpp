@@ -8,6 +8,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/sum.h>
 #include <linnet/ops/math.h>
 
@@ -141,8 +142,8 @@ Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
 Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim, Where where) {
   Call call("var", where);
   const double count = static_cast<double>(plan_reduction(x, dims, keepdim).count);
-  const Tensor deviation = sub(x, mean(x, dims, true));
-  return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0));
+  const Tensor wide = detail::in_computed(x), deviation = sub(wide, mean(wide, dims, true));
+  return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0)).to(x.dtype());
 }
 
 Tensor max(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
@@ -192,6 +193,7 @@ Tensor all(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Call call("norm", where);
   if (!(p >= 1)) throw ValueError(fmt::format("p is {}; a norm needs p of at least 1", p));
+  if (x.dtype() == DType::bfloat16) return norm(detail::in_computed(x), p, dims, keepdim).to(x.dtype());
   if (p == 1) return sum(abs(x), dims, keepdim);
   if (p == kInfinity) return max(abs(x), dims, keepdim);
   return finite_norm(x, p, dims, keepdim, where);

@@ -9,7 +9,7 @@
 /// all of them. A reduced dim disappears, or stays with size 1 when `keepdim`. A dim that does not exist or
 /// that is listed twice is a ShapeError; a dtype that is not taken a DTypeError. Sums have a fixed order, whatever
 /// the threads. One pass over the elements (`var`, `logsumexp` both ways and the gradient of `norm` two), forward and
-/// backward.
+/// backward. Of bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
 
 namespace linnet {
 

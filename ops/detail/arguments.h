@@ -16,6 +16,9 @@ int64_t rows_of(const Tensor& x);
 /// x [..., C] as [rows, C] for kernels, contiguous and without history.
 Tensor dense_rows(const Tensor& x);
 
+/// x in the dtype that it is computed with: float32 for bfloat16, else as it is.
+Tensor in_computed(const Tensor& x);
+
 /// A tensor that may be undefined, as kernels take it: its view, or null for none.
 class OptionalView {
  public:

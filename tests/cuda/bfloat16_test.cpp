@@ -22,7 +22,7 @@
 #include <linnet/ops/softmax.h>
 #include <linnet/ops/sorting.h>
 
-#include "tests/cuda/agreement.h"
+#include "tests/cuda/bfloat16.h"
 
 /// Tensors of bfloat16: what makes and moves them, what computes with them, in float32, and what refuses them.
 
@@ -32,8 +32,6 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr DType kOthers[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
-constexpr double kRounding = 0x1p-8;          // of one number, relative
-constexpr double kRoundings = 2 * kRounding;  // of what goes through several ops, or through factors of products
 
 /// The nearest number with 8 digits, the even one of two, of float32's range.
 double rounded(long double x) {
@@ -43,41 +41,6 @@ double rounded(long double x) {
   const int digit = std::max(exponent, -125) - 8;
   const double nearest = static_cast<double>(std::ldexp(std::nearbyint(std::ldexp(x, -digit)), digit));
   return std::abs(nearest) < 0x1p128 ? nearest : std::copysign(kInfinity, nearest);
-}
-
-/// Multiples of 1/64 in (−1, 1), which bfloat16 holds: float32 on the CPU, bfloat16 on the GPU.
-Tensor held(const Shape& shape, uint64_t seed, Device device) {
-  const Tensor x = uniform(shape, seed, -64, 64).to(DType::int32).to(DType::float32) / 64;
-  return device == Device::cpu ? x : x.to(device).to(DType::bfloat16);
-}
-
-/// f's results of `held` inputs of these shapes, with gradients, on the CPU in float32 and on the GPU in bfloat16.
-/// The results are the same, gradients to rounding.
-using Moves = std::function<Tensor(const std::vector<Tensor>&)>;
-void agree_in_bfloat16(const std::string& what, double allowed, const std::vector<Shape>& shapes, const Moves& f) {
-  const auto results = [&](Device device) {
-    std::vector<Tensor> inputs;
-    for (const Shape& shape : shapes) inputs.push_back(held(shape, 3 + inputs.size(), device).set_requires_grad());
-    std::vector<Tensor> all{f(inputs)};
-    const Tensor cotangent = held(all[0].shape(), 2, device);
-    for (Tensor& gradient : grad({all[0]}, inputs, {.grad_outputs = {cotangent}, .allow_unused = true})) {
-      if (gradient.defined()) all.push_back(gradient);
-    }
-    return all;
-  };
-  const std::vector<Tensor> expected = results(Device::cpu), actual = results(Device::cuda);
-  for (size_t r = 0; r < actual.size(); ++r) {
-    CAPTURE(what);
-    CAPTURE(r);
-    CHECK(actual[r].dtype() == DType::bfloat16);
-    CHECK(actual[r].shape() == expected[r].shape());
-    CHECK(relative_error(actual[r].to_vector<double>(), expected[r].to_vector<double>()) <= allowed);
-  }
-}
-
-Tensor ids(const Shape& shape, int64_t bound, Device device) {
-  Generator generator(8);
-  return randint(0, bound, shape, generator, DType::int64, device);
 }
 
 }  // namespace
@@ -228,6 +191,9 @@ TEST_CASE("gpu: of bfloat16 is computed in float32, and rounded once") {
       {"sum of columns", [](auto& in) { return sum(in[0], {0}); }},
       {"sum of all", [](auto& in) { return sum(in[0]); }},
       {"mean", [](auto& in) { return mean(in[0], {0}); }},
+      {"var", [](auto& in) { return var(in[0], {1}); }},
+      {"norm", [](auto& in) { return norm(in[0], 2, {1}); }},
+      {"1-norm", [](auto& in) { return norm(in[0], 1, {1}); }},
       {"layer_norm", [](auto& in) { return layer_norm(in[0]); }},
       {"rms_norm", [](auto& in) { return rms_norm(in[0]); }},
       {"dropout",
@@ -253,6 +219,45 @@ TEST_CASE("gpu: of bfloat16 is computed in float32, and rounded once") {
 TEST_CASE("gpu: mean of bfloat16 divides by a count that bfloat16 does not hold") {
   if (!has_gpu("means of bfloat16 on the GPU")) return;
   CHECK(mean(ones({257}, DType::bfloat16, Device::cuda)).item<double>() == 1);
+}
+
+TEST_CASE("gpu: a number beside bfloat16 is rounded to that") {
+  if (!has_gpu("numbers beside bfloat16 on the GPU")) return;
+  const Tensor x = full({2}, 3, DType::bfloat16, Device::cuda);
+  CHECK((x * 0.1).to_vector<double>() == std::vector<double>(2, rounded(3 * rounded(0.1))));
+}
+
+TEST_CASE("gpu: losses and weights of attention of bfloat16 are float32's") {
+  if (!has_gpu("losses of bfloat16 on the GPU")) return;
+  const Tensor rows = ids({70}, 33, Device::cuda), t = held({70, 33}, 7, Device::cuda);
+  const Tensor w = held({3, 4}, 8, Device::cuda).to(DType::float32);
+  const auto heads = [](const Tensor& x) {
+    return x.narrow(1, 0, 24).reshape({2, 35, 6, 4}).narrow(2, 0, 3).transpose(1, 2);
+  };
+  const std::vector<std::pair<std::string, std::function<Tensor(const Tensor&)>>> functions = {
+      {"cross_entropy", [&](auto& x) { return cross_entropy(x, rows); }},
+      {"mse_loss", [&](auto& x) { return mse_loss(x, t); }},
+      {"mse_loss of float32", [&](auto& x) { return mse_loss(x, t.to(DType::float32), Reduction::sum); }},
+      {"binary_cross_entropy_with_logits",
+       [&](auto& x) { return binary_cross_entropy_with_logits(x, t, t.narrow(0, 0, 1)); }},
+      {"softmax", [&](auto& x) { return softmax_attention_weights(heads(x), heads(x)); }},
+      {"fastmax", [&](auto& x) { return fastmax_weights(heads(x), heads(x)); }},
+      {"additive", [&](auto& x) { return additive_attention_weights({heads(x), heads(x)}, {{w}})[0]; }},
+  };
+  for (const auto& [name, f] : functions) {
+    CAPTURE(name);
+    const Tensor x = held({70, 33}, 6, Device::cuda).set_requires_grad();
+    const Tensor wide = x.detach().to(DType::float32).set_requires_grad();
+    const Tensor y = f(x), exact = f(wide);
+    CHECK(y.dtype() == DType::float32);
+    CHECK(y.to_vector<float>() == exact.to_vector<float>());
+    const std::vector<Tensor> cotangent{held(y.shape(), 5, Device::cuda).to(DType::float32)};
+    const Tensor g = grad({y}, {x}, {.grad_outputs = cotangent})[0];
+    CHECK(g.dtype() == DType::bfloat16);
+    CHECK(relative_error(g, grad({exact}, {wide}, {.grad_outputs = cotangent})[0].to_vector<double>()) <= kRoundings);
+  }
+  const Tensor logits = held({70, 33}, 6, Device::cuda);
+  CHECK(accuracy(logits, rows) == accuracy(logits.to(DType::float32), rows));
 }
 
 TEST_CASE("gpu: products of bfloat16 are exact but for the rounding of the result") {
@@ -310,6 +315,13 @@ TEST_CASE("gpu: parameters beside bfloat16 are float32, and so are their gradien
   }
 }
 
+TEST_CASE("gpu: a linear map of rows of nothing is its bias, rounded") {
+  if (!has_gpu("products without terms on the GPU")) return;
+  const Tensor x = zeros({7, 0}, DType::bfloat16, Device::cuda), w = zeros({5, 0}, DType::float32, Device::cuda);
+  const Tensor bias = uniform({5}, 1).to(DType::float32).to(Device::cuda);
+  CHECK(linear(x, w, bias).to_vector<float>() == bias.to(DType::bfloat16).expand({7, 5}).to_vector<float>());
+}
+
 TEST_CASE("gpu: a linear map of bfloat16 has second derivatives") {
   if (!has_gpu("second derivatives of bfloat16 on the GPU")) return;
   const auto second = [](DType dtype) {
@@ -350,7 +362,6 @@ TEST_CASE("gpu: what has no kernel for bfloat16 refuses it, and names the remedy
       {"cumsum", [&] { cumsum(x, 0); }},
       {"sort", [&] { sort(x); }},
       {"softmax", [&] { softmax(x); }},
-      {"cross_entropy", [&] { cross_entropy(x, ids({8}, 8, Device::cuda)); }},
       {"scatter_add", [&] { scatter_add(x, 0, ids({8, 8}, 8, Device::cuda), x); }},
       {"rand", [&] { rand({2}, generator, DType::bfloat16, Device::cuda); }},
       {"randn", [&] { randn({2}, generator, DType::bfloat16, Device::cuda); }},
@@ -371,82 +382,6 @@ TEST_CASE("gpu: what has no kernel for bfloat16 refuses it, and names the remedy
       CHECK(message.find("to(DType::float32)") != std::string::npos);
     }
   }
-}
-
-TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its gradients") {
-  if (!has_gpu("attention of bfloat16 on the GPU")) return;
-  const auto keep = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
-  const auto agree_at = [](const char* what, int64_t width, const Moves& attend) {
-    agree_in_bfloat16(what + std::string(" ") + std::to_string(width), kRoundings,
-                      std::vector<Shape>(3, {2, 3, 70, width}), attend);
-  };
-  for (const bool causal : {false, true}) {
-    for (const int64_t width : {6, 32, 64, 80}) {  // with and without gaps behind a row, and wider than a warp's rows
-      agree_at("softmax", width, [&](auto& in) {
-        return softmax_attention(in[0], in[1], in[2], {.causal = causal, .keep = keep(in[0].device())});
-      });
-    }
-    for (const auto& [form, width] : {std::pair{FastmaxForm::quadratic, 8},
-                                      {FastmaxForm::quadratic, 64},
-                                      {FastmaxForm::factorised, 8},
-                                      {FastmaxForm::reference, 8}}) {
-      for (const int order : {1, 2}) {
-        agree_at("fastmax", width, [&, form = form](auto& in) {
-          FastmaxOptions options{.order = order, .causal = causal, .keep = keep(in[0].device()), .form = form};
-          return fastmax(in[0], in[1], in[2], options);
-        });
-      }
-    }
-    const auto additive = [&](int64_t width, int64_t weights, Interaction interaction) {
-      agree_at("additive", width, [&](auto& in) {
-        const Device device = in[0].device();
-        const auto stage = [&](uint64_t seed) {
-          return AdditiveStage{uniform({3, weights}, seed).to(DType::float32).to(device)};
-        };
-        return additive_attention(in, {stage(5), stage(6)},
-                                  {.interaction = interaction, .causal = causal, .keep = keep(device)});
-      });
-    };
-    for (const int64_t width : {6, 8, 136}) {  // packs of columns or not, and too many for a warp
-      additive(width, width, Interaction::product);
-    }
-    additive(8, 8, Interaction::add);
-    additive(8, 24, Interaction::product);  // composed, with full weights
-  }
-}
-
-TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradient of all three") {
-  if (!has_gpu("shared tensors of bfloat16 on the GPU")) return;
-  const Tensor x = held({2, 70, 3, 8}, 1, Device::cuda).set_requires_grad();
-  const Tensor wide = x.detach().to(DType::float32).set_requires_grad();
-  const Tensor w = uniform({3, 8}, 5).to(DType::float32).to(Device::cuda);
-  const std::vector<Moves> attentions = {
-      [](auto& in) { return softmax_attention(in[0], in[0], in[0]); },
-      [](auto& in) { return fastmax(in[0], in[0], in[0]); },
-      [&](auto& in) { return additive_attention({in[0], in[0], in[0]}, {{w}, {w}}); },
-  };
-  for (const Moves& attend : attentions) {
-    const Tensor o = attend({x.transpose(1, 2)}), expected = attend({wide.transpose(1, 2)});
-    CHECK(o.transpose(1, 2).is_contiguous());  // as that of float32: joining the heads is free
-    CHECK(relative_error(o, expected.to_vector<double>()) <= kRoundings);
-    const Tensor g = held(o.shape(), 2, Device::cuda);
-    const Tensor gradient = grad({o}, {x}, {.grad_outputs = {g}})[0];
-    const Tensor exact = grad({expected}, {wide}, {.grad_outputs = {g.to(DType::float32)}})[0];
-    CHECK(gradient.dtype() == DType::bfloat16);
-    CHECK(relative_error(gradient, exact.to_vector<double>()) <= kRoundings);
-  }
-}
-
-TEST_CASE("gpu: attention of bfloat16 and other dtypes at once is refused") {
-  if (!has_gpu("attention of two dtypes on the GPU")) return;
-  const Tensor x = held({1, 2, 9, 8}, 1, Device::cuda), wide = x.to(DType::float32),
-               w = wide.select(0, 0).select(1, 0);
-  const auto differ = doctest::Contains("dtypes differ");
-  CHECK_THROWS_WITH_AS(softmax_attention(x, wide, x), differ, DTypeError);
-  CHECK_THROWS_WITH_AS(fastmax(wide, x, x), differ, DTypeError);
-  CHECK_THROWS_WITH_AS(additive_attention({x, x, wide}, {{w}, {w}}), differ, DTypeError);
-  const Tensor narrow = w.to(DType::bfloat16);
-  CHECK_THROWS_WITH_AS(additive_attention({x, x, x}, {{narrow}, {narrow}}), differ, DTypeError);
 }
 
 }  // namespace linnet::test

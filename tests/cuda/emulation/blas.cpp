@@ -2,6 +2,7 @@
 
 #include <cublas_v2.h>
 
+#include "failure.h"
 #include "product.h"
 #include "stream.h"
 
@@ -9,6 +10,7 @@
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
+  unsigned math_mode = CUBLAS_DEFAULT_MATH;
 };
 
 using linnet::emulation::Matrices, linnet::emulation::Product;
@@ -24,6 +26,11 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
 }
 
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  handle->math_mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
   *version = 0;
@@ -45,6 +52,9 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
       leading_a < std::max(is_a_transposed ? k : m, int64_t{1}) ||
       leading_b < std::max(is_b_transposed ? n : k, int64_t{1})) {
     return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (dtype == CUDA_R_16BF && !(handle->math_mode & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)) {
+    linnet::emulation::fail("cuBLAS may round parts of sums to bfloat16: its math mode allows that");
   }
   return linnet::emulation::dispatch(dtype_a, dtype, type, [&](auto factor, auto result, auto scale) {
     using F = decltype(factor);

@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include "failure.h"
 #include "product.h"
 #include "stream.h"
 
@@ -23,6 +24,10 @@ struct Description {
 struct Layout {
   cudaDataType dtype;
   int64_t rows, columns, leading;
+};
+
+struct Wishes {
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 constexpr size_t kWorkspaceBytes = 1000;
@@ -83,23 +88,35 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* wishes) {
-  *wishes = nullptr;
+  *wishes = reinterpret_cast<cublasLtMatmulPreference_t>(new Wishes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
-                                                    const void*, size_t) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    size_t bytes) {
+  auto& reductions = reinterpret_cast<Wishes*>(handle)->reductions;
+  if (attribute != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return CUBLAS_STATUS_SUCCESS;
+  if (bytes != sizeof reductions) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&reductions, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t wishes) {
+  delete reinterpret_cast<Wishes*>(wishes);
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out,
-                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found,
-                                              int* count) {
+                                              cublasLtMatmulPreference_t wishes, int,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count) {
   if (!sizes(of(description), of(a), of(b), of(out)).fit) return CUBLAS_STATUS_INVALID_VALUE;
+  const uint32_t reductions = reinterpret_cast<const Wishes*>(wishes)->reductions;
+  if (of(out).dtype == CUDA_R_16BF && (reductions & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) {
+    linnet::emulation::fail("cuBLASLt may round parts of sums to bfloat16: the reduction schemes allow that");
+  }
   found->workspaceSize = kWorkspaceBytes;
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;

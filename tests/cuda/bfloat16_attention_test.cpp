@@ -1,0 +1,179 @@
+#include <limits>
+#include <string>
+
+#include <linnet/ops/attention.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastmax.h>
+#include <linnet/ops/indexing.h>
+
+#include "tests/cuda/bfloat16.h"
+
+/// Attention of bfloat16.
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+/// The kernels of attention, of heads [B, H, N, width], and the kinds of dropout that they have.
+std::vector<std::pair<std::string, Moves>> attentions(bool causal, double rate = 0) {
+  const auto fastmax_of = [=](FastmaxForm form, FastmaxDropout dropout) {
+    return [=](const Inputs& in) {
+      Generator generator(6);
+      return fastmax(
+          in[0], in[1], in[2],
+          {.causal = causal, .form = form, .dropout = rate, .dropout_kind = dropout, .generator = &generator});
+    };
+  };
+  std::vector<std::pair<std::string, Moves>> all = {
+      {"softmax",
+       [=](const Inputs& in) {
+         Generator generator(6);
+         return softmax_attention(in[0], in[1], in[2], {.causal = causal, .dropout = rate, .generator = &generator});
+       }},
+      {"quadratic fastmax", fastmax_of(FastmaxForm::quadratic, FastmaxDropout::token)},
+      {"factorised fastmax", fastmax_of(FastmaxForm::factorised, FastmaxDropout::token)}};
+  if (rate > 0) {
+    all.push_back({"features dropped", fastmax_of(FastmaxForm::factorised, FastmaxDropout::quadratic)});
+    all.push_back({"columns dropped", fastmax_of(FastmaxForm::factorised, FastmaxDropout::standard)});
+  }
+  return all;
+}
+
+/// Additive attention of queries, keys and values, or of two tensors, the first of which is queries and values.
+Tensor additive(const Inputs& in, bool causal, double rate = 0) {
+  const Tensor& q = in[0];
+  const Tensor w = uniform({q.size(1), q.size(3)}, 5).to(DType::float32).to(q.device());
+  Generator generator(6);
+  return additive_attention({q, in[1], in.size() > 2 ? in[2] : q}, {{w}, {w}},
+                            {.causal = causal, .dropout = rate, .generator = &generator});
+}
+
+}  // namespace
+
+TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its gradients") {
+  if (!has_gpu("attention of bfloat16 on the GPU")) return;
+  const auto keep = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
+  const auto agree_at = [](const char* what, int64_t width, const Moves& attend) {
+    agree_in_bfloat16(what + std::string(" ") + std::to_string(width), kRoundings,
+                      std::vector<Shape>(3, {2, 3, 70, width}), attend);
+  };
+  for (const bool causal : {false, true}) {
+    for (const int64_t width : {6, 32, 64, 80}) {  // with and without gaps behind a row, and wider than a warp's rows
+      agree_at("softmax", width, [&](auto& in) {
+        return softmax_attention(in[0], in[1], in[2], {.causal = causal, .keep = keep(in[0].device())});
+      });
+    }
+    for (const auto& [form, width] : {std::pair{FastmaxForm::quadratic, 8},
+                                      {FastmaxForm::quadratic, 64},
+                                      {FastmaxForm::factorised, 8},
+                                      {FastmaxForm::reference, 8}}) {
+      for (const int order : {1, 2}) {
+        agree_at("fastmax", width, [&, form = form](auto& in) {
+          FastmaxOptions options{.order = order, .causal = causal, .keep = keep(in[0].device()), .form = form};
+          return fastmax(in[0], in[1], in[2], options);
+        });
+      }
+    }
+    const auto additive = [&](int64_t width, int64_t weights, Interaction interaction) {
+      agree_at("additive", width, [&](auto& in) {
+        const Device device = in[0].device();
+        const auto stage = [&](uint64_t seed) {
+          return AdditiveStage{uniform({3, weights}, seed).to(DType::float32).to(device)};
+        };
+        return additive_attention(in, {stage(5), stage(6)},
+                                  {.interaction = interaction, .causal = causal, .keep = keep(device)});
+      });
+    };
+    for (const int64_t width : {6, 8, 136}) {  // packs of columns or not, and too many for a warp
+      additive(width, width, Interaction::product);
+    }
+    additive(8, 8, Interaction::add);
+    additive(8, 24, Interaction::product);  // composed, with full weights
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 with fewer queries than keys, or more, and with dropout") {
+  if (!has_gpu("attention of bfloat16 of two lengths on the GPU")) return;
+  for (const bool causal : {false, true}) {
+    for (const int64_t width : {8, 40}) {
+      for (const double rate : {0.0, 0.3}) {
+        for (const auto& [what, attend] : attentions(causal, rate)) {
+          for (const auto& [queries, keys] : {std::pair{20, 131}, {131, 20}}) {
+            const Shape q{2, 2, queries, width}, k{2, 2, keys, width};
+            agree_in_bfloat16(what, kRoundings, {q, k, k}, attend);
+          }
+        }
+      }
+    }
+    for (const size_t columns : {2, 3}) {  // shared queries and values, or not
+      agree_in_bfloat16("additive", kRoundings, std::vector<Shape>(columns, {2, 2, 70, 8}),
+                        [=](auto& in) { return additive(in, causal, 0.3); });
+    }
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 takes rows that begin anywhere") {
+  if (!has_gpu("parts of rows of bfloat16 on the GPU")) return;
+  const auto parts = [](const Inputs& in) {  // of 17 columns, from the second on: no two load together
+    return Inputs{in[0].narrow(-1, 1, 16), in[1].narrow(-1, 1, 16), in[2].narrow(-1, 1, 16)};
+  };
+  const std::vector<Shape> shapes(3, {2, 3, 70, 17});
+  for (const bool causal : {false, true}) {
+    for (const auto& [what, attend] : attentions(causal)) {
+      agree_in_bfloat16(what, kRoundings, shapes, [&, &f = attend](auto& in) { return f(parts(in)); });
+    }
+    agree_in_bfloat16("additive", kRoundings, shapes, [&](auto& in) { return additive(parts(in), causal); });
+  }
+}
+
+TEST_CASE("gpu: what a query of bfloat16 does not see is not read for it") {
+  if (!has_gpu("infinities behind masks of bfloat16 on the GPU")) return;
+  auto all = attentions(true);
+  all.push_back({"additive", [](const Inputs& in) { return additive(in, true); }});
+  for (const auto& [what, attend] : all) {
+    CAPTURE(what);
+    Inputs in;
+    for (const uint64_t seed : {1, 2, 3}) in.push_back(held({2, 2, 70, 8}, seed, Device::cuda));
+    const Tensor expected = attend(in).narrow(2, 0, 60);
+    for (const Tensor& x : in) x.narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
+    CHECK(attend(in).narrow(2, 0, 60).to_vector<float>() == expected.to_vector<float>());
+  }
+}
+
+TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradient of all three") {
+  if (!has_gpu("shared tensors of bfloat16 on the GPU")) return;
+  const Tensor x = held({2, 70, 3, 8}, 1, Device::cuda).set_requires_grad();
+  const Tensor wide = x.detach().to(DType::float32).set_requires_grad();
+  const Tensor w = uniform({3, 8}, 5).to(DType::float32).to(Device::cuda);
+  const std::vector<Moves> attentions = {
+      [](auto& in) { return softmax_attention(in[0], in[0], in[0]); },
+      [](auto& in) { return fastmax(in[0], in[0], in[0]); },
+      [&](auto& in) { return additive_attention({in[0], in[0], in[0]}, {{w}, {w}}); },
+  };
+  for (const Moves& attend : attentions) {
+    const Tensor o = attend({x.transpose(1, 2)}), expected = attend({wide.transpose(1, 2)});
+    CHECK(o.transpose(1, 2).is_contiguous());  // as that of float32: joining the heads is free
+    CHECK(relative_error(o, expected.to_vector<double>()) <= kRoundings);
+    const Tensor g = held(o.shape(), 2, Device::cuda);
+    const Tensor gradient = grad({o}, {x}, {.grad_outputs = {g}})[0];
+    const Tensor exact = grad({expected}, {wide}, {.grad_outputs = {g.to(DType::float32)}})[0];
+    CHECK(gradient.dtype() == DType::bfloat16);
+    CHECK(relative_error(gradient, exact.to_vector<double>()) <= kRoundings);
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 and other dtypes at once is refused") {
+  if (!has_gpu("attention of two dtypes on the GPU")) return;
+  const Tensor x = held({1, 2, 9, 8}, 1, Device::cuda), wide = x.to(DType::float32),
+               w = wide.select(0, 0).select(1, 0);
+  const auto differ = doctest::Contains("dtypes differ");
+  CHECK_THROWS_WITH_AS(softmax_attention(x, wide, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(fastmax(wide, x, x), differ, DTypeError);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, wide}, {{w}, {w}}), differ, DTypeError);
+  const Tensor narrow = w.to(DType::bfloat16);
+  CHECK_THROWS_WITH_AS(additive_attention({x, x, x}, {{narrow}, {narrow}}), differ, DTypeError);
+}
+
+}  // namespace linnet::test
