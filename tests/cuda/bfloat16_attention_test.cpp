@@ -16,6 +16,10 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
+// Of sums in which weights nearly cancel, as where features are dropped and a row sees few keys: inputs that differ by
+// kRounding change float32's results and gradients by up to 0.017.
+constexpr double kCancelling = 2 * kRoundings;
+
 /// The kernels of attention, of heads [B, H, N, width], and the kinds of dropout that they have.
 std::vector<std::pair<std::string, Moves>> attentions(bool causal, double rate = 0) {
   const auto fastmax_of = [=](FastmaxForm form, FastmaxDropout dropout) {
@@ -102,7 +106,7 @@ TEST_CASE("gpu: attention of bfloat16 with fewer queries than keys, or more, and
         for (const auto& [what, attend] : attentions(causal, rate)) {
           for (const auto& [queries, keys] : {std::pair{20, 131}, {131, 20}}) {
             const Shape q{2, 2, queries, width}, k{2, 2, keys, width};
-            agree_in_bfloat16(what, kRoundings, {q, k, k}, attend);
+            agree_in_bfloat16(what, kCancelling, {q, k, k}, attend);
           }
         }
       }
@@ -122,7 +126,7 @@ TEST_CASE("gpu: attention of bfloat16 takes rows that begin anywhere") {
   const std::vector<Shape> shapes(3, {2, 3, 70, 17});
   for (const bool causal : {false, true}) {
     for (const auto& [what, attend] : attentions(causal)) {
-      agree_in_bfloat16(what, kRoundings, shapes, [&, &f = attend](auto& in) { return f(parts(in)); });
+      agree_in_bfloat16(what, kCancelling, shapes, [&, &f = attend](auto& in) { return f(parts(in)); });
     }
     agree_in_bfloat16("additive", kRoundings, shapes, [&](auto& in) { return additive(parts(in), causal); });
   }
