@@ -16,8 +16,8 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Of sums in which weights nearly cancel, as where features are dropped and a row sees few keys: inputs that differ by
-// kRounding change float32's results and gradients by up to 0.017.
+// Of sums in which weights nearly cancel, as where features are dropped and a row sees few keys: inputs that differ
+// by kRounding change float32's results and gradients by up to 0.017.
 constexpr double kCancelling = 2 * kRoundings;
 
 /// The kernels of attention, of heads [B, H, N, width], and the kinds of dropout that they have.
