@@ -98,6 +98,7 @@ std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& column
   Call call("additive_attention_weights", where);
   check(columns, stages, options);
   std::vector<Tensor> wide;
+  wide.reserve(columns.size());
   for (const Tensor& column : columns) wide.push_back(detail::in_computed(column));
   return detail::composed_additive_weights(wide, stages, options);
 }
