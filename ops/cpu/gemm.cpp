@@ -22,7 +22,9 @@ namespace {
 /// A tile's rows: fewer use a panel too seldom, the more so where they pack it for themselves; more do not stay in a
 /// core's cache, or leave threads without work at the end.
 constexpr int64_t kMinRows = 48, kMaxRowsShared = 128, kMaxRows = 256;
-constexpr int64_t kMaxColumns = 1024;
+/// Its columns: rows are copied once for all of them, so there may be many; where there are enough, they are cut
+/// rather than the sum.
+constexpr int64_t kMaxColumns = 4096, kEnoughColumns = 1024;
 /// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
 /// results.
 constexpr int64_t kMinDepth = 768, kMaxParts = 16;
@@ -62,7 +64,7 @@ Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t panel) {
   const bool shared = batch == 1 && n * k <= (m >= kSharers * kMaxRows ? kSharedByMany : kShared);
   const int64_t tasks = std::max<int64_t>(1, std::min(ceil_div(kTasks, batch), m * n * k / kMinWork));
   const int64_t row_pieces = std::max<int64_t>(1, std::min(tasks, m / kMinRows));
-  const bool cut_sum = row_pieces * ceil_div(n, kMaxColumns) < tasks;
+  const bool cut_sum = row_pieces * ceil_div(n, kEnoughColumns) < tasks;
   const Cut depth(k, cut_sum ? std::min(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
   const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
   const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, shared ? kMaxRowsShared : kMaxRows,

@@ -23,11 +23,12 @@ constexpr int kVectors = 3;
 template <class T>
 constexpr int64_t kWidth = kVectors * product::kLanes<T>;
 
-/// A narrow result is cheap to read and write once more for each part of a long sum: so parts are short, and a panel
-/// stays in the nearest cache. For a wide one they are long, and the left factor is copied too, in bands as high as a
-/// tile: it is read once for each panel, and would be from as many pages as it has rows.
-constexpr int64_t kWide = 256;
-constexpr int64_t kNarrowDepth = 128, kWideDepth = 768;
+/// A long sum is cut into parts so short that a panel stays in the nearest cache while the rows pass by. The result
+/// is read and written once more for each, in blocks of columns that stay in the next cache meanwhile.
+constexpr int64_t kPanelDepth = 128, kBlockWidth = 1008;
+/// For a wide result the left factor is copied too, some parts at a time, in bands as high as a tile: it is read once
+/// for each panel, and would be from as many pages as it has rows.
+constexpr int64_t kWide = 256, kPartsCopied = 8;
 
 /// Copies `count` ≤ kMost elements, faster where they are as many.
 template <int64_t kMost, class T>
@@ -77,15 +78,78 @@ void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) 
   }
 }
 
+/// A piece of the panel that comes next, for a tile to bring into the second nearest cache. Another core may have
+/// written that panel, and the first tile that needs it would wait. Some lines in each kTurns turns of the sum, since
+/// more at a time wait for each other.
+struct PanelAhead {
+  static constexpr int64_t kTurns = 16, kLine = 64;
+  const char* at = nullptr;
+  int64_t lines = 0;
+
+  /// The piece `i` of `count` of a panel of `depth` rows, or nothing where it is null.
+  template <class T>
+  PanelAhead(const T* panel, int64_t depth, int64_t i, int64_t count) {
+    if (panel == nullptr) return;
+    const int64_t turns = ceil_div(depth, kTurns);
+    lines = ceil_div(depth * kWidth<T> * static_cast<int64_t>(sizeof(T)), kLine * turns * count);
+    at = reinterpret_cast<const char*>(panel) + i * turns * lines * kLine;
+  }
+
+  void fetch() {
+    for (const char* end = at + lines * kLine; at != end; at += kLine) __builtin_prefetch(at, 0, 2);
+  }
+};
+
+/// The left factor in bands: copied, a piece of the sum at a time, or as it lies.
+template <class T>
+class LeftFactor {
+ public:
+  /// Of sums in parts of `part`.
+  LeftFactor(Matrix<T> a, int64_t rows, int64_t depth, int64_t part, bool copied)
+      : a_(a),
+        depth_(depth),
+        part_(part),
+        piece_(copied ? std::min(depth, kPartsCopied * part) : depth),
+        bands_(rows, product::kRows),
+        rows_(rows),
+        copy_(copied ? rows * piece_ : 0) {}
+
+  int64_t piece() const { return piece_; }
+  const product::Bands& bands() const { return bands_; }
+
+  /// Makes the piece from `first` on ready.
+  void load(int64_t first) {
+    first_ = first;
+    if (copy_.data() == nullptr) return;
+    for (int64_t k = first; k < std::min(depth_, first + piece_); k += part_) {
+      pack_bands(a_.from(0, k), bands_, length(k), part_at(k));
+    }
+  }
+
+  /// Band `i` of the part from k on.
+  Matrix<T> band(int64_t i, int64_t k) const {
+    const int64_t row = bands_.begin(i);
+    if (copy_.data() == nullptr) return a_.from(row, k);
+    return {part_at(k) + row * length(k), 1, bands_.height(i)};
+  }
+
+ private:
+  int64_t length(int64_t k) const { return std::min(part_, depth_ - k); }
+  T* part_at(int64_t k) const { return copy_.data() + (k - first_) * rows_; }
+
+  Matrix<T> a_;
+  int64_t depth_, part_, piece_, first_ = 0;
+  product::Bands bands_;
+  int64_t rows_;
+  Scratch<T> copy_;
+};
+
 /// `rows` ≤ product::kRows and `width` ≤ kWidth columns of a product, b a panel.
 template <class T>
-void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x) {
+void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x, PanelAhead ahead) {
   constexpr int64_t kLanes = product::kLanes<T>;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t l = 0; l < width; l += kLanes) __builtin_prefetch(x.c[r] + l, 1);
-  }
   if (width == kWidth<T>) {
-    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x);
+    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, ahead);
   } else if (width % kLanes == 0) {
     tile_product<T>(rows, width, depth, x.a, x.b, x.base, x.c);
   } else {
@@ -130,27 +194,37 @@ template <class T, class PanelAt>
 void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Matrix<T> b, PanelAt&& panel_at,
                     Rows<const T> base, Rows<T> c) {
   using namespace packed;
-  const bool wide = width >= kWide;
-  const int64_t parts = ceil_div(depth, wide ? kWideDepth : kNarrowDepth), part = ceil_div(depth, parts);
-  const product::Bands bands(rows, product::kRows);
-  const Scratch<T> left(wide ? rows * part : 0), right(kWidth<T> * part);
-  for (int64_t k = 0; k < depth; k += part) {
-    const int64_t length = std::min(part, depth - k);
-    if (wide) pack_bands(a.from(0, k), bands, length, left.data());
-    if (k > 0) base = c;
-    for (int64_t column = 0; column < width; column += kWidth<T>) {
-      const int64_t columns = std::min(kWidth<T>, width - column);
-      const T* packed = panel_at(k, column);
-      if (packed == nullptr) {
-        pack_panel(b.from(k, column), length, columns, right.data());
-        packed = right.data();
-      }
-      const Rows<const T> panel{packed, kWidth<T>};
-      for (int64_t i = 0; i < bands.count; ++i) {
-        const int64_t row = bands.begin(i), height = bands.height(i);
-        const Matrix<T> band = wide ? Matrix<T>{left.data() + row * length, 1, height} : a.from(row, k);
-        multiply_tile<T>(height, columns, length,
-                         {band, panel, product::base_at(base, row, column), {c[row] + column, c.stride}});
+  const int64_t part = ceil_div(depth, ceil_div(depth, kPanelDepth));
+  const Scratch<T> right(kWidth<T> * part);
+  LeftFactor<T> left(a, rows, depth, part, width >= kWide);
+  const product::Bands& bands = left.bands();
+  static_assert(kBlockWidth % kWidth<T> == 0);
+
+  const auto add_part = [&](int64_t k, int64_t column) {  // to the columns of one panel
+    const int64_t length = std::min(part, depth - k), columns = std::min(kWidth<T>, width - column);
+    const T *panel = panel_at(k, column), *next = nullptr;
+    if (panel == nullptr) {
+      pack_panel(b.from(k, column), length, columns, right.data());
+      panel = right.data();
+    } else if (column + kWidth<T> < width) {
+      next = panel_at(k, column + kWidth<T>);
+    }
+    const Rows<const T> from = k > 0 ? Rows<const T>(c) : base;
+    for (int64_t i = 0; i < bands.count; ++i) {
+      const int64_t row = bands.begin(i);
+      multiply_tile<T>(
+          bands.height(i), columns, length,
+          {left.band(i, k), {panel, kWidth<T>}, product::base_at(from, row, column), {c[row] + column, c.stride}},
+          PanelAhead(next, length, i, bands.count));
+    }
+  };
+  for (int64_t piece = 0; piece < depth; piece += left.piece()) {
+    const int64_t end = std::min(depth, piece + left.piece());
+    left.load(piece);
+    for (int64_t block = 0; block < width; block += kBlockWidth) {
+      const int64_t last = std::min(width, block + kBlockWidth);
+      for (int64_t k = piece; k < end; k += part) {
+        for (int64_t column = block; column < last; column += kWidth<T>) add_part(k, column);
       }
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
@@ -80,20 +81,29 @@ struct Bands {
   int64_t height(int64_t band) const { return low + (band < higher ? 1 : 0); }
 };
 
+/// What a tile fetches into a nearer cache while its sum runs: nothing.
+struct NothingAhead {
+  static constexpr int64_t kTurns = std::numeric_limits<int64_t>::max();
+  void fetch() {}
+};
+
 /// kR rows by kC vectors of c. The base is added once, at the end, so that a long sum in tiles is one of blocks.
-template <int kR, int kC, class V, class T>
-[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x) {
+template <int kR, int kC, class V, class T, class Ahead>
+[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x, Ahead ahead) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
   V sum[kR][kC] = {};
-  for (int64_t k = 0; k < depth; ++k) {
-    V right[kC];
+  for (int64_t k = 0; k < depth;) {
+    ahead.fetch();
+    for (const int64_t end = depth - k > Ahead::kTurns ? k + Ahead::kTurns : depth; k < end; ++k) {
+      V right[kC];
 #pragma GCC unroll 3
-    for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
+      for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
 #pragma GCC unroll 16
-    for (int r = 0; r < kR; ++r) {
-      const T left = x.a.data[r * x.a.row + k * x.a.column];
+      for (int r = 0; r < kR; ++r) {
+        const T left = x.a.data[r * x.a.row + k * x.a.column];
 #pragma GCC unroll 3
-      for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
+        for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
+      }
     }
   }
 #pragma GCC unroll 16
@@ -107,12 +117,13 @@ template <int kR, int kC, class V, class T>
 }
 
 /// `rows` ≤ kR rows.
-template <int kR, int kC, class V, class T>
-[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const Operands<T>& x) {
+template <int kR, int kC, class V, class T, class Ahead = NothingAhead>
+[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const Operands<T>& x,
+                                                 Ahead ahead = {}) {
   if (rows == kR) {
-    multiply<kR, kC, V>(depth, x);
+    multiply<kR, kC, V>(depth, x, ahead);
   } else if constexpr (kR > 1) {
-    multiply_rows<kR - 1, kC, V>(rows, depth, x);
+    multiply_rows<kR - 1, kC, V>(rows, depth, x, ahead);
   }
 }
 
