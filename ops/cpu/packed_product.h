@@ -100,11 +100,10 @@ struct PanelAhead {
   }
 };
 
-/// The left factor in bands: copied, a piece of the sum at a time, or as it lies.
+/// The left factor in bands, for sums in parts of `part`: copied, a piece of the sum at a time, or as it lies.
 template <class T>
 class LeftFactor {
  public:
-  /// Of sums in parts of `part`.
   LeftFactor(Matrix<T> a, int64_t rows, int64_t depth, int64_t part, bool copied)
       : a_(a),
         depth_(depth),
@@ -117,11 +116,14 @@ class LeftFactor {
   int64_t piece() const { return piece_; }
   const product::Bands& bands() const { return bands_; }
 
-  /// Makes the piece from `first` on ready.
-  void load(int64_t first) {
+  /// How long the part from k on is.
+  int64_t length(int64_t k) const { return std::min(part_, depth_ - k); }
+
+  /// Makes the piece [first, end) ready.
+  void load(int64_t first, int64_t end) {
     first_ = first;
     if (copy_.data() == nullptr) return;
-    for (int64_t k = first; k < std::min(depth_, first + piece_); k += part_) {
+    for (int64_t k = first; k < end; k += part_) {
       pack_bands(a_.from(0, k), bands_, length(k), part_at(k));
     }
   }
@@ -134,7 +136,6 @@ class LeftFactor {
   }
 
  private:
-  int64_t length(int64_t k) const { return std::min(part_, depth_ - k); }
   T* part_at(int64_t k) const { return copy_.data() + (k - first_) * rows_; }
 
   Matrix<T> a_;
@@ -201,7 +202,7 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
   static_assert(kBlockWidth % kWidth<T> == 0);
 
   const auto add_part = [&](int64_t k, int64_t column) {  // to the columns of one panel
-    const int64_t length = std::min(part, depth - k), columns = std::min(kWidth<T>, width - column);
+    const int64_t length = left.length(k), columns = std::min(kWidth<T>, width - column);
     const T *panel = panel_at(k, column), *next = nullptr;
     if (panel == nullptr) {
       pack_panel(b.from(k, column), length, columns, right.data());
@@ -220,7 +221,7 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
   };
   for (int64_t piece = 0; piece < depth; piece += left.piece()) {
     const int64_t end = std::min(depth, piece + left.piece());
-    left.load(piece);
+    left.load(piece, end);
     for (int64_t block = 0; block < width; block += kBlockWidth) {
       const int64_t last = std::min(width, block + kBlockWidth);
       for (int64_t k = piece; k < end; k += part) {
