@@ -16,31 +16,17 @@
 /// 14·N·M·D backward (half when causal); the first set, by the count of instructions, making scores into weights.
 
 namespace linnet::cuda {
-namespace {
 
-/// Whether the GPU's code is for one whose tensor cores take bfloat16.
 bool has_mma() {
   static const bool has = [] {
     cudaFuncAttributes attributes;
-    check(cudaFuncGetAttributes(&attributes, attend_mma<32, float>), "asking for a kernel's architecture");
+    check(cudaFuncGetAttributes(&attributes, attend_mma<32, float, NoSummary>), "asking for a kernel's architecture");
     return attributes.ptxVersion >= 80;
   }();
   return has;
 }
 
-/// Calls `f` with the width that the kernels of attention_mma.cuh are to have for such queries, if they are to be
-/// taken, and a zero of the type of elements; whether they are.
-template <class F>
-bool dispatch_mma(const View& q, F&& f) {
-  const int64_t width = q.shape[3];
-  const bool rounds = q.dtype == DType::float32 && precision() == Precision::bfloat16;
-  if (!(rounds || q.dtype == DType::bfloat16) || width > 64 || !has_mma()) return false;
-  const auto with_elements = [&](auto zero) {
-    width <= 32 ? f(std::integral_constant<int, 32>(), zero) : f(std::integral_constant<int, 64>(), zero);
-  };
-  rounds ? with_elements(float{}) : with_elements(BFloat16{});
-  return true;
-}
+namespace {
 
 void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
   const FirstQueries first_queries(q, k, keep, options.causal);
@@ -52,8 +38,9 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
     using E = decltype(zero);
     const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
-    launch(attend_mma<decltype(width)::value, E>, in.batch * in.heads * in.query_tiles(), kMmaThreads, in,
-           Heads<E>(o), data<float>(normaliser), in.query_tiles());
+    const HeadTiles tiles{0, in.batch * in.heads, 0, in.query_tiles()};
+    launch(attend_mma<decltype(width)::value, E, NoSummary>, tiles.count(), kMmaThreads, in, Heads<E>(o),
+           data<float>(normaliser), tiles, NoSummary());
   });
   if (done) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
@@ -65,16 +52,6 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
     launch(attend<T, S, E>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<E>(o), data<T>(normaliser),
            tiles, chunks);
   });
-}
-
-template <class T, class E>
-QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>& in, const View& d_o, const View& o,
-                                      const View& normaliser, const Scratch<T>& delta) {
-  const QuadraticCotangents<T, E> from{Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser),
-                                       delta.data()};
-  const int64_t rows = in.batch * in.heads * in.queries;
-  launch(find_deltas<T, E>, ceil_div(rows, Group<kWarp>::rows), kThreads, in, from);
-  return from;
 }
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
@@ -94,10 +71,11 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
     const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
     const Scratch<float> delta(heads * in.queries);
     const auto from = with_deltas(in, d_o, o, normaliser, delta);
-    launch(attend_backward_keys_mma<decltype(width)::value, E>, heads * in.key_tiles(), kMmaThreads, in, from,
-           Heads<E>(dk), Heads<E>(dv), in.key_tiles());
-    launch(attend_backward_queries_mma<decltype(width)::value, E>, heads * in.query_tiles(), kMmaThreads, in, from,
-           Heads<E>(dq), in.query_tiles());
+    const HeadTiles key_tiles{0, heads, 0, in.key_tiles()}, query_tiles{0, heads, 0, in.query_tiles()};
+    launch(attend_backward_keys_mma<decltype(width)::value, E, NoSummary>, key_tiles.count(), kMmaThreads, in, from,
+           Heads<E>(dk), Heads<E>(dv), key_tiles, NoSummary());
+    launch(attend_backward_queries_mma<decltype(width)::value, E, NoSummary>, query_tiles.count(), kMmaThreads, in,
+           from, Heads<E>(dq), query_tiles, NoSummary());
   });
   if (done) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include <linnet/cuda/attention_weights.cuh>
 #include <linnet/cuda/mma.cuh>
 
@@ -193,22 +195,69 @@ struct KeyScores {
   __device__ float& at(int q, int k) const { return sums.of[k][q]; }
 };
 
+/// Whether the GPU's code is for one whose tensor cores take bfloat16.
+bool has_mma();
+
+/// Calls `f` with the width that these kernels are to have for queries [B, H, N, D], if they are to be taken, and a
+/// zero of the type of elements; whether they are.
+template <class F>
+bool dispatch_mma(const View& q, F&& f) {
+  const int64_t width = q.shape[3];
+  const bool rounds = q.dtype == DType::float32 && precision() == Precision::bfloat16;
+  if (!(rounds || q.dtype == DType::bfloat16) || width > 64 || !has_mma()) return false;
+  const auto with_elements = [&](auto zero) {
+    width <= 32 ? f(std::integral_constant<int, 32>(), zero) : f(std::integral_constant<int, 64>(), zero);
+  };
+  rounds ? with_elements(float{}) : with_elements(BFloat16{});
+  return true;
+}
+
 // ---- Kernels ----
 
+/// The tiles that a launch makes: some of each head, of some heads.
+struct HeadTiles {
+  int64_t head, heads, first, tiles;
+
+  __host__ __device__ int64_t count() const { return heads * tiles; }
+  /// The number of tile `index` among all, `of_head` a head.
+  __device__ int64_t number(int64_t index, int64_t of_head) const {
+    return (head + index / tiles) * of_head + first + index % tiles;
+  }
+};
+
+/// What is summed up of the other side, beside the weights that the kernels make: nothing. See fastmax_summary.cuh.
+struct NoSummary {
+  static constexpr bool kAny = false;
+
+  template <class In>
+  __device__ int64_t first_key(const In&, int64_t) const {
+    return 0;
+  }
+  template <class In>
+  __device__ int64_t end_query(const In& in, int64_t) const {
+    return in.queries;
+  }
+};
+
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
-template <int kWidth, class E>
+template <int kWidth, class E, class Summary>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_mma(Quadratic<float, E> in, Heads<E> o, float* normaliser, int64_t tiles) {
+    attend_mma(Quadratic<float, E> in, Heads<E> o, float* normaliser, HeadTiles tiles, Summary summary) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float, E> task(in, index, tiles, 1);
+  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the last tile has been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     WarpSums<kWidth> sum;
     Totals<float, 2> totals;
-    for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kMmaTile) {
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      summary.add_values(in, task, q_tile, sum, totals.total);
+    }
+    for (int64_t key = summary.first_key(in, task.first); key < in.visible_to_tile(task.first); key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
@@ -236,23 +285,31 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <int kWidth, class E>
+template <int kWidth, class E, class Summary>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     attend_backward_keys_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dk, Heads<E> dv,
-                             int64_t tiles) {
+                             HeadTiles tiles, Summary summary) {
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   __shared__ RowTile<kWidth, kQueryRows> q_tile;
   __shared__ RowTile<kWidth, kQueryRows> g_tile;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float, E> task(in, index, tiles, 1);
+  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
     const Rows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    __syncthreads();  // the last tiles have been used
     load_rows(k_tile, k, task.first);
     load_rows(v_tile, task.keys(in, in.v), task.first);
     WarpSums<kWidth> dk_sum, dv_sum;
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      float total[2] = {};
+      summary.add_values(in, task, k_tile, dv_sum, total);
+      summary.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
+    }
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
-    for (int64_t query = first / kQueryRows * kQueryRows; query < in.queries; query += kQueryRows) {
+    const int64_t end = summary.end_query(in, task.first);
+    for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
       load_rows(q_tile, q, query);
       load_rows(g_tile, g, query);
       __syncthreads();
@@ -275,21 +332,39 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <int kWidth, class E>
+template <int kWidth, class E, class Summary>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     attend_backward_queries_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dq,
-                                int64_t tiles) {
+                                HeadTiles tiles, Summary summary) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles; index += gridDim.x) {
-    const QuadraticTask<float, E> task(in, index, tiles, 1);
+  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the last tiles have been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     load_rows(g_tile, task.queries(in, from.d_o), task.first);
     WarpSums<kWidth> sum;
-    for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kMmaTile) {
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      float inverse[2], last[2];  // ỹ = [d_o; −delta] / g
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int64_t i = task.first + sum.row(r);
+        const float g = i < in.queries ? from.normaliser[task.head * in.queries + i] : 0.0f;
+        inverse[r] = g == 0 ? 0.0f : 1 / g;
+        last[r] = g == 0 ? 0.0f : -from.delta[task.head * in.queries + i];
+      }
+      summary.add_gradients(in, task, q_tile, g_tile, last, sum);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+#pragma unroll
+        for (float& x : sum.of[r]) x *= inverse[r];
+      }
+    }
+    for (int64_t key = summary.first_key(in, task.first); key < in.visible_to_tile(task.first); key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();

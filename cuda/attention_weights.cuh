@@ -7,6 +7,7 @@
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/random_byte.cuh>
 #include <linnet/cuda/recording.cuh>
+#include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/tile.cuh>
 
 /// The mathematics of quadratic attention, for the scores that a thread holds of a tile: what all kernels of
@@ -59,8 +60,8 @@ struct Quadratic {
     if (drops_tokens()) token_factor = static_cast<T>(256.0 / keep_tokens) * static_cast<T>(256.0 / keep_tokens);
   }
 
-  int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
-  int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
+  __host__ __device__ int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
+  __host__ __device__ int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
 
   /// Whether whole queries and keys are dropped: by the bytes that the CPU's factorised form draws, of which this one
   /// is that of a token at `position`, counted as keys are.
@@ -285,6 +286,17 @@ __global__ void find_deltas(Quadratic<T, E> in, QuadraticCotangents<T, E> from) 
         Warp::sum<T>(in.width, [=](int64_t d) { return static_cast<T>(g[d]) * static_cast<T>(y[d]); });
     if (Warp::lane() == 0) from.delta[row] = static_cast<T>(delta);
   }
+}
+
+/// With d_o·o of all rows in `delta`.
+template <class T, class E>
+QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>& in, const View& d_o, const View& o,
+                                      const View& normaliser, const Scratch<T>& delta) {
+  const QuadraticCotangents<T, E> from{Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser),
+                                       delta.data()};
+  const int64_t rows = in.batch * in.heads * in.queries;
+  launch(find_deltas<T, E>, ceil_div(rows, Group<kWarp>::rows), kThreads, in, from);
+  return from;
 }
 
 /// Turns the products s = q·k into weights p (with dropout), and the products ds = d_o·v into the gradients of the

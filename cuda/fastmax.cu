@@ -3,6 +3,7 @@
 
 #include <linnet/cuda/fastmax_apply.cuh>
 #include <linnet/cuda/fastmax_gradients.cuh>
+#include <linnet/cuda/fastmax_mma.cuh>
 #include <linnet/cuda/fastmax_tokens.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -198,6 +199,7 @@ class Pass {
 };
 
 void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
+  if (fastmax_mma(o, normaliser, q, k, v, keep, kernel)) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
     Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, false)
         .forward(o, normaliser);
@@ -206,6 +208,7 @@ void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, 
 
 void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
                       const View* keep, const FastmaxKernel& kernel) {
+  if (fastmax_mma_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel)) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
     Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, true)
         .backward(dq, dk, dv, d_o, o, normaliser);

@@ -1,6 +1,7 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
 #include <linnet/ops/attention.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/fastformer.h>
@@ -95,6 +96,38 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
     }
     additive(8, 8, Interaction::add);
     additive(8, 24, Interaction::product);  // composed, with full weights
+  }
+}
+
+TEST_CASE("gpu: factorised fastmax of bfloat16 over several chunks") {
+  if (!has_gpu("chunks of fastmax of bfloat16 on the GPU")) return;
+  struct Size {
+    int order;
+    int64_t queries, keys, width;
+  };
+  // Positions of queries among the keys that are whole tiles or not; queries before the first key; fewer than a
+  // chunk.
+  for (const Size& size : {Size{1, 400, 400, 8},
+                           {1, 150, 471, 20},
+                           {1, 471, 150, 32},
+                           {1, 330, 394, 40},
+                           {1, 40, 331, 64},
+                           {2, 1100, 1100, 20}}) {
+    const auto keep = [&](Device device) { return lt(ids({2, size.keys}, 4, device), 3); };
+    const auto attend = [&](bool padded) {
+      return [&, padded](const Inputs& in) {
+        FastmaxOptions options{.order = size.order, .causal = true, .form = FastmaxForm::factorised};
+        if (padded) options.keep = keep(in[0].device());
+        // Not around 0, so that products of different entries add up to something too.
+        const Tensor middle = held({size.width}, 9, in[0].device());
+        return fastmax(in[0] + middle, in[1] + middle, in[2], options);
+      };
+    };
+    const Shape q{2, 1, size.queries, size.width}, k{2, 1, size.keys, size.width};
+    agree_in_bfloat16(fmt::format("{} {} {}", size.queries, size.keys, size.width), kCancelling, {q, k, k},
+                      attend(false));
+    agree_in_bfloat16(fmt::format("{} {} {}, padding", size.queries, size.keys, size.width), kCancelling, {q, k, k},
+                      attend(true));
   }
 }
 

@@ -1,0 +1,157 @@
+#include <linnet/cuda/fastmax_mma.cuh>
+
+#include <algorithm>
+
+#include <linnet/cuda/fastmax_summary.cuh>
+#include <linnet/cuda/scratch.cuh>
+#include <linnet/cuda/standardise.cuh>
+
+/// A sweep over the tokens of one side, chunk by chunk (sum_units), whose sums become the states of what is before or
+/// behind each chunk (pack_states), and then the kernels of quadratic attention for tiles of the other side, which
+/// read a state for the chunks that all of the tile see, and make weights for the rest. The states of some chunks are
+/// held at a time, so that memory grows with N·D alone.
+
+namespace linnet::cuda {
+namespace {
+
+/// Of what is held at a time. How many chunks that is shows in no result.
+constexpr int64_t kStateBytes = int64_t{256} << 20;
+
+/// Tokens of a chunk, when causal: states cost the more memory traffic the shorter it is, and weights inside of it
+/// the more time the longer.
+int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
+
+AttentionOptions weights_of(const FastmaxKernel& kernel) {
+  return {.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
+          .standardise = false,
+          .scale = 1,
+          .causal = kernel.causal,
+          .dropout = 0,
+          .key = {},
+          .tokens = {}};
+}
+
+template <int kWidth, class E>
+class Sweeps {
+ public:
+  Sweeps(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel,
+         const FirstQueries& first_queries)
+      : in_(q, k, v, keep, weights_of(kernel), first_queries), units_{in_.a0, in_.a1, in_.a2} {}
+
+  void forward(const View& o, const View& normaliser) const {
+    sweep(KeySide<E>(), false, true, false, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+      launch(attend_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, Heads<E>(o),
+             data<float>(normaliser), tiles, summary);
+    });
+  }
+
+  void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
+                const View& normaliser) const {
+    const Scratch<float> delta(heads() * in_.queries);
+    const auto from = with_deltas(in_, d_o, o, normaliser, delta);
+    sweep(KeySide<E>(), false, false, true, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+      launch(attend_backward_queries_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
+             Heads<E>(dq), tiles, summary);
+    });
+    sweep(QuerySide<E>{from}, true, true, true, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+      launch(attend_backward_keys_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
+             Heads<E>(dk), Heads<E>(dv), tiles, summary);
+    });
+  }
+
+ private:
+  int64_t heads() const { return in_.batch * in_.heads; }
+
+  /// How many tiles of queries have their state among the first `chunks` of keys; and of keys, among those of the
+  /// last `chunks` of queries. As Summary::number says.
+  int64_t tiles_until(int64_t chunks, const Lanes& lanes) const {
+    const int64_t all = lanes.reverse ? in_.key_tiles() : in_.query_tiles();
+    if (chunks == 0) return 0;
+    if (chunks == lanes.all_chunks()) return all;
+    const int64_t lag = in_.keys - in_.queries;
+    const int64_t rows = chunks * lanes.chunk + (lanes.reverse ? lag + 1 : kMmaTile - 1 - lag);
+    return std::clamp(rows / kMmaTile, int64_t{0}, all);
+  }
+  HeadTiles tiles_of(const Lanes& lanes) const {
+    const int64_t end = lanes.step + lanes.chunks, all = lanes.all_chunks();
+    const int64_t first = tiles_until(lanes.reverse ? all - end : lanes.step, lanes);
+    const int64_t last = tiles_until(lanes.reverse ? all - lanes.step : end, lanes);
+    return {lanes.head, lanes.heads, first, last - first};
+  }
+
+  /// Calls `use(tiles, summary)` for all tiles, with what is summed up of `side`: for groups of chunks when causal;
+  /// else of all tokens, for some heads.
+  template <class Side, class Use>
+  void sweep(const Side& side, bool reverse, bool values, bool gradients, const Use& use) const {
+    const StateOfValues<kWidth> of_values{units_};
+    const StateOfGradients<kWidth> of_gradients{units_};
+    const int64_t value_words = values ? of_values.words() : 0;
+    const int64_t gradient_words = gradients ? of_gradients.words() : 0;
+    const int64_t tokens = reverse ? in_.queries : in_.keys;
+    const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : 1024, chunks = ceil_div(tokens, chunk);
+    const int64_t bytes = 4 * (units_.sums() + value_words + gradient_words);
+    const int64_t most = std::max(kStateBytes / bytes, int64_t{1});
+    const int64_t batch = std::min(heads(), most), group = std::clamp(most / batch, int64_t{1}, chunks);
+    const int64_t states = in_.causal ? batch * group : batch;
+    const Scratch<float> sums(batch * group * units_.sums());
+    const Scratch<uint32_t> value_states(states * value_words), gradient_states(states * gradient_words);
+    const Scratch<double> carried(batch * 2 * (value_words + gradient_words));
+    for (int64_t head = 0; head < heads(); head += batch) {
+      const int64_t some = std::min(batch, heads() - head);
+      const int64_t shape[] = {some * 2 * (value_words + gradient_words)}, strides[] = {1};
+      cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
+      for (int64_t step = 0; step < chunks; step += group) {
+        const Lanes lanes{head, some, step, std::min(group, chunks - step), chunk, tokens, reverse};
+        launch(sum_units<kWidth, E, Side>, lanes.count() * ceil_div(units_.count(), kUnitsOfBlock<kWidth>),
+               kMmaThreads, in_, side, units_, lanes, sums.data());
+        const auto pack = [&](const auto& state, double* before, const Scratch<uint32_t>& to) {
+          launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state, lanes,
+                 sums.data(), before, to.data(), !in_.causal);
+        };
+        if (values) pack(of_values, carried.data(), value_states);
+        if (gradients) pack(of_gradients, carried.data() + some * 2 * value_words, gradient_states);
+        const Summary<kWidth> summary{units_, lanes, value_states.data(), gradient_states.data()};
+        if (in_.causal) use(tiles_of(lanes), summary);
+      }
+      const Lanes total{head, some, 0, 1, tokens, tokens, reverse};
+      if (!in_.causal) use(tiles_of(total), {units_, total, value_states.data(), gradient_states.data()});
+    }
+  }
+
+  Quadratic<float, E> in_;
+  Units<kWidth> units_;
+};
+
+}  // namespace
+
+bool fastmax_mma(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
+  if (kernel.keep < 256) return false;
+  return dispatch_mma(q, [&](auto width, auto zero) {
+    const FirstQueries first_queries(q, k, keep, kernel.causal);
+    const auto run = [&](const View& queries, const View& keys) {
+      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, keep, kernel, first_queries)
+          .forward(o, normaliser);
+    };
+    if (!kernel.standardise) return run(q, k);
+    run(Standardised(q, nullptr, first_queries.of()).view(), Standardised(k, keep, {}).view());
+  });
+}
+
+bool fastmax_mma_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                          const View* keep, const FastmaxKernel& kernel) {
+  if (kernel.keep < 256) return false;
+  return dispatch_mma(q, [&](auto width, auto zero) {
+    const FirstQueries first_queries(q, k, keep, kernel.causal);
+    const auto run = [&](const View& queries, const View& keys) {
+      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, keep, kernel, first_queries)
+          .backward(dq, dk, dv, d_o, o, normaliser);
+    };
+    if (!kernel.standardise) return run(q, k);
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
+    run(queries.view(), keys.view());
+    queries.differentiate(dq);
+    keys.differentiate(dk);
+  });
+}
+
+}  // namespace linnet::cuda
