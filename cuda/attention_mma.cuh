@@ -225,7 +225,7 @@ struct HeadTiles {
   }
 };
 
-/// What is summed up of the other side, beside the weights that the kernels make: nothing. See fastmax_summary.cuh.
+/// What is summed up of the other side, and so needs no weights: nothing. fastmax_summary.cuh has another.
 struct NoSummary {
   static constexpr bool kAny = false;
 

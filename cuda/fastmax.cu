@@ -16,7 +16,7 @@
 ///   3. a block for each tile of tokens makes use of them (apply_states, differentiate), and of the quadratic form
 ///      inside of its chunk when causal.
 /// Features are made in shared memory, and never leave it. The states of some chunks are held at a time, so that
-/// memory grows with N·D alone.
+/// memory grows with N·D alone. What fastmax_mma.cu has kernels for is left to it.
 
 namespace linnet::cuda {
 namespace {

@@ -1,213 +1,11 @@
 #pragma once
 
-#include <linnet/cuda/attention_mma.cuh>
-#include <linnet/cuda/fastmax_states.cuh>
+#include <linnet/cuda/fastmax_units.cuh>
 
-/// Fastmax in its factorised form (Gerami et al. 2024, section 2.4) by tensor cores on registers, for heads of up to
-/// 64 columns and nothing dropped: what tokens of other chunks add to the sums of attention_mma.cuh, which makes the
-/// rest of them weight by weight.
-///
-/// With x̃ = [x; 1], f(x·y) = a0 + a1·x·y + a2·(x·y)² is a sum over pairs (a, b) of (x̃_a x̃_b)(ỹ_a ỹ_b). A unit is 16
-/// such features, of one entry a and a block of entries b: the factor that a warp has of the block anyway, times x_a.
-/// Units of two entries of x are summed for blocks up to a's own. One of another block stands for its mirror too; of
-/// a's own block all pairs are there. a = kWidth, the 1, has the linear units, and beside itself the constant one.
+/// What the kernels of attention_mma.cuh add to the weights that they make, in the factorised form of Fastmax: the
+/// tokens of other chunks, by their sums (fastmax_units.cuh).
 
 namespace linnet::cuda {
-
-template <int kWidth>
-struct Units {
-  static constexpr int kBlocks = kWidth / 16;
-
-  float a0, a1, a2;
-
-  /// A unit's entry a, and its block b.
-  struct Unit {
-    int a, block;
-  };
-
-  /// The first entry a beside a block, from where on they go up to kWidth.
-  __host__ __device__ int first(int block) const { return a2 == 0 || block == kBlocks ? kWidth : block * 16; }
-  /// Where the units of a block begin.
-  __host__ __device__ int begin(int block) const {
-    return a2 == 0 ? block : block * (kWidth + 1) - 8 * block * (block - 1);
-  }
-  __host__ __device__ int count() const { return begin(kBlocks) + 1; }
-  __device__ Unit unit(int index) const {
-    int block = kBlocks;
-    while (begin(block) > index) --block;
-    return {first(block) + index - begin(block), block};
-  }
-  __device__ int index(Unit unit) const { return begin(unit.block) + unit.a - first(unit.block); }
-
-  /// Sums of a state in float: [unit, feature, column], of which the last column is the denominator's.
-  static constexpr int kColumns = kWidth + 1;
-  __host__ __device__ int sums() const { return count() * 16 * kColumns; }
-};
-
-// ---- Sums over tokens ----
-
-/// Units of a warp, as many as have their sums in registers.
-template <int kWidth>
-constexpr int kUnitsOfWarp = kWidth == 32 ? 4 : 3;
-template <int kWidth>
-constexpr int kUnitsOfBlock = kUnitsOfWarp<kWidth> * kMmaThreads / kWarp;
-
-__device__ inline uint32_t packed(BFloat16 low, BFloat16 high) {
-  return __bfloat16_as_ushort(low) | uint32_t{__bfloat16_as_ushort(high)} << 16;
-}
-
-/// Both numbers of `pair` times those of `factor`.
-__device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
-  const auto number = [](uint32_t bits) { return __ushort_as_bfloat16(static_cast<unsigned short>(bits)); };
-  const __nv_bfloat162 product = __hmul2(__halves2bfloat162(number(pair & 0xffff), number(pair >> 16)),
-                                         __halves2bfloat162(number(factor & 0xffff), number(factor >> 16)));
-  return packed(product.x, product.y);
-}
-
-/// Some tokens of one side, with 0 for padding and for queries that see no key.
-template <int kWidth>
-struct TokenTile {
-  RowTile<kWidth> x, y;
-  BFloat16 one[kMmaTile], last[kMmaTile];  ///< of x̃ and ỹ
-};
-
-/// Keys, with ỹ = [v; 1].
-template <class E>
-struct KeySide {
-  template <int kWidth>
-  __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
-                       int64_t first) const {
-    const Rows<const E> k = task.keys(in, in.k);
-    load_rows(tile.x, k, first);
-    load_rows(tile.y, task.keys(in, in.v), first);
-    if (threadIdx.x < kMmaTile) {
-      const BFloat16 there(k.has(first + threadIdx.x) ? 1.0f : 0.0f);
-      tile.one[threadIdx.x] = tile.last[threadIdx.x] = there;
-    }
-    __syncthreads();
-  }
-};
-
-/// Queries, with ỹ = [d_o; −delta] / g.
-template <class E>
-struct QuerySide {
-  QuadraticCotangents<float, E> from;
-
-  template <int kWidth>
-  __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
-                       int64_t first) const {
-    const Rows<const E> q = task.queries(in, in.q);
-    load_rows(tile.x, q, first);
-    load_rows(tile.y, task.queries(in, from.d_o), first);
-    __syncthreads();
-    for (int e = static_cast<int>(threadIdx.x); e < kMmaTile * kWidth; e += kMmaThreads) {
-      const int i = e / kWidth, c = e % kWidth;
-      const bool there = q.has(first + i);
-      const int64_t row = task.head * in.queries + first + i;
-      const float g = there ? from.normaliser[row] : 0.0f, inverse = g == 0 ? 0.0f : 1 / g;
-      BFloat16& y = tile.y.of[i][c];
-      y = BFloat16(inverse == 0 ? 0.0f : static_cast<float>(y) * inverse);
-      if (c > 0) continue;
-      tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
-      tile.last[i] = BFloat16(inverse == 0 ? 0.0f : -from.delta[row] * inverse);
-    }
-    __syncthreads();
-  }
-};
-
-/// What a warp sums of one unit: features × columns, and the last column beside them as the first of eight.
-template <int kWidth>
-struct UnitSums {
-  WarpSums<kWidth> columns;
-  float last[4] = {};
-
-  /// += the features of 16 tokens, from `k` on, times their ỹ, which are `y`'s columns and `ends`.
-  __device__ void add(const uint32_t (&features)[4], const uint32_t (&y)[kWidth / 16][4], const uint32_t (&ends)[2]) {
-#pragma unroll
-    for (int d = 0; d < kWidth; d += 16) {
-      columns.add(d, features, y[d / 16][0], y[d / 16][1]);
-      columns.add(d + 8, features, y[d / 16][2], y[d / 16][3]);
-    }
-    multiply_add(last[0], last[1], last[2], last[3], features, ends[0], ends[1]);
-  }
-};
-
-/// The features of a unit, of 16 tokens from `k` on, as left factors of a sum over tokens: features × tokens.
-template <int kWidth>
-__device__ void load_features(uint32_t (&features)[4], const TokenTile<kWidth>& tokens, int k,
-                              typename Units<kWidth>::Unit unit) {
-  const int token = k + lane() % 4 * 2;  // and the next; both again 8 further
-  if (unit.block == Units<kWidth>::kBlocks) {
-    const bool first = lane() / 4 == 0;
-    features[0] = first ? packed(tokens.one[token], tokens.one[token + 1]) : 0;
-    features[2] = first ? packed(tokens.one[token + 8], tokens.one[token + 9]) : 0;
-    features[1] = features[3] = 0;
-    return;
-  }
-  load_transposed(features, &tokens.x.of[k + lane() / 16 * 8 + lane() % 8][unit.block * 16 + lane() / 8 % 2 * 8]);
-  if (unit.a == kWidth) return;
-  const uint32_t low = packed(tokens.x.of[token][unit.a], tokens.x.of[token + 1][unit.a]);
-  const uint32_t high = packed(tokens.x.of[token + 8][unit.a], tokens.x.of[token + 9][unit.a]);
-  features[0] = multiply(features[0], low);
-  features[1] = multiply(features[1], low);
-  features[2] = multiply(features[2], high);
-  features[3] = multiply(features[3], high);
-}
-
-/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each lane's chunk: a block for some units, a warp for a few of them. By the
-/// count of instructions, not tensor cores bound it, but the bringing of their factors.
-template <int kWidth, class E, class Side>
-__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    sum_units(Quadratic<float, E> in, Side side, Units<kWidth> units, Lanes lanes, float* sums) {
-  constexpr int kUnits = kUnitsOfWarp<kWidth>;
-  __shared__ TokenTile<kWidth> tokens;
-  const int64_t groups = ceil_div(units.count(), kUnitsOfBlock<kWidth>);
-  for (int64_t index = blockIdx.x; index < lanes.count() * groups; index += gridDim.x) {
-    const int64_t at = index / groups;
-    const int first_unit =
-        static_cast<int>(index % groups) * kUnitsOfBlock<kWidth> + static_cast<int>(threadIdx.x) / kWarp * kUnits;
-    typename Units<kWidth>::Unit unit[kUnits];
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) unit[u] = units.unit(min(first_unit + u, units.count() - 1));
-    UnitSums<kWidth> sum[kUnits];
-    const QuadraticTask<float, E> task(in, lanes.head_of(at), 1, 1);
-    const int64_t first = lanes.first_of(at), end = min(first + lanes.chunk, lanes.end);
-    for (int64_t token = first; token < end; token += kMmaTile) {
-      __syncthreads();  // the last tile has been used
-      side.load(tokens, in, task, token);
-#pragma unroll 1
-      for (int k = 0; k < kMmaTile; k += 16) {
-        uint32_t y[kWidth / 16][4];
-#pragma unroll
-        for (int d = 0; d < kWidth; d += 16) {
-          load_transposed(y[d / 16], &tokens.y.of[k + lane() % 16][d + lane() / 16 * 8]);
-        }
-        const int row = k + lane() % 4 * 2;
-        const bool first_column = lane() / 4 == 0;
-        const uint32_t ends[] = {first_column ? packed(tokens.last[row], tokens.last[row + 1]) : 0,
-                                 first_column ? packed(tokens.last[row + 8], tokens.last[row + 9]) : 0};
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-          uint32_t features[4];
-          load_features(features, tokens, k, unit[u]);
-          sum[u].add(features, y, ends);
-        }
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      if (first_unit + u >= units.count()) continue;
-      float* to = sums + at * units.sums() + (first_unit + u) * 16 * units.kColumns;
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float* row = to + (lane() / 4 + 8 * r) * units.kColumns;
-#pragma unroll
-        for (int c = 0; c < kWidth / 4; ++c) row[WarpSums<kWidth>::column(c)] = sum[u].columns.of[r][c];
-        if (lane() % 4 == 0) row[kWidth] = sum[u].last[2 * r];
-      }
-    }
-  }
-}
 
 // ---- States: weighted sums, in the order in which a warp reads them as right factors ----
 
@@ -368,6 +166,8 @@ struct Summary {
                    first_column ? words[8 * kWidth + 4 + lane() % 4] : 0);
       words += state.kUnitWords;
     };
+    const uint32_t one = lane() % 4 == 0 ? packed(1.0f, 0.0f) : 0;
+    add_unit({one, one, 0, 0});
     const int row = sum.row(0);
 #pragma unroll
     for (int block = 0; block < units.kBlocks; ++block) {
@@ -379,8 +179,6 @@ struct Summary {
       }
       add_unit(rows.of[block]);
     }
-    const uint32_t one = lane() % 4 == 0 ? packed(1.0f, 0.0f) : 0;
-    add_unit({one, one, 0, 0});
 #pragma unroll
     for (int r = 0; r < 2; ++r) total[r] += fold_lanes<4>(lane() % 4 == 0 ? last[2 * r] : 0.0f, Plus());
   }
@@ -397,28 +195,35 @@ struct Summary {
     const int row = sum.row(0);
 #pragma unroll
     for (int block = 0; block < units.kBlocks; ++block) {
-#pragma unroll 2
-      for (int a = state.first(); a <= kWidth; ++a, words += state.kUnitWords) {
-        WarpSums<16> of_block;
-        const auto* column = reinterpret_cast<const float*>(words + 8 * kWidth);
+      const auto add_unit = [&](float low, float high) {  // for x_a of rows
+        WarpSums<16> of_unit;
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          of_block.of[0][c] = column[of_block.column(c)] * last[0];
-          of_block.of[1][c] = column[of_block.column(c)] * last[1];
+        for (int c = 0; c < 4; c += 2) {
+          const auto column = *reinterpret_cast<const Strip<float, 2>*>(words + 8 * kWidth + of_unit.column(c));
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            of_unit.of[0][c + i] = column.of[i] * last[0];
+            of_unit.of[1][c + i] = column.of[i] * last[1];
+          }
         }
 #pragma unroll
         for (int d = 0; d < kWidth; d += 16) {
           const Words w = reinterpret_cast<const Words*>(words)[d * 2 + lane()];
-          of_block.add(0, rows.of[d / 16], w.of[0], w.of[1]);
-          of_block.add(8, rows.of[d / 16], w.of[2], w.of[3]);
+          of_unit.add(0, rows.of[d / 16], w.of[0], w.of[1]);
+          of_unit.add(8, rows.of[d / 16], w.of[2], w.of[3]);
         }
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float factor = a == kWidth ? 1.0f : static_cast<float>(x.of[row + 8 * r][a]);
-#pragma unroll
-          for (int c = 0; c < 4; ++c) sum.of[r][block * 4 + c] += of_block.of[r][c] * factor;
+        for (int c = 0; c < 4; ++c) {
+          sum.of[0][block * 4 + c] += of_unit.of[0][c] * low;
+          sum.of[1][block * 4 + c] += of_unit.of[1][c] * high;
         }
+        words += state.kUnitWords;
+      };
+#pragma unroll 2
+      for (int a = state.first(); a < kWidth; ++a) {
+        add_unit(static_cast<float>(x.of[row][a]), static_cast<float>(x.of[row + 8][a]));
       }
+      add_unit(1, 1);
     }
   }
 };
