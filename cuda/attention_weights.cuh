@@ -11,7 +11,7 @@
 #include <linnet/cuda/tile.cuh>
 
 /// The mathematics of quadratic attention, for the scores that a thread holds of a tile: what all kernels of
-/// attention.cu share.
+/// attention.cu and fastmax_mma.cu share.
 
 namespace linnet::cuda {
 

@@ -16,6 +16,8 @@ namespace {
 
 /// Of what is held at a time. How many chunks that is shows in no result.
 constexpr int64_t kStateBytes = int64_t{256} << 20;
+/// Tokens of a chunk where all of them are summed up.
+constexpr int64_t kTogether = 1024;
 
 /// Tokens of a chunk, when causal: states cost the more memory traffic the shorter it is, and weights inside of it
 /// the more time the longer.
@@ -62,20 +64,23 @@ class Sweeps {
  private:
   int64_t heads() const { return in_.batch * in_.heads; }
 
-  /// How many tiles of queries have their state among the first `chunks` of keys; and of keys, among those of the
-  /// last `chunks` of queries. As Summary::number says.
+  /// Of the first tiles, how many of queries have fewer than `chunks` chunks of keys summed up; and in reverse, how
+  /// many of keys have queries left to weigh up to chunk `chunks` at most. The inverse of what Summary says of a
+  /// tile.
   int64_t tiles_until(int64_t chunks, const Lanes& lanes) const {
     const int64_t all = lanes.reverse ? in_.key_tiles() : in_.query_tiles();
-    if (chunks == 0) return 0;
-    if (chunks == lanes.all_chunks()) return all;
+    if (chunks <= 0) return 0;
+    if (chunks >= lanes.all_chunks()) return all;
     const int64_t lag = in_.keys - in_.queries;
     const int64_t rows = chunks * lanes.chunk + (lanes.reverse ? lag + 1 : kMmaTile - 1 - lag);
     return std::clamp(rows / kMmaTile, int64_t{0}, all);
   }
+  /// The tiles that need these states; with the first of them, those that need none.
   HeadTiles tiles_of(const Lanes& lanes) const {
     const int64_t end = lanes.step + lanes.chunks, all = lanes.all_chunks();
-    const int64_t first = tiles_until(lanes.reverse ? all - end : lanes.step, lanes);
-    const int64_t last = tiles_until(lanes.reverse ? all - lanes.step : end, lanes);
+    const int64_t before = lanes.step == 0 ? 0 : lanes.step + 1;
+    const int64_t first = tiles_until(lanes.reverse ? all - end - 1 : before, lanes);
+    const int64_t last = tiles_until(lanes.reverse ? all - before : end + 1, lanes);
     return {lanes.head, lanes.heads, first, last - first};
   }
 
@@ -86,33 +91,36 @@ class Sweeps {
     const StateOfValues<kWidth> of_values{units_};
     const StateOfGradients<kWidth> of_gradients{units_};
     const int64_t value_words = values ? of_values.words() : 0;
-    const int64_t gradient_words = gradients ? of_gradients.words() : 0;
+    const int64_t gradient_words = gradients ? of_gradients.words() : 0, words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
-    const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : 1024, chunks = ceil_div(tokens, chunk);
-    const int64_t bytes = 4 * (units_.sums() + value_words + gradient_words);
+    const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kTogether;
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last is in no state then
+    const int64_t bytes = 4 * (units_.sums() + words) + 16 * words;
     const int64_t most = std::max(kStateBytes / bytes, int64_t{1});
-    const int64_t batch = std::min(heads(), most), group = std::clamp(most / batch, int64_t{1}, chunks);
-    const int64_t states = in_.causal ? batch * group : batch;
+    const int64_t batch = std::min(heads(), most), group = std::min(std::max(most / batch, int64_t{1}), chunks);
+    const int64_t states = batch * (in_.causal ? group : 1);
     const Scratch<float> sums(batch * group * units_.sums());
     const Scratch<uint32_t> value_states(states * value_words), gradient_states(states * gradient_words);
-    const Scratch<double> carried(batch * 2 * (value_words + gradient_words));
+    const int64_t carries = group < chunks ? 2 * batch : 0;
+    const Scratch<double> carried_values(carries * value_words), carried_gradients(carries * gradient_words);
     for (int64_t head = 0; head < heads(); head += batch) {
       const int64_t some = std::min(batch, heads() - head);
-      const int64_t shape[] = {some * 2 * (value_words + gradient_words)}, strides[] = {1};
-      cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
-      for (int64_t step = 0; step < chunks; step += group) {
+      int64_t step = 0;
+      do {  // once even where no chunk is summed up
         const Lanes lanes{head, some, step, std::min(group, chunks - step), chunk, tokens, reverse};
-        launch(sum_units<kWidth, E, Side>, lanes.count() * ceil_div(units_.count(), kUnitsOfBlock<kWidth>),
-               kMmaThreads, in_, side, units_, lanes, sums.data());
-        const auto pack = [&](const auto& state, double* before, const Scratch<uint32_t>& to) {
-          launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state, lanes,
-                 sums.data(), before, to.data(), !in_.causal);
-        };
-        if (values) pack(of_values, carried.data(), value_states);
-        if (gradients) pack(of_gradients, carried.data() + some * 2 * value_words, gradient_states);
-        const Summary<kWidth> summary{units_, lanes, value_states.data(), gradient_states.data()};
-        if (in_.causal) use(tiles_of(lanes), summary);
-      }
+        if (lanes.chunks > 0) {
+          launch(sum_units<kWidth, E, Side>, lanes.count() * ceil_div(units_.count(), kUnitsOfBlock<kWidth>),
+                 kMmaThreads, in_, side, units_, lanes, sums.data());
+          const auto pack = [&](const auto& state, const Scratch<double>& carried, const Scratch<uint32_t>& to) {
+            launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state,
+                   lanes, sums.data(), carried.data(), to.data(), !in_.causal);
+          };
+          if (values) pack(of_values, carried_values, value_states);
+          if (gradients) pack(of_gradients, carried_gradients, gradient_states);
+        }
+        if (in_.causal) use(tiles_of(lanes), {units_, lanes, value_states.data(), gradient_states.data()});
+        step += group;
+      } while (step < chunks);
       const Lanes total{head, some, 0, 1, tokens, tokens, reverse};
       if (!in_.causal) use(tiles_of(total), {units_, total, value_states.data(), gradient_states.data()});
     }

@@ -44,9 +44,9 @@ struct StateOfValues {
   }
 };
 
-/// What ỹ is multiplied by to make of x_a the gradient of a block of entries, for all blocks and entries a, in both
-/// orders: 2·a2·Sᵀ; and for the 1 behind them, a1·Sᵀ. For every 16 columns 4 words a lane, of two columns each; then
-/// the last column, 16 words in float.
+/// The factors of ∂x_b = Σ_a x_a (2·a2·S_ab·ỹ) + a1·S_b·ỹ as right factors of ỹ·Sᵀ, for all blocks of b and in each
+/// for all a, and behind them the 1. For every 16 columns 4 words a lane, of two columns each; then the last column,
+/// 16 words in float.
 template <int kWidth>
 struct StateOfGradients {
   static constexpr int kUnitWords = 8 * kWidth + 16;
@@ -70,9 +70,9 @@ struct StateOfGradients {
   }
 };
 
-/// Adds up each head's sums, in the order of the chunks, in double, as there may be many; `carried`, two numbers for
-/// each word, holds what there is before the first. Makes of what is before a chunk its state; or of all, with
-/// `totals`, one. Memory bounds it.
+/// Adds up each head's sums, in the order of the chunks, in double, as there may be many, and makes a state of what
+/// there is after each chunk; or, with `totals`, after the last one only. `carried`, null where these are all chunks,
+/// takes two numbers for each word on to the next ones. Memory bounds it, or its latency where heads are few.
 template <class State>
 __global__ void pack_states(State state, Lanes lanes, const float* sums, double* carried, uint32_t* words,
                             bool totals) {
@@ -82,15 +82,16 @@ __global__ void pack_states(State state, Lanes lanes, const float* sums, double*
     const Word word = state.word(static_cast<int>(w));
     const float* from = sums + head * lanes.chunks * state.units.sums();
     uint32_t* to = words + head * (totals ? 1 : lanes.chunks) * size + w;
-    double low = carried[2 * item], high = carried[2 * item + 1];
+    double low = lanes.step == 0 ? 0 : carried[2 * item], high = lanes.step == 0 ? 0 : carried[2 * item + 1];
     for (int64_t chunk = 0; chunk < lanes.chunks; ++chunk, from += state.units.sums()) {
-      if (!totals) to[chunk * size] = word.of(low, high);
       low += from[word.low];
       high += from[word.high];
+      if (!totals) to[chunk * size] = word.of(low, high);
     }
+    if (totals) *to = word.of(low, high);
+    if (carried == nullptr) continue;
     carried[2 * item] = low;
     carried[2 * item + 1] = high;
-    if (totals) *to = word.of(low, high);
   }
 }
 
@@ -118,8 +119,8 @@ struct Summary {
   __device__ int64_t first_key(const Quadratic<float, E>& in, int64_t first) const {
     return in.causal ? chunks_before(in, first) * lanes.chunk : in.keys;
   }
-  /// For a tile of keys: the chunk from which on queries are summed up, and the end of those that are not. Not the
-  /// first chunk, so that the sums of all chunks are no state.
+  /// For a tile of keys: the chunk from which on queries are summed up, and the end of those that are not. Never the
+  /// first, so that for both sides the last chunk in the order of the sum is in no state.
   template <class E>
   __device__ int64_t chunk_behind(const Quadratic<float, E>& in, int64_t first) const {
     const int64_t sees_all = first + kMmaTile - 1 - in.lag();
@@ -130,28 +131,24 @@ struct Summary {
     return in.causal ? min(chunk_behind(in, first) * lanes.chunk, in.queries) : 0;
   }
 
-  /// The number of a tile's state among those of its head, in the order of the sum.
+  /// How many chunks are summed up for a tile.
   template <class E>
-  __device__ int64_t number(const Quadratic<float, E>& in, int64_t first) const {
-    if (!in.causal) return 0;
+  __device__ int64_t count(const Quadratic<float, E>& in, int64_t first) const {
+    if (!in.causal) return 1;
     return lanes.reverse ? lanes.all_chunks() - chunk_behind(in, first) : chunks_before(in, first);
   }
   template <class E>
-  __device__ bool is_empty(const Quadratic<float, E>& in, int64_t first) const {
-    return in.causal && number(in, first) == 0;
-  }
-  template <class E>
-  __device__ int64_t lane_of(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task) const {
-    return (task.head - lanes.head) * lanes.chunks + number(in, task.first) - lanes.step;
+  __device__ int64_t state_of(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task) const {
+    return (task.head - lanes.head) * lanes.chunks + count(in, task.first) - 1 - lanes.step;
   }
 
   /// sum += φ(x)·(w∘S) for a warp's rows of x, and `total` likewise by the last column.
   template <class E>
   __device__ void add_values(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
                              const RowTile<kWidth>& x, WarpSums<kWidth>& sum, float (&total)[2]) const {
-    if (is_empty(in, task.first)) return;
+    if (count(in, task.first) == 0) return;
     const StateOfValues<kWidth> state{units};
-    const uint32_t* words = values + lane_of(in, task) * state.words();
+    const uint32_t* words = values + state_of(in, task) * state.words();
     const LeftRows<kWidth> rows(x);
     float last[4] = {};
     const auto add_unit = [&](const uint32_t(&features)[4]) {
@@ -188,9 +185,9 @@ struct Summary {
   __device__ void add_gradients(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
                                 const RowTile<kWidth>& x, const RowTile<kWidth>& y, const float (&last)[2],
                                 WarpSums<kWidth>& sum) const {
-    if (is_empty(in, task.first)) return;
+    if (count(in, task.first) == 0) return;
     const StateOfGradients<kWidth> state{units};
-    const uint32_t* words = gradients + lane_of(in, task) * state.words();
+    const uint32_t* words = gradients + state_of(in, task) * state.words();
     const LeftRows<kWidth> rows(y);
     const int row = sum.row(0);
 #pragma unroll

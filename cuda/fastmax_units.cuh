@@ -6,11 +6,11 @@
 /// The features of Fastmax in its factorised form (Gerami et al. 2024, section 2.4) as factors of tensor cores, made
 /// in a warp's registers of what mma.cuh brings there; and their sums over tokens. For heads of up to kWidth columns.
 ///
-/// With x̃ = [x; 1], f(x·y) = a0 + a1·x·y + a2·(x·y)² is a sum over pairs (a, b) of (x̃_a x̃_b)(ỹ_a ỹ_b). A unit is 16
-/// such features, of one entry a and a block of entries b: the factor that a warp has of the block anyway, times x_a.
-/// Units of two entries of x are summed for blocks up to a's own. One of another block stands for its mirror too; of
-/// a's own block all pairs are there. a = kWidth, the 1, has the linear units, and beside itself the constant one,
-/// which comes first.
+/// With x̃ = [x; 1], f(q·k) = a0 + a1·q·k + a2·(q·k)² is a weighted sum of (q̃_a q̃_b)(k̃_a k̃_b) over pairs (a, b). A
+/// unit is 16 such features, of one entry a and a block of entries b: the factor that a warp has of the block anyway,
+/// times x_a. Units of two entries of x are summed for blocks up to a's own. One of another block stands for its
+/// mirror too; of a's own block all pairs are there. a = kWidth, the 1, has the linear units, and beside itself the
+/// constant one, which comes first.
 
 namespace linnet::cuda {
 
@@ -63,7 +63,8 @@ __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
   return packed(product.x, product.y);
 }
 
-/// Some tokens of one side, with 0 for padding and for queries that see no key.
+/// Some tokens of one side: x̃ and what their features are summed up with, ỹ. 0 for padding and for queries that see
+/// no key.
 template <int kWidth>
 struct TokenTile {
   RowTile<kWidth> x, y;
@@ -96,22 +97,19 @@ struct QuerySide {
   __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
                        int64_t first) const {
     static_assert(kMmaThreads == 2 * kMmaTile, "two threads for each query");
-    const Rows<const E> q = task.queries(in, in.q);
+    const Rows<const E> q = task.queries(in, in.q), d_o = task.queries(in, from.d_o);
     load_rows(tile.x, q, first);
-    load_rows(tile.y, task.queries(in, from.d_o), first);
-    __syncthreads();
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
     const int64_t row = task.head * in.queries + first + i;
     const float g = there ? from.normaliser[row] : 0.0f, inverse = g == 0 ? 0.0f : 1 / g;
 #pragma unroll 4
     for (int c = static_cast<int>(threadIdx.x) % 2; c < kWidth; c += 2) {
-      BFloat16& y = tile.y.of[i][c];
-      y = BFloat16(inverse == 0 ? 0.0f : static_cast<float>(y) * inverse);
+      tile.y.of[i][c] = BFloat16(g == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * inverse);
     }
     if (threadIdx.x % 2 == 0) {
       tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
-      tile.last[i] = BFloat16(inverse == 0 ? 0.0f : -from.delta[row] * inverse);
+      tile.last[i] = BFloat16(g == 0 ? 0.0f : -from.delta[row] * inverse);
     }
     __syncthreads();
   }
@@ -123,7 +121,7 @@ struct UnitSums {
   WarpSums<kWidth> columns;
   float last[4] = {};
 
-  /// += the features of 16 tokens, from `k` on, times their ỹ, which are `y`'s columns and `ends`.
+  /// += the features of 16 tokens times their ỹ, which are `y`'s columns and `ends`.
   __device__ void add(const uint32_t (&features)[4], const uint32_t (&y)[kWidth / 16][4], const uint32_t (&ends)[2]) {
 #pragma unroll
     for (int d = 0; d < kWidth; d += 16) {
@@ -157,7 +155,7 @@ __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16*
   high = first ? packed(numbers[token + 8], numbers[token + 9]) : 0;
 }
 
-/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each lane's chunk: a block for some units, a warp for a few of them. What
+/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk: a block for some units, a warp for a few of them. What
 /// bounds it is the count of instructions, most of which bring factors to the tensor cores.
 template <int kWidth, class E, class Side>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
@@ -178,6 +176,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     for (int64_t token = first; token < end; token += kMmaTile) {
       __syncthreads();  // the last tile has been used
       side.load(tokens, in, task, token);
+      if (first_unit >= units.count()) continue;
 #pragma unroll 1
       for (int k = 0; k < kMmaTile; k += 16) {
         uint32_t y[kWidth / 16][4];

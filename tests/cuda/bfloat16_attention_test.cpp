@@ -112,7 +112,8 @@ TEST_CASE("gpu: factorised fastmax of bfloat16 over several chunks") {
                            {1, 471, 150, 32},
                            {1, 330, 394, 40},
                            {1, 40, 331, 64},
-                           {2, 1100, 1100, 20}}) {
+                           {2, 1100, 1100, 20},
+                           {2, 1100, 1100, 40}}) {
     const auto keep = [&](Device device) { return lt(ids({2, size.keys}, 4, device), 3); };
     const auto attend = [&](bool padded) {
       return [&, padded](const Inputs& in) {
@@ -177,6 +178,22 @@ TEST_CASE("gpu: what a query of bfloat16 does not see is not read for it") {
     for (const Tensor& x : in) x.narrow(2, 60, 10).fill_(std::numeric_limits<double>::infinity());
     CHECK(attend(in).narrow(2, 0, 60).to_vector<float>() == expected.to_vector<float>());
   }
+}
+
+TEST_CASE("gpu: what a query of bfloat16 does not see is in no sum of chunks before it") {
+  if (!has_gpu("infinities behind chunks of fastmax of bfloat16 on the GPU")) return;
+  Inputs in;
+  for (const uint64_t seed : {1, 2, 3}) in.push_back(held({2, 2, 400, 8}, seed, Device::cuda));
+  const Tensor cotangent = held({2, 2, 400, 8}, 4, Device::cuda);
+  const auto prefixes = [&] {  // of the outputs, and of the gradients of queries
+    const Tensor q = in[0].detach().set_requires_grad();
+    const FastmaxOptions options{.order = 1, .causal = true, .form = FastmaxForm::factorised};
+    const Tensor o = fastmax(q, in[1], in[2], options), dq = grad({o}, {q}, {.grad_outputs = {cotangent}})[0];
+    return std::pair(o.narrow(2, 0, 250).to_vector<float>(), dq.narrow(2, 0, 250).to_vector<float>());
+  };
+  const auto expected = prefixes();
+  for (const Tensor& x : in) x.narrow(2, 250, 150).fill_(std::numeric_limits<double>::infinity());
+  CHECK(prefixes() == expected);
 }
 
 TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradient of all three") {
