@@ -23,15 +23,17 @@ constexpr int64_t kTogether = 1024;
 /// the more time the longer.
 int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
 
+/// For the weights inside of chunks.
 AttentionOptions weights_of(const FastmaxKernel& kernel) {
-  return {.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
-          .standardise = false,
-          .scale = 1,
-          .causal = kernel.causal,
-          .dropout = 0,
-          .key = {},
-          .tokens = {}};
+  AttentionOptions options{};
+  options.kind = {false, kernel.a0, kernel.a1, kernel.a2};
+  options.scale = 1;
+  options.causal = kernel.causal;
+  return options;
 }
+
+/// What a sweep makes of its sums: StateOfValues, StateOfGradients or both.
+enum class States { values, gradients, both };
 
 template <int kWidth, class E>
 class Sweeps {
@@ -41,7 +43,7 @@ class Sweeps {
       : in_(q, k, v, keep, weights_of(kernel), first_queries), units_{in_.a0, in_.a1, in_.a2} {}
 
   void forward(const View& o, const View& normaliser) const {
-    sweep(KeySide<E>(), false, true, false, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+    sweep(KeySide<E>(), States::values, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
       launch(attend_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, Heads<E>(o),
              data<float>(normaliser), tiles, summary);
     });
@@ -51,11 +53,11 @@ class Sweeps {
                 const View& normaliser) const {
     const Scratch<float> delta(heads() * in_.queries);
     const auto from = with_deltas(in_, d_o, o, normaliser, delta);
-    sweep(KeySide<E>(), false, false, true, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+    sweep(KeySide<E>(), States::gradients, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
       launch(attend_backward_queries_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
              Heads<E>(dq), tiles, summary);
     });
-    sweep(QuerySide<E>{from}, true, true, true, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
+    sweep(QuerySide<E>{from}, States::both, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
       launch(attend_backward_keys_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
              Heads<E>(dk), Heads<E>(dv), tiles, summary);
     });
@@ -87,20 +89,22 @@ class Sweeps {
   /// Calls `use(tiles, summary)` for all tiles, with what is summed up of `side`: for groups of chunks when causal;
   /// else of all tokens, for some heads.
   template <class Side, class Use>
-  void sweep(const Side& side, bool reverse, bool values, bool gradients, const Use& use) const {
+  void sweep(const Side& side, States states, const Use& use) const {
+    constexpr bool reverse = Side::kReverse;
     const StateOfValues<kWidth> of_values{units_};
     const StateOfGradients<kWidth> of_gradients{units_};
-    const int64_t value_words = values ? of_values.words() : 0;
-    const int64_t gradient_words = gradients ? of_gradients.words() : 0, words = value_words + gradient_words;
+    const int64_t value_words = states == States::gradients ? 0 : of_values.words();
+    const int64_t gradient_words = states == States::values ? 0 : of_gradients.words();
+    const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
     const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kTogether;
     const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last is in no state then
     const int64_t bytes = 4 * (units_.sums() + words) + 16 * words;
     const int64_t most = std::max(kStateBytes / bytes, int64_t{1});
     const int64_t batch = std::min(heads(), most), group = std::min(std::max(most / batch, int64_t{1}), chunks);
-    const int64_t states = batch * (in_.causal ? group : 1);
+    const int64_t held = batch * (in_.causal ? group : 1);
     const Scratch<float> sums(batch * group * units_.sums());
-    const Scratch<uint32_t> value_states(states * value_words), gradient_states(states * gradient_words);
+    const Scratch<uint32_t> value_states(held * value_words), gradient_states(held * gradient_words);
     const int64_t carries = group < chunks ? 2 * batch : 0;
     const Scratch<double> carried_values(carries * value_words), carried_gradients(carries * gradient_words);
     for (int64_t head = 0; head < heads(); head += batch) {
@@ -115,8 +119,8 @@ class Sweeps {
             launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state,
                    lanes, sums.data(), carried.data(), to.data(), !in_.causal);
           };
-          if (values) pack(of_values, carried_values, value_states);
-          if (gradients) pack(of_gradients, carried_gradients, gradient_states);
+          if (value_words > 0) pack(of_values, carried_values, value_states);
+          if (gradient_words > 0) pack(of_gradients, carried_gradients, gradient_states);
         }
         if (in_.causal) use(tiles_of(lanes), {units_, lanes, value_states.data(), gradient_states.data()});
         step += group;

@@ -74,6 +74,8 @@ struct TokenTile {
 /// Keys, with ỹ = [v; 1].
 template <class E>
 struct KeySide {
+  static constexpr bool kReverse = false;  ///< summed up from the first on
+
   template <int kWidth>
   __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
                        int64_t first) const {
@@ -91,6 +93,7 @@ struct KeySide {
 /// Queries, with ỹ = [d_o; −delta] / g.
 template <class E>
 struct QuerySide {
+  static constexpr bool kReverse = true;
   QuadraticCotangents<float, E> from;
 
   template <int kWidth>
