@@ -25,7 +25,8 @@ struct Word {
 /// last column, 8 words.
 template <int kWidth>
 struct StateOfValues {
-  static constexpr int kUnitWords = 8 * kWidth + 8;
+  static constexpr int kLast = 8 * kWidth,
+                       kUnitWords = kLast + 8;  ///< of a unit; the last column's are from kLast on
   Units<kWidth> units;
 
   __host__ __device__ int words() const { return units.count() * kUnitWords; }
@@ -33,8 +34,8 @@ struct StateOfValues {
   __device__ Word word(int w) const {
     const int index = w / kUnitWords, r = w % kUnitWords;
     const int in_lane = r % 4, of_lane = r % 128 / 4;
-    const bool last = r >= 8 * kWidth;
-    const int feature = last ? (r - 8 * kWidth) * 2 : of_lane % 4 * 2 + in_lane % 2 * 8;
+    const bool last = r >= kLast;
+    const int feature = last ? (r - kLast) * 2 : of_lane % 4 * 2 + in_lane % 2 * 8;
     const int column = last ? kWidth : r / 128 * 16 + in_lane / 2 * 8 + of_lane / 4;
     const int at = (index * 16 + feature) * units.kColumns + column;
     const auto unit = units.unit(index);
@@ -49,7 +50,7 @@ struct StateOfValues {
 /// 16 words in float.
 template <int kWidth>
 struct StateOfGradients {
-  static constexpr int kUnitWords = 8 * kWidth + 16;
+  static constexpr int kLast = 8 * kWidth, kUnitWords = kLast + 16;
   Units<kWidth> units;
 
   __host__ __device__ int first() const { return units.a2 == 0 ? kWidth : 0; }
@@ -58,8 +59,8 @@ struct StateOfGradients {
   __device__ Word word(int w) const {
     const int index = w / kUnitWords, r = w % kUnitWords, entries = kWidth + 1 - first();
     const int in_lane = r % 4, of_lane = r % 128 / 4;
-    const bool last = r >= 8 * kWidth;
-    const int feature = last ? r - 8 * kWidth : in_lane / 2 * 8 + of_lane / 4;
+    const bool last = r >= kLast;
+    const int feature = last ? r - kLast : in_lane / 2 * 8 + of_lane / 4;
     const int column = last ? kWidth : r / 128 * 16 + of_lane % 4 * 2 + in_lane % 2 * 8;
     const int a = first() + index % entries, block = index / entries;
     const bool mirrored = a < kWidth && a / 16 < block;  // of two blocks, one order has been summed
@@ -159,8 +160,8 @@ struct Summary {
         sum.add(d + 8, features, w.of[2], w.of[3]);
       }
       const bool first_column = lane() / 4 == 0;
-      multiply_add(last[0], last[1], last[2], last[3], features, first_column ? words[8 * kWidth + lane() % 4] : 0,
-                   first_column ? words[8 * kWidth + 4 + lane() % 4] : 0);
+      multiply_add(last[0], last[1], last[2], last[3], features, first_column ? words[state.kLast + lane() % 4] : 0,
+                   first_column ? words[state.kLast + 4 + lane() % 4] : 0);
       words += state.kUnitWords;
     };
     const uint32_t one = lane() % 4 == 0 ? packed(1.0f, 0.0f) : 0;
@@ -196,7 +197,7 @@ struct Summary {
         WarpSums<16> of_unit;
 #pragma unroll
         for (int c = 0; c < 4; c += 2) {
-          const auto column = *reinterpret_cast<const Strip<float, 2>*>(words + 8 * kWidth + of_unit.column(c));
+          const auto column = *reinterpret_cast<const Strip<float, 2>*>(words + state.kLast + of_unit.column(c));
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             of_unit.of[0][c + i] = column.of[i] * last[0];
