@@ -18,9 +18,12 @@ constexpr int kMmaThreads = kMmaTile / 16 * kWarp;
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ inline int first_row_of_warp() { return static_cast<int>(threadIdx.x) / kWarp * 16; }
 
+__device__ inline uint32_t packed(BFloat16 low, BFloat16 high) {
+  return __bfloat16_as_ushort(low) | uint32_t{__bfloat16_as_ushort(high)} << 16;
+}
 __device__ inline uint32_t packed(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return __bfloat16_as_ushort(pair.x) | uint32_t{__bfloat16_as_ushort(pair.y)} << 16;
+  return packed(pair.x, pair.y);
 }
 
 // ---- Factors ----
@@ -349,20 +352,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     WarpSums<kWidth> sum;
     if constexpr (Summary::kAny) {
       __syncthreads();
-      float inverse[2], last[2];  // ỹ = [d_o; −delta] / g
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int64_t i = task.first + sum.row(r);
-        const float g = i < in.queries ? from.normaliser[task.head * in.queries + i] : 0.0f;
-        inverse[r] = g == 0 ? 0.0f : 1 / g;
-        last[r] = g == 0 ? 0.0f : -from.delta[task.head * in.queries + i];
-      }
-      summary.add_gradients(in, task, q_tile, g_tile, last, sum);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-#pragma unroll
-        for (float& x : sum.of[r]) x *= inverse[r];
-      }
+      summary.add_query_gradients(in, from, task, q_tile, g_tile, sum);
     }
     for (int64_t key = summary.first_key(in, task.first); key < in.visible_to_tile(task.first); key += kMmaTile) {
       load_rows(k_tile, k, key);

@@ -21,9 +21,6 @@
 namespace linnet::cuda {
 namespace {
 
-/// Of the states that are held at a time. How many that is shows in no result.
-constexpr int64_t kStateBytes = int64_t{256} << 20;
-
 int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 
 template <class T, class S, class E>

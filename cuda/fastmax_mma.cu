@@ -14,8 +14,6 @@
 namespace linnet::cuda {
 namespace {
 
-/// Of what is held at a time. How many chunks that is shows in no result.
-constexpr int64_t kStateBytes = int64_t{256} << 20;
 /// Tokens of a chunk where all of them are summed up.
 constexpr int64_t kTogether = 1024;
 

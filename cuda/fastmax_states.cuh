@@ -7,6 +7,9 @@
 
 namespace linnet::cuda {
 
+/// Of the states that are held at a time. How many that is shows in no result.
+constexpr int64_t kStateBytes = int64_t{256} << 20;
+
 /// The chunks whose states are held at a time: `chunks` of each of `heads` heads, in the order of the sum. Lane l is
 /// chunk l % chunks of head l / chunks.
 struct Lanes {

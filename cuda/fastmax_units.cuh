@@ -51,10 +51,6 @@ constexpr int kUnitsOfWarp = kWidth == 32 ? 4 : 3;
 template <int kWidth>
 constexpr int kUnitsOfBlock = kUnitsOfWarp<kWidth> * kMmaThreads / kWarp;
 
-__device__ inline uint32_t packed(BFloat16 low, BFloat16 high) {
-  return __bfloat16_as_ushort(low) | uint32_t{__bfloat16_as_ushort(high)} << 16;
-}
-
 /// Both numbers of a pair times those of another.
 __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
   const auto number = [](uint32_t bits) { return __ushort_as_bfloat16(static_cast<unsigned short>(bits)); };
@@ -90,7 +86,20 @@ struct KeySide {
   }
 };
 
-/// Queries, with ỹ = [d_o; −delta] / g.
+/// What makes ỹ = [d_o; −delta] / g of a query's d_o: 0 for one that sees no key, or that is not there.
+struct QueryFactors {
+  float inverse = 0, delta = 0;
+
+  template <class E>
+  __device__ QueryFactors(const QuadraticCotangents<float, E>& from, bool there, int64_t row) {
+    const float g = there ? from.normaliser[row] : 0.0f;
+    if (g == 0) return;
+    inverse = 1 / g;
+    delta = from.delta[row];
+  }
+};
+
+/// Queries, with that.
 template <class E>
 struct QuerySide {
   static constexpr bool kReverse = true;
@@ -104,15 +113,15 @@ struct QuerySide {
     load_rows(tile.x, q, first);
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
-    const int64_t row = task.head * in.queries + first + i;
-    const float g = there ? from.normaliser[row] : 0.0f, inverse = g == 0 ? 0.0f : 1 / g;
+    const QueryFactors factors(from, there, task.head * in.queries + first + i);
 #pragma unroll 4
     for (int c = static_cast<int>(threadIdx.x) % 2; c < kWidth; c += 2) {
-      tile.y.of[i][c] = BFloat16(g == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * inverse);
+      tile.y.of[i][c] =
+          BFloat16(factors.inverse == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * factors.inverse);
     }
     if (threadIdx.x % 2 == 0) {
       tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
-      tile.last[i] = BFloat16(g == 0 ? 0.0f : -from.delta[row] * inverse);
+      tile.last[i] = BFloat16(-factors.delta * factors.inverse);
     }
     __syncthreads();
   }
