@@ -12,6 +12,15 @@ Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
   return x.as_strided(shape, x.strides(), start * x.strides()[dim]);
 }
 
+/// Whether both are the same elements, of one shape.
+bool are_same_elements(const Tensor& a, const Tensor& b) {
+  if (a.view().data != b.view().data) return false;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a.shape()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
@@ -39,24 +48,41 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
   return sum.reshape(shape);
 }
 
+void GradientSum::own() {
+  if (total_.owns_elements_alone()) return;
+  const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
+  if (*filled_ > 0) {
+    copy.backend().copy(part_of(copy, dim_, 0, *filled_).view(), part_of(total_, dim_, 0, *filled_).view());
+  }
+  total_ = copy;
+}
+
 Tensor& GradientSum::complete() {
   if (filled_) {
-    part_of(total_, dim_, *filled_, total_.shape()[dim_]).fill_(0);
+    const int64_t size = total_.shape()[dim_];
+    if (*filled_ < size) {
+      own();
+      part_of(total_, dim_, *filled_, size).fill_(0);
+    }
     filled_.reset();
   }
   return total_;
 }
 
 void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
+  const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
   if (!total_.defined()) {
-    total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
+    total_ = gradient.whole_storage_as(node.shape);
+    if (!total_.defined()) total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
     dim_ = slice.dim;
     filled_ = 0;
   }
-  const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
   if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-    const Tensor part = part_of(total_, dim_, slice.start, stop);
-    part.backend().copy(part.view(), gradient.view());
+    if (!are_same_elements(part_of(total_, dim_, slice.start, stop), gradient)) {
+      own();
+      const Tensor part = part_of(total_, dim_, slice.start, stop);
+      part.backend().copy(part.view(), gradient.view());
+    }
     filled_ = stop;
     return;
   }

@@ -20,7 +20,8 @@ namespace linnet {
 [[gnu::visibility("hidden")]] Tensor sum_to_shape(const Tensor& grad, const Shape& shape);
 
 /// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
-/// are copied side by side, so that nothing need be filled with zeros first.
+/// are put side by side, so that nothing need be filled with zeros first; those that an op made side by side, in
+/// memory as large as the sum, stay where they are.
 class [[gnu::visibility("hidden")]] GradientSum {
  public:
   /// The sum so far, undefined before the first gradient, with zeros where no slice was copied.
@@ -30,6 +31,10 @@ class [[gnu::visibility("hidden")]] GradientSum {
   void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient);
 
  private:
+  /// Makes `total_`, as far as it is set, elements of its own: where it is memory that slices came in, those that are
+  /// still to come must not change.
+  void own();
+
   Tensor total_;
   int dim_ = 0;
   std::optional<int64_t> filled_;  ///< of `dim_`, how far elements are set; all are when empty

@@ -65,6 +65,12 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t of
       std::make_shared<Impl>(Impl{impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr}));
 }
 
+Tensor Tensor::whole_storage_as(const Shape& shape) const {
+  const Impl& impl = get();
+  if (impl.storage->borrowed || impl.storage->bytes != shape.numel() * size_of(impl.dtype)) return {};
+  return as_strided(shape, contiguous_strides(shape), -impl.offset);
+}
+
 Tensor Tensor::detach(Where where) const {
   const Call call("detach", where);
   return as_strided(shape(), strides(), 0);

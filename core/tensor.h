@@ -138,6 +138,9 @@ class Tensor {
                       Where where = {});
   /// A view of this tensor's elements with any strides and an offset in elements from its first one; no history.
   Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
+  /// All of the memory that this tensor is a view of, as a row-major tensor of `shape`, no history; undefined where
+  /// it holds another number of elements, or is the caller's.
+  Tensor whole_storage_as(const Shape& shape) const;
   /// What a kernel sees. Borrowed: valid while this handle lives.
   View view() const;
   /// The kernels of its device.

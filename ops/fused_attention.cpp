@@ -16,13 +16,11 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
                                const Options& options) {
   Op op(name, Where{}, {grad, q, k, v});
   op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
-  Tensor dq = empty_heads(q.shape(), q.dtype(), q.device());
-  Tensor dk = empty_heads(k.shape(), k.dtype(), k.device());
-  Tensor dv = empty_heads(v.shape(), v.dtype(), v.device());
+  Grads gradients = empty_gradients({q, k, v});
   const Tensor g = with_plain_rows(grad);
-  (q.backend().*kBackward)(dq.view(), dk.view(), dv.view(), g.view(), o.view(), normaliser.view(), q.view(), k.view(),
-                           v.view(), OptionalView(keep).get(), options);
-  return {dq, dk, dv};
+  (q.backend().*kBackward)(gradients[0].view(), gradients[1].view(), gradients[2].view(), g.view(), o.view(),
+                           normaliser.view(), q.view(), k.view(), v.view(), OptionalView(keep).get(), options);
+  return gradients;
 }
 
 /// Keeps q, k, v, o and the normaliser of every row for backward: memory linear in the tokens.

@@ -1,6 +1,7 @@
 #include <linnet/ops/detail/heads.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 
@@ -110,6 +111,37 @@ Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
   const int64_t heads = shape[1], tokens = shape[2], width = shape[3];
   return Tensor::empty({shape[0], tokens, heads, width}, dtype, device)
       .as_strided(shape, {tokens * heads * width, width, heads * width, 1}, 0);
+}
+
+namespace {
+
+/// Whether x are the parts of one tensor [B, N, parts, H, D], in order.
+bool are_parts_of_one(const std::vector<Tensor>& x) {
+  const Shape& shape = x[0].shape();
+  const int64_t size = shape[1] * shape[3], row = static_cast<int64_t>(x.size()) * size;
+  const Strides strides{shape[2] * row, shape[3], row, 1};
+  const auto* first = static_cast<const std::byte*>(x[0].view().data);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t before = static_cast<int64_t>(i) * size * size_of(x[i].dtype());
+    if (x[i].shape() != shape || x[i].strides() != strides || x[i].view().data != first + before) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x) {
+  std::vector<Tensor> gradients;
+  gradients.reserve(x.size());
+  if (!are_parts_of_one(x)) {
+    for (const Tensor& each : x) gradients.push_back(empty_heads(each.shape(), each.dtype(), each.device()));
+    return gradients;
+  }
+  const Shape& shape = x[0].shape();
+  const auto parts = static_cast<int64_t>(x.size()), size = shape[1] * shape[3];
+  const Tensor whole = Tensor::empty({shape[0], shape[2], parts, shape[1], shape[3]}, x[0].dtype(), x[0].device());
+  for (int64_t i = 0; i < parts; ++i) gradients.push_back(whole.as_strided(shape, x[0].strides(), i * size));
+  return gradients;
 }
 
 }  // namespace linnet::detail

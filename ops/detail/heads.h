@@ -50,5 +50,9 @@ Tensor attend_in_float32(const std::vector<Tensor>& x,
 /// heads to [B, N, H·D] copies nothing.
 Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 
+/// The same for the gradient of each of x; but where they lie in memory as one tensor [B, N, parts, H, D], so that
+/// one projection makes them all, so do their gradients, and nobody need copy these together.
+std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x);
+
 }  // namespace detail
 }  // namespace linnet

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <linnet/core/profile.h>
 #include <linnet/linnet.h>
 
+#include "tests/support/same_bits.h"
+
 using namespace linnet;
+using test::same_bits;
 
 namespace {
 
@@ -195,6 +199,32 @@ TEST_CASE("attention: every parameter and the input get gradients") {
       REQUIRE(parameter.grad().defined());
       CHECK(norm(parameter.grad()).item<double>() > 0);
     }
+  }
+}
+
+TEST_CASE("attention of one projection: its gradient is made whole, and is that of separate parts to the bit") {
+  const auto attend = [](const std::string& kind, const nn::Qkv& x) {
+    if (kind == "softmax") return softmax_attention(x.q, x.k, x.v, {.causal = true});
+    return fastmax(x.q, x.k, x.v,
+                   {.causal = true, .form = kind == "quadratic" ? FastmaxForm::quadratic : FastmaxForm::factorised});
+  };
+  Generator rng(1);
+  const Tensor projected = randn({2, 5, 3 * 12}, rng).set_requires_grad(), g = randn({2, 3, 5, 4}, rng);
+  for (const char* const kind : {"softmax", "quadratic", "factorised"}) {
+    CAPTURE(kind);
+    const auto gradient = [&](auto&& part) {
+      const auto [q, k, v] = nn::split_qkv(projected, 3);
+      const Tensor o = attend(kind, {part(q), part(k), part(v)});
+      const Profile profile;
+      const Tensor result = grad({o}, {projected}, {.grad_outputs = {g}})[0];
+      const auto copies = std::ranges::count(profile.calls(), std::string("copy"), &KernelCall::kernel);
+      return std::pair(copies, result);
+    };
+    const auto [none, whole] = gradient([](const Tensor& x) { return x; });
+    const auto [copies, joined] = gradient([](const Tensor& x) { return x.clone(); });
+    CHECK(none == 0);
+    CHECK(copies == 3);
+    CHECK(same_bits(whole, joined));
   }
 }
 
