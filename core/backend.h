@@ -132,8 +132,9 @@ struct AdditiveAttentionGradients {
 /// What changes from step to step of an optimizer, in memory of the device: recorded work finds it anew each time.
 struct StepScalars {
   const double* lr;
-  int64_t* steps;     ///< made so far; the kernel counts this one
-  const bool* apply;  ///< where false, a step changes nothing and is not counted; null for true
+  int64_t* steps;             ///< made so far; the kernel counts this one
+  const bool* apply;          ///< where false, a step changes nothing and is not counted; null for true
+  const double* grad_factor;  ///< multiplies the gradients, as rounded to their dtype; null for 1
 };
 
 /// A step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.

@@ -13,13 +13,19 @@ namespace {
 /// Whether a step is to be made.
 __device__ bool applies(const StepScalars& scalars) { return scalars.apply == nullptr || *scalars.apply; }
 
+template <class T>
+__device__ T grad_factor(const StepScalars& scalars) {
+  return scalars.grad_factor != nullptr ? static_cast<T>(*scalars.grad_factor) : T{1};
+}
+
 /// What a step is made of, worked out in double.
 template <class T>
 struct AdamWFactors {
-  T step_size, root_correction2, shrink, decay, beta2, eps, rest1, rest2;
+  T grad, step_size, root_correction2, shrink, decay, beta2, eps, rest1, rest2;
 
-  __device__ AdamWFactors(const AdamWOptions& options, double lr, int64_t step)
-      : step_size(static_cast<T>(lr / correction(options.beta1, step))),
+  __device__ AdamWFactors(const AdamWOptions& options, const StepScalars& scalars, double lr, int64_t step)
+      : grad(grad_factor<T>(scalars)),
+        step_size(static_cast<T>(lr / correction(options.beta1, step))),
         root_correction2(static_cast<T>(sqrt(correction(options.beta2, step)))),
         shrink(static_cast<T>(options.decoupled ? 1 - lr * options.weight_decay : 1)),
         decay(static_cast<T>(options.decoupled ? 0 : options.weight_decay)),
@@ -44,7 +50,7 @@ struct AdamWTensor {
   AdamWOptions options;
 
   __device__ void step(int64_t i, const AdamWFactors<T>& by) const {
-    const T p = param[i], g = grad[i] + by.decay * p;
+    const T p = param[i], g = by.grad * grad[i] + by.decay * p;
     const T m = first[i] + by.rest1 * (g - first[i]);
     const T v = by.beta2 * second[i] + by.rest2 * g * g;
     first[i] = m;
@@ -58,7 +64,8 @@ template <class T>
 __global__ void begin_adamw(TensorList<AdamWTensor<T>> tensors, AdamWFactors<T>* factors) {
   for (int64_t t = first_item(); t < tensors.count; t += item_step()) {
     const AdamWTensor<T>& tensor = tensors.of[t];
-    if (applies(tensor.scalars)) factors[t] = {tensor.options, *tensor.scalars.lr, ++*tensor.scalars.steps};
+    if (applies(tensor.scalars))
+      factors[t] = {tensor.options, tensor.scalars, *tensor.scalars.lr, ++*tensor.scalars.steps};
   }
 }
 
@@ -112,10 +119,10 @@ struct SgdFactors {
 template <class T>
 __global__ void sgd_step(int64_t count, SgdFactors<T> by, StepScalars scalars, T* param, const T* grad, T* buffer) {
   if (!applies(scalars)) return;
-  const T lr = static_cast<T>(*scalars.lr);
+  const T lr = static_cast<T>(*scalars.lr), factor = grad_factor<T>(scalars);
   const bool is_first = *scalars.steps == 0;
   for (int64_t i = first_item(); i < count; i += item_step()) {
-    const T p = param[i], g = grad[i] + by.decay * p;
+    const T p = param[i], g = factor * grad[i] + by.decay * p;
     if (buffer == nullptr) {
       param[i] = p - lr * g;
       continue;

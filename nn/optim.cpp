@@ -56,6 +56,29 @@ void check_parameter(const Tensor& parameter) {
   }
 }
 
+/// An option of a step, as `dtype` on each of the devices; undefined where it is.
+std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, const char* name, const Tensor& option,
+                                    DType dtype) {
+  std::map<Device, Tensor> result;
+  for (const auto& [device, tensor] : devices) result[device] = {};
+  if (!option.defined()) return result;
+  if (option.numel() != 1) {
+    throw ShapeError(fmt::format("{} must have one element, not shape {}", name, to_string(option.shape())));
+  }
+  const bool fits = is_floating(dtype) ? is_floating(option.dtype()) : option.dtype() == dtype;
+  if (!fits) {
+    throw DTypeError(fmt::format("{} must be {}, not {}", name, is_floating(dtype) ? "floating" : name_of(dtype),
+                                 name_of(option.dtype())));
+  }
+  for (auto& [device, tensor] : result) tensor = option.to(dtype).to(device);
+  return result;
+}
+
+template <class T>
+const T* element_of(const Tensor& option) {
+  return option.defined() ? static_cast<const T*>(option.view().data) : nullptr;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments)
@@ -95,18 +118,14 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
   write_lr();
 }
 
-void Optimizer::step(const Tensor& apply, Where where) {
+void Optimizer::step(const StepOptions& options, Where where) {
   const Call call("step", where);
   if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.parameter.grad().defined(); })) {
     throw AutogradError("no parameter has a gradient; call backward(loss) first, and zero_grad() only after step()");
   }
-  if (apply.defined() && (apply.dtype() != DType::boolean || apply.numel() != 1)) {
-    throw ShapeError(fmt::format("apply must be a bool with one element, not {}{}", name_of(apply.dtype()),
-                                 to_string(apply.shape())));
-  }
   const NoGrad guard;
-  std::map<Device, Tensor> applies;
-  for (const auto& [device, steps] : steps_) applies[device] = apply.defined() ? apply.to(device) : apply;
+  auto factors = on_devices(steps_, "grad_factor", options.grad_factor, DType::float64);
+  auto applies = on_devices(steps_, "apply", options.apply, DType::boolean);
   std::vector<Update> updates;
   auto slot = slots_.begin();
   for (const ParameterGroup& group : groups_) {
@@ -119,12 +138,13 @@ void Optimizer::step(const Tensor& apply, Where where) {
         }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
-      const Tensor& applied = applies[slot->parameter.device()];
+      const Device device = slot->parameter.device();
       updates.push_back({&*slot,
                          grad.contiguous(),
                          {.lr = static_cast<const double*>(slot->lr.view().data),
                           .steps = static_cast<int64_t*>(slot->steps.view().data),
-                          .apply = applied.defined() ? static_cast<const bool*>(applied.view().data) : nullptr},
+                          .apply = element_of<bool>(applies[device]),
+                          .grad_factor = element_of<double>(factors[device])},
                          *group.weight_decay});
     }
   }
@@ -354,20 +374,35 @@ Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
   return stack(norms, 0);
 }
 
+void check_max_norm(double max_norm) {
+  if (!(max_norm >= 0)) throw ValueError(fmt::format("max_norm is {}; it must be 0 or more", max_norm));
+}
+
 }  // namespace
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type, Where line) {
-  const Call call("clip_grad_norm_", line);
-  if (!(max_norm >= 0)) throw ValueError(fmt::format("max_norm is {}; it must be 0 or more", max_norm));
+Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type, Where where) {
+  const Call call("grad_norm", where);
   const NoGrad guard;
   std::vector<Tensor> gradients;
   for (const Tensor& parameter : parameters) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (gradients.empty()) return scalar(0, DType::float64);
-  const Tensor total = norm(norms_of(gradients, norm_type), norm_type);
-  const Tensor wanted = clamp(max_norm / (total + 1e-6), {}, 1.0);  // PyTorch's guard against a norm of 0
-  const Tensor factor = where(lt(total, std::numeric_limits<double>::infinity()), wanted, 1.0);
+  return gradients.empty() ? scalar(0, DType::float64) : norm(norms_of(gradients, norm_type), norm_type);
+}
+
+Tensor clip_factor(const Tensor& norm, double max_norm, Where line) {
+  const Call call("clip_factor", line);
+  check_max_norm(max_norm);
+  const NoGrad guard;
+  const Tensor wanted = clamp(max_norm / (norm + 1e-6), {}, 1.0);  // PyTorch's guard against a norm of 0
+  return where(lt(norm, std::numeric_limits<double>::infinity()), wanted, 1.0);
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type, Where where) {
+  const Call call("clip_grad_norm_", where);
+  check_max_norm(max_norm);
+  const NoGrad guard;
+  const Tensor total = grad_norm(parameters, norm_type), factor = clip_factor(total, max_norm);
   // The CPU's is at hand, and seldom below 1; other devices are not waited for.
   if (factor.device() == Device::cpu) {
     const double by = factor.item<double>();

@@ -20,6 +20,19 @@ struct ParameterGroup {
 /// Two groups: tensors of rank 2 and more with `weight_decay`, the others (gains, biases) with none.
 std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& parameters, double weight_decay);
 
+/// What a step of an optimizer is told beside the gradients, each a tensor with one element on any device, or
+/// undefined:
+///
+///     const Tensor norm = grad_norm(parameters);
+///     optimizer.step({.grad_factor = clip_factor(norm, 1.0), .apply = lt(norm, INFINITY)});
+struct StepOptions {
+  /// Multiplies the gradients on their way into the step, which saves a pass over them: `grad()` stays as it is. 1
+  /// where undefined. Of a floating dtype.
+  Tensor grad_factor = {};
+  /// Where false, nothing is changed and no step is counted. True where undefined. A bool.
+  Tensor apply = {};
+};
+
 /// Changes parameters by their gradients.
 class Optimizer {
  public:
@@ -28,9 +41,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// Changes every parameter that has a gradient, in one pass over its numbers; the others are left alone. Throws
-  /// AutogradError when none has one. Where `apply`, a bool with one element on the parameters' device, is false,
-  /// nothing is changed and no step is counted: `step(lt(norm, INFINITY))`.
-  void step(const Tensor& apply = {}, Where where = {});
+  /// AutogradError when none has one, ShapeError for an option of another size, and DTypeError for one of another
+  /// dtype.
+  void step(const StepOptions& options = {}, Where where = {});
   /// Drops the gradients.
   void zero_grad();
 
@@ -149,10 +162,16 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
 };
 
-/// Scales all gradients together so that their norm is at most `max_norm`, and returns the norm before: a float64 of
-/// rank 0, on the device of the gradients, which the host need not wait for. When that is infinite or NaN the
-/// gradients stay as they are: look at the result before `step`, or give it `lt(norm, INFINITY)`. Without gradients
-/// the norm is 0. Throws ValueError for a `max_norm` below 0 and a `norm_type` that is no norm.
+/// The norm of all gradients together: a float64 of rank 0, on the device of the gradients, which the host need not
+/// wait for. 0 without gradients. Throws ValueError for a `norm_type` that is no norm.
+Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type = 2, Where where = {});
+/// What gradients of a norm (as from `grad_norm`) are to be multiplied with so that it is at most `max_norm`:
+/// max_norm / (norm + 1e-6) as in PyTorch, or 1 where that is more or the norm is infinite or NaN. Throws ValueError
+/// for a `max_norm` below 0.
+Tensor clip_factor(const Tensor& norm, double max_norm, Where where = {});
+/// Multiplies all gradients with their `clip_factor`, and returns the norm before. When that is infinite or NaN the
+/// gradients stay as they are: look at it before `step`. A step that takes the factor itself (`StepOptions`) is
+/// faster. Throws as those two do.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2,
                        Where where = {});
 /// Limits each number of the gradients to [−limit, limit]. Throws ValueError for a limit below 0.

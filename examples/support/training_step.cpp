@@ -63,9 +63,10 @@ std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
     total = total + loss.detach().to(DType::float64);
   }
   total = total / count;
-  const Tensor norm = s.clip > 0 ? nn::clip_grad_norm_(parameters_, s.clip) : zeros_like(total);
+  const Tensor norm = s.clip > 0 ? nn::grad_norm(parameters_) : zeros_like(total);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  optimizer_.step(logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity)));
+  optimizer_.step({.grad_factor = s.clip > 0 ? nn::clip_factor(norm, s.clip) : Tensor(),
+                   .apply = logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity))});
   optimizer_.zero_grad();
   return {total, norm};
 }

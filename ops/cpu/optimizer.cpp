@@ -7,6 +7,11 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
+template <class T>
+T grad_factor(const StepScalars& scalars) {
+  return scalars.grad_factor != nullptr ? static_cast<T>(*scalars.grad_factor) : T{1};
+}
+
 /// AdamW (Loshchilov & Hutter 2019, algorithm 2), or Adam with L2 decay when not decoupled (Kingma & Ba 2015,
 /// algorithm 1): elements [begin, end) of a parameter.
 template <class T>
@@ -21,13 +26,14 @@ void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
   const T decay = static_cast<T>(options.decoupled ? 0 : options.weight_decay);
   const T beta2 = static_cast<T>(options.beta2), eps = static_cast<T>(options.eps);
   const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
+  const T factor = grad_factor<T>(update.scalars);
   T* p = data<T>(update.param);
   T* m = data<T>(update.first_moment);
   T* v = data<T>(update.second_moment);
   const T* gradient = data<T>(update.grad);
 #pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    const T g = gradient[i] + decay * p[i];
+    const T g = factor * gradient[i] + decay * p[i];
     m[i] += rest1 * (g - m[i]);
     v[i] = beta2 * v[i] + rest2 * g * g;
     p[i] = shrink * p[i] - step_size * m[i] / (std::sqrt(v[i]) / root_correction2 + eps);
@@ -40,12 +46,13 @@ template <class T>
 void sgd_step(const View& param, const View& grad, const View* momentum, const StepScalars& scalars,
               const SgdOptions& options) {
   const T lr = static_cast<T>(*scalars.lr), decay = static_cast<T>(options.weight_decay);
+  const T factor = grad_factor<T>(scalars);
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
   if (momentum == nullptr) {
     parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-      for (int64_t i = begin; i < end; ++i) p[i] -= lr * (gradient[i] + decay * p[i]);
+      for (int64_t i = begin; i < end; ++i) p[i] -= lr * (factor * gradient[i] + decay * p[i]);
     });
     return;
   }
@@ -58,7 +65,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
-      const T g = gradient[i] + decay * p[i];
+      const T g = factor * gradient[i] + decay * p[i];
       buffer[i] = (first ? T{0} : keep * buffer[i]) + take * g;
       p[i] -= lr * (direct * g + ahead * buffer[i]);
     }

@@ -121,6 +121,7 @@ TEST_CASE("optimizers and schedules refuse settings that are out of range, and k
   set_grads({p}, 2);
   CHECK_THROWS_WITH_AS(clip_grad_norm_({p}, -1), doctest::Contains("max_norm is -1"), ValueError);
   CHECK_THROWS_AS(clip_grad_norm_({p}, std::nan("")), ValueError);
+  CHECK_THROWS_WITH_AS(clip_factor(scalar(1), -1), doctest::Contains("max_norm is -1"), ValueError);
   CHECK_THROWS_WITH_AS(clip_grad_value_({p}, -1), doctest::Contains("limit is -1"), ValueError);
   CHECK(p.grad().item<double>() == 2);
 }
@@ -131,6 +132,57 @@ TEST_CASE("decay_matrices_only: gains and biases do not decay") {
   CHECK(groups[0].weight_decay == 0.1);
   CHECK(groups[1].parameters.size() == 1);
   CHECK(groups[1].weight_decay == 0.0);
+}
+
+TEST_CASE("optimizers: the factor of a step multiplies the gradients, which stay as they are") {
+  const auto check = [](auto make) {
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      const auto trained = [&](double in_step, double before) {
+        Tensor p = test::uniform({50}, 1).to(dtype).set_requires_grad();
+        const auto optimizer = make({p});
+        for (uint64_t step = 2; step < 5; ++step) {
+          const Tensor gradient = test::uniform({50}, step).to(dtype) * before;
+          p.set_grad(gradient);
+          optimizer->step({.grad_factor = scalar(in_step)});
+          CHECK(p.grad().to_vector<double>() == gradient.to_vector<double>());
+        }
+        return p.to_vector<double>();
+      };
+      const std::vector<double> scaled = trained(0.25, 1), expected = trained(1, 0.25), plain = trained(1, 1);
+      CHECK(scaled != plain);
+      for (size_t i = 0; i < scaled.size(); ++i) {
+        CHECK(scaled[i] == near(expected[i], dtype == DType::float32 ? 1e-6 : 1e-14));
+      }
+    }
+  };
+  using Parameters = std::vector<Tensor>;
+  check([](const Parameters& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) {
+    return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1, .eps = 0.1, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1, .eps = 0.1}); });
+}
+
+TEST_CASE("optimizers: a step that does not apply changes nothing, and its options are checked") {
+  Tensor p = leaf({2});
+  nn::SGD optimizer({p}, {.lr = 0.1});
+  set_grads({p}, 1);
+  optimizer.step({.apply = lt(scalar(NAN), INFINITY)});
+  CHECK(p.item<double>() == 2);
+  optimizer.step({.apply = lt(scalar(1), INFINITY)});
+  CHECK(p.item<double>() == near(1.9));
+  CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({2})}),
+                       doctest::Contains("grad_factor must have one element, not shape [2]"), ShapeError);
+  CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({1}, DType::int64)}),
+                       doctest::Contains("grad_factor must be floating, not int64"), DTypeError);
+  CHECK_THROWS_WITH_AS(optimizer.step({.apply = ones({1})}), doctest::Contains("apply must be bool, not float32"),
+                       DTypeError);
+  CHECK(p.item<double>() == near(1.9));
 }
 
 TEST_CASE("optimizers: a step edits in place, and backward notices") {
@@ -204,6 +256,20 @@ TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
   CHECK(std::isinf(nn::clip_grad_norm_({a, b}, 0.1).item<double>()));
   CHECK(b.grad().to_vector<double>()[1] == near(0.8, 1e-5));
   CHECK(nn::clip_grad_norm_({leaf({1})}, 1).item<double>() == 0);
+}
+
+TEST_CASE("clip_factor: what clip_grad_norm_ multiplies with, to the bit") {
+  Tensor p = zeros({3}).set_requires_grad();
+  p.set_grad(tensor({1.5, -2, 7}));
+  const Tensor norm = nn::grad_norm({p}), factor = nn::clip_factor(norm, 0.5);
+  const Tensor expected = p.grad() * factor.item<double>();
+  CHECK(nn::clip_grad_norm_({p}, 0.5).item<double>() == norm.item<double>());
+  CHECK(p.grad().to_vector<float>() == expected.to_vector<float>());
+  CHECK(nn::clip_factor(scalar(2), 4).item<double>() == 1);
+  CHECK(nn::clip_factor(scalar(0), 0).item<double>() == 0);
+  CHECK(nn::clip_factor(scalar(INFINITY), 1).item<double>() == 1);
+  CHECK(nn::clip_factor(scalar(NAN), 1).item<double>() == 1);
+  CHECK(nn::grad_norm({leaf({1})}).item<double>() == 0);
 }
 
 TEST_CASE("clip_grad_norm_: gradients whose squares no float32 holds") {

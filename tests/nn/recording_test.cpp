@@ -72,8 +72,9 @@ class Training {
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
     const Tensor loss = cross_entropy(model_(inputs[0]), inputs[1]);
     backward(loss * scale_);
-    const Tensor norm = nn::clip_grad_norm_(model_.parameters(), 0.5);
-    optimizer_.step(lt(norm, std::numeric_limits<double>::infinity()));
+    const Tensor norm = nn::grad_norm(model_.parameters());
+    optimizer_.step(
+        {.grad_factor = nn::clip_factor(norm, 0.5), .apply = lt(norm, std::numeric_limits<double>::infinity())});
     optimizer_.zero_grad();
     return {loss, norm};
   }

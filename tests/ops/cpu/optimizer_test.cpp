@@ -14,11 +14,11 @@ TEST_CASE("the AdamW kernel takes torch.optim's step") {
     const Tensor g = tensor({0.3, -0.4}, DType::float64);
     const std::vector<double> p0 = p.to_vector<double>(), g0 = g.to_vector<double>();
     const std::vector<double> m0 = m.to_vector<double>(), v0 = v.to_vector<double>();
-    const double lr = 0.01;
+    const double lr = 0.01, factor = 0.5;
     int64_t steps = 2;
     const bool apply = true, refuse = false;
     AdamWUpdate update{
-        p.view(), g.view(), m.view(), v.view(), {&lr, &steps, &refuse}, {0.9, 0.99, 1e-8, 0.1, decoupled}};
+        p.view(), g.view(), m.view(), v.view(), {&lr, &steps, &refuse, &factor}, {0.9, 0.99, 1e-8, 0.1, decoupled}};
     cpu_backend().adamw({&update, 1});
     CHECK(steps == 2);
     CHECK(p.to_vector<double>() == p0);
@@ -27,7 +27,7 @@ TEST_CASE("the AdamW kernel takes torch.optim's step") {
     cpu_backend().adamw({&update, 1});
     CHECK(steps == 3);
     for (size_t i = 0; i < 2; ++i) {
-      const double grad = decoupled ? g0[i] : g0[i] + 0.1 * p0[i];
+      const double grad = factor * g0[i] + (decoupled ? 0 : 0.1 * p0[i]);
       const double before = decoupled ? p0[i] * (1 - 0.01 * 0.1) : p0[i];
       const double m1 = 0.9 * m0[i] + 0.1 * grad, v1 = 0.99 * v0[i] + 0.01 * grad * grad;
       const double m_hat = m1 / (1 - std::pow(0.9, 3)), v_hat = v1 / (1 - std::pow(0.99, 3));
@@ -49,17 +49,17 @@ TEST_CASE("the SGD kernel starts its momentum from the gradient, and reads nothi
     const bool refuse = false;
     const View momentum = buffer.view();
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, &refuse}, options);
+    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, &refuse, nullptr}, options);
     CHECK(p.item<double>() == 1);
     CHECK(steps == 0);
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr}, options);
+    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr, nullptr}, options);
     const double g1 = 0.5 + 0.2 * 1.0;
     const double p1 = 1.0 - 0.1 * (nesterov ? g1 + 0.9 * g1 : g1);
     CHECK(buffer.item<double>() == doctest::Approx(g1).epsilon(1e-14));
     CHECK(p.item<double>() == doctest::Approx(p1).epsilon(1e-14));
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr}, options);
+    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr, nullptr}, options);
     CHECK(steps == 2);
     const double g2 = 0.5 + 0.2 * p1, b2 = 0.9 * g1 + (1 - options.dampening) * g2;
     CHECK(buffer.item<double>() == doctest::Approx(b2).epsilon(1e-14));
@@ -71,7 +71,7 @@ TEST_CASE("the SGD kernel without momentum") {
   Tensor p = tensor({1, 2});
   const double lr = 0.1;
   int64_t steps = 0;
-  cpu_backend().sgd(p.view(), tensor({0.5, -1}).view(), nullptr, {&lr, &steps, nullptr}, {0, 0, 0, false});
+  cpu_backend().sgd(p.view(), tensor({0.5, -1}).view(), nullptr, {&lr, &steps, nullptr, nullptr}, {0, 0, 0, false});
   CHECK(p.to_vector<float>() == std::vector<float>{0.95f, 2.1f});
 }
 
