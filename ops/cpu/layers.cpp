@@ -10,8 +10,8 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// Elements per task, and the most tasks whose sums over rows are kept apart until the end.
-constexpr int64_t kPiece = kGrain / 4, kMaxPieces = 32;
+/// The most tasks whose sums over rows are kept apart until the end.
+constexpr int64_t kMaxPieces = 32;
 
 /// Rows per task; at least 1, for an empty tensor too.
 int64_t rows_per_piece(int64_t rows, int64_t width) {

@@ -50,7 +50,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
   if (momentum == nullptr) {
-    parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
 #pragma omp simd
       for (int64_t i = begin; i < end; ++i) p[i] -= lr * (factor * gradient[i] + decay * p[i]);
     });
@@ -62,7 +62,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   const T ahead = static_cast<T>(options.nesterov ? options.momentum : 1);
   const T direct = static_cast<T>(options.nesterov ? 1 : 0);
   T* buffer = data<T>(*momentum);
-  parallel_for(numel(param), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T g = factor * gradient[i] + decay * p[i];
@@ -79,21 +79,14 @@ bool begin_step(const StepScalars& scalars) {
   return true;
 }
 
-/// All parameters in one parallel loop: a model has many small ones, which are not worth the start of a loop each.
 void adamw(AdamWUpdates updates) {
-  constexpr int64_t kPiece = kGrain / 4;
-  const auto pieces_of = [](const AdamWUpdate& update) { return ceil_div(numel(update.param), kPiece); };
-  int64_t pieces = 0;
   for (int64_t i = 0; i < updates.count; ++i) {
     if (!begin_step(updates.data[i].scalars)) return;
-    pieces += pieces_of(updates.data[i]);
   }
-  parallel_tasks(pieces, [&](int64_t piece) {
-    const AdamWUpdate* update = updates.data;
-    while (piece >= pieces_of(*update)) piece -= pieces_of(*update++);
-    const int64_t begin = piece * kPiece, rest = numel(update->param) - begin;
-    dispatch_floating(update->param.dtype,
-                      [&]<class T>(T) { adamw_step<T>(*update, begin, begin + (rest < kPiece ? rest : kPiece)); });
+  const auto numel_of = [&](int64_t i) { return numel(updates.data[i].param); };
+  for_each_piece(updates.count, kPiece, numel_of, [&](Elements piece, int64_t) {
+    const AdamWUpdate& update = updates.data[piece.tensor];
+    dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update, piece.begin, piece.end); });
   });
 }
 

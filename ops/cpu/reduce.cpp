@@ -247,13 +247,23 @@ void reduce(Reduce op, View out, View x) {
   }
 }
 
+/// Each to the bits of the root of its sum of squares: from the same parts, in the same order.
 void norms(View out, Views x) {
+  const auto numel_of = [&](int64_t i) { return numel(x.data[i]); };
+  int64_t parts = 0;
+  for (int64_t i = 0; i < x.count; ++i) parts += ceil_div(numel_of(i), kGrain);
+  const Scratch<double> partial(parts);
+  for_each_piece(x.count, kGrain, numel_of, [&](Elements part, int64_t number) {
+    dispatch_floating(x.data[part.tensor].dtype, [&]<class T>(T) {
+      const T* from = data<T>(x.data[part.tensor]) + part.begin;
+      partial[number] = fold_row<SumSquares<T>>(0, from, part.end - part.begin, 1);
+    });
+  });
+  const double* next = partial.data();
   for (int64_t i = 0; i < x.count; ++i) {
-    const int64_t count[] = {numel(x.data[i])}, one[] = {1};
-    double* norm = data<double>(out) + i;
-    reduce(Reduce::sum_squares, {norm, DType::float64, 1, one, one},
-           {x.data[i].data, x.data[i].dtype, 1, count, one});
-    *norm = std::sqrt(*norm);
+    double sum = 0;
+    for (int64_t part = 0; part < ceil_div(numel_of(i), kGrain); ++part) sum += *next++;
+    data<double>(out)[i] = std::sqrt(sum);
   }
 }
 
