@@ -156,9 +156,9 @@ class Block {
 
   /// s_j = x_j·y for all y in `columns` [D, padded rows], where key j is seen.
   void products(const Tile<T>& s, Rows<const T> x, const T* columns) const {
-    const int64_t step = s.hidden == nullptr ? s.keys : kStrip;
+    const int64_t step = s.hidden == nullptr ? s.keys : kStrip<T>;
     for (int64_t j = 0; j < s.keys; j += step) {
-      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip * kStrip;
+      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip<T> * kStrip<T>;
       tile_product<T>(std::min(step, s.keys - j), width_ - unseen, all_.in.width(), {x[j], x.stride, 1},
                       {columns + unseen, width_}, {s[j] + unseen, width_}, false);
     }
@@ -187,7 +187,7 @@ class Block {
   void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = all_.in.width();
     const Matrix<T> weights{w.data, 1, w.width};
-    const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip : 1;
+    const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip<T> : 1;
     for (int64_t r = 0; r < rows_; r += strip) {
       const int64_t rows = std::min(strip, rows_ - r);
       const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
@@ -197,7 +197,7 @@ class Block {
 
   /// out_j = Σ_i w_ij x_i over the queries that see key j, or adds that.
   void sum_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
-    const int64_t step = w.hidden == nullptr ? w.keys : kStrip;
+    const int64_t step = w.hidden == nullptr ? w.keys : kStrip<T>;
     for (int64_t j = 0; j < w.keys; j += step) {
       const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
       tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
@@ -236,9 +236,6 @@ class Block {
   }
 
  private:
-  /// Where queries see different numbers of keys, so many share a product.
-  static constexpr int64_t kStrip = 16;
-
   bool drops() const { return all_.in.options.dropout > 0; }
 
   const Attention<T>& all_;

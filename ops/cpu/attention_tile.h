@@ -15,11 +15,14 @@ namespace linnet::cpu::LINNET_ISA {
 /// Queries of a block and keys of a tile: its scores, 32 KiB of float32, stay in the nearest caches.
 constexpr int64_t kQueries = 64, kKeys = 128;
 
-/// A tile's rows have room for whole vectors of queries; what is beyond the last query is never used.
+/// Where queries see different numbers of keys, so many are handled together: the longest vector.
+template <class T>
+constexpr int64_t kStrip = 64 / sizeof(T);
+
+/// A tile's rows have room for whole strips of queries; what is beyond the last query is never used.
 template <class T>
 int64_t padded(int64_t queries) {
-  constexpr int64_t kLanes = 64 / sizeof(T);
-  return (queries + kLanes - 1) & -kLanes;
+  return round_up(queries, kStrip<T>);
 }
 
 template <class T>
@@ -39,33 +42,54 @@ template <class T>
 struct Tile {
   T* data;
   int64_t keys, width;
-  /// How many queries, of the first ones, do not see a key; null where all queries see all keys.
+  /// How many queries, of the first ones, do not see a key, never fewer than of the key before; null where all
+  /// queries see all keys.
   const int64_t* hidden;
 
   T* operator[](int64_t j) const { return data + j * width; }
 
-  /// Calls `f(j, row, width)`, with a width that is a constant when the block is a whole one.
+  /// How many keys any query of the strip from `c` on sees; others are left out of what follows.
+  int64_t seen(int64_t c) const { return std::lower_bound(hidden, hidden + keys, c + kStrip<T>) - hidden; }
+
+  /// Calls `f(j, row, c, count)` for the queries [c, c + count), with a count that is a constant when the block is a
+  /// whole one or queries go in strips.
   template <class F>
   void for_each_row(F f) const {
-    const auto all = [&](auto columns) {
-      for (int64_t j = 0; j < keys; ++j) f(j, (*this)[j], columns);
+    const auto rows = [&](int64_t c, auto count, int64_t end) {
+      for (int64_t j = 0; j < end; ++j) f(j, (*this)[j], c, count);
     };
-    width == kQueries ? all(std::integral_constant<int64_t, kQueries>{}) : all(width);
+    if (hidden != nullptr) {
+      for (int64_t c = 0; c < width; c += kStrip<T>) rows(c, std::integral_constant<int64_t, kStrip<T>>{}, seen(c));
+    } else if (width == kQueries) {
+      rows(0, std::integral_constant<int64_t, kQueries>{}, keys);
+    } else {
+      rows(0, width, keys);
+    }
   }
 
+  /// Writes `value` where a key is not seen.
   void hide(T value) const {
     if (hidden == nullptr) return;
-    for (int64_t j = 0; j < keys; ++j) std::fill_n((*this)[j], hidden[j], value);
+    for (int64_t j = 0; j < keys; ++j) {
+      T* row = (*this)[j];
+      const int64_t whole = hidden[j] / kStrip<T> * kStrip<T>;
+      for (int64_t c = 0; c < whole; c += kStrip<T>) std::fill_n(row + c, kStrip<T>, value);
+      if (whole == hidden[j]) continue;
+#pragma omp simd
+      for (int64_t c = whole; c < whole + kStrip<T>; ++c) row[c] = c < hidden[j] ? value : row[c];
+    }
   }
 
   /// out[c] = f(…f(f(start, s_0c), s_1c)…) with f of vectors.
   template <class F>
   void fold_columns(T start, T* out, F f) const {
-    constexpr int64_t kTogether = 4 * product::kLanes<T>;
-    if (width % kTogether == 0) {
-      for (int64_t c = 0; c < width; c += kTogether) fold_vectors<4>(c, start, out, f);
+    constexpr int64_t kLanes = product::kLanes<T>, kTogether = 4 * kLanes;
+    if (hidden != nullptr) {
+      for (int64_t c = 0; c < width; c += kStrip<T>) fold_vectors<kStrip<T> / kLanes>(c, seen(c), start, out, f);
+    } else if (width % kTogether == 0) {
+      for (int64_t c = 0; c < width; c += kTogether) fold_vectors<4>(c, keys, start, out, f);
     } else {
-      for (int64_t c = 0; c < width; c += product::kLanes<T>) fold_vectors<1>(c, start, out, f);
+      for (int64_t c = 0; c < width; c += kLanes) fold_vectors<1>(c, keys, start, out, f);
     }
   }
   void sum_columns(T* out) const {
@@ -74,18 +98,18 @@ struct Tile {
 
  private:
   template <int kVectors, class F>
-  void fold_vectors(int64_t c, T start, T* out, F f) const {
+  void fold_vectors(int64_t c, int64_t end, T start, T* out, F f) const {
     using V = product::VectorOf<T, product::kLanes<T>>;
     V value[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (V& v : value) v = V{} + start;
-    for (int64_t j = 0; j < keys; ++j) {
-#pragma GCC unroll 4
+    for (int64_t j = 0; j < end; ++j) {
+#pragma GCC unroll 8
       for (int l = 0; l < kVectors; ++l) {
         value[l] = f(value[l], *reinterpret_cast<const V*>((*this)[j] + c + l * product::kLanes<T>));
       }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int l = 0; l < kVectors; ++l) *reinterpret_cast<V*>(out + c + l * product::kLanes<T>) = value[l];
   }
 };
@@ -112,9 +136,9 @@ void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
   T maximum[kQueries], total[kQueries];
   s.fold_columns(std::numeric_limits<T>::lowest(), maximum, [](auto most, auto x) { return x > most ? x : most; });
   for (int64_t c = 0; c < s.width; ++c) maximum[c] = std::max(maximum[c], sums.maximum[c]);
-  s.for_each_row([&](int64_t, T* row, auto width) {
+  s.for_each_row([&](int64_t, T* row, int64_t first, auto count) {
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) row[c] = vec::exp2_below_one(row[c] - maximum[c]);
+    for (int64_t c = first; c < first + count; ++c) row[c] = vec::exp2_below_one(row[c] - maximum[c]);
   });
   s.sum_columns(total);
 #pragma omp simd
@@ -129,9 +153,9 @@ void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
 template <class T>
 void weigh_polynomial(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-  s.for_each_row([&](int64_t, T* row, auto width) {
+  s.for_each_row([&](int64_t, T* row, int64_t first, auto count) {
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) row[c] = a0 + row[c] * (a1 + row[c] * a2);
+    for (int64_t c = first; c < first + count; ++c) row[c] = a0 + row[c] * (a1 + row[c] * a2);
   });
   s.hide(T{0});
   T total[kQueries];
@@ -145,13 +169,13 @@ void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind,
                    const T* key_factors, bool shared) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   T total[kQueries] = {};
-  s.for_each_row([&](int64_t j, T* row, auto width) {
-    const int64_t first = s.hidden != nullptr ? s.hidden[j] : 0;
+  s.for_each_row([&](int64_t j, T* row, int64_t first, auto count) {
+    const int64_t hidden = s.hidden != nullptr ? s.hidden[j] : 0;
 #pragma omp simd
-    for (int64_t c = first; c < width; ++c) {
+    for (int64_t c = first; c < first + count; ++c) {
       const T rest = row[c] * (a1 + row[c] * a2);
       row[c] = a0 + rest * (query_factors[c] * key_factors[j]);
-      total[c] += shared ? row[c] : a0 + rest;
+      total[c] += c < hidden ? T{0} : shared ? row[c] : a0 + rest;
     }
   });
   s.hide(T{0});
@@ -173,10 +197,10 @@ struct Slopes {
 template <class T>
 void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale, const AttentionKind& kind) {
   if (kind.softmax) {
-    s.for_each_row([&](int64_t j, T* weight, auto width) {
+    s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {
       T* gradient = ds[j];
 #pragma omp simd
-      for (int64_t c = 0; c < width; ++c) {
+      for (int64_t c = first; c < first + count; ++c) {
         weight[c] = vec::exp2_below_one(weight[c] - at.normaliser[c]);
         gradient[c] = weight[c] * (gradient[c] - at.delta[c]) * scale;
       }
@@ -185,10 +209,10 @@ void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T
     const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
     T inverse[kQueries];
     for (int64_t c = 0; c < kQueries; ++c) inverse[c] = 1 / at.normaliser[c];
-    s.for_each_row([&](int64_t j, T* weight, auto width) {
+    s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {
       T* gradient = ds[j];
 #pragma omp simd
-      for (int64_t c = 0; c < width; ++c) {
+      for (int64_t c = first; c < first + count; ++c) {
         gradient[c] = (a1 + 2 * a2 * weight[c]) * (gradient[c] - at.delta[c]) * (inverse[c] * scale);
         weight[c] = (a0 + weight[c] * (a1 + weight[c] * a2)) * inverse[c];
       }
@@ -203,10 +227,10 @@ template <class T>
 void dropped_score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale,
                              const AttentionKind& kind, const T* query_factors, const T* key_factors, bool shared) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
-  s.for_each_row([&](int64_t j, T* weight, auto width) {
+  s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {
     T* gradient = ds[j];
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) {
+    for (int64_t c = first; c < first + count; ++c) {
       const T kept = query_factors[c] * key_factors[j], inverse = 1 / at.normaliser[c];
       const T mean = (shared ? kept : T{1}) * at.delta[c];
       gradient[c] = (a1 + 2 * a2 * weight[c]) * (kept * gradient[c] - mean) * (inverse * scale);
