@@ -52,9 +52,13 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
   }
   // What backward needs to make the weights again.
   T* to = data<T>(normaliser) + head * in.queries() + first;
+  if (!in.options.kind.softmax) {
+    std::copy_n(sums.total, block.rows(), to);
+    return;
+  }
+#pragma omp simd
   for (int64_t r = 0; r < block.rows(); ++r) {
-    to[r] =
-        in.options.kind.softmax ? sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]) : sums.total[r];
+    to[r] = sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]);
   }
 }
 

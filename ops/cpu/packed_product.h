@@ -28,8 +28,8 @@ constexpr int64_t kWidth = kVectors * product::kLanes<T>;
 constexpr int64_t kPanelDepth = 128, kBlockWidth = 1008;
 /// For a wide result the left factor is copied too, some parts at a time, in bands as high as a tile: it is read once
 /// for each panel, and would be from as many pages as it has rows. So is one that lies transposed, as in the gradient
-/// of a weight, with so many bytes from column to column: a band would be read from lines so far apart that they share
-/// cache sets, and that no prefetcher finds (a gradient 512×768·768×128 is 1.5 times as fast).
+/// of a weight, with so many bytes from column to column: a band would be read from lines so far apart that they
+/// share cache sets, and that no prefetcher finds (a gradient 512×768·768×128 is 1.2 to 1.5 times as fast).
 constexpr int64_t kWide = 256, kFarApart = 512, kPartsCopied = 8;
 
 /// Copies `count` ≤ kMost elements, faster where they are as many.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
@@ -87,11 +88,11 @@ struct NothingAhead {
   void fetch() {}
 };
 
-/// kR rows by kC vectors of c. The base is added once, at the end, so that a long sum in tiles is one of blocks.
-template <int kR, int kC, class V, class T, class Ahead>
-[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x, Ahead ahead) {
+/// The sums of a tile, kR rows by kC vectors. `row` is from row to row of a.
+template <int kR, int kC, class V, class T, class Row, class Ahead>
+[[gnu::always_inline]] inline void add_products(int64_t depth, const Operands<T>& x, Row row, Ahead ahead,
+                                                V (&sum)[kR][kC]) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
-  V sum[kR][kC] = {};
   for (int64_t k = 0; k < depth;) {
     ahead.fetch();
     for (const int64_t end = depth - k > Ahead::kTurns ? k + Ahead::kTurns : depth; k < end; ++k) {
@@ -100,11 +101,24 @@ template <int kR, int kC, class V, class T, class Ahead>
       for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
 #pragma GCC unroll 16
       for (int r = 0; r < kR; ++r) {
-        const T left = x.a.data[r * x.a.row + k * x.a.column];
+        const T left = x.a.data[r * row + k * x.a.column];
 #pragma GCC unroll 3
         for (int l = 0; l < kC; ++l) sum[r][l] += left * right[l];
       }
     }
+  }
+}
+
+/// kR rows by kC vectors of c. The base is added once, at the end, so that a long sum in tiles is one of blocks.
+template <int kR, int kC, class V, class T, class Ahead>
+[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x, Ahead ahead) {
+  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  V sum[kR][kC] = {};
+  // Rows side by side are at constant distances, which take no registers: 16 rows have more than there are.
+  if (x.a.row == 1) {
+    add_products<kR, kC, V>(depth, x, std::integral_constant<int64_t, 1>{}, ahead, sum);
+  } else {
+    add_products<kR, kC, V>(depth, x, x.a.row, ahead, sum);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kR; ++r) {
