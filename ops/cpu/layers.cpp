@@ -49,6 +49,7 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
     for (int64_t r = begin; r < end; ++r) {
       const T* x = data<T>(x_view) + r * width;
       T* y = data<T>(y_view) + r * width;
+      fetch_ahead(x, width);
       const double n = static_cast<double>(width);
       const T mu = static_cast<T>(block_sum<T>(width, [x](int64_t c) { return x[c]; }) / n);
       const double variance = block_sum<T>(width, [x, mu](int64_t c) { return (x[c] - mu) * (x[c] - mu); }) / n;
@@ -70,6 +71,7 @@ void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, con
     for (int64_t r = begin; r < end; ++r) {
       const T* x = data<T>(x_view) + r * width;
       T* y = data<T>(y_view) + r * width;
+      fetch_ahead(x, width);
       const double square = block_sum<T>(width, [x](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
       const T scale = static_cast<T>(1 / std::sqrt(square + eps));
 #pragma omp simd
