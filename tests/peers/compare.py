@@ -9,6 +9,7 @@ installed into out/peers-venv.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -18,6 +19,7 @@ import re
 import statistics
 import subprocess
 import sys
+import typing
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,33 +28,48 @@ ROOT = HERE.parent.parent
 FASTMAX = {"factorised": ["--formulation", "factorised"], "(f(q·kᵀ) ∘ mask) v / g": ["--formulation", "quadratic"]}
 
 
-def attention(mechanism: str, tokens: int, causal: bool) -> tuple:
+class Case(typing.NamedTuple):
+    name: str
+    field: str  # of the JSON that both sides print
+    ours: list[str]
+    theirs: dict[str, list[str]]  # arguments by variant
+    busy: bool = False  # whether another process keeps a core busy meanwhile
+
+
+def attention(mechanism: str, tokens: int, causal: bool) -> Case:
     shape = ["attention", "--mechanism", mechanism, "--tokens", str(tokens)] + (["--causal"] if causal else [])
     forms = {"sdpa": []} if mechanism == "softmax" else FASTMAX
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
              for name, extra in forms.items() for flag in ([], ["--compile"])}
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
-    return f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}", "forward_backward_ms", shape, peers
+    name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
+    return Case(name, "forward_backward_ms", shape, peers)
 
 
-def layer(causal: bool) -> tuple:
+def layer(causal: bool) -> Case:
     shape = ["layer", "--layer", "fastformer", "--tokens", "32768"] + (["--causal"] if causal else [])
     name = f"fastformer layer{' causal' if causal else ''}, width 256, N 32,768"
-    return name, "forward_backward_ms", shape, {"eager": shape, "compiled": ["--compile"] + shape}
+    return Case(name, "forward_backward_ms", shape, {"eager": shape, "compiled": ["--compile"] + shape})
 
 
-def step(preset: str, mechanism: str) -> tuple:
+def step(preset: str, mechanism: str) -> Case:
     ours = ["step", "--preset", preset, "--attention", mechanism]
     if preset == "large":
         ours = ["step", "--attention", mechanism, "--layers", "12", "--heads", "12", "--width", "768", "--context", "256",
                 "--batch", "4"]
     theirs = ["step", "--preset", preset, "--attention", mechanism]
-    return f"step, {preset}, {mechanism}", "ms_per_step", ours, {"eager": theirs, "compiled": ["--compile"] + theirs}
+    variants = {"eager": theirs, "compiled": ["--compile"] + theirs}
+    return Case(f"step, {preset}, {mechanism}", "ms_per_step", ours, variants)
+
+
+def beside_a_busy_process(case: Case) -> Case:
+    return case._replace(name=f"{case.name}, beside a busy process", busy=True)
 
 
 CASES = [
-    step("nanogpt-cpu", "softmax"), step("nanogpt-cpu", "fastmax2"), step("nanogpt-cpu", "fastformer"),
+    step("nanogpt-cpu", "softmax"), beside_a_busy_process(step("nanogpt-cpu", "softmax")),
+    step("nanogpt-cpu", "fastmax2"), step("nanogpt-cpu", "fastformer"),
     step("mnist-small", "softmax"), step("mnist-small", "fastformer"), step("large", "softmax"),
     attention("softmax", 4096, False), attention("softmax", 4096, True),
     attention("fastmax1", 4096, False), attention("fastmax2", 1024, False), attention("fastmax2", 1024, True),
@@ -81,6 +98,16 @@ def run(command: list[str]) -> dict:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@contextlib.contextmanager
+def busy_process():
+    process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def show(times: list[float]) -> str:
     return f"{statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f})"
 
@@ -106,23 +133,24 @@ def main() -> None:
           f"median ms of {arguments.rounds} rounds (least–most)\n")
     print("| case | linnet | floor | PyTorch's best | variant | ratio | resident MiB | other variants |")
     print("|---|---|---|---|---|---|---|---|")
-    for name, field, ours, peers in CASES:
+    for name, field, ours, peers, busy in CASES:
         if not re.search(arguments.cases, name):
             continue
         mine: list[float] = []
         memory: dict[str, float] = {}  # resident MiB of whole processes, for steps
         floors: list[float] = []
         theirs: dict[str, list[float]] = {peer: [] for peer in peers}
-        for _ in range(arguments.rounds):
-            result = run([arguments.bench, "--json", "--seconds", arguments.seconds, *ours])
-            mine.append(result[field])
-            floors.append(result.get("floor_ms", 0))
-            memory["linnet"] = result.get("resident_bytes", 0) / 2**20
-            for peer, flags in peers.items():
-                command = [python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds, *flags]
-                result = run(command)
-                theirs[peer].append(result[field])
-                memory[peer] = result.get("resident_bytes", 0) / 2**20
+        with busy_process() if busy else contextlib.nullcontext():
+            for _ in range(arguments.rounds):
+                result = run([arguments.bench, "--json", "--seconds", arguments.seconds, *ours])
+                mine.append(result[field])
+                floors.append(result.get("floor_ms", 0))
+                memory["linnet"] = result.get("resident_bytes", 0) / 2**20
+                for peer, flags in peers.items():
+                    command = [python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds, *flags]
+                    result = run(command)
+                    theirs[peer].append(result[field])
+                    memory[peer] = result.get("resident_bytes", 0) / 2**20
         best = min(theirs, key=lambda peer: statistics.median(theirs[peer]))
         ratio = statistics.median(theirs[best]) / statistics.median(mine)
         floor = f"{statistics.median(floors):.2f}" if max(floors) > 0 else ""
