@@ -32,10 +32,13 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
   const AttentionInputs& in = all.in;
   Block<T> block(all, keys, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
+  fetch_rows(out, block.rows(), in.width());
   Totals<T> sums;
   int64_t from = 0;
   do {  // once even where there are no keys, for the zeros
     const Tile<T> weights = block.tile(from, in.keys(), workspace.tile(0));
+    fetch_rows(keys.k(from), weights.keys, in.width());
+    fetch_rows(keys.v(from), weights.keys, in.width());
     block.scores(weights, from);
     block.weigh(weights, from, sums);
     block.draw(weights, from);

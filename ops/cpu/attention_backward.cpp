@@ -101,24 +101,32 @@ class Backward {
     clear(all_dq, 0, first_query);
     clear(dk, written, end);
     clear(dv, written, end);
+    int64_t near = begin;  // the rows of keys before it have been read
     for (int64_t first = first_query; first < in_.queries(); first += kQueries) {
       Block<T> block(all_, keys, workspace, head, first);
       const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
       block.to_columns(g, 1, workspace.columns(1));
       const Slopes<T> slopes = slopes_of(block, head, first);
       const Rows<T> dq = all_dq.from(first);
+      fetch_rows(dq, block.rows(), in_.width());
       for (int64_t from = begin; from < std::min(end, block.seen_by_any()); from += kKeys) {
         const Tile<T> weights = block.tile(from, end, workspace.tile(0));
         const Tile<T> ds = block.tile(from, end, workspace.tile(1));
+        const int64_t unread = from < near ? 0 : ds.keys;
+        fetch_rows(keys.k(from), unread, in_.width());
         block.scores(weights, from);
+        fetch_rows(keys.v(from), unread, in_.width());
         block.products(ds, keys.v(from), workspace.columns(1));
         block.draw(ds, from);
         block.drop(ds);
         block.differentiate(weights, ds, from, slopes);
         block.drop(weights);
         block.sum_visible(ds, keys.k(from), from, dq, from > begin);
+        fetch_rows(dk.from(from), unread, in_.width());
         block.sum_by_key(ds, block.queries(), dk.from(from), first > first_query);
+        fetch_rows(dv.from(from), unread, in_.width());
         block.sum_by_key(weights, g, dv.from(from), first > first_query);
+        near = std::max(near, from + ds.keys);
       }
       block.through_standardisation(dq);
     }
@@ -139,6 +147,7 @@ class Backward {
   Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {
     const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
     const Rows<const T> y = rows_of<const T>(o_, head).from(first);
+    fetch_rows(y, block.rows(), in_.width());
     Slopes<T> slopes;
     with_width<T>(in_.width(), [&](auto width) {
       dot_rows(block.rows(), [&](int64_t r) { return g[r]; }, [&](int64_t r) { return y[r]; }, slopes.delta, width);

@@ -134,6 +134,7 @@ class Block {
   /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
   void to_columns(Rows<const T> from, T factor, T* to) const {
     const int64_t width = all_.in.width();
+    fetch_rows(from, rows_, width);
     transpose(rows_, width, from, {to, width_}, factor);
     for (int64_t d = 0; d < width; ++d) std::fill(to + d * width_ + rows_, to + (d + 1) * width_, T{0});
   }
