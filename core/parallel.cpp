@@ -72,6 +72,74 @@ class Courtesy {
   Clock::time_point since_ = Clock::now();
 };
 
+/// The cores that this thread may use; none where the system does not say.
+cpu_set_t allowed_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_ZERO(&cores);
+  return cores;
+}
+
+/// Keeps a pool's threads on cores of their own. Linux may wake a worker on the core of whoever wakes it, or leave it
+/// where it fell asleep, which is now the caller's, although other cores are idle; both then take turns on one, for
+/// tens of milliseconds. And where the only other core is busy with somebody else, its half is worth more than half
+/// of the caller's.
+class Cores {
+ public:
+  explicit Cores(int threads) : of_worker_(static_cast<size_t>(threads - 1)) {
+    const cpu_set_t allowed = allowed_cores();
+    enough_ = CPU_COUNT(&allowed) >= threads;
+    for (std::atomic<int>& core : of_worker_) core = kUnknown;
+  }
+
+  /// By a worker, of itself, when it begins to look for work and when it wakes.
+  void note(size_t worker) {
+    const int core = sched_getcpu();
+    if (of_worker_[worker].load() != core) of_worker_[worker].store(core);
+  }
+
+  /// By the caller of a loop: whoever is on its core, or on that of a worker before it, is from now on to keep away.
+  void part(std::vector<std::thread>& workers) {
+    if (!enough_) return;
+    cpu_set_t taken;
+    CPU_ZERO(&taken);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &taken);
+    for (size_t i = 0; i < workers.size(); ++i) {
+      const int core = of_worker_[i].load();
+      if (core == kUnknown) continue;
+      if (CPU_ISSET(static_cast<size_t>(core), &taken) && send_away(workers[i], taken)) of_worker_[i].store(kUnknown);
+      CPU_SET(static_cast<size_t>(core), &taken);
+    }
+  }
+
+ private:
+  static constexpr int kUnknown = -1;
+
+  static bool send_away(std::thread& worker, const cpu_set_t& taken) {
+    const cpu_set_t allowed = allowed_cores();
+    cpu_set_t free;
+    CPU_AND(&free, &allowed, &taken);
+    CPU_XOR(&free, &allowed, &free);
+    return CPU_COUNT(&free) > 0 && pthread_setaffinity_np(worker.native_handle(), sizeof free, &free) == 0;
+  }
+
+  std::vector<std::atomic<int>> of_worker_;
+  bool enough_;  ///< for all threads
+};
+
+int default_threads() {
+  if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
+    char* end = nullptr;
+    const long count = std::strtol(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
+      throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
+    }
+    return static_cast<int>(count);
+  }
+  const cpu_set_t allowed = allowed_cores();
+  if (const int count = CPU_COUNT(&allowed); count > 0) return count;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 thread_local bool inside_task = false;
 
 /// While one lives, this thread runs tasks of a loop.
@@ -92,7 +160,7 @@ class InsideTask {
 class Pool {
  public:
   /// Where the system has not as many threads to give, those that there are take all shares.
-  explicit Pool(int threads) : shares_(static_cast<size_t>(threads)) {
+  explicit Pool(int threads) : shares_(static_cast<size_t>(threads)), cores_(threads) {
     workers_.reserve(shares_.size());
     for (size_t i = 1; i < shares_.size(); ++i) {
       std::thread worker = detail::start_thread([this, i] { work(i); });
@@ -123,6 +191,7 @@ class Pool {
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
     for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(end_of(i + 1) - end_of(i));
+    cores_.part(workers_);
     if (sleeping_.load() > 0) {
       const std::lock_guard lock(mutex_);
       wake_.notify_all();
@@ -192,17 +261,20 @@ class Pool {
     Courtesy courtesy;
     const auto called = [&] { return shares_[self].remaining.load() > 0 || stopping_; };
     while (!stopping_) {
+      cores_.note(self - 1);
       if (!spin_until(called)) {
         std::unique_lock lock(mutex_);
         ++sleeping_;
         wake_.wait(lock, called);
         --sleeping_;
+        cores_.note(self - 1);
       }
       take_tasks(self, [&] { courtesy.between_tasks(); });
     }
   }
 
   std::vector<Share> shares_;
+  Cores cores_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -216,20 +288,6 @@ class Pool {
   void* context_ = nullptr;
   std::exception_ptr error_;
 };
-
-int default_threads() {
-  if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
-    char* end = nullptr;
-    const long count = std::strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
-      throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
-    }
-    return static_cast<int>(count);
-  }
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 struct Threads {
   std::mutex mutex;  // held by the loop that uses the pool

@@ -10,11 +10,11 @@
 /// gradients have a small output and a long sum, so the sum is cut too: its parts are added in order.
 ///
 /// Tiles are packed products (packed_product.h), except of thin matrices, whose elements are used too seldom for
-/// copies of them to pay: those are calls to BLAS. In GFLOP/s of 2 cores of a Sapphire Rapids, beside OpenBLAS 0.3.21
-/// in tiles of its own, in alternation: 150 against 118 for 768×128·128×512 (b lies as [512, 128]), 160 against 117
-/// for 6272×96·96×192, 132 against 97 for a gradient 96×6272·6272×192, 165 against 145 for 1024×768·768×3072, 53
-/// against 39 for 16×128·128×512. With AVX2, on 2 cores of a Zen 3: 172 against 134 for 6272×96·96×96, 170 against
-/// 165 in the mean of a step's products at width 768.
+/// copies of them to pay: those are calls to BLAS. In GFLOP/s of 2 cores of a Xeon with AVX-512, beside OpenBLAS
+/// 0.3.21 with its own threads, in alternation: 360 against 180 for 768×128·128×512 (b lies as [512, 128]), 330
+/// against 215 for 6272×96·96×192, 260 against 195 for a gradient 96×6272·6272×192, 340 against 347 for
+/// 1024×768·768×3072, 200 against 124 for 16×128·128×512. With AVX2, on 2 cores of a Zen 3: 172 against 134 for
+/// 6272×96·96×96, 170 against 165 in the mean of a step's products at width 768.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
+
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 
@@ -89,6 +91,40 @@ TEST_CASE("parallel: several threads do take part") {
     --inside;
   });
   CHECK(most >= 2);
+}
+
+TEST_CASE("parallel: a worker leaves the caller's core" * doctest::skip(std::thread::hardware_concurrency() < 2)) {
+  const WithThreads with(2);
+  struct Place {
+    int core = -1;
+    cpu_set_t allowed{};
+  };
+  // Of the worker, in a loop with a task for each of the two.
+  const auto place_of_worker = [caller = std::this_thread::get_id()] {
+    Place place;
+    std::atomic<int> arrived{0};
+    parallel_tasks(2, [&](int64_t) {
+      for (++arrived; arrived < 2;) std::this_thread::yield();
+      if (std::this_thread::get_id() == caller) return;
+      place.core = sched_getcpu();
+      sched_getaffinity(0, sizeof place.allowed, &place.allowed);
+    });
+    return place;
+  };
+  cpu_set_t all;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  bool left = false;
+  for (int attempt = 0; attempt < 10 && !left; ++attempt) {  // several, for Linux may move the caller meanwhile
+    const int core = place_of_worker().core;
+    cpu_set_t there;
+    CPU_ZERO(&there);
+    CPU_SET(static_cast<size_t>(core), &there);
+    REQUIRE(sched_setaffinity(0, sizeof there, &there) == 0);
+    REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+    const Place then = place_of_worker();
+    left = CPU_ISSET(static_cast<size_t>(core), &then.allowed) == 0;
+  }
+  CHECK(left);
 }
 
 TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the pool goes on") {
