@@ -126,20 +126,6 @@ class Cores {
   bool enough_;  ///< for all threads
 };
 
-int default_threads() {
-  if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
-    char* end = nullptr;
-    const long count = std::strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
-      throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
-    }
-    return static_cast<int>(count);
-  }
-  const cpu_set_t allowed = allowed_cores();
-  if (const int count = CPU_COUNT(&allowed); count > 0) return count;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 thread_local bool inside_task = false;
 
 /// While one lives, this thread runs tasks of a loop.
@@ -288,6 +274,20 @@ class Pool {
   void* context_ = nullptr;
   std::exception_ptr error_;
 };
+
+int default_threads() {
+  if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
+    char* end = nullptr;
+    const long count = std::strtol(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
+      throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
+    }
+    return static_cast<int>(count);
+  }
+  const cpu_set_t allowed = allowed_cores();
+  if (const int count = CPU_COUNT(&allowed); count > 0) return count;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 struct Threads {
   std::mutex mutex;  // held by the loop that uses the pool

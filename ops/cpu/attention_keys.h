@@ -50,14 +50,10 @@ Rows<T> rows_of(const View& x, int64_t head) {
 
 /// Asks for the first `count` rows of x all at once. Where rows lie apart the processor does not see what comes next,
 /// and those that are not near would be waited for one by one, as a product comes to use them.
-/// Always inlined: g++ takes what only fetches for a function without effect, and leaves out calls of it.
 template <class T>
 [[gnu::always_inline]] inline void fetch_rows(Rows<T> x, int64_t count, int64_t width) {
-  constexpr int64_t kLine = 64 / sizeof(T);
   if (x.stride == width) return;
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t d = 0; d < width; d += kLine) __builtin_prefetch(x[r] + d);
-  }
+  for (int64_t r = 0; r < count; ++r) fetch(x[r], width);
 }
 
 /// Which keys are no padding.

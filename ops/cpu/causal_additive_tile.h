@@ -204,11 +204,8 @@ class CausalTile {
   }
 
   /// Asks for a row of the tile that comes next, while this one is computed: the cache cannot guess it.
-  void prefetch(const Rows<T>& x, int64_t i) const {
-    constexpr int64_t kLine = 64 / sizeof(T);
-    for (int64_t h = 0; h < piece_.heads; ++h) {
-      for (int64_t d = 0; d < width_; d += kLine) __builtin_prefetch(x(i, h) + d);
-    }
+  [[gnu::always_inline]] void prefetch(const Rows<T>& x, int64_t i) const {
+    for (int64_t h = 0; h < piece_.heads; ++h) fetch(x(i, h), width_);
   }
   void clear_row(const Rows<T>& x, int64_t i) const {
     for (int64_t h = 0; h < piece_.heads; ++h) std::fill_n(x(begin_ + i, h), static_cast<int64_t>(width_), T{0});

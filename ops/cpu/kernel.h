@@ -182,15 +182,21 @@ void for_each_row(const std::array<View, N>& views, const Row& row) {
                        &row});
 }
 
+/// Asks for `count` elements from x on, a cache line at a time.
+/// Always inlined, like what does nothing but call it: g++ takes a function that only fetches for one without effect,
+/// and leaves out calls of it.
+template <class T>
+[[gnu::always_inline]] inline void fetch(const T* x, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(x + i);
+}
+
 /// Fetches what lies a page behind x, `count` elements of it, while x is worked on: the processor's own fetching ends
 /// with a page, and from memory it is what bounds a loop over two or three tensors.
-/// Always inlined: g++ takes what only fetches for a function without effect, and leaves out calls of it.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* x, int64_t count) {
-  constexpr int64_t kPage = 4096, kLine = 64;
-  const auto* from = reinterpret_cast<const char*>(x) + kPage;
-  const auto bytes = count * static_cast<int64_t>(sizeof(T));
-  for (int64_t line = 0; line < bytes; line += kLine) __builtin_prefetch(from + line);
+  constexpr int64_t kPage = 4096;
+  fetch(reinterpret_cast<const char*>(x) + kPage, count * static_cast<int64_t>(sizeof(T)));
 }
 
 /// Calls `f(i)` for all i in [0, n), in vectors, for each of which it reads element i of each x.
