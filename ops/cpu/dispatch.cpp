@@ -2,6 +2,12 @@
 #include <cstring>
 #include <string>
 
+#ifdef LINNET_X86_VARIANTS
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <fmt/format.h>
 
 #include <linnet/core/allocator.h>
@@ -30,6 +36,9 @@ void fill_kernels(Backend& table);
 namespace v4 {
 void fill_kernels(Backend& table);
 }
+namespace amx {
+void fill_gemm(Backend& table);
+}
 #endif
 
 namespace {
@@ -39,6 +48,24 @@ struct InstructionSet {
   void (*fill_kernels)(Backend& table);
   bool supported;
 };
+
+#ifdef LINNET_X86_VARIANTS
+/// Whether there are AMX's tiles of bfloat16, and Linux lets this process use them: it wants to be asked, since they
+/// make the state of a thread 8 KiB larger.
+bool may_use_amx() {
+  constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // of CPUID: not every compiler has names
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, features = 0;
+  return __get_cpuid_count(kLeaf, 0, &a, &b, &c, &features) != 0 && (features & kBfloat16) != 0 &&
+         (features & kTiles) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+/// AVX-512, but for the products.
+void fill_amx_kernels(Backend& table) {
+  v4::fill_kernels(table);
+  amx::fill_gemm(table);
+}
+#endif
 
 /// The first supported one of these, unless the environment variable LINNET_ISA names another.
 InstructionSet choose_instruction_set() {
@@ -50,8 +77,10 @@ InstructionSet choose_instruction_set() {
   const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  const InstructionSet choices[] = {
-      {"v4", v4::fill_kernels, has_v4}, {"v3", v3::fill_kernels, has_v3}, {"baseline", baseline::fill_kernels, true}};
+  const InstructionSet choices[] = {{"amx", fill_amx_kernels, has_v4 && may_use_amx()},
+                                    {"v4", v4::fill_kernels, has_v4},
+                                    {"v3", v3::fill_kernels, has_v3},
+                                    {"baseline", baseline::fill_kernels, true}};
 #else
   const InstructionSet choices[] = {{"baseline", baseline::fill_kernels, true}};
 #endif

@@ -5,16 +5,18 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/packed_product.h>
 #include <linnet/ops/cpu/scratch.h>
+#include <linnet/ops/cpu/split_product.h>
 
 /// Batched matrix products: the output is cut into tiles, by its size alone, each for one of the threads. Weight
 /// gradients have a small output and a long sum, so the sum is cut too: its parts are added in order.
 ///
-/// Tiles are packed products (packed_product.h), except of thin matrices, whose elements are used too seldom for
-/// copies of them to pay: those are calls to BLAS. In GFLOP/s of 2 cores of a Xeon with AVX-512, beside OpenBLAS
-/// 0.3.21 with its own threads, in alternation: 360 against 180 for 768×128·128×512 (b lies as [512, 128]), 330
-/// against 215 for 6272×96·96×192, 260 against 195 for a gradient 96×6272·6272×192, 340 against 347 for
-/// 1024×768·768×3072, 200 against 124 for 16×128·128×512. With AVX2, on 2 cores of a Zen 3: 172 against 134 for
-/// 6272×96·96×96, 170 against 165 in the mean of a step's products at width 768.
+/// Tiles are packed products (packed_product.h), with AMX of split numbers (split_product.h), except of thin
+/// matrices, whose elements are used too seldom for copies of them to pay: those are calls to BLAS. In GFLOP/s of 2
+/// cores of a Xeon with AVX-512, beside OpenBLAS 0.3.21 with its own threads, in alternation: 360 against 180 for
+/// 768×128·128×512 (b lies as [512, 128]), 330 against 215 for 6272×96·96×192, 260 against 195 for a gradient
+/// 96×6272·6272×192, 340 against 347 for 1024×768·768×3072, 200 against 124 for 16×128·128×512; with its AMX 490,
+/// 500, 320, 470 and 195. With AVX2, on 2 cores of a Zen 3: 172 against 134 for 6272×96·96×96, 170 against 165 in the
+/// mean of a step's products at width 768.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -59,16 +61,19 @@ struct Plan {
   int64_t tiles() const { return rows.count * columns.count; }
 };
 
-/// Columns are cut between panels, which are `panel` wide, and rows between bands.
-Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t panel) {
+/// Columns are cut between panels, and rows between bands; of what is `split_up`, between stripes.
+template <class T>
+Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  constexpr bool split_up = kSplits<T>;
+  constexpr int64_t panel = split_up ? split::kStripe : packed::kWidth<T>;
   const bool shared = batch == 1 && n * k <= (m >= kSharers * kMaxRows ? kSharedByMany : kShared);
   const int64_t tasks = std::max<int64_t>(1, std::min(ceil_div(kTasks, batch), m * n * k / kMinWork));
   const int64_t row_pieces = std::max<int64_t>(1, std::min(tasks, m / kMinRows));
   const bool cut_sum = row_pieces * ceil_div(n, kEnoughColumns) < tasks;
-  const Cut depth(k, cut_sum ? std::min(kMaxParts, k / kMinDepth) : 1, 1, k, 16);
+  const Cut depth(k, cut_sum ? std::min(kMaxParts, k / kMinDepth) : 1, 1, k, split::kDepth);
   const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows, shared ? kMaxRowsShared : kMaxRows,
-                 product::kRows);
+  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows,
+                 shared && !split_up ? kMaxRowsShared : kMaxRows, split_up ? split::kSide : product::kRows);
   return {rows, columns, depth, shared};
 }
 
@@ -155,6 +160,24 @@ void thin_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Mat
           transpose_b ? b.column : b.row, base.data != nullptr ? 1 : 0, c.data, c.stride);
 }
 
+/// The right factor, for several tasks.
+template <class T>
+using SharedRight = std::conditional_t<kSplits<T>, SplitPanels, Panels<T>>;
+
+/// c = a·b + base, from what is shared of b where that is not null.
+template <class T, class SharedAt>
+void thick_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, SharedAt shared_at,
+                   bool splits, Rows<const T> base, Rows<T> c) {
+  if constexpr (kSplits<T>) {
+    if (splits && split_product(rows, columns, depth, a, b, shared_at, base, c)) return;
+    // Infinities, what overflows, and short sums are products of floats as they are.
+    const auto nothing_shared = [](int64_t, int64_t) -> const T* { return nullptr; };
+    packed_product<T>(rows, columns, depth, a, b, nothing_shared, base, c);
+  } else {
+    packed_product<T>(rows, columns, depth, a, b, shared_at, base, c);
+  }
+}
+
 template <class T>
 void product(const View& out, const View& a_view, const View& b_view, const View* bias_view) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a_view.shape[2];
@@ -170,10 +193,11 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   }
 
   const Operand<T> a(a_view), b(b_view);
-  const Plan plan = make_plan(batch, m, n, k, packed::kWidth<T>);
+  const Plan plan = make_plan<T>(batch, m, n, k);
   const bool thin = m < kThinRows || n < packed::kWidth<T>;
-  std::optional<Panels<T>> panels;
-  if (!thin && plan.shared && plan.rows.count > 1) panels.emplace(b.matrix(0), k, n);
+  std::optional<SharedRight<T>> shared;
+  const bool splits = kSplits<T> && k >= split::kDepth;  // shorter sums would be filled up with zeros
+  if (!thin && splits == kSplits<T> && plan.shared && plan.rows.count > 1) shared.emplace(b.matrix(0), k, n);
   // The first part of a sum goes to the output, the others beside it, to be added in order.
   const int64_t parts = plan.depth.count;
   const Scratch<T> partial((parts - 1) * batch * m * n);
@@ -197,10 +221,10 @@ void product(const View& out, const View& a_view, const View& b_view, const View
       if (thin) {
         thin_product<T>(rows, columns, depth, left, right, base, c);
       } else {
-        const auto panel_at = [&](int64_t at, int64_t x) {
-          return panels ? panels->at(from + at, column + x) : nullptr;
+        const auto shared_at = [&](int64_t at, int64_t x) {
+          return shared ? shared->at(from + at, column + x) : nullptr;
         };
-        packed_product<T>(rows, columns, depth, left, right, panel_at, base, c);
+        thick_product<T>(rows, columns, depth, left, right, shared_at, splits, base, c);
       }
     }
   });

@@ -1,15 +1,19 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/math.h>
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/random.h>
+#include <linnet/ops/reduction.h>
 
 #include "tests/support/same_bits.h"
 
@@ -135,6 +139,42 @@ TEST_CASE("matmul has the same bits for any number of threads") {
                                 {770, 1100, 250}}) {
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
     test::check_threads_change_no_bit([&] { return std::vector<Tensor>{matmul(a, b)}; });
+  }
+}
+
+TEST_CASE("matmul of float32 is as exact as sums of float32 products in every size class") {
+  Generator generator(6);
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 64, 64}, {33, 70, 47}, {200, 520, 128}, {96, 190, 3000}}) {
+    CAPTURE(k);
+    const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
+    const Tensor x = a.to(DType::float64), y = b.to(DType::float64);
+    // Each error in units of 2^-24 Σ|a||b|, half a unit in the last place were all of one sign. Found: 0.06 to 0.5.
+    const Tensor error = (matmul(a, b).to(DType::float64) - matmul(x, y)) / matmul(abs(x), abs(y));
+    CHECK(0x1p24 * std::sqrt(mean(error * error).item<double>()) < 0.6);
+  }
+}
+
+TEST_CASE("matmul keeps infinities, NaN and what overflows, and only those") {
+  Generator generator(7);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = std::numeric_limits<float>::max();
+  const int64_t m = 70, n = 100, k = 80;
+  std::vector<float> values = randn({m, k}, generator).to_vector<float>();
+  values[3 * k + 5] = kInfinity;
+  values[20 * k + 40] = -kInfinity;
+  values[33 * k + 1] = std::numeric_limits<float>::quiet_NaN();
+  values[50 * k + 79] = kMost;
+  values[65 * k + 7] = -kMost / 4;
+  const Tensor a = tensor(values, {m, k}), b = randn({k, n}, generator), small = full({k, n}, 0.01);
+  for (const Tensor& right : {b, small}) {
+    const std::vector<double> expected = matmul(a.to(DType::float64), right.to(DType::float64)).to_vector<double>();
+    const std::vector<float> found = matmul(a, right).to_vector<float>();
+    int64_t wrong = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto rounded = static_cast<float>(expected[i]);
+      const bool close = std::abs(found[i] - rounded) <= 1e-5F * std::max(1.0F, std::abs(rounded));
+      wrong += !(std::isnan(rounded) ? std::isnan(found[i]) : found[i] == rounded || close);
+    }
+    CHECK(wrong == 0);
   }
 }
 
