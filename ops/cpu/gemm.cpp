@@ -167,9 +167,9 @@ using SharedRight = std::conditional_t<kSplits<T>, SplitPanels, Panels<T>>;
 /// c = a·b + base, from what is shared of b where that is not null.
 template <class T, class SharedAt>
 void thick_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, SharedAt shared_at,
-                   bool splits, Rows<const T> base, Rows<T> c) {
+                   bool too_short, Rows<const T> base, Rows<T> c) {
   if constexpr (kSplits<T>) {
-    if (splits && split_product(rows, columns, depth, a, b, shared_at, base, c)) return;
+    if (!too_short && split_product(rows, columns, depth, a, b, shared_at, base, c)) return;
     // Infinities, what overflows, and short sums are products of floats as they are.
     const auto nothing_shared = [](int64_t, int64_t) -> const T* { return nullptr; };
     packed_product<T>(rows, columns, depth, a, b, nothing_shared, base, c);
@@ -196,8 +196,8 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   const Plan plan = make_plan<T>(batch, m, n, k);
   const bool thin = m < kThinRows || n < packed::kWidth<T>;
   std::optional<SharedRight<T>> shared;
-  const bool splits = kSplits<T> && k >= split::kDepth;  // shorter sums would be filled up with zeros
-  if (!thin && splits == kSplits<T> && plan.shared && plan.rows.count > 1) shared.emplace(b.matrix(0), k, n);
+  const bool too_short = kSplits<T> && k < split::kDepth;  // to be split: it would be filled up with zeros
+  if (!thin && !too_short && plan.shared && plan.rows.count > 1) shared.emplace(b.matrix(0), k, n);
   // The first part of a sum goes to the output, the others beside it, to be added in order.
   const int64_t parts = plan.depth.count;
   const Scratch<T> partial((parts - 1) * batch * m * n);
@@ -224,7 +224,7 @@ void product(const View& out, const View& a_view, const View& b_view, const View
         const auto shared_at = [&](int64_t at, int64_t x) {
           return shared ? shared->at(from + at, column + x) : nullptr;
         };
-        thick_product<T>(rows, columns, depth, left, right, shared_at, splits, base, c);
+        thick_product<T>(rows, columns, depth, left, right, shared_at, too_short, base, c);
       }
     }
   });
