@@ -26,6 +26,15 @@ __device__ inline uint32_t packed(float low, float high) {
   return packed(pair.x, pair.y);
 }
 
+/// Eight neighbours of a row, packed, in aligned memory.
+using Eight = Strip<uint32_t, 4>;
+__device__ inline Eight load_eight(const BFloat16* from) { return *reinterpret_cast<const Eight*>(from); }
+__device__ inline Eight load_eight(const float* from) {
+  const auto x = *reinterpret_cast<const Strip<float, 8>*>(from);
+  return {{packed(x.of[0], x.of[1]), packed(x.of[2], x.of[3]), packed(x.of[4], x.of[5]), packed(x.of[6], x.of[7])}};
+}
+__device__ inline void store_eight(BFloat16* to, Eight x) { *reinterpret_cast<Eight*>(to) = x; }
+
 // ---- Factors ----
 
 /// Rows in shared memory, as they lie in tensors; 16 bytes more than they need, so that any eight of a column of 8 ×
@@ -35,29 +44,32 @@ struct alignas(16) RowTile {
   BFloat16 of[kRows][kWidth + 8];
 };
 
-/// tile[i] = x[first + i], with zeros behind the width of x: two columns a thread at a time, or eight where bfloat16
-/// is copied as it lies.
+/// tile[i] = x[first + i], with zeros behind the width of x: two columns a thread at a time, or eight where all are
+/// there and aligned.
 template <int kWidth, int kRows, class E>
 __device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, int64_t first) {
-  if constexpr (std::is_same_v<E, BFloat16>) {
-    using Eight = Strip<BFloat16, 8>;
-    if (x.width == kWidth && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Eight) == 0) {
-      constexpr int kStep = kMmaThreads / (kWidth / 8);
-      const int column = static_cast<int>(threadIdx.x) % (kWidth / 8) * 8;
+  if (x.width == kWidth && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Strip<E, 8>) == 0) {
+    constexpr int kThreadsOfRow = kWidth / 8, kStep = kMmaThreads / kThreadsOfRow;
+    const int row = static_cast<int>(threadIdx.x) / kThreadsOfRow;
+    const int column = static_cast<int>(threadIdx.x) % kThreadsOfRow * 8;
+    const auto load = [&](auto has) {
+      const E* from = x.data + (first + row) * x.stride + column;
 #pragma unroll
-      for (int i = static_cast<int>(threadIdx.x) / (kWidth / 8); i < kRows; i += kStep) {
+      for (int i = row, step = 0; step < kRows / kStep; ++step, i += kStep, from += kStep * x.stride) {
         Eight of = {};
-        if (x.has(first + i)) of = *reinterpret_cast<const Eight*>(x.data + (first + i) * x.stride + column);
-        *reinterpret_cast<Eight*>(&tile.of[i][column]) = of;
+        if (has(i)) of = load_eight(from);
+        store_eight(&tile.of[i][column], of);
       }
-      return;
-    }
+    };
+    const bool all = x.keep == nullptr && x.begin <= first && first + kRows <= x.count;
+    all ? load([](int) { return true; }) : load([&](int i) { return x.has(first + i); });
+    return;
   }
   constexpr int kPairs = kWidth / 2, kStep = kMmaThreads / kPairs;
   const int column = static_cast<int>(threadIdx.x) % kPairs * 2;
   const bool low = column < x.width, high = column + 1 < x.width;
-#pragma unroll
-  for (int i = static_cast<int>(threadIdx.x) / kPairs; i < kRows; i += kStep) {
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x) / kPairs, step = 0; step < kRows / kStep; ++step, i += kStep) {
     const bool has = x.has(first + i);
     const E* at = x.data + (first + i) * x.stride + column;
     *reinterpret_cast<Strip<BFloat16, 2>*>(&tile.of[i][column]) = {
@@ -137,11 +149,15 @@ __device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factor
 template <int kWidth, int kRows, class Counts>
 __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, RowTile<kWidth, kRows>& b,
                                Counts counts) {
-  bool finite = true;
-  for (int e = static_cast<int>(threadIdx.x); e < kRows * kWidth; e += kMmaThreads) {
-    finite = finite && isfinite(static_cast<float>(b.of[e / kWidth][e % kWidth]));
+  uint32_t exponents = 0;  // of pairs, with a carry where all bits of one are set
+#pragma unroll
+  for (int step = 0; step < kRows * kWidth / 8 / kMmaThreads; ++step) {
+    const int e = (step * kMmaThreads + static_cast<int>(threadIdx.x)) * 8;
+    const Eight eight = load_eight(&b.of[e / kWidth][e % kWidth]);
+#pragma unroll
+    for (const uint32_t pair : eight.of) exponents |= (pair & 0x7f807f80) + 0x00800080;
   }
-  if (__syncthreads_and(finite)) return;
+  if (__syncthreads_and((exponents & 0x80008000) == 0)) return;
 #pragma unroll 1
   for (int k = 0; k < kRows; ++k) {
 #pragma unroll
@@ -165,16 +181,26 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
   __syncthreads();
 }
 
-/// Writes the rows from `first` on of a result, those that there are.
+/// Writes the rows from `first` on of a result, those that there are: in pairs, where these are aligned.
 template <int kWidth, class E, class Value>
 __device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+  using Two = Strip<E, 2>;
+  const bool pairs = x.stride % 2 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Two) == 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int64_t i = first + sum.row(r);
     if (i >= x.count) continue;
 #pragma unroll
-    for (int c = 0; c < kWidth / 4; ++c) {
-      if (sum.column(c) < x.width) x.data[i * x.stride + sum.column(c)] = value(r, sum.of[r][c], i);
+    for (int c = 0; c < kWidth / 4; c += 2) {
+      const int column = sum.column(c);
+      E* to = x.data + i * x.stride + column;
+      const Two two = {{E(value(r, sum.of[r][c], i)), E(value(r, sum.of[r][c + 1], i))}};
+      if (pairs && column + 1 < x.width) {
+        *reinterpret_cast<Two*>(to) = two;
+      } else {
+        if (column < x.width) to[0] = two.of[0];
+        if (column + 1 < x.width) to[1] = two.of[1];
+      }
     }
   }
 }
@@ -182,17 +208,21 @@ __device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidt
 /// The scores of a warp's queries with all keys of a tile, and of its keys with all queries of one: see PartScores.
 constexpr int kQueryRows = 32;  ///< of such a tile, whose two kinds of scores would not fit beside two sums otherwise
 struct QueryScores {
-  static constexpr int kQueries = 2, kKeys = kMmaTile / 4, kLanes = 4;
+  static constexpr int kQueries = 2, kKeys = kMmaTile / 4, kLanes = 4, kWarpKeys = kMmaTile;
   WarpSums<kMmaTile>& sums;
 
+  __device__ static int warp_query() { return first_row_of_warp(); }
+  __device__ static int warp_key() { return 0; }
   __device__ static int query(int q) { return WarpSums<kMmaTile>::row(q); }
   __device__ static int key(int k) { return WarpSums<kMmaTile>::column(k); }
   __device__ float& at(int q, int k) const { return sums.of[q][k]; }
 };
 struct KeyScores {
-  static constexpr int kQueries = kQueryRows / 4, kKeys = 2;
+  static constexpr int kQueries = kQueryRows / 4, kKeys = 2, kWarpKeys = 16;
   WarpSums<kQueryRows>& sums;
 
+  __device__ static int warp_query() { return 0; }
+  __device__ static int warp_key() { return first_row_of_warp(); }
   __device__ static int query(int q) { return WarpSums<kQueryRows>::column(q); }
   __device__ static int key(int k) { return WarpSums<kQueryRows>::row(k); }
   __device__ float& at(int q, int k) const { return sums.of[k][q]; }
@@ -249,7 +279,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     __syncthreads();  // the last tile has been used
@@ -260,25 +290,29 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       __syncthreads();
       summary.add_values(in, task, q_tile, sum, totals.total);
     }
-    for (int64_t key = summary.first_key(in, task.first); key < in.visible_to_tile(task.first); key += kMmaTile) {
+    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
+    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      weigh(in, k, task.head, task.first, key, QueryScores{weights}, totals);
+      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
+        if (totals.fade[r] == 1) continue;  // as when a maximum stays
 #pragma unroll
         for (float& x : sum.of[r]) x *= totals.fade[r];
       }
-      if (key + kMmaTile > in.visible(task.first)) {  // not even an infinity comes back from the future
+      if (!tile.whole) {  // not even an infinity comes back from the future
         add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
       }
       add_product(sum, weights, v_tile);
       __syncthreads();  // before the next tiles take the place of these
     }
+    const float inverse[] = {totals.inverse(0), totals.inverse(1)};
     store_rows(task.rows(o, in.queries, in.width), task.first, sum,
-               [&](int r, float x, int64_t) { return totals.total[r] == 0 ? 0.0f : x / totals.total[r]; });
+               [&](int r, float x, int64_t) { return x * inverse[r]; });
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int64_t i = task.first + sum.row(r);
@@ -296,6 +330,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ RowTile<kWidth> v_tile;
   __shared__ RowTile<kWidth, kQueryRows> q_tile;
   __shared__ RowTile<kWidth, kQueryRows> g_tile;
+  __shared__ QueryFactors<float> factors[kQueryRows];
   for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
     const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
     const Rows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
@@ -315,11 +350,15 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
       load_rows(q_tile, q, query);
       load_rows(g_tile, g, query);
+      if (threadIdx.x < kQueryRows) factors[threadIdx.x] = query_factors(in, from, task.head, query + threadIdx.x);
       __syncthreads();
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
-      score_gradients(in, from, k, task.head, query, task.first, KeyScores{weights}, KeyScores{gradients});
-      if (task.first + kMmaTile > in.visible(query)) {
+      const bool whole = query + kQueryRows <= in.queries && task.first + kMmaTile <= in.visible(query);
+      const ScoreTile tile{task.head, query, task.first, whole};
+      score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
+                      [&](int i) { return factors[KeyScores::query(i)]; });
+      if (!tile.whole) {
         const auto sees = [&](int r, int i) { return task.first + r < in.visible(query + i); };
         add_infinities(dv_sum, weights, g_tile, sees);
         add_infinities(dk_sum, gradients, q_tile, sees);
@@ -343,25 +382,30 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     __syncthreads();  // the last tiles have been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     load_rows(g_tile, task.queries(in, from.d_o), task.first);
+    QueryFactors<float> factors[2];
+#pragma unroll
+    for (int q = 0; q < 2; ++q) factors[q] = query_factors(in, from, task.head, task.first + QueryScores::query(q));
     WarpSums<kWidth> sum;
     if constexpr (Summary::kAny) {
       __syncthreads();
-      summary.add_query_gradients(in, from, task, q_tile, g_tile, sum);
+      summary.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
     }
-    for (int64_t key = summary.first_key(in, task.first); key < in.visible_to_tile(task.first); key += kMmaTile) {
+    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
+    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
       WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
-      score_gradients(in, from, k, task.head, task.first, key, QueryScores{weights}, QueryScores{gradients});
-      if (key + kMmaTile > in.visible(task.first)) {
+      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
+      if (!tile.whole) {
         add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
       }
       add_product(sum, gradients, k_tile);

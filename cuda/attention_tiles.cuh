@@ -24,14 +24,16 @@ template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
     attend(Quadratic<T, E> in, Heads<E> o, T* normaliser, int64_t tiles, int64_t chunks) {
   __shared__ Tiles<S> shared;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
+  const int64_t count = in.batch * in.heads * tiles * chunks;
+  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
     const QuadraticTask<T, E> task(in, index, tiles, chunks);
     const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     Part<T> sum;
     Totals<T, kPart<T>> totals;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
-      weigh(in, k, task.head, task.first, key, PartScores<T>{weights}, totals);
+      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      weigh(in, k, tile, PartScores<T>{weights}, totals);
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       load_tile(shared.b, v, key, task.column);
       __syncthreads();
-      if (key + kTile<T> <= in.visible(task.first)) {
+      if (tile.whole) {
         add_product(sum, shared.a, shared.b, kTile<T>);
       } else {  // what a row does not see is not read for it: not even an infinity comes back from the future
         add_product(sum, shared.a, shared.b, kTile<T>,
@@ -50,9 +52,11 @@ __global__ void __launch_bounds__(kThreads)
       }
       __syncthreads();  // before the next tile of keys takes the place of this one
     }
-    store_part<T>(task.rows(o, in.queries, in.width), task.first, task.column, [&](int r, int c, int64_t) {
-      return totals.total[r] == 0 ? T{0} : sum.of[r][c] / totals.total[r];
-    });
+    T inverse[kPart<T>];
+#pragma unroll
+    for (int r = 0; r < kPart<T>; ++r) inverse[r] = totals.inverse(r);
+    store_part<T>(task.rows(o, in.queries, in.width), task.first, task.column,
+                  [&](int r, int c, int64_t) { return sum.of[r][c] * inverse[r]; });
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
       const int64_t i = task.first + part_row<T>() + r;
@@ -78,7 +82,12 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t query = first / kTile<T> * kTile<T>; query < in.queries; query += kTile<T>) {
       Part<T> weights = products_of_rows<T>(shared, q, query, k, task.first);
       Part<T> gradients = products_of_rows<T>(shared, g, query, v, task.first);
-      score_gradients(in, from, k, task.head, query, task.first, PartScores<T>{weights}, PartScores<T>{gradients});
+      const auto of_query = [&](int i) {
+        return query_factors(in, from, task.head, query + PartScores<T>::query(i));
+      };
+      const bool whole = query + kTile<T> <= in.queries && task.first + kTile<T> <= in.visible(query);
+      const ScoreTile tile{task.head, query, task.first, whole};
+      score_gradients(in, k, tile, PartScores<T>{weights}, PartScores<T>{gradients}, of_query);
       const auto add = [&](Part<T>& sum, const Part<T>& factors, const Rows<const E>& x) {
 #pragma unroll
         for (int r = 0; r < kPart<T>; ++r) {
@@ -87,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
         }
         load_tile(shared.b, x, query, task.column);
         __syncthreads();
-        if (task.first + kTile<T> <= in.visible(query)) {
+        if (tile.whole) {
           add_product(sum, shared.a, shared.b, kTile<T>);
         } else {
           add_product(sum, shared.a, shared.b, kTile<T>,
@@ -111,7 +120,8 @@ __global__ void __launch_bounds__(kThreads)
     attend_backward_queries(Quadratic<T, E> in, QuadraticCotangents<T, E> from, Heads<E> dq, int64_t tiles,
                             int64_t chunks) {
   __shared__ Tiles<S> shared;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
+  const int64_t count = in.batch * in.heads * tiles * chunks;
+  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
     const QuadraticTask<T, E> task(in, index, tiles, chunks);
     const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     const Rows<const E> g = task.queries(in, from.d_o);
@@ -119,7 +129,11 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
       Part<T> gradients = products_of_rows<T>(shared, g, task.first, v, key);
-      score_gradients(in, from, k, task.head, task.first, key, PartScores<T>{weights}, PartScores<T>{gradients});
+      const auto of_query = [&](int i) {
+        return query_factors(in, from, task.head, task.first + PartScores<T>::query(i));
+      };
+      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      score_gradients(in, k, tile, PartScores<T>{weights}, PartScores<T>{gradients}, of_query);
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -129,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       load_tile(shared.b, k, key, task.column);
       __syncthreads();
-      if (key + kTile<T> <= in.visible(task.first)) {
+      if (tile.whole) {
         add_product(sum, shared.a, shared.b, kTile<T>);
       } else {
         add_product(sum, shared.a, shared.b, kTile<T>,

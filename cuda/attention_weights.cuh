@@ -15,6 +15,9 @@
 
 namespace linnet::cuda {
 
+/// e^s = 2^(s·log2 e), and powers of 2 cost half of what those of e do.
+constexpr double kLog2E = 1.4426950408889634;
+
 /// What all kernels read: queries, keys and values of type E, to be computed with in T.
 template <class T, class E>
 struct Quadratic {
@@ -22,6 +25,7 @@ struct Quadratic {
   Keep keep;
   int64_t batch, heads, queries, keys, width;
   T scale, a0, a1, a2;
+  T binary_scale;                 ///< scale · log2 e
   T weight_factor, token_factor;  ///< of a weight that dropout leaves, of a pair that dropout of tokens leaves
   bool softmax, causal, drops;
   uint64_t threshold;
@@ -45,6 +49,7 @@ struct Quadratic {
         a0(static_cast<T>(options.kind.a0)),
         a1(static_cast<T>(options.kind.a1)),
         a2(static_cast<T>(options.kind.a2)),
+        binary_scale(static_cast<T>(options.scale * kLog2E)),
         weight_factor(static_cast<T>(1 / (1 - options.dropout))),
         token_factor(1),
         softmax(options.kind.softmax),
@@ -121,93 +126,162 @@ struct QuadraticTask {
 // ---- Scores ----
 
 /// What a thread holds of a tile of scores: the pairs of its queries and keys, and how many neighbours hold the other
-/// keys of these queries. This is what the products of tile.cuh leave.
+/// keys of these queries; where in the tile begins what its warp holds, and how many keys that has. This is what the
+/// products of tile.cuh leave.
 template <class T>
 struct PartScores {
-  static constexpr int kQueries = kPart<T>, kKeys = kPart<T>, kLanes = kSide;
+  static constexpr int kQueries = kPart<T>, kKeys = kPart<T>, kLanes = kSide, kWarpKeys = kTile<T>;
   Part<T>& part;
 
+  __device__ static int warp_query() { return static_cast<int>(threadIdx.x) / kWarp * (kWarp / kSide) * kPart<T>; }
+  __device__ static int warp_key() { return 0; }
   __device__ static int query(int q) { return part_row<T>() + q; }
   __device__ static int key(int k) { return part_column<T>() + k; }
   __device__ T& at(int q, int k) const { return part.of[q][k]; }
 };
 
-// What may be left out of sums, as bits: bit c stands for key c of the thread. Drawn in functions that are not
-// inlined, to leave their registers to kernels.
+/// Where a tile of scores is, and whether all of its queries see all of its keys, but for padding. (A query behind the
+/// last sees none, which matters where sums are over queries.)
+struct ScoreTile {
+  int64_t head, query, key;
+  bool whole;
+};
 
-/// Without the keys that are padding.
+/// Calls `f(q, c)` for all scores that a thread holds.
+template <class Scores, class F>
+__device__ void for_each_score(F f) {
+#pragma unroll
+  for (int q = 0; q < Scores::kQueries; ++q) {
+#pragma unroll
+    for (int c = 0; c < Scores::kKeys; ++c) f(q, c);
+  }
+}
+
+/// Some of the scores that a thread holds: bit q·kKeys + c stands for its query q and key c.
 template <class Scores>
-__noinline__ __device__ uint32_t without_padding(uint32_t seen, const bool* keep, int64_t stride) {
-#pragma unroll 1
+struct Marks {
+  static_assert(Scores::kQueries * Scores::kKeys <= 32, "a bit for each score");
+  uint32_t bits = ~0u;
+
+  __device__ bool all() const { return bits == ~0u; }
+  __device__ bool has(int q, int c) const { return (bits >> (q * Scores::kKeys + c) & 1) != 0; }
+  __device__ void clear(int q, int c) { bits &= ~(1u << (q * Scores::kKeys + c)); }
+};
+
+// Functions that few tiles need are not inlined, to leave their registers to kernels.
+
+/// Of a tile with so many queries and keys, whose key c is seen by query q if c ≤ q + ahead, and `keep`, if there is
+/// one, has it.
+template <class Scores>
+__noinline__ __device__ Marks<Scores> seen_of_some(int queries, int keys, int ahead, const bool* keep,
+                                                   int64_t stride) {
+  Marks<Scores> seen;
+#pragma unroll
   for (int c = 0; c < Scores::kKeys; ++c) {
-    if ((seen >> c & 1) != 0 && !keep[Scores::key(c) * stride]) seen &= ~(1u << c);
+    const int key = Scores::key(c);
+    const bool kept = key < keys && (keep == nullptr || keep[key * stride]);
+#pragma unroll
+    for (int q = 0; q < Scores::kQueries; ++q) {
+      const int query = Scores::query(q);
+      if (!kept || query >= queries || key > query + ahead) seen.clear(q, c);
+    }
   }
   return seen;
 }
 
-/// The weights that dropout leaves, from element `first` of its stream on. Neighbours share a block of random words.
+/// The scores of keys that are neither padding nor in the future of their queries.
+template <class Scores, class T, class E>
+__device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile) {
+  if (tile.whole && k.keep == nullptr) return {};
+  const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
+  const int ahead = in.causal ? in_tile(tile.query + in.lag() - tile.key) : kTile<T>;
+  return seen_of_some<Scores>(in_tile(in.queries - tile.query), in_tile(in.keys - tile.key), ahead,
+                              k.keep == nullptr ? nullptr : k.keep + tile.key * k.keep_stride, k.keep_stride);
+}
+
+/// The weights that dropout leaves, from element `first` of its stream on, with `keys` of them a query. Each lane of
+/// a warp draws for as many keys in a row as it holds scores, so that hardly a block of random words is made twice,
+/// and hands on what it drew. All of the warp must call it.
 template <class Scores>
-__noinline__ __device__ uint32_t left_weights(RandomKey key, uint64_t threshold, uint64_t first) {
-  uint64_t number = (first + static_cast<uint64_t>(Scores::key(0))) / 4;
-  PhiloxBlock words = philox(key, number);
-  uint32_t left = 0;
+__noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t threshold, uint64_t first, uint64_t keys) {
+  constexpr int kDrawn = Scores::kQueries * Scores::kKeys, kLanesOfQuery = Scores::kWarpKeys / kDrawn;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int own_query = Scores::warp_query() + lane / kLanesOfQuery;
+  const int own_key = Scores::warp_key() + lane % kLanesOfQuery * kDrawn;
+  const uint64_t begin = first + static_cast<uint64_t>(own_query) * keys + static_cast<uint64_t>(own_key);
+  uint32_t drawn = 0;
+#pragma unroll 1
+  for (uint64_t number = begin / 4; number * 4 < begin + kDrawn; ++number) {
+    const PhiloxBlock words = philox(key, number);
+#pragma unroll
+    for (uint64_t w = 0; w < 4; ++w) {
+      const uint64_t i = number * 4 + w - begin;  // beyond all for a word in front of the first
+      if (i < kDrawn) drawn |= uint32_t{words.word[w] < threshold} << i;
+    }
+  }
+  Marks<Scores> left{0};
+#pragma unroll 1
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    uint64_t of_query = 0;
+#pragma unroll
+    for (int l = 0; l < kLanesOfQuery; ++l) {
+      const int from = (Scores::query(q) - Scores::warp_query()) * kLanesOfQuery + l;
+      of_query |= uint64_t{__shfl_sync(kAllLanes, drawn, from)} << (l * kDrawn);
+    }
+#pragma unroll
+    for (int c = 0; c < Scores::kKeys; ++c) {
+      left.bits |= static_cast<uint32_t>(of_query >> (Scores::key(c) - Scores::warp_key()) & 1)
+                   << (q * Scores::kKeys + c);
+    }
+  }
+  return left;
+}
+
+/// What dropout of tokens leaves, by the bytes from `query` and from `key` on.
+template <class Scores>
+__noinline__ __device__ Marks<Scores> left_tokens(RandomKey query_key, RandomKey key_key, int keep, int64_t query,
+                                                  int64_t key) {
+  uint32_t keys = 0;
 #pragma unroll 1
   for (int c = 0; c < Scores::kKeys; ++c) {
-    const uint64_t index = first + static_cast<uint64_t>(Scores::key(c));
-    if (index / 4 != number) {
-      number = index / 4;
-      words = philox(key, number);
-    }
-    // Not word[index % 4], which would move the words to memory.
-    const uint32_t low = index % 2 == 0 ? words.word[0] : words.word[1];
-    const uint32_t high = index % 2 == 0 ? words.word[2] : words.word[3];
-    left |= uint32_t{(index % 4 < 2 ? low : high) < threshold} << c;
+    keys |= uint32_t{random_byte(key_key, key + Scores::key(c)) < keep} << c;
   }
-  return left;
-}
-
-/// The keys that dropout of tokens leaves, by the bytes from `first` on.
-template <class Scores>
-__noinline__ __device__ uint32_t left_tokens(RandomKey key, int keep, int64_t first) {
-  uint32_t left = 0;
+  Marks<Scores> left{0};
 #pragma unroll 1
-  for (int c = 0; c < Scores::kKeys; ++c) left |= uint32_t{random_byte(key, first + Scores::key(c)) < keep} << c;
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    if (random_byte(query_key, query + Scores::query(q)) < keep) left.bits |= keys << (q * Scores::kKeys);
+  }
   return left;
 }
 
-/// Of one query and the keys that a thread holds.
-template <class T>
-struct KeyMasks {
-  uint32_t seen = 0;                     ///< neither padding nor in the future
-  uint32_t weights = ~0u, tokens = ~0u;  ///< what dropout leaves of weights and of tokens
+template <class Scores, class T, class E>
+__device__ Marks<Scores> left_tokens_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+  if (!in.drops_tokens()) return {};
+  return left_tokens<Scores>(in.query_key, in.key_key, in.keep_tokens, in.token(tile.head, tile.query + in.lag()),
+                             in.token(tile.head, tile.key));
+}
+template <class Scores, class T, class E>
+__device__ Marks<Scores> left_weights_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+  if (!in.drops) return {};
+  const int64_t first = (tile.head * in.queries + tile.query) * in.keys + tile.key;
+  return left_weights<Scores>(in.key, in.threshold, static_cast<uint64_t>(first), static_cast<uint64_t>(in.keys));
+}
 
-  template <class E, class Scores>
-  __device__ KeyMasks(const Quadratic<T, E>& in, const Rows<const E>& k, int64_t head, int64_t i, int64_t first_key,
-                      Scores) {
-    const auto visible = static_cast<int>(min(max(in.visible(i) - first_key, int64_t{0}), int64_t{kTile<T>}));
-#pragma unroll
-    for (int c = 0; c < Scores::kKeys; ++c) seen |= uint32_t{Scores::key(c) < visible} << c;
-    if (k.keep != nullptr) seen = without_padding<Scores>(seen, k.keep + first_key * k.keep_stride, k.keep_stride);
-    if (in.drops) {
-      const int64_t first = (head * in.queries + i) * in.keys + first_key;
-      weights = left_weights<Scores>(in.key, in.threshold, static_cast<uint64_t>(first));
-    }
-    if (in.drops_tokens()) {
-      const bool has_query = random_byte(in.query_key, in.token(head, i + in.lag())) < in.keep_tokens;
-      tokens = has_query ? left_tokens<Scores>(in.key_key, in.keep_tokens, in.token(head, first_key)) : 0;
-    }
-  }
+/// Multiplies weights with 1 / (1 − rate) where they are left, and else with 0.
+template <class T, class E, class Scores>
+__device__ void drop(const Quadratic<T, E>& in, Marks<Scores> left, Scores s) {
+  if (!in.drops) return;
+  for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= left.has(q, c) ? in.weight_factor : T{0}; });
+}
 
-  __device__ bool sees(int c) const { return (seen >> c & 1) != 0; }
-  template <class E>
-  __device__ T weight_factor(const Quadratic<T, E>& in, int c) const {
-    return (weights >> c & 1) != 0 ? in.weight_factor : T{0};
-  }
-  template <class E>
-  __device__ T token_factor(const Quadratic<T, E>& in, int c) const {
-    return (tokens >> c & 1) != 0 ? in.token_factor : T{0};
-  }
-};
+/// Puts `value` where a key is not seen.
+template <class Scores, class T>
+__device__ void hide(Marks<Scores> seen, Scores s, T value) {
+  if (seen.all()) return;
+  for_each_score<Scores>([&](int q, int c) {
+    if (!seen.has(q, c)) s.at(q, c) = value;
+  });
+}
 
 /// Of some queries, while the weights of their keys are summed up tile by tile.
 template <class T, int kQueries>
@@ -217,53 +291,67 @@ struct Totals {
 
   __device__ Totals() {
 #pragma unroll
-    for (int q = 0; q < kQueries; ++q) maximum[q] = -infinity<T>();
+    for (int q = 0; q < kQueries; ++q) {
+      maximum[q] = -infinity<T>();
+      fade[q] = 1;
+    }
   }
-  /// What is written down for backward.
+  /// What sums of weights are multiplied with in the end: 0 where no key is seen.
+  __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
+  /// What is written down for backward: the denominator g, of softmax log2 g.
   template <class E>
   __device__ T normaliser(const Quadratic<T, E>& in, int q) const {
-    return in.softmax ? maximum[q] + log(total[q]) : total[q];
+    return in.softmax ? maximum[q] + log2(total[q]) : total[q];
   }
 };
 
 /// Turns products q·k into weights, and brings the maximum and the sum of each query up to date.
-template <class T, class E, class Scores, int kQueries>
-__device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, int64_t head, int64_t first_query,
-                      int64_t first_key, Scores s, Totals<T, kQueries>& totals) {
+template <class T, class E, class Scores>
+__device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
+                      Totals<T, Scores::kQueries>& totals) {
+  const auto seen = seen_of<Scores>(in, k, tile);
+  T sum[Scores::kQueries] = {};
+  if (in.softmax) {
+    for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= in.binary_scale; });
+    hide(seen, s, -infinity<T>());
 #pragma unroll
-  for (int q = 0; q < kQueries; ++q) {
-    const KeyMasks<T> mask(in, k, head, first_query + s.query(q), first_key, s);
-    T sum = 0;
-    totals.fade[q] = 1;
-    if (in.softmax) {
-      T largest = -infinity<T>();
+    for (int q = 0; q < Scores::kQueries; ++q) {
+      T largest = totals.maximum[q];  // never NaN, which max passes over
 #pragma unroll
-      for (int c = 0; c < Scores::kKeys; ++c) {
-        s.at(q, c) *= in.scale;
-        if (mask.sees(c) && s.at(q, c) > largest) largest = s.at(q, c);
-      }
-      largest = Larger()(totals.maximum[q], fold_lanes<Scores::kLanes>(largest, Larger()));
+      for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
+      largest = fold_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
       const T base = largest == -infinity<T>() ? T{0} : largest;
-      totals.fade[q] = exp(totals.maximum[q] - base);
+      totals.fade[q] = exp2(totals.maximum[q] - base);
       totals.maximum[q] = largest;
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) {
-        const T weight = mask.sees(c) ? exp(s.at(q, c) - base) : T{0};
-        sum += weight;
-        s.at(q, c) = weight * mask.weight_factor(in, c);
-      }
-    } else {
-#pragma unroll
-      for (int c = 0; c < Scores::kKeys; ++c) {
-        const T score = s.at(q, c) * in.scale, rest = score * (in.a1 + score * in.a2);
-        const T weight = in.a0 + rest * mask.token_factor(in, c);
-        const T summed = in.shared_normaliser ? weight : in.a0 + rest;
-        sum += mask.sees(c) ? summed : T{0};
-        s.at(q, c) = (mask.sees(c) ? weight : T{0}) * mask.weight_factor(in, c);
+        s.at(q, c) = exp2(s.at(q, c) - base);
+        sum[q] += s.at(q, c);
       }
     }
-    totals.total[q] = totals.total[q] * totals.fade[q] + fold_lanes<Scores::kLanes>(sum, Plus());
+  } else if (!in.drops_tokens()) {
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale;
+      s.at(q, c) = in.a0 + score * (in.a1 + score * in.a2);
+    });
+    hide(seen, s, T{0});
+    for_each_score<Scores>([&](int q, int c) { sum[q] += s.at(q, c); });
+  } else {
+    const auto tokens = left_tokens_of<Scores>(in, tile);
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, rest = score * (in.a1 + score * in.a2);
+      const T weight = in.a0 + rest * (tokens.has(q, c) ? in.token_factor : T{0});
+      const T summed = in.shared_normaliser ? weight : in.a0 + rest;
+      sum[q] += seen.has(q, c) ? summed : T{0};
+      s.at(q, c) = weight;
+    });
+    hide(seen, s, T{0});
   }
+#pragma unroll
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    totals.total[q] = totals.total[q] * totals.fade[q] + fold_lanes<Scores::kLanes>(sum[q], Plus());
+  }
+  drop(in, left_weights_of<Scores>(in, tile), s);
 }
 
 /// What the backward kernels read besides.
@@ -299,44 +387,61 @@ QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>& in, const View& d_o
   return from;
 }
 
+/// What the gradients of a query's scores are made of: log2 g of softmax, else 1 / g, which is 0 for g = 0; and
+/// delta. 0 for a query that is not there.
+template <class T>
+struct alignas(2 * sizeof(T)) QueryFactors {
+  T normaliser, delta;
+};
+template <class T, class E>
+__device__ QueryFactors<T> query_factors(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
+                                         int64_t head, int64_t i) {
+  if (i >= in.queries) return {};
+  const T g = from.normaliser[head * in.queries + i], delta = from.delta[head * in.queries + i];
+  if (in.softmax) return {g, delta};
+  if (g == 0) return {};
+  return {T{1} / g, delta};
+}
+
 /// Turns the products s = q·k into weights p (with dropout), and the products ds = d_o·v into the gradients of the
-/// products q·k.
+/// products q·k, with the factors of each query q as `factors(q)`.
 ///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
 /// With dropout of whole tokens, whose factors make up c_j, d_o·v_j is multiplied by c_j, and delta too where the
 /// denominator g saw the factors.
-template <class T, class E, class Scores>
-__device__ void score_gradients(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
-                                const Rows<const E>& k, int64_t head, int64_t first_query, int64_t first_key,
-                                Scores s, Scores ds) {
+template <class T, class E, class Scores, class Factors>
+__device__ void score_gradients(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
+                                Scores ds, Factors factors) {
+  const auto left = left_weights_of<Scores>(in, tile);
+  drop(in, left, ds);
+  QueryFactors<T> of[Scores::kQueries];
 #pragma unroll
-  for (int q = 0; q < Scores::kQueries; ++q) {
-    const int64_t i = first_query + s.query(q);
-    const KeyMasks<T> mask(in, k, head, i, first_key, s);
-    const bool there = i < in.queries;
-    const T normaliser = there ? from.normaliser[head * in.queries + i] : T{1};
-    const T delta = there ? from.delta[head * in.queries + i] : T{0};
-    if (in.softmax) {
-#pragma unroll
-      for (int c = 0; c < Scores::kKeys; ++c) {
-        const T weight = exp(s.at(q, c) * in.scale - normaliser), factor = mask.weight_factor(in, c);
-        const T gradient = weight * (ds.at(q, c) * factor - delta) * in.scale;
-        s.at(q, c) = mask.sees(c) ? weight * factor : T{0};
-        ds.at(q, c) = mask.sees(c) ? gradient : T{0};
-      }
-    } else {
-      const T inverse = T{1} / normaliser;
-#pragma unroll
-      for (int c = 0; c < Scores::kKeys; ++c) {
-        const T score = s.at(q, c) * in.scale, factor = mask.weight_factor(in, c);
-        const T kept = mask.token_factor(in, c), seen = in.shared_normaliser ? kept : T{1};
-        const T difference = (kept * ds.at(q, c) * factor - seen * delta) * in.scale;
-        const T weight = (in.a0 + score * (in.a1 + score * in.a2) * kept) * inverse * factor;
-        s.at(q, c) = mask.sees(c) ? weight : T{0};
-        ds.at(q, c) = mask.sees(c) ? (in.a1 + 2 * in.a2 * score) * difference * inverse : T{0};
-      }
-    }
+  for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
+  if (in.softmax) {
+    for_each_score<Scores>([&](int q, int c) {
+      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].normaliser);
+      ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);
+    });
+  } else if (!in.drops_tokens()) {
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;
+      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);
+    });
+  } else {
+    const auto tokens = left_tokens_of<Scores>(in, tile);
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      const T kept = tokens.has(q, c) ? in.token_factor : T{0};
+      const T mean = (in.shared_normaliser ? kept : T{1}) * of[q].delta;
+      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2) * kept) * inverse;
+      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (kept * ds.at(q, c) - mean) * (in.scale * inverse);
+    });
   }
+  const auto seen = seen_of<Scores>(in, k, tile);
+  hide(seen, s, T{0});
+  hide(seen, ds, T{0});
+  drop(in, left, s);
 }
 
 }  // namespace linnet::cuda

@@ -227,22 +227,14 @@ struct Summary {
 
   /// The same for queries, of whose ỹ `d_o` is the part that is not yet divided.
   template <class E>
-  __device__ void add_query_gradients(const Quadratic<float, E>& in, const QuadraticCotangents<float, E>& from,
-                                      const QuadraticTask<float, E>& task, const RowTile<kWidth>& q,
-                                      const RowTile<kWidth>& d_o, WarpSums<kWidth>& sum) const {
-    float inverse[2], last[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int64_t i = task.first + sum.row(r);
-      const QueryFactors factors(from, i < in.queries, task.head * in.queries + i);
-      inverse[r] = factors.inverse;
-      last[r] = -factors.delta;
-    }
-    add_gradients(in, task, q, d_o, last, sum);
+  __device__ void add_query_gradients(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
+                                      const RowTile<kWidth>& q, const RowTile<kWidth>& d_o,
+                                      const QueryFactors<float> (&factors)[2], WarpSums<kWidth>& sum) const {
+    add_gradients(in, task, q, d_o, {-factors[0].delta, -factors[1].delta}, sum);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (float& x : sum.of[r]) x *= inverse[r];
+      for (float& x : sum.of[r]) x *= factors[r].normaliser;
     }
   }
 };

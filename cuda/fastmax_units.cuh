@@ -86,20 +86,7 @@ struct KeySide {
   }
 };
 
-/// What makes ỹ = [d_o; −delta] / g of a query's d_o: 0 for one that sees no key, or that is not there.
-struct QueryFactors {
-  float inverse = 0, delta = 0;
-
-  template <class E>
-  __device__ QueryFactors(const QuadraticCotangents<float, E>& from, bool there, int64_t row) {
-    const float g = there ? from.normaliser[row] : 0.0f;
-    if (g == 0) return;
-    inverse = 1 / g;
-    delta = from.delta[row];
-  }
-};
-
-/// Queries, with that.
+/// Queries, with ỹ = [d_o; −delta] / g: 0 for one that sees no key, or that is not there.
 template <class E>
 struct QuerySide {
   static constexpr bool kReverse = true;
@@ -113,15 +100,15 @@ struct QuerySide {
     load_rows(tile.x, q, first);
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
-    const QueryFactors factors(from, there, task.head * in.queries + first + i);
+    const QueryFactors<float> factors = query_factors(in, from, task.head, first + i);
+    const float inverse = factors.normaliser;
 #pragma unroll 4
     for (int c = static_cast<int>(threadIdx.x) % 2; c < kWidth; c += 2) {
-      tile.y.of[i][c] =
-          BFloat16(factors.inverse == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * factors.inverse);
+      tile.y.of[i][c] = BFloat16(inverse == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * inverse);
     }
     if (threadIdx.x % 2 == 0) {
       tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
-      tile.last[i] = BFloat16(-factors.delta * factors.inverse);
+      tile.last[i] = BFloat16(-factors.delta * inverse);
     }
     __syncthreads();
   }

@@ -84,6 +84,10 @@ T __shfl_xor_sync(unsigned mask, T value, int distance) {
   return linnet::emulation::shuffle(linnet::emulation::Call::shfl_xor, mask, value, source);
 }
 template <class T>
+T __shfl_sync(unsigned mask, T value, int source) {
+  return linnet::emulation::shuffle(linnet::emulation::Call::shfl, mask, value, static_cast<unsigned>(source));
+}
+template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance) {
   const unsigned lane = linnet::emulation::lane(), source = lane < distance ? lane : lane - distance;
   return linnet::emulation::shuffle(linnet::emulation::Call::shfl_up, mask, value, source);

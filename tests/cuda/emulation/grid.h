@@ -29,7 +29,7 @@ struct Grid {
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// Where a thread waits for others: each of its warp, or of its block, must come to the same.
-enum class Call { shfl_xor, shfl_up, mma, ldmatrix, syncthreads, syncthreads_and, exit };
+enum class Call { shfl, shfl_xor, shfl_up, mma, ldmatrix, syncthreads, syncthreads_and, exit };
 
 /// Whether all threads of the block vote so.
 bool wait_for_block(Call call, bool vote);
