@@ -113,7 +113,7 @@ TEST_CASE("gpu: what a query does not see is not read for it") {
 
 TEST_CASE("gpu: additive pooling over several chunks") {
   if (!has_gpu("additive pooling on the GPU")) return;
-  for (const auto& [tokens, width] : {std::pair{300, 40}, {64, 32}, {65, 7}, {1, 3}}) {
+  for (const auto& [tokens, width] : {std::pair{300, 40}, {64, 32}, {65, 7}, {1, 3}, {4200, 2}}) {
     for (const bool causal : {false, true}) {
       for (const bool padded : {false, true}) {
         for (const auto& [dtype, allowed] : kPrecisions) {
