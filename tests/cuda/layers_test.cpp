@@ -69,7 +69,9 @@ TEST_CASE("gpu: cross-entropy of few classes and of many") {
 
 TEST_CASE("gpu: attention over several tiles of queries, keys and columns") {
   if (!has_gpu("attention on the GPU")) return;
-  for (const auto& [queries, keys, width] : {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}}) {
+  // Of widths, some are packs and some not, and some take a lane more than one.
+  for (const auto& [queries, keys, width] :
+       {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}, {9, 12, 130}, {12, 9, 300}}) {
     for (const bool causal : {false, true}) {
       for (const auto& [dtype, allowed] : kPrecisions) {
         const auto inputs = [n = queries, m = keys, d = width, dtype = dtype](Device device) {
