@@ -116,11 +116,15 @@ __global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t le
   }
 }
 
+/// A warp for each number.
 template <class T>
 __global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T* dweight, T* dbias) {
-  for (int64_t c = first_item(); c < width; c += item_step()) {
-    if (dweight != nullptr) dweight[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, c));
-    if (dbias != nullptr) dbias[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, width + c));
+  using Warp = Group<kWarp>;
+  for (int64_t i = Warp::first_row(); i < 2 * width; i += Warp::row_step()) {
+    T* to = i < width ? dweight : dbias;
+    if (to == nullptr) continue;
+    const double sum = sum_of_pieces(sums, pieces, 2 * width, i);
+    if (Warp::lane() == 0) to[i < width ? i : i - width] = static_cast<T>(sum);
   }
 }
 
@@ -140,8 +144,8 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
   launch(sum_rows<E, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
          pieces.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
          data<const T>(rstd), sums.data());
-  launch(add_pieces<T>, blocks_for(width), kThreads, width, pieces.count, sums.data(), data<T>(dweight),
-         data<T>(dbias));
+  launch(add_pieces<T>, ceil_div(2 * width, Group<kWarp>::rows), kThreads, width, pieces.count, sums.data(),
+         data<T>(dweight), data<T>(dbias));
 }
 
 void layer_norm(View y, View mean, View rstd, View x, const View* weight, const View* bias, double eps) {
