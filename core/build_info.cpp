@@ -10,7 +10,7 @@ namespace {
 
 std::string describe_cuda() {
   try {
-    return cuda_backend().describe();
+    return backend(Device::cuda).describe();
   } catch (const DeviceError&) {
     return "no CUDA";
   }
@@ -18,8 +18,10 @@ std::string describe_cuda() {
 
 }  // namespace
 
-std::string build_info() {
-  return fmt::format("linnet {}; {}; {}", LINNET_VERSION, cpu_backend().describe(), describe_cuda());
+std::string build_info() { return fmt::format("{}; {}", build_info(Device::cpu), describe_cuda()); }
+
+std::string build_info(Device device) {
+  return fmt::format("linnet {}; {}", LINNET_VERSION, backend(device).describe());
 }
 
 }  // namespace linnet

@@ -1,10 +1,10 @@
 #include <cmath>
 
 #include <linnet/cuda/bfloat16.cuh>
-#include <linnet/cuda/group.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/recording.cuh>
+#include <linnet/cuda/row_lanes.cuh>
 #include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/whole_additive.cuh>
 
@@ -16,8 +16,6 @@
 
 namespace linnet::cuda {
 namespace {
-
-using Warp = Group<kWarp>;
 
 /// [B, H, N, D], and [B, H, N] with D 1; N may be 1 with stride 0, for what all tokens share.
 template <class T>
@@ -148,21 +146,33 @@ struct TokenScratch {
         dense(memory.data(), in.heads * in.tokens * width, in.batch, in.heads, in.tokens, width) {}
 };
 
-/// A warp for each token: its score w·x_i/√D, and x_i as it is pooled, times its dropout factor. Padding is 0,
+/// A few lanes for each token: its score w·x_i/√D, and x_i as it is pooled, times its dropout factor. Padding is 0,
 /// unread.
 template <class T, class E>
-__global__ void score_tokens(Problem<T, E> in, int stage, Columns<T> global_query, T* scores, T* pooled) {
-  for (int64_t row = Warp::first_row(); row < in.rows(); row += Warp::row_step()) {
+__global__ void score_tokens(Problem<T, E> in, int stage, int lanes, Columns<T> global_query, T* scores, T* pooled) {
+  for_rows(in.rows(), lanes, [&](int64_t row, int lane, bool there) {
     const Token at(in, row);
-    const bool kept = in.keep.has(at.b, at.i);
+    const bool kept = there && in.keep.has(at.b, at.i);
     const T factor = in.factor(stage, row);
-    const double score = Warp::sum<T>(in.width, [&](int64_t d) {
-      const T x = kept ? in.value(stage, global_query, at.b, at.h, at.i, d) : T{0};
-      pooled[row * in.width + d] = x * factor;
-      return in.weight(stage, at.h, d) * x;
-    });
-    if (Warp::lane() == 0) scores[row] = static_cast<T>(score);
-  }
+    T score = 0;
+    for (int64_t first = lane; there && first < in.width; first += int64_t{kPack} * lanes) {
+      T x[kPack];
+#pragma unroll
+      for (int c = 0; c < kPack; ++c) {
+        const int64_t d = first + c * lanes;
+        x[c] = kept && d < in.width ? in.value(stage, global_query, at.b, at.h, at.i, d) : T{0};
+      }
+#pragma unroll
+      for (int c = 0; c < kPack; ++c) {
+        const int64_t d = first + c * lanes;
+        if (d >= in.width) continue;
+        pooled[row * in.width + d] = x[c] * factor;
+        score += in.weight(stage, at.h, d) * x[c];
+      }
+    }
+    const double sum = sum_of_row(static_cast<double>(score), lanes);
+    if (there && lane == 0) scores[row] = static_cast<T>(sum);
+  });
 }
 
 /// u_i = k ∘ v_i (or k + v_i) with the global key k; 0 where no token is in its sum.
@@ -276,7 +286,8 @@ class AdditiveAttention {
   }
 
   void score(int stage, const TokenScratch<T>& scores, const TokenScratch<T>& pooled) const {
-    launch(score_tokens<T, E>, ceil_div(in_.rows(), Warp::rows), kThreads, in_, stage, query_.out.columns(),
+    const int lanes = lanes_for(in_.width);
+    launch(score_tokens<T, E>, blocks_for(in_.rows() * lanes), kThreads, in_, stage, lanes, query_.out.columns(),
            scores.memory.data(), pooled.memory.data());
   }
 

@@ -4,22 +4,23 @@
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
+#include <linnet/cuda/row_lanes.cuh>
 #include <linnet/cuda/scratch.cuh>
 
 /// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With
 /// m the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
 ///   1. a warp for each chunk sums it up;
-///   2. the chunks' sums are added up in order, so that each chunk knows what comes before it, or joined to one;
+///   2. a scan over the chunks finds what comes before each, or the sum of all;
 ///   3. a warp for each chunk goes through its tokens again, from there (causal pooling only).
-/// Backward goes the same way from the last chunk to the first. Memory bounds these kernels, at long sequences; x is
-/// read twice by causal pooling, once by the other.
+/// Backward goes the same way from the last chunk to the first. Memory bounds these kernels, at long sequences,
+/// except the scan, whose steps wait for each other; x is read twice by causal pooling, once by the other.
 
 namespace linnet::cuda {
 namespace {
 
-constexpr int kChunk = 64;  // tokens
+constexpr int kChunk = kWarp;  // tokens: one for each lane, where lanes do not share out columns
+constexpr int kBatch = 8;      // tokens or chunks of one thread whose loads are on the way together
 using Warp = Group<kWarp>;
-using Block = Group<kThreads>;
 
 /// What all kernels read.
 template <class T>
@@ -58,7 +59,104 @@ struct Task {
         last(min(first + kChunk, in.tokens)) {}
 };
 
-/// (m, z, a) of each task: of its chunk alone, then of all chunks before it.
+/// The value of lane `source`.
+template <class V>
+__device__ V broadcast(V value, int source) {
+  return shuffle(value, Warp::lane() ^ source);
+}
+
+/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lanes have each one's weight. Where that is 0, x_i is
+/// not read.
+template <class T>
+__device__ void sum_rows(T* y, const Heads<const T>& x, const Task& task, int64_t width, T weight) {
+  int lanes = kBatch;  // of the columns; those beside them take other tokens
+  while (lanes < kWarp && lanes < width) lanes *= 2;
+  const int part = Warp::lane() / lanes, parts = kWarp / lanes;
+  for (int64_t d = Warp::lane() % lanes; d - Warp::lane() % lanes < width; d += lanes) {
+    const T* column = x.at(task.b, task.h, task.first) + d;
+    T sum = 0;
+    for (int first = part; first < kChunk; first += kBatch * parts) {
+      T w[kBatch], of[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int i = first + j * parts;
+        w[j] = broadcast(weight, i);
+        of[j] = w[j] != 0 && d < width ? column[i * x.row_stride] : T{0};
+      }
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) sum += w[j] * of[j];
+    }
+    for (int distance = lanes; distance < kWarp; distance *= 2) sum += shuffle(sum, distance);
+    if (part == 0 && d < width) y[d] = sum;
+  }
+}
+
+// ---- The scan over the chunks ----
+
+/// How threads share it: a block has a few columns of heads, and cuts the chunks of each into slices.
+struct Scan {
+  int64_t columns, items, chunks;  ///< of a head; in all; of a head
+  int slices = 1;
+  int64_t length;  ///< chunks of a slice
+
+  Scan(int64_t heads, int64_t columns_, int64_t chunks_)
+      : columns(columns_), items(heads * columns), chunks(chunks_) {
+    while (slices < kMostSlices && slices * slices < chunks) slices *= 2;  // as many as chunks in each
+    length = ceil_div(chunks, slices);
+  }
+  int64_t blocks() const { return ceil_div(items, kThreads / slices); }
+
+ private:
+  static constexpr int kMostSlices = 32;  // so that neighbouring threads read eight columns
+};
+
+/// For each column of each head, in the order of the chain: all chunks are passed what comes before them, and then
+/// all of them together are finished. A slice's chunks are added up, then its thread adds up the slices before, and
+/// goes through its chunks again. Latency bounds it.
+template <class Chain>
+__global__ void scan_chunks(Chain chain, Scan scan) {
+  using State = typename Chain::State;
+  __shared__ State of_thread[kThreads];
+  const int columns = kThreads / scan.slices, thread = static_cast<int>(threadIdx.x);
+  const int column = thread % columns, slice = thread / columns;
+  for (int64_t first = int64_t{blockIdx.x} * columns; first < scan.items; first += int64_t{gridDim.x} * columns) {
+    const int64_t item = first + column, head = item / scan.columns, d = item % scan.columns;
+    const int64_t begin = slice * scan.length;
+    const int64_t end = item < scan.items ? min(begin + scan.length, scan.chunks) : 0;
+    const auto walk = [&](State& state, const auto& pass) {
+      for (int64_t position = begin; position < end; position += kBatch) {
+        State own[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          own[j] = position + j < end ? chain.load(head, position + j, d) : Chain::none();
+        }
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          if (position + j < end) pass(position + j, state);
+          state = Chain::joined(state, own[j]);
+        }
+      }
+    };
+    State state = Chain::none();
+    walk(state, [](int64_t, const State&) {});
+    of_thread[thread] = state;
+    __syncthreads();
+    state = Chain::none();
+    for (int s = 0; s < (chain.finishes() ? scan.slices : slice); ++s) {
+      state = Chain::joined(state, of_thread[s * columns + column]);
+    }
+    __syncthreads();  // before the next columns take the place of these
+    if (chain.finishes()) {
+      if (slice == 0 && item < scan.items) chain.finish(head, d, state);
+    } else {
+      walk(state, [&](int64_t position, const State& before) { chain.pass(head, position, d, before); });
+    }
+  }
+}
+
+// ---- Forward ----
+
+/// (m, z, a) of each task: of its chunk alone, or of all chunks before it.
 template <class T>
 struct Sums {
   T* maximum;
@@ -66,32 +164,17 @@ struct Sums {
   T* weighted;  ///< [tasks, width]
 };
 
-// ---- Forward ----
-
 template <class T>
 __global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const Task task(in, index);
-    T m = -infinity<T>();
-    for (int64_t i = task.first + Warp::lane(); i < task.last; i += kWarp) {
-      const T s = *in.scores.at(task.b, task.h, i);
-      if (in.counts(task.b, i, s)) m = Larger()(m, s);
-    }
-    m = Warp::fold(m, Larger());
-    double z = 0;
-    for (int64_t i = task.first + Warp::lane(); i < task.last; i += kWarp) {
-      const T s = *in.scores.at(task.b, task.h, i);
-      if (in.counts(task.b, i, s)) z += static_cast<double>(exp(s - m));
-    }
-    z = Warp::fold(z, Plus());
-    for (int64_t d = Warp::lane(); d < in.width; d += kWarp) {
-      T a = 0;
-      for (int64_t i = task.first; i < task.last; ++i) {
-        const T s = *in.scores.at(task.b, task.h, i);
-        if (in.counts(task.b, i, s)) a += exp(s - m) * in.x.at(task.b, task.h, i)[d];
-      }
-      sums.weighted[index * in.width + d] = a;
-    }
+    const int64_t i = task.first + Warp::lane();
+    const T s = i < task.last ? *in.scores.at(task.b, task.h, i) : -infinity<T>();
+    const bool counts = i < task.last && in.counts(task.b, i, s);
+    const T m = Warp::fold(counts ? s : -infinity<T>(), Larger());
+    const T weight = counts ? exp(s - m) : T{0};
+    const double z = Warp::fold(static_cast<double>(weight), Plus());
+    sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight);
     if (Warp::lane() == 0) {
       sums.maximum[index] = m;
       sums.total[index] = z;
@@ -105,84 +188,97 @@ __device__ T fade(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);
 }
 
-/// Not causal: the sums of all chunks. A block for each head; its threads share the chunks, then the columns.
+/// From the first chunk to the last. Causal: `before` gets the sums of all chunks before; it may have the memory of
+/// `sums.weighted`. Else `out`, `maximum` and `total` get those of all.
 template <class T>
-__global__ void join_chunks(Pool<T> in, Sums<T> sums, Heads<T> out, Heads<T> maximum, Heads<T> total) {
-  for (int64_t head = blockIdx.x; head < in.tasks / in.chunks; head += gridDim.x) {
-    const int64_t b = head / in.heads, h = head % in.heads, first = head * in.chunks;
-    T m = -infinity<T>();
-    for (int64_t i = threadIdx.x; i < in.chunks; i += kThreads) m = Larger()(m, sums.maximum[first + i]);
-    m = Block::fold(m, Larger());
-    T* factors = sums.maximum + first;  // these take the place of what is used for the last time
-    double z = 0;
-    for (int64_t i = threadIdx.x; i < in.chunks; i += kThreads) {
-      factors[i] = fade(factors[i], m);
-      z += sums.total[first + i] * factors[i];
-    }
-    z = Block::fold(z, Plus());  // after which all threads see all factors
-    for (int64_t d = threadIdx.x; d < in.width; d += kThreads) {
-      double a = 0;
-#pragma unroll 8
-      for (int64_t i = 0; i < in.chunks; ++i) {
-        a += static_cast<double>(factors[i]) * static_cast<double>(sums.weighted[(first + i) * in.width + d]);
-      }
-      out.at(b, h, 0)[d] = z == 0 ? T{0} : static_cast<T>(a / z);
-    }
-    if (threadIdx.x != 0) continue;
-    *maximum.at(b, h, 0) = m;
-    *total.at(b, h, 0) = static_cast<T>(z);
+struct SumsBefore {
+  struct State {
+    T m;
+    double z, a;
+  };
+
+  Pool<T> in;
+  Sums<T> sums, before;
+  Heads<T> out, maximum, total;
+
+  __device__ static State none() { return {-infinity<T>(), 0, 0}; }
+  __device__ static State joined(const State& x, const State& y) {
+    const T m = Larger()(x.m, y.m), x_fade = fade(x.m, m), y_fade = fade(y.m, m);
+    return {m, x.z * x_fade + y.z * y_fade, x.a * x_fade + y.a * y_fade};
   }
+  __device__ State load(int64_t head, int64_t chunk, int64_t d) const {
+    const int64_t task = head * in.chunks + chunk;
+    const T a = d < in.width ? sums.weighted[task * in.width + d] : T{0};
+    return {sums.maximum[task], sums.total[task], static_cast<double>(a)};
+  }
+  __device__ void pass(int64_t head, int64_t chunk, int64_t d, const State& state) const {
+    const int64_t task = head * in.chunks + chunk;
+    if (d < in.width) before.weighted[task * in.width + d] = static_cast<T>(state.a);
+    if (d != 0) return;
+    before.maximum[task] = state.m;
+    before.total[task] = state.z;
+  }
+  __device__ bool finishes() const { return !in.causal; }
+  __device__ void finish(int64_t head, int64_t d, const State& state) const {
+    const int64_t b = head / in.heads, h = head % in.heads;
+    if (d < in.width) out.at(b, h, 0)[d] = state.z == 0 ? T{0} : static_cast<T>(state.a / state.z);
+    if (d != 0) return;
+    *maximum.at(b, h, 0) = state.m;
+    *total.at(b, h, 0) = static_cast<T>(state.z);
+  }
+};
+
+/// The sums up to the token `distance` lanes before this one's.
+template <class State>
+__device__ State left_of(const State& sums, int distance) {
+  return {__shfl_up_sync(kAllLanes, sums.m, distance), __shfl_up_sync(kAllLanes, sums.z, distance), 0};
 }
 
-/// Causal: one thread for each column of each head; those of column 0 look after m and z. `before` gets the sums of
-/// all chunks before.
-template <class T>
-__global__ void add_chunks(Pool<T> in, Sums<T> sums, Sums<T> before) {
-  const int64_t columns = max(in.width, int64_t{1});
-  for (int64_t item = first_item(); item < in.tasks / in.chunks * columns; item += item_step()) {
-    const int64_t head = item / columns, d = item % columns;
-    T m = -infinity<T>(), a = 0;
-    double z = 0;
-    for (int64_t chunk = 0; chunk < in.chunks; ++chunk) {
-      const int64_t task = head * in.chunks + chunk;
-      if (d < in.width) before.weighted[task * in.width + d] = a;
-      if (d == 0) {
-        before.maximum[task] = m;
-        before.total[task] = z;
-      }
-      const T m_chunk = sums.maximum[task], m_next = Larger()(m, m_chunk);
-      const T old_fade = fade(m, m_next), chunk_fade = fade(m_chunk, m_next);
-      if (d < in.width) a = a * old_fade + sums.weighted[task * in.width + d] * chunk_fade;
-      z = z * old_fade + sums.total[task] * chunk_fade;
-      m = m_next;
-    }
-  }
-}
-
-/// A result after each token:
-///   m' = max(m, s_i),  z ← e^(m − m') z + e^(s_i − m'),  a ← e^(m − m') a + e^(s_i − m') x_i,  out = a / z
+/// A result after each token, y. With m' = max(m, s_i) and z' = e^(m − m') z + e^(s_i − m'):
+///   y ← e^(m − m') z/z' y + e^(s_i − m')/z' x_i
+/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
 template <class T>
 __global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> maximum, Heads<T> total) {
-  const int64_t columns = max(in.width, int64_t{1});
+  using Chain = SumsBefore<T>;
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const Task task(in, index);
-    for (int64_t d = Warp::lane(); d < columns; d += kWarp) {
+    const int64_t token = task.first + Warp::lane();
+    const T s = token < task.last ? *in.scores.at(task.b, task.h, token) : -infinity<T>();
+    const bool counts = token < task.last && in.counts(task.b, token, s);
+    const typename Chain::State start{before.maximum[index], before.total[index], 0};
+    typename Chain::State sums{counts ? s : -infinity<T>(), counts ? 1.0 : 0.0, 0};  // up to this lane's token
+    for (int distance = 1; distance < kWarp; distance *= 2) {
+      const auto left = left_of(sums, distance);
+      if (Warp::lane() >= distance) sums = Chain::joined(left, sums);
+    }
+    sums = Chain::joined(start, sums);
+    auto last = left_of(sums, 1);
+    if (Warp::lane() == 0) last = start;
+    const T z = static_cast<T>(sums.z);
+    const T weight = counts ? exp(s - sums.m) / z : T{0};
+    const T factor = last.z == 0 ? T{0} : exp(last.m - sums.m) * static_cast<T>(last.z) / z;
+    if (token < task.last) {
+      *maximum.at(task.b, task.h, token) = sums.m;
+      *total.at(task.b, task.h, token) = z;
+    }
+
+    for (int64_t block = 0; block < in.width; block += kWarp) {
+      const int64_t d = block + Warp::lane();
       const bool there = d < in.width;
-      T m = before.maximum[index], a = there ? before.weighted[index * in.width + d] : T{0};
-      double z = before.total[index];
-      for (int64_t i = task.first; i < task.last; ++i) {
-        const T s = *in.scores.at(task.b, task.h, i);
-        if (in.counts(task.b, i, s)) {
-          const T m_next = s > m ? s : m;
-          const T shrink = exp(m - m_next), weight = exp(s - m_next);
-          z = z * shrink + weight;
-          if (there) a = a * shrink + in.x.at(task.b, task.h, i)[d] * weight;
-          m = m_next;
+      T y = there && start.z != 0 ? static_cast<T>(before.weighted[index * in.width + d] / start.z) : T{0};
+      for (int first = 0; first < kChunk; first += kBatch) {
+        T x[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          x[j] = there && i < task.last ? in.x.at(task.b, task.h, i)[d] : T{0};
         }
-        if (there) out.at(task.b, task.h, i)[d] = z == 0 ? T{0} : a * static_cast<T>(1 / z);
-        if (d == 0) {
-          *maximum.at(task.b, task.h, i) = m;
-          *total.at(task.b, task.h, i) = static_cast<T>(z);
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          const T w = broadcast(weight, first + j);
+          y = y * broadcast(factor, first + j) + (w == 0 ? T{0} : w * x[j]);
+          if (there && i < task.last) out.at(task.b, task.h, i)[d] = y;
         }
       }
     }
@@ -198,115 +294,154 @@ struct Results {
   T* products;  ///< [B, H, results]: G·out
   int64_t count;
 
-  /// Column d of G_i, or G_i·out_i for the column behind the last.
-  __device__ T cotangent(const Pool<T>& in, int64_t b, int64_t h, int64_t i, int64_t d) const {
-    return d < in.width ? dout.at(b, h, i)[d] : products[(b * in.heads + h) * count + i];
+  __device__ T& product(const Pool<T>& in, int64_t b, int64_t h, int64_t i) const {
+    return products[(b * in.heads + h) * count + i];
   }
   /// e^(L_i − L_next), where L = m + ln z; 0 where no token counted yet.
   __device__ T decay(int64_t b, int64_t h, int64_t i, int64_t next) const {
-    const T z = *total.at(b, h, i);
+    const T z = *total.at(b, h, i), z_next = *total.at(b, h, next);
     if (z == 0) return 0;
-    return exp(*maximum.at(b, h, i) - *maximum.at(b, h, next)) * z / *total.at(b, h, next);
+    return exp(*maximum.at(b, h, i) - *maximum.at(b, h, next)) * z / z_next;
   }
 };
 
-/// A warp for each result.
+/// A few lanes for each result.
 template <class T>
-__global__ void find_products(Pool<T> in, Results<T> results) {
-  const int64_t rows = in.tasks / in.chunks * results.count;
-  for (int64_t row = Warp::first_row(); row < rows; row += Warp::row_step()) {
+__global__ void find_products(Pool<T> in, Results<T> results, int lanes) {
+  for_rows(in.tasks / in.chunks * results.count, lanes, [&](int64_t row, int lane, bool there) {
     const int64_t head = row / results.count, i = row % results.count, b = head / in.heads, h = head % in.heads;
     const T* g = results.dout.at(b, h, i);
     const T* y = results.out.at(b, h, i);
-    const double product = Warp::sum<T>(in.width, [=](int64_t d) { return g[d] * y[d]; });
-    if (Warp::lane() == 0) results.products[row] = static_cast<T>(product);
-  }
+    T product = 0;
+#pragma unroll kPack
+    for (int64_t d = lane; d < in.width; d += lanes) product += g[d] * y[d];
+    const double sum = sum_of_row(static_cast<double>(product), lanes);
+    if (there && lane == 0) results.product(in, b, h, i) = static_cast<T>(sum);
+  });
 }
 
-/// Causal, for each chunk alone: r ← e^(L_i − L_{i+1}) r + G_i, and t the same of G·out, from its last token to its
-/// first. `carried` is [tasks, width + 1]: r, and t in the last column.
+/// What goes on from chunk to chunk, causal: r ← e^(L_i − L_{i+1}) r + G_i, and t the same of G·out, from the last
+/// token to the first.
 template <class T>
-__global__ void gather_chunks(Pool<T> in, Results<T> results, T* carried) {
+struct Carried {
+  T* sums;     ///< [tasks, width + 1]: r, and t in the last column
+  T* factors;  ///< [tasks]: e^(L_i − L_j) of a chunk's first token i and the next one's j
+
+  __device__ T& at(const Pool<T>& in, int64_t task, int64_t d) const { return sums[task * (in.width + 1) + d]; }
+};
+
+/// For each chunk alone: its part of r and t, relative to L of its first token.
+template <class T>
+__global__ void gather_chunks(Pool<T> in, Results<T> results, Carried<T> carried) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const Task task(in, index);
-    for (int64_t d = Warp::lane(); d <= in.width; d += kWarp) {
-      T r = 0;
-      for (int64_t i = task.last - 1; i >= task.first; --i) {
-        if (i + 1 < task.last) r *= results.decay(task.b, task.h, i, i + 1);
-        r += results.cotangent(in, task.b, task.h, i, d);
-      }
-      carried[index * (in.width + 1) + d] = r;
-    }
+    const int64_t i = task.first + Warp::lane();
+    const bool there = i < task.last;
+    const T weight = there ? results.decay(task.b, task.h, task.first, i) : T{0};
+    const T product = there ? weight * results.product(in, task.b, task.h, i) : T{0};
+    const T t = Warp::fold(product, Plus());
+    sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight);
+    if (Warp::lane() != 0) continue;
+    carried.at(in, index, in.width) = t;
+    carried.factors[index] = task.last < in.tokens ? results.decay(task.b, task.h, task.first, task.last) : T{0};
   }
 }
 
-/// One thread for each column of each head turns these into what comes from behind each chunk, relative to L of the
-/// next chunk's first token.
+/// From the last chunk to the first: turns these, in place, into what comes from behind each chunk, relative to L of
+/// the next one's first token.
 template <class T>
-__global__ void carry_chunks(Pool<T> in, Results<T> results, T* carried) {
-  const int64_t columns = in.width + 1;
-  for (int64_t item = first_item(); item < in.tasks / in.chunks * columns; item += item_step()) {
-    const int64_t head = item / columns, d = item % columns, b = head / in.heads, h = head % in.heads;
-    T r = 0;
-    for (int64_t chunk = in.chunks - 1; chunk >= 0; --chunk) {
-      T& place = carried[(head * in.chunks + chunk) * columns + d];
-      const T own = place;
-      place = r;
-      const int64_t first = chunk * kChunk;
-      r = chunk + 1 < in.chunks ? r * results.decay(b, h, first, first + kChunk) + own : own;
+struct SumsBehind {
+  struct State {
+    T factor, sum;
+  };
+
+  Pool<T> in;
+  Carried<T> carried;
+
+  __device__ static State none() { return {1, 0}; }
+  __device__ static State joined(const State& behind, const State& own) {
+    return {behind.factor * own.factor, behind.sum * own.factor + own.sum};
+  }
+  __device__ int64_t task(int64_t head, int64_t position) const { return (head + 1) * in.chunks - 1 - position; }
+  __device__ State load(int64_t head, int64_t position, int64_t d) const {
+    return {carried.factors[task(head, position)], carried.at(in, task(head, position), d)};
+  }
+  __device__ void pass(int64_t head, int64_t position, int64_t d, const State& behind) const {
+    carried.at(in, task(head, position), d) = behind.sum;
+  }
+  __device__ bool finishes() const { return false; }
+  __device__ void finish(int64_t, int64_t, const State&) const {}
+};
+
+/// The sum over the warp of each of a batch's numbers: that of number j at the lanes whose number begins with j.
+template <class T>
+__device__ T fold_batch(T (&x)[kBatch]) {
+#pragma unroll
+  for (int half = kBatch / 2, distance = kWarp / 2; half > 0; half /= 2, distance /= 2) {
+    const bool upper = (Warp::lane() & distance) != 0;  // it goes on with the upper half of the numbers
+#pragma unroll
+    for (int j = 0; j < half; ++j) {
+      const T other = shuffle(upper ? x[j] : x[j + half], distance);
+      x[j] = (upper ? x[j + half] : x[j]) + other;
     }
   }
+  return fold_lanes<kWarp / kBatch>(x[0], Plus());
 }
 
 /// With r and t gone on with from what comes from behind, or those of the one result of a head:
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t)
+/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
 template <class T>
-__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, const T* carried, Heads<T> dscores,
+__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> carried, Heads<T> dscores,
                                      Heads<T> dx) {
-  __shared__ T of_block[Warp::rows][kChunk];
-  T* x_times_r = of_block[threadIdx.x / kWarp];  // of each token; only its own warp's first lane uses it
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const Task task(in, index);
-    const auto weight_of = [&](int64_t i) {  // 0 for a token that is in no sum
-      const T s = *in.scores.at(task.b, task.h, i);
-      if (!in.counts(task.b, i, s)) return T{0};
-      const int64_t result = in.causal ? i : 0;
-      return exp(s - *results.maximum.at(task.b, task.h, result)) / *results.total.at(task.b, task.h, result);
-    };
-    const auto go_on = [&](T& sum, int64_t i, int64_t d) {
-      if (!in.causal) {
-        sum = results.cotangent(in, task.b, task.h, 0, d);
-        return;
+    const int64_t token = task.first + Warp::lane();
+    T weight = 0, factor = 0, product = 0;  // of that token; the weight is 0 for one that is in no sum
+    if (token < task.last) {
+      const int64_t result = in.causal ? token : 0;
+      const T s = *in.scores.at(task.b, task.h, token);
+      if (in.counts(task.b, token, s)) {
+        weight = exp(s - *results.maximum.at(task.b, task.h, result)) / *results.total.at(task.b, task.h, result);
       }
-      const T factor = i + 1 < in.tokens ? results.decay(task.b, task.h, i, i + 1) : T{0};
-      sum = sum * factor + results.cotangent(in, task.b, task.h, i, d);
-    };
+      if (in.causal) product = results.product(in, task.b, task.h, token);
+      if (in.causal && token + 1 < in.tokens) factor = results.decay(task.b, task.h, token, token + 1);
+    }
 
+    T ds = 0;  // of that token, without its weight
     for (int64_t block = 0; block < in.width; block += kWarp) {
       const int64_t d = block + Warp::lane();
       const bool there = d < in.width;
-      T r = there && in.causal ? carried[index * (in.width + 1) + d] : T{0};
-      for (int64_t i = task.last - 1; i >= task.first; --i) {
-        if (there) go_on(r, i, d);
-        const T weight = weight_of(i);
-        T product = 0;
-        if (there) {
-          // A token that is in no sum may hold anything, as may r before the first one that is.
-          dx.at(task.b, task.h, i)[d] = weight == 0 ? T{0} : weight * r;
-          if (weight != 0) product = in.x.at(task.b, task.h, i)[d] * r;
+      T r = 0, t = in.causal ? carried.at(in, index, in.width) : results.product(in, task.b, task.h, 0);
+      if (there) r = in.causal ? carried.at(in, index, d) : results.dout.at(task.b, task.h, 0)[d];
+      for (int first = kChunk - kBatch; first >= 0; first -= kBatch) {
+        T g[kBatch], x[kBatch], x_times_r[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          const bool reads = there && i < task.last;
+          g[j] = reads && in.causal ? results.dout.at(task.b, task.h, i)[d] : T{0};
+          x[j] = reads ? in.x.at(task.b, task.h, i)[d] : T{0};
         }
-        product = Warp::fold(product, Plus());
-        if (Warp::lane() == 0) x_times_r[i - task.first] = (block == 0 ? T{0} : x_times_r[i - task.first]) + product;
+#pragma unroll
+        for (int j = kBatch - 1; j >= 0; --j) {
+          const int64_t i = task.first + first + j;
+          if (in.causal) {
+            const T f = broadcast(factor, first + j);
+            r = r * f + g[j];
+            t = t * f + broadcast(product, first + j);
+          }
+          const T w = broadcast(weight, first + j);
+          // A token that is in no sum may hold anything, as may r before the first one that is.
+          if (there && i < task.last) dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;
+          x_times_r[j] = w == 0 ? T{0} : x[j] * r;
+          if (block == 0 && Warp::lane() == first + j) ds -= t;
+        }
+        const T sum = broadcast(fold_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
+        if (Warp::lane() / kBatch == first / kBatch) ds += sum;
       }
     }
-
-    if (Warp::lane() != 0) continue;
-    T t = in.causal ? carried[index * (in.width + 1) + in.width] : T{0};
-    for (int64_t i = task.last - 1; i >= task.first; --i) {
-      go_on(t, i, in.width);
-      const T weight = weight_of(i), product = in.width == 0 ? T{0} : x_times_r[i - task.first];
-      *dscores.at(task.b, task.h, i) = weight == 0 ? T{0} : weight * (product - t);
-    }
+    if (token < task.last) *dscores.at(task.b, task.h, token) = weight == 0 ? T{0} : weight * ds;
   }
 }
 
@@ -315,16 +450,15 @@ void additive_pool(View out, View maximum, View total, View scores, View x, cons
     using T = decltype(zero);
     const Pool<T> in(scores, x, keep, causal);
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
-    const int64_t heads = in.tasks / in.chunks, kinds = causal ? 2 : 1;  // of sums: of chunks, and of those before
-    const Scratch<T> maxima(kinds * in.tasks), weighted(kinds * in.tasks * in.width);
-    const Scratch<double> totals(kinds * in.tasks);
+    const Scratch<T> maxima(2 * in.tasks), weighted(in.tasks * in.width);
+    const Scratch<double> totals(2 * in.tasks);
     const Sums<T> sums{maxima.data(), totals.data(), weighted.data()};
+    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data()};
     launch(sum_chunks<T>, warps, kThreads, in, sums);
-    if (!causal) {
-      return launch(join_chunks<T>, heads, kThreads, in, sums, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
-    }
-    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data() + in.tasks * in.width};
-    launch(add_chunks<T>, blocks_for(heads * std::max(in.width, int64_t{1})), kThreads, in, sums, before);
+    const SumsBefore<T> chain{in, sums, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total)};
+    const Scan scan(in.tasks / in.chunks, std::max(in.width, int64_t{1}), in.chunks);
+    launch(scan_chunks<SumsBefore<T>>, scan.blocks(), kThreads, chain, scan);
+    if (!causal) return;
     launch(pool_chunks<T>, warps, kThreads, in, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
   });
 }
@@ -336,15 +470,19 @@ void additive_pool_backward(View dscores, View dx, View dout, View out, View max
     const Pool<T> in(scores, x, keep, causal);
     const int64_t heads = in.tasks / in.chunks, count = causal ? in.tokens : 1;
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
-    const Scratch<T> products(heads * count), carried(causal ? in.tasks * (in.width + 1) : 0);
+    const Scratch<T> products(heads * count), carried_sums(causal ? in.tasks * (in.width + 1) : 0);
+    const Scratch<T> factors(causal ? in.tasks : 0);
     const Results<T> results{Heads<const T>(dout),  Heads<const T>(out), Heads<const T>(maximum),
                              Heads<const T>(total), products.data(),     count};
-    launch(find_products<T>, ceil_div(heads * count, Warp::rows), kThreads, in, results);
+    const Carried<T> carried{carried_sums.data(), factors.data()};
+    const int lanes = lanes_for(in.width);
+    launch(find_products<T>, blocks_for(heads * count * lanes), kThreads, in, results, lanes);
     if (causal) {
-      launch(gather_chunks<T>, warps, kThreads, in, results, carried.data());
-      launch(carry_chunks<T>, blocks_for(heads * (in.width + 1)), kThreads, in, results, carried.data());
+      launch(gather_chunks<T>, warps, kThreads, in, results, carried);
+      const Scan scan(heads, in.width + 1, in.chunks);
+      launch(scan_chunks<SumsBehind<T>>, scan.blocks(), kThreads, SumsBehind<T>{in, carried}, scan);
     }
-    launch(pool_chunks_backward<T>, warps, kThreads, in, results, carried.data(), Heads<T>(dscores), Heads<T>(dx));
+    launch(pool_chunks_backward<T>, warps, kThreads, in, results, carried, Heads<T>(dscores), Heads<T>(dx));
   });
 }
 

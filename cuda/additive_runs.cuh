@@ -10,11 +10,13 @@
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
 #include <linnet/cuda/recording.cuh>
+#include <linnet/cuda/row_lanes.cuh>
 
 /// How whole_additive.cu shares its work. A few neighbouring lanes of a warp, each with a pack of neighbouring
 /// columns, take one head in a run of tokens; the lanes beside them take the next heads, which lie beside it in
-/// memory, or other tokens. What a run adds up stays in registers; then a block for each head joins the runs. Tensors
-/// of tokens have elements of type E, all else is of type T: for bfloat16 that is float, else they are one type.
+/// memory, or other tokens. What a run adds up stays in registers, its block joins that of the runs of a head, and
+/// then a block for each head joins those of the blocks. Tensors of tokens have elements of type E, all else is of
+/// type T: for bfloat16 that is float, else they are one type.
 
 namespace linnet::cuda::additive {
 
@@ -54,10 +56,10 @@ struct Problem {
   bool adds, drops;
   uint64_t threshold;
 
-  int lanes = 1;                  ///< of a head: a power of two
+  int lanes;                      ///< of a head: a power of two
   int block_heads, block_tokens;  ///< that a block takes at a time
   int64_t head_blocks, chunks;    ///< a chunk is kRun · block_tokens tokens, as many runs as block_tokens
-  int64_t tasks, runs;            ///< of a row; a task is a chunk and the heads of a block
+  int64_t tasks;                  ///< a task is a chunk and the heads of a block
 
   Problem(const AdditiveAttentionProblem& given, const View& pools)
       : queries(data<T>(pools), given.q.shape[0] * given.q.shape[1], given.q.shape[3]),
@@ -72,14 +74,13 @@ struct Problem {
         kept_factor(static_cast<T>(1 / (1 - given.dropout))),
         adds(given.add),
         drops(given.dropout > 0),
-        threshold(keep_threshold(1 - given.dropout)) {
-    while (lanes * kPack < width) lanes *= 2;
+        threshold(keep_threshold(1 - given.dropout)),
+        lanes(lanes_for(width)) {
     block_heads = static_cast<int>(std::min<int64_t>(heads, kThreads / lanes));
     block_tokens = kThreads / lanes / block_heads;
     head_blocks = ceil_div(heads, block_heads);
     chunks = std::max<int64_t>(ceil_div(tokens, kRun * block_tokens), 1);  // one for no tokens, too: results of 0
     tasks = given.q.shape[0] * head_blocks * chunks;
-    runs = chunks * block_tokens;
   }
 
   /// Of a token's weight: 0 or 1 / (1 − rate), or 1 without dropout.
@@ -92,25 +93,21 @@ struct Problem {
 /// Where a thread works in a task: on `columns` columns of one head, those from `column` on, and on every
 /// `block_tokens`-th token from `slot` on behind each one that its block takes.
 struct Place {
-  int64_t b, h, row, begin, end, slot, run;
-  int column, columns;
+  int64_t b, h, row, chunk, begin, end;
+  int slot, column, columns;
 
   template <class T>
   __device__ Place(const Problem<T>& in, int64_t task) {
     const int group = static_cast<int>(threadIdx.x) / in.lanes;
-    const int64_t chunk = task % in.chunks;
+    chunk = task % in.chunks;
     b = task / in.chunks / in.head_blocks;
     h = task / in.chunks % in.head_blocks * in.block_heads + group % in.block_heads;
     slot = group / in.block_heads;
     begin = chunk * kRun * in.block_tokens;
     end = min(begin + kRun * in.block_tokens, in.tokens);
-    run = chunk * in.block_tokens + slot;
     column = static_cast<int>(threadIdx.x) % in.lanes * kPack;
     columns = static_cast<int>(max(min(in.width - column, int64_t{kPack}), int64_t{0}));
-    if (h >= in.heads || slot >= in.block_tokens) {  // a thread too many: it has no token, but comes to all shuffles
-      h = columns = 0;
-      slot = in.tokens;
-    }
+    if (h >= in.heads || slot >= in.block_tokens) h = columns = 0;  // a thread too many: it comes to all shuffles
     row = b * in.heads + h;
   }
 
@@ -133,7 +130,9 @@ struct Stage {
 
   __device__ Pack<T> weight(const Problem<T>& in, const Place& at) const {
     Pack<T> y = {};
-    for (int c = 0; c < at.columns; ++c) {
+#pragma unroll
+    for (int c = 0; c < kPack; ++c) {
+      if (c >= at.columns) break;
       const T times = factor == nullptr ? T{1} : factor[at.row * in.width + at.column + c];
       y.of[c] = in.scale * w[at.h * w_stride[0] + (at.column + c) * w_stride[1]] * times;
     }
@@ -147,7 +146,10 @@ struct Stage {
 template <class T>
 __device__ Pack<T> load_vector(const T* x, const Problem<T>& in, const Place& at) {
   Pack<T> y = {};
-  for (int c = 0; c < at.columns; ++c) y.of[c] = x[at.row * in.width + at.column + c];
+#pragma unroll
+  for (int c = 0; c < kPack; ++c) {
+    if (c < at.columns) y.of[c] = x[at.row * in.width + at.column + c];
+  }
   return y;
 }
 
@@ -189,17 +191,20 @@ __device__ T global_key(const Problem<T>& in, int64_t row, int64_t d) {
 template <class T>
 __device__ Pack<T> global_key(const Problem<T>& in, const Place& at) {
   Pack<T> y = {};
-  for (int c = 0; c < at.columns; ++c) y.of[c] = global_key(in, at.row, at.column + c);
+#pragma unroll
+  for (int c = 0; c < kPack; ++c) {
+    if (c < at.columns) y.of[c] = global_key(in, at.row, at.column + c);
+  }
   return y;
 }
 
 // ---- Batches of tokens ----
 
-/// Which tokens of a batch exist, and which of them are no padding.
+/// Which tokens of a batch exist, none for a thread without columns, and which of them are no padding.
 template <class T>
 __device__ void find_there(bool (&there)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
 #pragma unroll
-  for (int j = 0; j < kBatch; ++j) there[j] = at.token(in, first, j) < in.tokens;
+  for (int j = 0; j < kBatch; ++j) there[j] = at.columns > 0 && at.token(in, first, j) < in.tokens;
 }
 template <class T>
 __device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
@@ -218,7 +223,7 @@ __device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const E>& x, const P
   if (x.packed) {
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-      if (wanted[j] && at.columns > 0) loaded[j] = *reinterpret_cast<const Pack<E>*>(row + j * step);
+      if (wanted[j]) loaded[j] = *reinterpret_cast<const Pack<E>*>(row + j * step);
     }
   } else {
 #pragma unroll
@@ -237,7 +242,7 @@ __device__ void store(const Rows<E>& y, const Place& at, int64_t i, const Pack<T
   E* row = y.heads.at(at.b, at.h, i) + at.column;
   const Pack<E> rounded = converted<E>(x);
   if (y.packed) {
-    if (at.columns > 0) *reinterpret_cast<Pack<E>*>(row) = rounded;
+    *reinterpret_cast<Pack<E>*>(row) = rounded;
     return;
   }
   for (int c = 0; c < kPack; ++c) {
@@ -245,29 +250,57 @@ __device__ void store(const Rows<E>& y, const Place& at, int64_t i, const Pack<T
   }
 }
 
-// ---- Runs, and their sums ----
+// ---- Sums over runs ----
 
-/// What runs leave, relative to their own largest score: Σ e^(s − m) x [B·H, runs, D], and the rest [B·H, runs].
+/// What chunks leave, relative to their own largest score: Σ e^(s − m) x [B·H, chunks, D], and the rest [B·H,
+/// chunks].
 template <class T>
-struct Runs {
+struct Chunks {
   T *sum, *maximum, *total, *kept;
 
-  static int64_t size(const Problem<T>& in) { return in.rows * in.runs * (in.width + 3); }
-  Runs(T* memory, const Problem<T>& in)
+  static int64_t size(const Problem<T>& in) { return in.rows * in.chunks * (in.width + 3); }
+  Chunks(T* memory, const Problem<T>& in)
       : sum(memory),
-        maximum(sum + in.rows * in.runs * in.width),
-        total(maximum + in.rows * in.runs),
-        kept(total + in.rows * in.runs) {}
+        maximum(sum + in.rows * in.chunks * in.width),
+        total(maximum + in.rows * in.chunks),
+        kept(total + in.rows * in.chunks) {}
 };
+
+/// What the runs of a chunk have for the same columns of a head, folded, at the thread of the first run. All of the
+/// block must call it.
+template <class T, class V, class F>
+__device__ V fold_runs(V value, const Problem<T>& in, F fold) {
+  __shared__ V of_thread[kThreads];
+  const int thread = static_cast<int>(threadIdx.x), threads = in.lanes * in.block_heads, slot = thread / threads;
+  of_thread[thread] = value;
+  for (int left = in.block_tokens; left > 1;) {
+    const int half = (left + 1) / 2;
+    __syncthreads();
+    if (slot + half < left) of_thread[thread] = value = fold(value, of_thread[thread + half * threads]);
+    left = half;
+  }
+  __syncthreads();  // before the next fold writes there
+  return value;
+}
 
 template <class T>
 __device__ void store_sum(T* sums, const Problem<T>& in, const Place& at, const Pack<T>& sum) {
+  if (at.slot != 0) return;
+#pragma unroll
   for (int c = 0; c < kPack; ++c) {
-    if (c < at.columns) sums[(at.row * in.runs + at.run) * in.width + at.column + c] = sum.of[c];
+    if (c < at.columns) sums[(at.row * in.chunks + at.chunk) * in.width + at.column + c] = sum.of[c];
   }
 }
+/// The same for the sum over a chunk's runs. All of the block must call it.
+template <class T>
+__device__ void store_sum_of_runs(T* sums, const Problem<T>& in, const Place& at, const Pack<T>& sum) {
+  store_sum(sums, in, at, fold_runs(sum, in, [](Pack<T> x, const Pack<T>& y) {
+              add_to(x, T{1}, y);
+              return x;
+            }));
+}
 
-/// Σ factor(run)·sums[row, run, d] for thread d < D of a block, 0 for the others; all of the block must call it.
+/// Σ factor(chunk)·sums[row, chunk, d] for thread d < D of a block, 0 for the others; all of the block must call it.
 template <class T, class F>
 __device__ double join(const T* sums, const Problem<T>& in, int64_t row, F factor) {
   __shared__ double of_slice[kThreads];
@@ -275,9 +308,9 @@ __device__ double join(const T* sums, const Problem<T>& in, int64_t row, F facto
   const int slices = kThreads / width, slice = thread / width;
   double sum = 0;
   if (slice < slices) {
-#pragma unroll 8
-    for (int64_t run = slice; run < in.runs; run += slices) {
-      sum += factor(run) * static_cast<double>(sums[(row * in.runs + run) * width + thread % width]);
+#pragma unroll 16
+    for (int64_t chunk = slice; chunk < in.chunks; chunk += slices) {
+      sum += factor(chunk) * static_cast<double>(sums[(row * in.chunks + chunk) * width + thread % width]);
     }
   }
   of_slice[thread] = sum;

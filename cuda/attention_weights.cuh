@@ -2,6 +2,7 @@
 
 #include <linnet/cuda/first_queries.cuh>
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/head_rows.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
@@ -362,29 +363,38 @@ struct QuadraticCotangents {
   T* delta;  ///< [B, H, N]: d_o·o
 };
 
-/// A warp for each row.
-template <class T, class E>
-__global__ void find_deltas(Quadratic<T, E> in, QuadraticCotangents<T, E> from) {
-  using Warp = Group<kWarp>;
-  for (int64_t row = Warp::first_row(); row < in.batch * in.heads * in.queries; row += Warp::row_step()) {
-    const int64_t head = row / in.queries, i = row % in.queries, b = head / in.heads, h = head % in.heads;
-    const E* g = from.d_o.at(b, h, i);
-    const E* y = from.o.at(b, h, i);
-    const double delta =
-        Warp::sum<T>(in.width, [=](int64_t d) { return static_cast<T>(g[d]) * static_cast<T>(y[d]); });
-    if (Warp::lane() == 0) from.delta[row] = static_cast<T>(delta);
+template <class Group, class E, class T>
+__global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const E> o, T* delta) {
+  using Batch = RowBatch<Group>;
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    T sum[kRowBatch] = {};
+    const auto add = [&](int64_t c) {
+      const auto g = batch.template load<T>(d_o, batch.has, c), y = batch.template load<T>(o, batch.has, c);
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) sum[j] += g.of[j].of[k] * y.of[j].of[k];
+      }
+    };
+    add(batch.column());
+    batch.for_further_packs(add);
+    Batch::template join<JoinedIn<E>>(sum);
+    for (int j = 0; j < kRowBatch; ++j) {
+      if (Group::lane() == 0 && batch.has[j]) delta[batch.row + j * Group::rows] = sum[j];
+    }
   }
 }
 
 /// With d_o·o of all rows in `delta`.
 template <class T, class E>
-QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>& in, const View& d_o, const View& o,
-                                      const View& normaliser, const Scratch<T>& delta) {
-  const QuadraticCotangents<T, E> from{Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser),
-                                       delta.data()};
-  const int64_t rows = in.batch * in.heads * in.queries;
-  launch(find_deltas<T, E>, ceil_div(rows, Group<kWarp>::rows), kThreads, in, from);
-  return from;
+QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, const View& o, const View& normaliser,
+                                      const Scratch<T>& delta) {
+  const HeadSizes all(o);
+  for_row_group(all.width, [&](auto group) {
+    using G = decltype(group);
+    launch(find_deltas<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<const E>(d_o), HeadRows<const E>(o),
+           delta.data());
+  });
+  return {Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser), delta.data()};
 }
 
 /// What the gradients of a query's scores are made of: log2 g of softmax, else 1 / g, which is 0 for g = 0; and

@@ -6,6 +6,7 @@
 #include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/precision.cuh>
+#include <linnet/cuda/recording.cuh>
 
 namespace linnet::cuda {
 namespace {
@@ -33,6 +34,7 @@ void* find_blas_function(const char* name) {
 void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   cudaGetLastError();
+  if (!is_recording()) synchronise(what);  // throws what a kernel before it did, which cuBLAS does not tell
   static const decltype(&cublasGetStatusString) text_of = BlasFunction{"cublasGetStatusString"};
   throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + text_of(status) + ")");
 }

@@ -8,7 +8,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// Asking for its attributes tells whether this build has code for the GPU.
+/// Asking for its attributes makes the driver's context, and tells whether this build has code for the GPU.
 __global__ void probe() {}
 
 std::string version_text(int version) {  // 13010 is 13.1
@@ -46,6 +46,19 @@ bool is_final(cudaError_t status) {
   }
 }
 
+/// Whether it says that there is no code for the GPU, or none that its driver takes.
+bool is_of_code(cudaError_t status) {
+  switch (status) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidPtx:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled: return true;
+    default: return false;
+  }
+}
+
 /// Why no GPU answers, and what helps.
 [[noreturn]] void refuse_device(cudaError_t status) {
   cudaGetLastError();  // so that the error is not found again later
@@ -73,6 +86,7 @@ void check_architecture() {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe);
   if (status == cudaSuccess) return;
+  if (!is_of_code(status)) refuse_device(status);  // another process has it for itself, or has filled it
   cudaGetLastError();
   const cudaDeviceProp gpu = properties();
   throw DeviceError(std::string(gpu.name) + " is " + architecture(gpu) + ", which this build has no code for (" +

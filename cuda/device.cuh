@@ -8,7 +8,8 @@
 
 /// The GPU that linnet uses, device 0 of those that CUDA_VISIBLE_DEVICES leaves, and the stream that all work on
 /// tensors goes to. One stream keeps kernels, copies and reuse of memory in the order of the calls that asked for
-/// them. (Batches cross to the GPU in another, which this one waits for: see transfer.cu.)
+/// them. (Batches cross to the GPU in another, which this one waits for: see transfer.cu.) A program that uses CUDA
+/// itself leaves device 0 the current one of threads that call linnet.
 
 namespace linnet::cuda {
 

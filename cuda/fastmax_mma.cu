@@ -17,6 +17,10 @@ namespace {
 /// Tokens of a chunk where all of them are summed up.
 constexpr int64_t kTogether = 1024;
 
+/// Chunks of each head whose states are held at a time at least, where there is memory for as many. For the next ones
+/// their sums are carried on, whose words have eight times as many bytes to write and read as a state's.
+constexpr int64_t kFewestChunks = 4;
+
 /// Tokens of a chunk, when causal: states cost the more memory traffic the shorter it is, and weights inside of it
 /// the more time the longer.
 int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
@@ -96,10 +100,11 @@ class Sweeps {
     const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
     const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kTogether;
-    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last is in no state then
-    const int64_t bytes = 4 * (units_.sums() + words) + 16 * words;
-    const int64_t most = std::max(kStateBytes / bytes, int64_t{1});
-    const int64_t batch = std::min(heads(), most), group = std::min(std::max(most / batch, int64_t{1}), chunks);
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);       // the last is in no state then
+    const int64_t of_chunk = 4 * (units_.sums() + words), of_head = 16 * words;  // bytes; a head's are carried on
+    const int64_t most = kStateBytes / (std::min(chunks, kFewestChunks) * of_chunk + of_head);
+    const int64_t batch = std::clamp(most, int64_t{1}, heads());
+    const int64_t group = std::min(std::max((kStateBytes / batch - of_head) / of_chunk, int64_t{1}), chunks);
     const int64_t held = batch * (in_.causal ? group : 1);
     const Scratch<float> sums(batch * group * units_.sums());
     const Scratch<uint32_t> value_states(held * value_words), gradient_states(held * gradient_words);

@@ -90,6 +90,7 @@ struct KeySide {
 template <class E>
 struct QuerySide {
   static constexpr bool kReverse = true;
+  static constexpr int kStrip = 16 / sizeof(E);  ///< columns that a thread loads together, where rows are strips
   QuadraticCotangents<float, E> from;
 
   template <int kWidth>
@@ -102,11 +103,26 @@ struct QuerySide {
     const bool there = q.has(first + i);
     const QueryFactors<float> factors = query_factors(in, from, task.head, first + i);
     const float inverse = factors.normaliser;
+    const int half = static_cast<int>(threadIdx.x) % 2;
+    const E* row = d_o.data + (first + i) * d_o.stride;
+    if (d_o.width == kWidth && d_o.stride % kStrip == 0 && reinterpret_cast<uintptr_t>(d_o.data) % 16 == 0) {
+#pragma unroll
+      for (int c = half * kStrip; c < kWidth; c += 2 * kStrip) {
+        Strip<E, kStrip> g = {};
+        if (inverse != 0) g = *reinterpret_cast<const Strip<E, kStrip>*>(row + c);
+        Strip<BFloat16, kStrip> y;
+#pragma unroll
+        for (int e = 0; e < kStrip; ++e) y.of[e] = BFloat16(static_cast<float>(g.of[e]) * inverse);
+        *reinterpret_cast<Strip<BFloat16, kStrip>*>(&tile.y.of[i][c]) = y;
+      }
+    } else {
 #pragma unroll 4
-    for (int c = static_cast<int>(threadIdx.x) % 2; c < kWidth; c += 2) {
-      tile.y.of[i][c] = BFloat16(inverse == 0 ? 0.0f : static_cast<float>(d_o.get(first + i, c)) * inverse);
+      for (int c = half; c < kWidth; c += 2) {
+        const bool is_zero = inverse == 0 || c >= d_o.width;
+        tile.y.of[i][c] = BFloat16(is_zero ? 0.0f : static_cast<float>(row[c]) * inverse);
+      }
     }
-    if (threadIdx.x % 2 == 0) {
+    if (half == 0) {
       tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
       tile.last[i] = BFloat16(-factors.delta * inverse);
     }

@@ -49,12 +49,15 @@ class Operand {
   Matrices<const T> result_;
 };
 
-/// A bias [n] as numbers of type T, which is `dtype`, without gaps: where it lies, if that is what it is.
+/// A bias [n] as numbers of type T, which is `dtype`, without gaps and from an address that is a multiple of 16: where
+/// it lies, if that is what it is. cuBLASLt asks for no such address, but kernels of some of its versions fault without.
 template <class T>
 class DenseBias {
  public:
   DenseBias(const View& x, DType dtype)
-      : in_place_(x.dtype == dtype && (x.shape[0] == 1 || x.strides[0] == 1)), copy_(in_place_ ? 0 : x.shape[0]) {
+      : in_place_(x.dtype == dtype && (x.shape[0] == 1 || x.strides[0] == 1) &&
+                  reinterpret_cast<uintptr_t>(x.data) % 16 == 0),
+        copy_(in_place_ ? 0 : x.shape[0]) {
     const int64_t strides[] = {1};
     if (!in_place_) cuda_backend().copy({copy_.data(), dtype, 1, x.shape, strides}, x);
     data_ = in_place_ ? cuda::data<const T>(x) : copy_.data();

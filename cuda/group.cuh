@@ -47,10 +47,11 @@ __device__ V fold_lanes(V value, F fold) {
   return value;
 }
 
-/// A row's threads: one warp for short rows, so that a block of 256 handles eight of them, or a whole block.
+/// A row's threads: one warp for short rows, so that a block of 256 handles eight of them, or a whole block. Or fewer
+/// lanes than a warp, all groups of which must then come to each fold.
 template <int kSize>
 struct Group {
-  static_assert(kSize == kWarp || kSize == 256, "a warp, or a block of 256");
+  static_assert((kSize <= kWarp && kWarp % kSize == 0) || kSize == 256, "some of a warp, a warp, or a block of 256");
   static constexpr int size = kSize;
   static constexpr int rows = 256 / kSize;  ///< per block of 256 threads
 
@@ -62,7 +63,8 @@ struct Group {
   /// The fold over the group's threads, at each of them. All of the group must call it.
   template <class V, class F>
   __device__ static V fold(V value, F fold) {
-    value = fold_lanes<kWarp>(value, fold);
+    constexpr int kLanes = kSize < kWarp ? kSize : kWarp;
+    value = fold_lanes<kLanes>(value, fold);
     if constexpr (kSize > kWarp) {
       __shared__ V of_warp[kSize / kWarp];
       if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;

@@ -28,6 +28,7 @@ struct Keep {
   const bool* data = nullptr;
   int64_t batch_stride = 0, stride = 0;
 
+  Keep() = default;
   explicit Keep(const View* x) {
     if (x == nullptr) return;
     data = static_cast<const bool*>(x->data);

@@ -34,13 +34,13 @@ struct Affine {
 template <class Group, class E, class T>
 __global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, Affine<T> b, double eps,
                                 E* out, T* mean, T* rstd) {
-  const double n = static_cast<double>(width);
+  const double share = 1 / static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
     const Row<E, T> x{in + r * width};
     E* y = out + r * width;
-    const T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) / n);
-    const double variance = Group::template sum<T>(width, [=](int64_t c) { return (x[c] - mu) * (x[c] - mu); }) / n;
-    const T scale = static_cast<T>(1 / sqrt(variance + eps));
+    const T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) * share);
+    const double squares = Group::template sum<T>(width, [=](int64_t c) { return (x[c] - mu) * (x[c] - mu); });
+    const T scale = rsqrt(static_cast<T>(squares * share + eps));
     for (int64_t c = Group::lane(); c < width; c += Group::size) y[c] = (x[c] - mu) * scale * w[c] + b[c];
     if (Group::lane() == 0) {
       mean[r] = mu;
@@ -51,12 +51,12 @@ __global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine
 
 template <class Group, class E, class T>
 __global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, double eps, E* out, T* rstd) {
+  const double share = 1 / static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
     const Row<E, T> x{in + r * width};
     E* y = out + r * width;
-    const double square =
-        Group::template sum<T>(width, [=](int64_t c) { return x[c] * x[c]; }) / static_cast<double>(width);
-    const T scale = static_cast<T>(1 / sqrt(square + eps));
+    const double squares = Group::template sum<T>(width, [=](int64_t c) { return x[c] * x[c]; });
+    const T scale = rsqrt(static_cast<T>(squares * share + eps));
     for (int64_t c = Group::lane(); c < width; c += Group::size) y[c] = x[c] * scale * w[c];
     if (Group::lane() == 0) rstd[r] = scale;
   }
@@ -68,7 +68,7 @@ __global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T
 template <class Group, class E, class T>
 __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows, const E* x_rows, const T* mean,
                                    const T* rstd, Affine<T> w, E* dx_rows) {
-  const double n = static_cast<double>(width);
+  const double share = 1 / static_cast<double>(width);
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
     const Row<E, T> dy{dy_rows + r * width}, x{x_rows + r * width};
     E* dx = dx_rows + r * width;
@@ -76,7 +76,7 @@ __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows
     const double g_sum = mean == nullptr ? 0 : Group::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c]; });
     const double gx_sum =
         Group::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c] * ((x[c] - mu) * scale); });
-    const T g_mean = static_cast<T>(g_sum / n), gx_mean = static_cast<T>(gx_sum / n);
+    const T g_mean = static_cast<T>(g_sum * share), gx_mean = static_cast<T>(gx_sum * share);
     for (int64_t c = Group::lane(); c < width; c += Group::size) {
       dx[c] = scale * (dy[c] * w[c] - g_mean - (x[c] - mu) * scale * gx_mean);
     }
@@ -116,11 +116,15 @@ __global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t le
   }
 }
 
+/// A warp for each number.
 template <class T>
 __global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T* dweight, T* dbias) {
-  for (int64_t c = first_item(); c < width; c += item_step()) {
-    if (dweight != nullptr) dweight[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, c));
-    if (dbias != nullptr) dbias[c] = static_cast<T>(sum_of_pieces(sums, pieces, 2 * width, width + c));
+  using Warp = Group<kWarp>;
+  for (int64_t i = Warp::first_row(); i < 2 * width; i += Warp::row_step()) {
+    T* to = i < width ? dweight : dbias;
+    if (to == nullptr) continue;
+    const double sum = sum_of_pieces(sums, pieces, 2 * width, i);
+    if (Warp::lane() == 0) to[i < width ? i : i - width] = static_cast<T>(sum);
   }
 }
 
@@ -140,8 +144,8 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
   launch(sum_rows<E, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
          pieces.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
          data<const T>(rstd), sums.data());
-  launch(add_pieces<T>, blocks_for(width), kThreads, width, pieces.count, sums.data(), data<T>(dweight),
-         data<T>(dbias));
+  launch(add_pieces<T>, ceil_div(2 * width, Group<kWarp>::rows), kThreads, width, pieces.count, sums.data(),
+         data<T>(dweight), data<T>(dbias));
 }
 
 void layer_norm(View y, View mean, View rstd, View x, const View* weight, const View* bias, double eps) {

@@ -1,69 +1,103 @@
 #include <algorithm>
 
-#include <linnet/cuda/bfloat16.cuh>
-#include <linnet/cuda/group.cuh>
-#include <linnet/cuda/heads.cuh>
-#include <linnet/cuda/kernel.cuh>
+#include <linnet/cuda/head_rows.cuh>
+#include <linnet/cuda/math.cuh>
 #include <linnet/cuda/standardise.cuh>
 
-/// A warp or a block for each token. Memory bounds these kernels: each reads a row from there once, and again from
-/// the cache.
+/// Memory bounds these kernels: each reads a row once, or a long one again from the cache.
 
 namespace linnet::cuda {
 namespace {
 
-/// Where tokens are: row r is token r % tokens of head r / tokens, counted over all sequences.
-struct Tokens {
-  int64_t heads, tokens, width, rows;
-
-  explicit Tokens(const View& x) : heads(x.shape[1]), tokens(x.shape[2]), width(x.shape[3]), rows(numel(x) / width) {}
-
-  __device__ int64_t sequence(int64_t r) const { return r / tokens / heads; }
-  template <class T>
-  __device__ T* of(const Heads<T>& x, int64_t r) const {
-    return x.at(sequence(r), r / tokens % heads, r % tokens);
-  }
-};
-
-/// Which tokens count.
-struct Counted {
-  FirstQuery first;
-  Keep keep;
-
-  __device__ bool has(int64_t b, int64_t i) const { return i >= first.of(b) && keep.has(b, i); }
-};
-
+/// Tokens before `first`, and those that padding holds, are none.
 template <class Group, class E, class T>
-__global__ void standardise_rows(Tokens all, Counted counted, Heads<const E> from, E* out, T* inverse_std) {
-  const double n = static_cast<double>(all.width);
-  for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
-    const bool there = counted.has(all.sequence(r), r % all.tokens);
-    const E* x = all.of(from, r);
-    E* y = out + r * all.width;
-    const auto at = [=](int64_t d) { return there ? static_cast<T>(x[d]) : T{0}; };
-    const T mean = static_cast<T>(Group::template sum<T>(all.width, at) / n);
-    const double variance =
-        Group::template sum<T>(all.width, [=](int64_t d) { return (at(d) - mean) * (at(d) - mean); }) / n;
-    const T scale = there ? static_cast<T>(1 / sqrt(variance + 1e-5)) : T{0};
-    for (int64_t d = Group::lane(); d < all.width; d += Group::size) y[d] = (at(d) - mean) * scale;
-    if (Group::lane() == 0) inverse_std[r] = scale;
+__global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, HeadRows<const E> from, HeadRows<E> to,
+                                 T* inverse_std) {
+  using Batch = RowBatch<Group>;
+  const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const int64_t begin = first.of(batch.b);
+    bool there[kRowBatch];
+#pragma unroll
+    for (int j = 0; j < kRowBatch; ++j) {
+      there[j] = batch.has[j] && batch.token(j) >= begin && keep.has(batch.b, batch.token(j));
+    }
+    const auto load = [&](int64_t c) { return batch.template load<T>(from, there, c); };
+    const RowPacks<T> first_pack = load(batch.column());
+    // Calls f(x, c) with each pack, which begins at column c.
+    const auto for_packs = [&](auto f) {
+      f(first_pack, batch.column());
+      batch.for_further_packs([&](int64_t c) { f(load(c), c); });
+    };
+
+    T mean[kRowBatch] = {}, scale[kRowBatch] = {};
+    for_packs([&](const RowPacks<T>& x, int64_t) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) mean[j] += x.of[j].of[k];
+      }
+    });
+    Batch::join(mean, share);
+    for_packs([&](const RowPacks<T>& x, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          const T rest = k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
+          scale[j] += rest * rest;
+        }
+      }
+    });
+    Batch::join(scale, share);  // the variance, so far
+    for (int j = 0; j < kRowBatch; ++j) {
+      scale[j] = there[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
+      if (Group::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * Group::rows] = scale[j];
+    }
+    for_packs([&](RowPacks<T> x, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) x.of[j].of[k] = (x.of[j].of[k] - mean[j]) * scale[j];
+      }
+      batch.store(to, c, x);
+    });
   }
 }
 
 /// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
 /// which may be to bfloat16.
 template <class Group, class E, class T>
-__global__ void differentiate_rows(Tokens all, Heads<E> gradients, const E* ys, const T* inverse_std) {
-  const double n = static_cast<double>(all.width);
-  for (int64_t r = Group::first_row(); r < all.rows; r += Group::row_step()) {
-    E* of_row = all.of(gradients, r);
-    const auto g = [=](int64_t d) { return static_cast<T>(of_row[d]); };
-    const auto y = [=](int64_t d) { return static_cast<T>(ys[r * all.width + d]); };
-    const T mean = static_cast<T>(Group::template sum<T>(all.width, g) / n);
-    const T slope = static_cast<T>(Group::template sum<T>(all.width, [=](int64_t d) { return g(d) * y(d); }) / n);
-    for (int64_t d = Group::lane(); d < all.width; d += Group::size) {
-      of_row[d] = (g(d) - mean - y(d) * slope) * inverse_std[r];
+__global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse_std) {
+  using Batch = RowBatch<Group>;
+  const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const auto load = [&](const auto& rows, int64_t c) { return batch.template load<T>(rows, batch.has, c); };
+    const RowPacks<T> first_g = load(gradients, batch.column()), first_y = load(ys, batch.column());
+    // Calls f(∂y, y, c) with each pack, which begins at column c.
+    const auto for_packs = [&](auto f) {
+      f(first_g, first_y, batch.column());
+      batch.for_further_packs([&](int64_t c) { f(load(gradients, c), load(ys, c), c); });
+    };
+
+    T scale[kRowBatch], mean[kRowBatch] = {}, slope[kRowBatch] = {};
+    for (int j = 0; j < kRowBatch; ++j) {
+      scale[j] = batch.has[j] ? inverse_std[batch.row + j * Group::rows] : T{0};
     }
+    for_packs([&](const RowPacks<T>& g, const RowPacks<T>& y, int64_t) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          mean[j] += g.of[j].of[k];
+          slope[j] += g.of[j].of[k] * y.of[j].of[k];
+        }
+      }
+    });
+    Batch::join(mean, share);
+    Batch::join(slope, share);
+    for_packs([&](RowPacks<T> g, const RowPacks<T>& y, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          g.of[j].of[k] = (g.of[j].of[k] - mean[j] - y.of[j].of[k] * slope[j]) * scale[j];
+        }
+      }
+      batch.store(gradients, c, g);
+    });
   }
 }
 
@@ -79,27 +113,27 @@ Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
     strides_[d] = stride;
     stride *= shape_[d];
   }
-  const Tokens all(x);
+  const HeadSizes all(x);
   dispatch_computed(dtype_, [&](auto element, auto computed) {
     using E = decltype(element);
     using T = decltype(computed);
-    for_group(all.width, [&](auto group) {
-      launch(standardise_rows<decltype(group), E, T>, ceil_div(all.rows, group.rows), kThreads, all,
-             Counted{first, Keep(keep)}, Heads<const E>(x), reinterpret_cast<E*>(y_.data()),
-             reinterpret_cast<T*>(inverse_std_.data()));
+    for_row_group(all.width, [&](auto group) {
+      using G = decltype(group);
+      launch(standardise_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, first, Keep(keep),
+             HeadRows<const E>(x), HeadRows<E>(view()), reinterpret_cast<T*>(inverse_std_.data()));
     });
   });
 }
 
 void Standardised::differentiate(const View& gradients) const {
-  const Tokens all(gradients);
+  const HeadSizes all(gradients);
   dispatch_computed(dtype_, [&](auto element, auto computed) {
     using E = decltype(element);
     using T = decltype(computed);
-    for_group(all.width, [&](auto group) {
-      launch(differentiate_rows<decltype(group), E, T>, ceil_div(all.rows, group.rows), kThreads, all,
-             Heads<E>(gradients), reinterpret_cast<const E*>(y_.data()),
-             reinterpret_cast<const T*>(inverse_std_.data()));
+    for_row_group(all.width, [&](auto group) {
+      using G = decltype(group);
+      launch(differentiate_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<E>(gradients),
+             HeadRows<const E>(view()), reinterpret_cast<const T*>(inverse_std_.data()));
     });
   });
 }

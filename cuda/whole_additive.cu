@@ -6,13 +6,17 @@
 /// Additive attention over whole sequences (Wu et al. 2021, eqs. 3–6). As on the CPU p_i = q ∘ k_i is never formed,
 /// since the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i k_i. Memory bounds
 /// it: forward reads q, then k, then v and writes u; backward reads v and du, then k and writes dk, then q and du and
-/// writes dq. Runs add a thirtieth to that.
+/// writes dq. What chunks leave adds a thirtieth to that at most.
 
 namespace linnet::cuda {
 namespace {
 
 using namespace additive;
 using Block = Group<kThreads>;
+
+/// Blocks that have their registers on a multiprocessor together, so that many loads are on the way.
+template <class T>
+constexpr int kBlocks = sizeof(T) == 4 ? 4 : 2;
 
 // ---- Forward ----
 
@@ -22,19 +26,45 @@ __device__ T fade(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);
 }
 
+/// Sums of the softmax, relative to the largest score m.
+template <class T>
+struct PoolSums {
+  T m, total, kept;
+  Pack<T> sum;
+
+  __device__ static PoolSums none() { return {-infinity<T>(), 0, 0, {}}; }
+  /// Makes them relative to `m_next`, which is no smaller.
+  __device__ void fade_to(T m_next) {
+    const T shrink = fade(m, m_next);
+    m = m_next;
+    total *= shrink;
+    kept *= shrink;
+#pragma unroll
+    for (int c = 0; c < kPack; ++c) sum.of[c] *= shrink;
+  }
+  __device__ void add(PoolSums other) {
+    const T m_next = Larger()(m, other.m);
+    fade_to(m_next);
+    other.fade_to(m_next);
+    total += other.total;
+    kept += other.kept;
+    add_to(sum, T{1}, other.sum);
+  }
+};
+
 /// The softmax's sums go on from batch to batch: with m' the largest score so far, all before is faded by e^(m − m').
 template <class T, class E>
-__global__ void pool_runs(Problem<T> in, Stage<T, E> stage, Runs<T> runs) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T>)
+    pool_runs(Problem<T> in, Stage<T, E> stage, Chunks<T> chunks) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at);
     const RandomKey key = stage.key;
-    T m = -infinity<T>(), z = 0, kept = 0;
-    Pack<T> sum = {};
+    PoolSums<T> sums = PoolSums<T>::none();
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
       bool counts[kBatch];
       Pack<T> x[kBatch];
-      T s[kBatch], m_next = m;
+      T s[kBatch], m_next = sums.m;
       find_kept(counts, in, at, first);
       load_batch(x, stage.x, in, at, first, counts);
 #pragma unroll
@@ -45,48 +75,50 @@ __global__ void pool_runs(Problem<T> in, Stage<T, E> stage, Runs<T> runs) {
         counts[j] = counts[j] && s[j] != -infinity<T>();
         if (counts[j]) m_next = Larger()(m_next, s[j]);
       }
-      const T shrink = fade(m, m_next);
-      m = m_next;
-      z *= shrink;
-      kept *= shrink;
-      for (int c = 0; c < kPack; ++c) sum.of[c] *= shrink;
+      sums.fade_to(m_next);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!counts[j]) continue;
-        const T weight = exp(s[j] - m), left = weight * in.factor(key, at.row, at.token(in, first, j));
-        z += weight;
-        kept += left;
-        add_to(sum, left, x[j]);
+        const T weight = exp(s[j] - m_next), left = weight * in.factor(key, at.row, at.token(in, first, j));
+        sums.total += weight;
+        sums.kept += left;
+        add_to(sums.sum, left, x[j]);
       }
     }
-    store_sum(runs.sum, in, at, sum);
-    if (at.columns == 0 || at.column != 0) continue;
-    const int64_t run = at.row * in.runs + at.run;
-    runs.maximum[run] = m;
-    runs.total[run] = z;
-    runs.kept[run] = kept;
+    sums = fold_runs(sums, in, [](PoolSums<T> x, const PoolSums<T>& y) {
+      x.add(y);
+      return x;
+    });
+    store_sum(chunks.sum, in, at, sums.sum);
+    if (at.slot != 0 || at.columns == 0 || at.column != 0) continue;
+    const int64_t chunk = at.row * in.chunks + at.chunk;
+    chunks.maximum[chunk] = sums.m;
+    chunks.total[chunk] = sums.total;
+    chunks.kept[chunk] = sums.kept;
   }
 }
 
-/// From runs to rows; a block for each, as in all that join.
+/// From chunks to rows; a block for each, as in all that join.
 template <class T>
-__global__ void join_pools(Problem<T> in, Runs<T> runs, Pool<T> pool) {
+__global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
-    const int64_t first = row * in.runs;
+    const int64_t first = row * in.chunks;
     T m = -infinity<T>();
-    for (int64_t run = threadIdx.x; run < in.runs; run += kThreads) m = Larger()(m, runs.maximum[first + run]);
-    m = Block::fold(m, Larger());
-    T* factors = runs.maximum + first;  // these take the place of what is used for the last time
-    double z = 0, kept = 0;
-    for (int64_t run = threadIdx.x; run < in.runs; run += kThreads) {
-      const T factor = fade(runs.maximum[first + run], m);
-      z += static_cast<double>(factor) * static_cast<double>(runs.total[first + run]);
-      kept += static_cast<double>(factor) * static_cast<double>(runs.kept[first + run]);
-      factors[run] = factor;
+#pragma unroll 4
+    for (int64_t chunk = threadIdx.x; chunk < in.chunks; chunk += kThreads) {
+      m = Larger()(m, chunks.maximum[first + chunk]);
     }
-    z = Block::fold(z, Plus());  // after which all threads see all factors
+    m = Block::fold(m, Larger());
+    const auto factor = [=](int64_t chunk) { return static_cast<double>(fade(chunks.maximum[first + chunk], m)); };
+    double z = 0, kept = 0;
+#pragma unroll 4
+    for (int64_t chunk = threadIdx.x; chunk < in.chunks; chunk += kThreads) {
+      z += factor(chunk) * static_cast<double>(chunks.total[first + chunk]);
+      kept += factor(chunk) * static_cast<double>(chunks.kept[first + chunk]);
+    }
+    z = Block::fold(z, Plus());
     kept = Block::fold(kept, Plus());
-    const double sum = join(runs.sum, in, row, [=](int64_t run) { return static_cast<double>(factors[run]); });
+    const double sum = join(chunks.sum, in, row, factor);
     if (threadIdx.x < in.width) pool.mean[row * in.width + threadIdx.x] = z == 0 ? T{0} : static_cast<T>(sum / z);
     if (threadIdx.x != 0) continue;
     pool.maximum[row] = m;
@@ -97,7 +129,7 @@ __global__ void join_pools(Problem<T> in, Runs<T> runs, Pool<T> pool) {
 
 /// u_i = k ∘ v_i (or k + v_i); 0 where no token is in the sum of k.
 template <class T, class E>
-__global__ void multiply(Problem<T> in, Rows<const E> v, Rows<E> u) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T>) multiply(Problem<T> in, Rows<const E> v, Rows<E> u) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
@@ -107,9 +139,11 @@ __global__ void multiply(Problem<T> in, Rows<const E> v, Rows<E> u) {
       Pack<T> x[kBatch];
       find_there(there, in, at, first);
       load_batch(x, v, in, at, first, there);
+#pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!there[j]) continue;
         Pack<T> y;
+#pragma unroll
         for (int c = 0; c < kPack; ++c) {
           y.of[c] = none ? T{0} : in.adds ? key.of[c] + x[j].of[c] : key.of[c] * x[j].of[c];
         }
@@ -132,8 +166,8 @@ struct Cotangent {
 
 /// Sums up the cotangent of the global key, Σ du_i ∘ v_i (or Σ du_i). Where `writes_dv`, dv_i = k ∘ du_i (or du_i).
 template <class T, class E>
-__global__ void values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v, bool writes_dv, Rows<E> dv,
-                                T* sums) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T>)
+    values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v, bool writes_dv, Rows<E> dv, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
@@ -143,11 +177,14 @@ __global__ void values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v
       bool there[kBatch], multiplies[kBatch];
       Pack<T> g[kBatch], x[kBatch];
       find_there(there, in, at, first);
+#pragma unroll
       for (int j = 0; j < kBatch; ++j) multiplies[j] = there[j] && !in.adds;
       load_batch(g, du, in, at, first, there);
       load_batch(x, v, in, at, first, multiplies);
+#pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!there[j]) continue;
+#pragma unroll
         for (int c = 0; c < kPack; ++c) {
           T& y = g[j].of[c];
           if (none) y = 0;
@@ -157,11 +194,11 @@ __global__ void values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v
         if (writes_dv) store(dv, at, at.token(in, first, j), g[j]);
       }
     }
-    store_sum(sums, in, at, sum);
+    store_sum_of_runs(sums, in, at, sum);
   }
 }
 
-/// From the runs' sums: `dkey`, the cotangent of the global key, and that of Σ β_i k_i.
+/// From the chunks' sums: `dkey`, the cotangent of the global key, and that of Σ β_i k_i.
 template <class T>
 __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> cotangent) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
@@ -187,8 +224,9 @@ __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> 
 ///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums: Σ ∂s_i x_i
 /// and where x is v too (`shared`), ∂x_i += k ∘ du_i (or du_i).
 template <class T, class E>
-__global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared, Rows<const E> du,
-                              Rows<E> dx, T* sums) {
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 3 : 1)
+    pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared, Rows<const E> du, Rows<E> dx,
+                  T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at), r = load_vector<T>(cotangent.r, in, at), k = global_key(in, at);
@@ -227,11 +265,11 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
         store(dx, at, at.token(in, first, j), y);
       }
     }
-    store_sum(sums, in, at, sum);
+    store_sum_of_runs(sums, in, at, sum);
   }
 }
 
-/// From the runs' sums: each row's part of dw_k, and the cotangent of the global query.
+/// From the chunks' sums: each row's part of dw_k, and the cotangent of the global query.
 template <class T, class E>
 __global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const T* dkey, T* dw,
                           Cotangent<T> cotangent) {
@@ -252,7 +290,7 @@ __global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const
   }
 }
 
-/// From the runs' sums: each row's part of dw_q.
+/// From the chunks' sums: each row's part of dw_q.
 template <class T>
 __global__ void join_queries(Problem<T> in, const T* sums, T* dw) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
@@ -283,11 +321,11 @@ class WholeAdditive {
         keys_(stage(given.k, given.w_k, in_.adds ? nullptr : in_.queries.mean, given.keys[1], in_.keys)) {}
 
   void forward(const View& u) const {
-    const Scratch<T> memory(Runs<T>::size(in_));
-    const Runs<T> runs(memory.data(), in_);
+    const Scratch<T> memory(Chunks<T>::size(in_));
+    const Chunks<T> chunks(memory.data(), in_);
     for (const Stage<T, E>& stage : {queries_, keys_}) {  // eqs. 3 and 4, eqs. 5 and 6
-      launch(pool_runs<T, E>, in_.tasks, kThreads, in_, stage, runs);
-      launch(join_pools<T>, in_.rows, kThreads, in_, runs, stage.pool);
+      launch(pool_runs<T, E>, in_.tasks, kThreads, in_, stage, chunks);
+      launch(join_pools<T>, in_.rows, kThreads, in_, chunks, stage.pool);
     }
     launch(multiply<T, E>, in_.tasks, kThreads, in_, v_, Rows<E>(u));
   }
@@ -295,7 +333,7 @@ class WholeAdditive {
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
     const Rows<const E> g(du);
     const bool shared = out.dv == nullptr;
-    const Scratch<T> sums(in_.rows * in_.runs * in_.width), dkey(in_.rows * in_.width), dw(in_.rows * in_.width);
+    const Scratch<T> sums(in_.rows * in_.chunks * in_.width), dkey(in_.rows * in_.width), dw(in_.rows * in_.width);
     const Scratch<T> memory(Cotangent<T>::size(in_));
     const Cotangent<T> cotangent(memory.data(), in_);
     const Rows<E> dv(shared ? out.dq : *out.dv);

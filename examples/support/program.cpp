@@ -96,7 +96,7 @@ CLI::Validator number(double least, double most) {
 
 void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
-  app.set_version_flag("--version", build_info());
+  app.set_version_flag("--version", [] { return build_info(); });  // once asked for: it opens the GPU
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(whole_number(0, 1024));

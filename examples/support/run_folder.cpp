@@ -122,7 +122,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
   check_holds_no_run(settings);
   make_folder(path_);
   const nlohmann::json config{
-      {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info()}};
+      {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info(device_of(settings))}};
   config_ = config.dump(2) + "\n";
 }
 

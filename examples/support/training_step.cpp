@@ -40,15 +40,21 @@ int64_t TrainingStep::parameters() const {
 
 double TrainingStep::operator()(int64_t step, double lr) {
   optimizer_.set_lr(lr);
+  if (step != next_step_) next_batches_ = batches_of(step);
+  const std::vector<Tensor> results = recorded_(next_batches_);
+  next_batches_ = batches_of(next_step_ = step + 1);  // while a GPU still works on this one
+  const double loss = results[0].item<double>(), norm = results[1].item<double>();
+  if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
+  return loss;
+}
+
+std::vector<Tensor> TrainingStep::batches_of(int64_t step) {
   std::vector<Tensor> batches;
   for (int64_t i = 0; i < settings_.accumulate; ++i) {
     const nn::Batch batch = task_.batch(step * settings_.accumulate + i);
     batches.insert(batches.end(), {batch.inputs, batch.targets});
   }
-  const std::vector<Tensor> results = recorded_(batches);
-  const double loss = results[0].item<double>(), norm = results[1].item<double>();
-  if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
-  return loss;
+  return batches;
 }
 
 /// The step itself, on the inputs and targets of its micro-batches: returns their mean loss and the gradients' norm,

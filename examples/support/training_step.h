@@ -19,6 +19,8 @@ class TrainingStep {
   int64_t parameters() const;  ///< numbers that it trains
 
  private:
+  /// The inputs and targets of all its micro-batches.
+  std::vector<Tensor> batches_of(int64_t step);
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
 
   Task& task_;
@@ -26,6 +28,8 @@ class TrainingStep {
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
   Recording recorded_;
+  int64_t next_step_ = -1;  ///< whose batches are ready
+  std::vector<Tensor> next_batches_;
 };
 
 }  // namespace linnet::examples

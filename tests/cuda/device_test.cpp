@@ -25,7 +25,8 @@ TEST_CASE("gpu: asking for one that does not answer is an error that says what t
       CHECK(message.find("--device cpu") != std::string::npos);
     }
   }
-  CHECK(build_info().find("no CUDA") != std::string::npos);
+  CHECK(build_info() == build_info(Device::cpu) + "; no CUDA");
+  CHECK_THROWS_AS(build_info(Device::cuda), DeviceError);
   CHECK(add(uniform({2}, 1), 1).numel() == 2);  // the process goes on
 }
 

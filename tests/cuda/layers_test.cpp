@@ -7,6 +7,7 @@
 #include <linnet/ops/loss.h>
 #include <linnet/ops/normalisation.h>
 #include <linnet/ops/random.h>
+#include <linnet/ops/short_conv.h>
 
 #include "tests/cuda/agreement.h"
 
@@ -69,7 +70,9 @@ TEST_CASE("gpu: cross-entropy of few classes and of many") {
 
 TEST_CASE("gpu: attention over several tiles of queries, keys and columns") {
   if (!has_gpu("attention on the GPU")) return;
-  for (const auto& [queries, keys, width] : {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}}) {
+  // Of widths, some are packs and some not, and some take a lane more than one.
+  for (const auto& [queries, keys, width] :
+       {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}, {9, 12, 130}, {12, 9, 300}}) {
     for (const bool causal : {false, true}) {
       for (const auto& [dtype, allowed] : kPrecisions) {
         const auto inputs = [n = queries, m = keys, d = width, dtype = dtype](Device device) {
@@ -113,7 +116,7 @@ TEST_CASE("gpu: what a query does not see is not read for it") {
 
 TEST_CASE("gpu: additive pooling over several chunks") {
   if (!has_gpu("additive pooling on the GPU")) return;
-  for (const auto& [tokens, width] : {std::pair{300, 40}, {64, 32}, {65, 7}, {1, 3}}) {
+  for (const auto& [tokens, width] : {std::pair{300, 40}, {64, 32}, {65, 7}, {1, 3}, {4200, 2}}) {
     for (const bool causal : {false, true}) {
       for (const bool padded : {false, true}) {
         for (const auto& [dtype, allowed] : kPrecisions) {
@@ -186,6 +189,43 @@ TEST_CASE("gpu: what padding holds reaches no token of additive attention") {
     Inputs all = grad({u}, in, {.grad_outputs = {cotangent}});
     all.push_back(u.detach());
     for (Tensor& x : all) x = where(seen, x, zeros({1}, DType::float32, Device::cuda));
+    return all;
+  };
+  const Inputs clean = results(0), dirty = results(std::numeric_limits<double>::infinity());
+  for (size_t i = 0; i < clean.size(); ++i) CHECK(clean[i].to_vector<double>() == dirty[i].to_vector<double>());
+}
+
+TEST_CASE("gpu: short convolutions of few taps and of many, over several runs and pieces") {
+  if (!has_gpu("short convolutions on the GPU")) return;
+  for (const auto& [tokens, taps] : {std::pair{150, 4}, {33, 1}, {47, 5}, {20, 11}, {2, 3}}) {
+    for (const bool causal : {false, true}) {
+      for (const bool padded : {false, true}) {
+        for (const auto& [dtype, allowed] : kPrecisions) {
+          agree("short_conv", allowed, [&, n = tokens, w = taps, dtype = dtype](Device device) {
+            return with_gradients({spread({3, n, 40}, 1, dtype, device), spread({40, w}, 2, dtype, device)},
+                                  [&](auto& in) {
+                                    const Tensor keep = padded ? padding(3, n, device) : Tensor();
+                                    return short_conv(in[0], in[1], {.causal = causal, .keep = keep});
+                                  });
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: neither padding nor, when causal, the future changes a bit of a short convolution") {
+  if (!has_gpu("infinities beside a short convolution's tokens on the GPU")) return;
+  const auto results = [](double hidden) {
+    const Tensor padded = spread({3, 70, 5}, 1, DType::float32, Device::cpu).clone(), prefix = padded.clone();
+    for (int64_t i = 3; i < 70; i += 5) padded.narrow(1, i, 1).fill_(hidden);
+    prefix.narrow(1, 50, 20).fill_(hidden);
+    const Tensor weight = spread({5, 6}, 2, DType::float32, Device::cuda), keep = padding(4, 70, Device::cuda);
+    const ShortConvOptions options{.causal = true, .keep = keep.narrow(0, 0, 3)};
+    Inputs all = with_gradients({padded.to(Device::cuda), weight},
+                                [&](auto& in) { return short_conv(in[0], in[1], options); });
+    all[0] = where(options.keep.reshape({3, 70, 1}), all[0], zeros({1}, DType::float32, Device::cuda));
+    all.push_back(short_conv(prefix.to(Device::cuda), weight, {.causal = true}).narrow(1, 0, 50));
     return all;
   };
   const Inputs clean = results(0), dirty = results(std::numeric_limits<double>::infinity());

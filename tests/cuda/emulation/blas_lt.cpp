@@ -134,6 +134,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
       description.epilogue != CUBLASLT_EPILOGUE_BIAS || description.bias == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  // As some versions on some GPUs do, which read it in pieces of 16 bytes.
+  if (reinterpret_cast<uintptr_t>(description.bias) % 16 != 0) linnet::emulation::fail("a bias that is not aligned");
   if (of(layout_a).dtype != of(layout_b).dtype) return CUBLAS_STATUS_NOT_SUPPORTED;
   return linnet::emulation::dispatch(of(layout_a).dtype, of(layout).dtype, description.type,
                                      [&](auto factor, auto sum, auto scale) {

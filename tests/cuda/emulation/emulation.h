@@ -103,6 +103,10 @@ template <class T>
 T cospi(T x) {
   return static_cast<T>(std::cos(std::fmod(static_cast<double>(x), 2.0) * 3.14159265358979323846));
 }
+template <class T>
+T rsqrt(T x) {
+  return T(1) / std::sqrt(x);
+}
 template <class Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel* kernel) {
   return cudaFuncGetAttributes(attributes, reinterpret_cast<const void*>(kernel));
