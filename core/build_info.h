@@ -9,7 +9,8 @@ namespace linnet {
 /// One line: linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading) and CUDA.
 std::string build_info();
 
-/// The same of one device alone, so that no other has to be opened for it. Throws DeviceError where it does not answer.
+/// The same of one device alone, so that no other has to be opened for it. Throws DeviceError where it does not
+/// answer.
 std::string build_info(Device device);
 
 }  // namespace linnet

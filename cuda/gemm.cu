@@ -49,8 +49,9 @@ class Operand {
   Matrices<const T> result_;
 };
 
-/// A bias [n] as numbers of type T, which is `dtype`, without gaps and from an address that is a multiple of 16: where
-/// it lies, if that is what it is. cuBLASLt asks for no such address, but kernels of some of its versions fault without.
+/// A bias [n] as numbers of type T, which is `dtype`, without gaps and from an address that is a multiple of 16:
+/// where it lies, if that is what it is. cuBLASLt asks for no such address, but kernels of some of its versions fault
+/// without.
 template <class T>
 class DenseBias {
  public:
