@@ -141,8 +141,8 @@ struct PartScores {
   __device__ T& at(int q, int k) const { return part.of[q][k]; }
 };
 
-/// Where a tile of scores is, and whether all of its queries see all of its keys, but for padding. (A query behind the
-/// last sees none, which matters where sums are over queries.)
+/// Where a tile of scores is, and whether all of its queries see all of its keys, but for padding. (A query behind
+/// the last sees none, which matters where sums are over queries.)
 struct ScoreTile {
   int64_t head, query, key;
   bool whole;
