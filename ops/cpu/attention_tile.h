@@ -53,8 +53,10 @@ struct Tile {
 
   /// Calls `f(j, row, c, count)` for the queries [c, c + count), with a count that is a constant when the block is a
   /// whole one or queries go in strips.
+  /// Flattened: g++ leaves an f of this many calls out of line else, and its exponentials are then not made in
+  /// vectors.
   template <class F>
-  void for_each_row(F f) const {
+  [[gnu::flatten]] void for_each_row(F f) const {
     const auto rows = [&](int64_t c, auto count, int64_t end) {
       for (int64_t j = 0; j < end; ++j) f(j, (*this)[j], c, count);
     };
