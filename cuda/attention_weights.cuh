@@ -169,35 +169,38 @@ struct Marks {
   __device__ void clear(int q, int c) { bits &= ~(1u << (q * Scores::kKeys + c)); }
 };
 
-// Functions that few tiles need are not inlined, to leave their registers to kernels.
+// Functions that few need are not inlined, to leave their registers to kernels.
 
-/// Of a tile with so many queries and keys, whose key c is seen by query q if c ≤ q + ahead, and `keep`, if there is
-/// one, has it.
+/// Of the keys that a thread holds, those that are no padding, of `keys` in the tile: bit c stands for key c.
 template <class Scores>
-__noinline__ __device__ Marks<Scores> seen_of_some(int queries, int keys, int ahead, const bool* keep,
-                                                   int64_t stride) {
-  Marks<Scores> seen;
+__noinline__ __device__ uint32_t without_padding(const bool* keep, int64_t stride, int keys) {
+  uint32_t kept = 0;
 #pragma unroll
   for (int c = 0; c < Scores::kKeys; ++c) {
     const int key = Scores::key(c);
-    const bool kept = key < keys && (keep == nullptr || keep[key * stride]);
-#pragma unroll
-    for (int q = 0; q < Scores::kQueries; ++q) {
-      const int query = Scores::query(q);
-      if (!kept || query >= queries || key > query + ahead) seen.clear(q, c);
-    }
+    kept |= uint32_t{key < keys && keep[key * stride]} << c;
   }
-  return seen;
+  return kept;
 }
 
 /// The scores of keys that are neither padding nor in the future of their queries.
 template <class Scores, class T, class E>
 __device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile) {
-  if (tile.whole && k.keep == nullptr) return {};
+  Marks<Scores> seen;
+  if (tile.whole && k.keep == nullptr) return seen;
   const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
+  const int queries = in_tile(in.queries - tile.query), keys = in_tile(in.keys - tile.key);
   const int ahead = in.causal ? in_tile(tile.query + in.lag() - tile.key) : kTile<T>;
-  return seen_of_some<Scores>(in_tile(in.queries - tile.query), in_tile(in.keys - tile.key), ahead,
-                              k.keep == nullptr ? nullptr : k.keep + tile.key * k.keep_stride, k.keep_stride);
+  uint32_t kept = ~0u;
+  if (k.keep != nullptr) {
+    kept = without_padding<Scores>(k.keep + tile.key * k.keep_stride, k.keep_stride, keys);
+  }
+  for_each_score<Scores>([&](int q, int c) {
+    const int query = Scores::query(q), key = Scores::key(c);
+    const bool sees = query < queries && key < keys && key <= query + ahead && (kept >> c & 1) != 0;
+    if (!sees) seen.clear(q, c);
+  });
+  return seen;
 }
 
 /// The weights that dropout leaves, from element `first` of its stream on, with `keys` of them a query. Each lane of
