@@ -1,5 +1,7 @@
 """Attention mechanisms in plain PyTorch, as their papers write them. q, k, v: [B, H, N, D]."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -7,6 +9,20 @@ from torch import Tensor
 
 def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+@functools.cache
+def later(tokens: int) -> Tensor:
+    """Which keys come after each query; kept, as models without the fused function keep their mask."""
+    return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+
+
+def softmax_formula(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """softmax(q k^T / √D) v, all that PyTorch 1.13 has; like its own attention layer, this scales the smaller q."""
+    s = q.shape[-1] ** -0.5 * q @ k.transpose(-1, -2)
+    if causal:
+        s = s.masked_fill(later(q.shape[2]), -torch.inf)
+    return torch.softmax(s, -1) @ v
 
 
 def standardise(x: Tensor) -> Tensor:

@@ -1,31 +1,48 @@
 #!/usr/bin/env python3
 """Times linnet and plain PyTorch in alternation on this machine, and prints a Markdown table.
 
-    tests/peers/compare.py [--rounds 5] [--cases REGEX] [--python PYTHON]
+    tests/peers/compare.py [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
+    tests/peers/compare.py --scaling [--rounds 5] [--cases REGEX] [--threads N]
 
 Every figure is the median of its rounds, with the least and the most in brackets; the ratio is that of the medians,
-PyTorch's best variant over linnet. Variables that change OpenBLAS are unset for both. Without --python, PyTorch is
+PyTorch's best variant over linnet. Each round begins with another side. Both get the same number of threads, but beside
+a busy process none, and see no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
 installed into out/peers-venv.
+
+--scaling needs no PyTorch: it times linnet's steps with 1, 2 and 4 threads.
 """
 
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import pathlib
-import platform
 import re
-import statistics
 import subprocess
 import sys
 import typing
 import venv
 
+from measure import busy_process, in_alternation, median, processor, run, show
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
+TORCH_VERSION = "2.15.0"  # what is installed without --python
+PROBE = """
+import json, torch
+fused = hasattr(torch.nn.functional, "scaled_dot_product_attention")
+print(json.dumps({"version": str(torch.__version__), "fused": fused}))
+"""
+
+SOFTMAX = {"sdpa": [], "softmax(q·kᵀ / √D) v": ["--formulation", "formula"]}
 FASTMAX = {"factorised": ["--formulation", "factorised"], "(f(q·kᵀ) ∘ mask) v / g": ["--formulation", "quadratic"]}
+
+
+class Torch(typing.NamedTuple):
+    python: str
+    version: str
+    fused: bool  # whether it has scaled_dot_product_attention
 
 
 class Case(typing.NamedTuple):
@@ -38,9 +55,10 @@ class Case(typing.NamedTuple):
 
 def attention(mechanism: str, tokens: int, causal: bool) -> Case:
     shape = ["attention", "--mechanism", mechanism, "--tokens", str(tokens)] + (["--causal"] if causal else [])
-    forms = {"sdpa": []} if mechanism == "softmax" else FASTMAX
+    forms = SOFTMAX if mechanism == "softmax" else FASTMAX
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
-             for name, extra in forms.items() for flag in ([], ["--compile"])}
+             for name, extra in forms.items() for flag in ([], ["--compile"])
+             if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
     name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
@@ -76,47 +94,75 @@ CASES = [
     attention("fastmax2", 4096, False), attention("fastmax2", 4096, True),
     layer(False), layer(True),
 ]  # fmt: skip
+SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]
 
 
-def python_with_torch(given: str | None) -> str:
-    if given:
-        return given
+def torch_of(python: str) -> Torch:
+    return Torch(python, **run([python, "-c", PROBE]))
+
+
+def installed_torch() -> Torch:
     folder = ROOT / "out/peers-venv"
-    python = folder / "bin/python"
-    if not python.exists():
-        print(f"installing PyTorch into {folder}", file=sys.stderr)
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "torch", "numpy", "setuptools"], check=True)
-    return str(python)
+    python = str(folder / "bin/python")
+    with contextlib.suppress(OSError, RuntimeError):  # no interpreter there, or one without PyTorch
+        torch = torch_of(python)
+        if torch.version.split("+")[0] == TORCH_VERSION:
+            return torch
+    print(f"installing PyTorch {TORCH_VERSION} into {folder}", file=sys.stderr)
+    venv.create(folder, clear=True, with_pip=True)
+    # PyTorch last: where it can be imported, an interrupted installation had come to its end.
+    for packages in (["numpy", "setuptools"], [f"torch=={TORCH_VERSION}"]):
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+    return torch_of(python)
 
 
-def run(command: list[str]) -> dict:
-    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def row(case: Case, results: dict[str, list[dict]]) -> str:
+    mine, field = results["linnet"], case.field
+    theirs = {side: rounds for side, rounds in results.items() if side != "linnet"}
+    best = min(theirs, key=lambda peer: median(theirs[peer], field))
+    ratio = median(theirs[best], field) / median(mine, field)
+    floor = f"{median(mine, 'floor_ms'):.2f}" if mine[0].get("floor_ms") else ""
+    resident = ""
+    if "resident_bytes" in mine[0]:  # not the compiled variant's, a high-water mark that compiling raises
+        resident = " / ".join(f"{median(side, 'resident_bytes') / 2**20:.0f}" for side in (mine, theirs["eager"]))
+    others = "; ".join(f"{peer} {show(rounds, field)}" for peer, rounds in theirs.items() if peer != best)
+    cells = [case.name, show(mine, field), floor, show(theirs[best], field), best, f"{ratio:.1f}", resident, others]
+    return f"| {' | '.join(cells)} |"
 
 
-@contextlib.contextmanager
-def busy_process():
-    process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+def compare(cases: list[Case], linnet: list[str], torch: Torch, arguments: argparse.Namespace) -> None:
+    print(f"{processor()}, {arguments.threads} threads, PyTorch {torch.version}, {datetime.date.today()}; "
+          f"median ms of {arguments.rounds} rounds (least–most)\n")
+    print("| case | linnet | floor | PyTorch's best | variant | ratio | resident MiB, linnet / eager | others |")
+    print("|---|---|---|---|---|---|---|---|")
+    pytorch = [torch.python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds]
+    for case in cases:
+        threads = [] if case.busy else ["--threads", str(arguments.threads)]
+        peers = {peer: flags for peer, flags in case.theirs.items() if torch.fused or "formula" in flags}
+        if not peers:
+            print(f"left out, as PyTorch {torch.version} cannot run it: {case.name}", file=sys.stderr)
+            continue
+        commands = {"linnet": linnet + threads + case.ours}
+        commands |= {peer: pytorch + threads + flags for peer, flags in peers.items()}
+        with busy_process() if case.busy else contextlib.nullcontext():
+            results = in_alternation(commands, arguments.rounds)
+        print(row(case, results), flush=True)
 
 
-def show(times: list[float]) -> str:
-    return f"{statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f})"
-
-
-def processor() -> str:
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.processor()
+def scaling(cases: list[Case], linnet: list[str], arguments: argparse.Namespace) -> None:
+    cores = min(arguments.threads, len(os.sched_getaffinity(0)))
+    counts = [count for count in (1, 2, 4) if count <= cores]
+    print(f"{processor()}, {cores} cores{'' if 4 in counts else ', too few for 4 threads'}, {datetime.date.today()}; "
+          f"median ms of {arguments.rounds} rounds (least–most)\n")
+    print("| case | threads | linnet | floor | gain | gain of the floor | ratio of the gains |")
+    print("|---|---|---|---|---|---|---|")
+    for case in cases:
+        commands = {str(count): [*linnet, "--threads", str(count), *case.ours] for count in counts}
+        results = in_alternation(commands, arguments.rounds)
+        for count, rounds in results.items():
+            gain, floor_gain = (median(results["1"], f) / median(rounds, f) for f in (case.field, "floor_ms"))
+            print(f"| {case.name} | {count} | {show(rounds, case.field)} | {show(rounds, 'floor_ms')} "
+                  f"| {gain:.2f} | {floor_gain:.2f} | {gain / floor_gain:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -124,40 +170,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", default="1", help="to measure each figure for, in each round")
     parser.add_argument("--cases", default="", help="only those whose name holds this regular expression")
-    parser.add_argument("--python", help="an interpreter that has PyTorch 2")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
+                        help="of both sides; with --scaling the most (default: the cores that we may use)")
+    parser.add_argument("--scaling", action="store_true", help="linnet alone, with 1, 2 and 4 threads")
+    parser.add_argument("--python", help="an interpreter with PyTorch 2, or 1.13 for softmax by its formula")
     parser.add_argument("--bench", default=str(ROOT / "build/bin/bench"))
     arguments = parser.parse_args()
-    python = python_with_torch(arguments.python)
-    version = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
-    print(f"{processor()}, {os.cpu_count()} threads, PyTorch {version.stdout.strip()}, {datetime.date.today()}; "
-          f"median ms of {arguments.rounds} rounds (least–most)\n")
-    print("| case | linnet | floor | PyTorch's best | variant | ratio | resident MiB | other variants |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, field, ours, peers, busy in CASES:
-        if not re.search(arguments.cases, name):
-            continue
-        mine: list[float] = []
-        memory: dict[str, float] = {}  # resident MiB of whole processes, for steps
-        floors: list[float] = []
-        theirs: dict[str, list[float]] = {peer: [] for peer in peers}
-        with busy_process() if busy else contextlib.nullcontext():
-            for _ in range(arguments.rounds):
-                result = run([arguments.bench, "--json", "--seconds", arguments.seconds, *ours])
-                mine.append(result[field])
-                floors.append(result.get("floor_ms", 0))
-                memory["linnet"] = result.get("resident_bytes", 0) / 2**20
-                for peer, flags in peers.items():
-                    command = [python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds, *flags]
-                    result = run(command)
-                    theirs[peer].append(result[field])
-                    memory[peer] = result.get("resident_bytes", 0) / 2**20
-        best = min(theirs, key=lambda peer: statistics.median(theirs[peer]))
-        ratio = statistics.median(theirs[best]) / statistics.median(mine)
-        floor = f"{statistics.median(floors):.2f}" if max(floors) > 0 else ""
-        resident = f"{memory['linnet']:.0f} / {memory[best]:.0f}" if memory["linnet"] > 0 else ""
-        others = "; ".join(f"{peer} {show(times)}" for peer, times in theirs.items() if peer != best)
-        print(f"| {name} | {show(mine)} | {floor} | {show(theirs[best])} | {best} | {ratio:.1f} | {resident} | {others} |",
-              flush=True)
+    if arguments.threads < 1 or arguments.rounds < 1:
+        parser.error("--threads and --rounds must be at least 1")
+    linnet = [arguments.bench, "--json", "--seconds", arguments.seconds]
+    cases = [case for case in (SCALED if arguments.scaling else CASES) if re.search(arguments.cases, case.name)]
+    if arguments.scaling:
+        scaling(cases, linnet, arguments)
+    else:
+        compare(cases, linnet, torch_of(arguments.python) if arguments.python else installed_torch(), arguments)
 
 
 if __name__ == "__main__":

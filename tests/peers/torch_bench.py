@@ -1,13 +1,15 @@
 """What `bench` times, in plain PyTorch: one JSON object on one line.
 
-    python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal] [--compile]
-    python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal] [--compile]
-    python torch_bench.py step --preset nanogpt-cpu|mnist-small|large --attention softmax [--compile]
+    python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal]
+    python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
+    python torch_bench.py step --preset nanogpt-cpu|mnist-small|large --attention softmax
+
+Each takes --compile, --threads and --seconds first. Without --threads PyTorch takes as many as it likes. PyTorch 1.13
+runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
 """
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import time
@@ -50,11 +52,20 @@ def bench_attention(a: argparse.Namespace) -> dict:
     shape = (a.batch, a.tokens, a.heads, a.head_dim)
     maps = [torch.randn(shape, requires_grad=True) for _ in range(3)]
     order = int(a.mechanism[-1]) if a.mechanism.startswith("fastmax") else 0
-    function = {
-        "softmax": lambda q, k, v: attention.softmax(q, k, v, a.causal),
-        "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),
-        "factorised": lambda q, k, v: attention.fastmax_factorised(q, k, v, a.causal, order),
-    }["softmax" if a.mechanism == "softmax" else a.formulation]
+    if a.mechanism == "softmax":
+        functions = {
+            "sdpa": lambda q, k, v: attention.softmax(q, k, v, a.causal),
+            "formula": lambda q, k, v: attention.softmax_formula(q, k, v, a.causal),
+        }
+    else:
+        functions = {
+            "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),
+            "factorised": lambda q, k, v: attention.fastmax_factorised(q, k, v, a.causal, order),
+        }
+    formulation = a.formulation or next(iter(functions))
+    if formulation not in functions:
+        raise SystemExit(f"--formulation {formulation}: {a.mechanism} has {' and '.join(functions)}")
+    function = functions[formulation]
     if a.compile:
         function = torch.compile(function)
     return times(lambda: function(*(x.transpose(1, 2) for x in maps)), maps, a.seconds)
@@ -93,6 +104,7 @@ def bench_step(a: argparse.Namespace) -> dict:
 
     return {
         "ms_per_step": median_ms(step, 5 * a.seconds),
+        # The most that this process ever held, so with --compile what compiling took, too.
         "resident_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }
 
@@ -100,13 +112,13 @@ def bench_step(a: argparse.Namespace) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--compile", action="store_true")
     kinds = parser.add_subparsers(required=True)
     case = kinds.add_parser("attention")
     case.set_defaults(run=bench_attention)
     case.add_argument("--mechanism", default="softmax")
-    case.add_argument("--formulation", default="quadratic", choices=["quadratic", "factorised"])
+    case.add_argument("--formulation", help="sdpa (default) or formula of softmax, quadratic (default) or factorised")
     case.add_argument("--head-dim", type=int, default=32)
     layer = kinds.add_parser("layer")
     layer.set_defaults(run=bench_layer)
@@ -123,7 +135,8 @@ def main() -> None:
     step.add_argument("--attention", default="softmax")
     arguments = parser.parse_args()
     torch.manual_seed(1)
-    torch.set_num_threads(arguments.threads)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
     print(json.dumps(arguments.run(arguments)))
 
 
