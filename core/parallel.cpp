@@ -30,13 +30,16 @@
 namespace linnet {
 namespace {
 
-/// How long a thread polls for work, or for the end of a loop, before it sleeps: about 20 µs, longer than the gap
-/// between two ops of a training step, shorter than anything a neighbour would notice.
+/// How often a thread polls for work, or for the end of a loop, before it sleeps: for 20 to 80 µs, as long as a pause
+/// is on this processor. That is longer than the gap between two ops of a training step, and shorter than anything a
+/// neighbour would notice.
 constexpr int kSpins = 2000;
 
 inline void relax() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // its instruction for this, yield, is none on most processors
 #else
   std::this_thread::yield();
 #endif

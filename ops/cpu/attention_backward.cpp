@@ -3,7 +3,8 @@
 
 /// The backward pass of attention.cpp: weights are made again, tile by tile, from the normalisers that were kept, and
 /// each tile gives five matrix products. A task has some keys of a head and all of its queries, so that the gradients
-/// of keys and values are sums in a fixed order; those of queries are added up over the tasks, in order too.
+/// of keys and values are sums in a fixed order; those of queries are added up over the tasks, in order too. The
+/// products bound it, then the exponentials; its tiles stay in a core's own caches.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/attention_keys.h>
+#include <linnet/ops/cpu/philox_blocks.h>
 #include <linnet/ops/cpu/row_sums.h>
 #include <linnet/ops/cpu/transpose.h>
 
@@ -79,13 +80,15 @@ class Workspace {
       : width_(padded<T>(std::min(kQueries, in.queries()))),
         columns_size_(width_ * in.width()),
         factors_(tiles * kKeys * width_),
-        columns_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
+        drawn_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
+        columns_(drawn_ + (in.options.dropout > 0 ? kQueries * kKeys : 0)),
         queries_(columns_ + columns * columns_size_),
         head_width_(in.width()),
         memory_(queries_ + (in.options.standardise ? kQueries * (head_width_ + 1) : 0)) {}
 
   T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
   T* factors() const { return memory_.data() + factors_; }
+  T* drawn() const { return memory_.data() + drawn_; }
   T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
   StandardisedRows<T> queries() const {
     T* y = memory_.data() + queries_;
@@ -93,7 +96,7 @@ class Workspace {
   }
 
  private:
-  int64_t width_, columns_size_, factors_, columns_, queries_, head_width_;
+  int64_t width_, columns_size_, factors_, drawn_, columns_, queries_, head_width_;
   Scratch<T> memory_;
 };
 
@@ -121,7 +124,8 @@ class Block {
         standardised_(workspace.queries()),
         queries_(queries_of(all.in, head, first, rows_, standardised_)),
         transposed_(workspace.columns(0)),
-        factors_(workspace.factors()) {
+        factors_(workspace.factors()),
+        drawn_(workspace.drawn()) {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
     if (in.options.standardise) {
@@ -211,21 +215,26 @@ class Block {
     if (all_.in.options.standardise) standardised_.differentiate(rows_, gradients);
   }
 
-  /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate).
+  /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate). In the order of the stream, query
+  /// by query and, between padding, run by run of its keys; then transposed.
   void draw(const Tile<T>& s, int64_t from) const {
     if (!drops()) return;
     const AttentionInputs& in = all_.in;
-    const uint64_t threshold = keep_threshold(1 - in.options.dropout);
     const T kept = static_cast<T>(1 / (1 - in.options.dropout));
-    for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t begin = (head_ * in.queries() + first_ + r) * in.keys();
-      PhiloxBlock random{};
-      for (int64_t j = 0, drawn = -1; j < s.keys; ++j) {
-        const int64_t element = begin + all_.padding.position(head_, from + j);
-        if (element / 4 != drawn) random = philox(in.options.key, static_cast<uint64_t>(drawn = element / 4));
-        factors_[j * width_ + r] = random.word[element % 4] < threshold ? kept : T{0};
+    const uint64_t threshold = keep_threshold(1 - in.options.dropout);
+    const Rows<T> drawn{drawn_, kKeys};
+    for (int64_t j = 0, end = 0; j < s.keys; j = end) {
+      const int64_t position = all_.padding.position(head_, from + j);
+      while (end < s.keys && all_.padding.position(head_, from + end) - position == end - j) ++end;
+      for (int64_t r = 0; r < rows_; ++r) {
+        const int64_t element = (head_ * in.queries() + first_ + r) * in.keys() + position;
+        uint32_t words[kKeys + 8];
+        philox_blocks(in.options.key, static_cast<uint64_t>(element / 4), ceil_div(element % 4 + end - j, 4), words);
+        const uint32_t* word = words + element % 4;
+        for (int64_t c = j; c < end; ++c) drawn[r][c] = word[c - j] < threshold ? kept : T{0};
       }
     }
+    transpose<T>(rows_, s.keys, drawn, {factors_, width_});
   }
   /// Multiplies with what was drawn.
   void drop(const Tile<T>& s) const {
@@ -244,7 +253,7 @@ class Block {
   int64_t head_, first_, rows_, width_;
   StandardisedRows<T> standardised_;
   Rows<const T> queries_;
-  T *transposed_, *factors_;
+  T *transposed_, *factors_, *drawn_;
   int64_t visible_[kQueries], hidden_[kKeys];
   T token_factors_[kQueries] = {};
 };

@@ -46,17 +46,36 @@ namespace {
 struct InstructionSet {
   const char* name;
   void (*fill_kernels)(Backend& table);
-  bool supported;
+  bool (*supported)();
 };
 
+bool always() { return true; }
+
 #ifdef LINNET_X86_VARIANTS
-/// Whether there are AMX's tiles of bfloat16, and Linux lets this process use them: it wants to be asked, since they
-/// make the state of a thread 8 KiB larger.
+// The levels of the x86-64 psABI, each by its features beyond the level below. CPUID is read where not every compiler
+// has names for what it says.
+
+bool has_v3() {
+  constexpr unsigned kMovbe = 1U << 22, kF16c = 1U << 29, kLzcnt = 1U << 5, kExtended = 0x80000001;
+  unsigned a = 0, b = 0, d = 0, basic = 0, extended = 0;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &basic, &d) != 0 && (basic & kMovbe) != 0 &&
+         (basic & kF16c) != 0 && __get_cpuid(kExtended, &a, &b, &extended, &d) != 0 && (extended & kLzcnt) != 0;
+}
+
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+/// Whether there are AMX's tiles of bfloat16 beside AVX-512, and Linux lets this process use them: it wants to be
+/// asked, since they make the state of a thread 8 KiB larger.
 bool may_use_amx() {
-  constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;  // of CPUID: not every compiler has names
+  constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   unsigned a = 0, b = 0, c = 0, features = 0;
-  return __get_cpuid_count(kLeaf, 0, &a, &b, &c, &features) != 0 && (features & kBfloat16) != 0 &&
+  return has_v4() && __get_cpuid_count(kLeaf, 0, &a, &b, &c, &features) != 0 && (features & kBfloat16) != 0 &&
          (features & kTiles) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
@@ -65,34 +84,33 @@ void fill_amx_kernels(Backend& table) {
   v4::fill_kernels(table);
   amx::fill_gemm(table);
 }
+
+constexpr InstructionSet kChoices[] = {{"amx", fill_amx_kernels, may_use_amx},
+                                       {"v4", v4::fill_kernels, has_v4},
+                                       {"v3", v3::fill_kernels, has_v3},
+                                       {"baseline", baseline::fill_kernels, always}};
+#else
+constexpr InstructionSet kChoices[] = {{"baseline", baseline::fill_kernels, always}};
 #endif
 
-/// The first supported one of these, unless the environment variable LINNET_ISA names another.
+/// The first supported one, unless the environment variable LINNET_ISA names another.
 InstructionSet choose_instruction_set() {
-#ifdef LINNET_X86_VARIANTS
-  // The levels of the x86-64 psABI, each by the features that its kernels use beyond the level below.
-  __builtin_cpu_init();
-  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  const InstructionSet choices[] = {{"amx", fill_amx_kernels, has_v4 && may_use_amx()},
-                                    {"v4", v4::fill_kernels, has_v4},
-                                    {"v3", v3::fill_kernels, has_v3},
-                                    {"baseline", baseline::fill_kernels, true}};
-#else
-  const InstructionSet choices[] = {{"baseline", baseline::fill_kernels, true}};
-#endif
   const char* forced = std::getenv("LINNET_ISA");
+  for (const InstructionSet& choice : kChoices) {
+    if ((forced == nullptr || std::strcmp(forced, choice.name) == 0) && choice.supported()) return choice;
+  }
   std::string supported;
-  for (const InstructionSet& choice : choices) {
-    if (!choice.supported) continue;
-    if (forced == nullptr || std::strcmp(forced, choice.name) == 0) return choice;
-    supported += supported.empty() ? choice.name : std::string(", ") + choice.name;
+  for (const InstructionSet& choice : kChoices) {
+    if (choice.supported()) supported += (supported.empty() ? "" : ", ") + std::string(choice.name);
   }
   throw ValueError(fmt::format("LINNET_ISA={} is not an instruction set of this machine; unset it, or use one of: {}",
                                forced, supported));
+}
+
+/// That of all kernels in this process.
+const InstructionSet& instruction_set() {
+  static const InstructionSet chosen = choose_instruction_set();
+  return chosen;
 }
 
 void copy_bytes(void* to, const void* from, int64_t bytes) {
@@ -100,8 +118,7 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 }
 
 std::string describe() {
-  return fmt::format("CPU with {} kernels, {} threads, {}", choose_instruction_set().name, num_threads(),
-                     describe_blas());
+  return fmt::format("CPU with {} kernels, {} threads, {}", instruction_set().name, num_threads(), describe_blas());
 }
 
 void set_precision(Precision precision) {
@@ -122,7 +139,7 @@ Backend make_backend() {
   table.to_host = copy_bytes;
   table.record = [](const std::function<void()>&) { return std::unique_ptr<RecordedWork>(); };
   table.set_precision = set_precision;
-  choose_instruction_set().fill_kernels(table);
+  instruction_set().fill_kernels(table);
   report_threaded_blas();
   return table;
 }

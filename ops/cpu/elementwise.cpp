@@ -5,7 +5,8 @@
 #include <linnet/ops/cpu/vector_math.h>
 
 /// Copies, functions of one and two elements, comparisons and choices. The loops are those of kernel.h; here
-/// is what they compute.
+/// is what they compute. Memory bounds sums and products, beyond the caches, and the functions of vector_math.h what
+/// they compute: so these are made in vectors, and work is cut into pieces that a core's own cache holds.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -178,6 +178,21 @@ void thick_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Ma
   }
 }
 
+/// Adds to the rows of a product, which have the first part of the sum, the others, in order.
+template <class T, class OutRows>
+void join_parts(int64_t batch, int64_t m, int64_t n, int64_t parts, const T* others, OutRows out_rows) {
+  parallel_for(batch * m, std::max<int64_t>(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      T* row = out_rows(line / m, line % m, 0).data;
+      for (int64_t part = 0; part < parts - 1; ++part) {
+        const T* added = others + (part * batch * m + line) * n;
+#pragma omp simd
+        for (int64_t c = 0; c < n; ++c) row[c] += added[c];
+      }
+    }
+  });
+}
+
 template <class T>
 void product(const View& out, const View& a_view, const View& b_view, const View* bias_view) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a_view.shape[2];
@@ -229,17 +244,7 @@ void product(const View& out, const View& a_view, const View& b_view, const View
     }
   });
 
-  if (parts == 1) return;
-  parallel_for(batch * m, std::max<int64_t>(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line) {
-      T* row = out_rows(line / m, line % m, 0).data;
-      for (int64_t part = 0; part < parts - 1; ++part) {
-        const T* added = partial.data() + (part * batch * m + line) * n;
-#pragma omp simd
-        for (int64_t c = 0; c < n; ++c) row[c] += added[c];
-      }
-    }
-  });
+  if (parts > 1) join_parts<T>(batch, m, n, parts, partial.data(), out_rows);
 }
 
 void matrix_product(View out, View a, View b, const View* bias) {

@@ -1,7 +1,7 @@
 #include <linnet/ops/cpu/walk.h>
 
-/// Reading and adding at indices. The `index_*` kernels are the others with an index that is the same along
-/// all dims but one: a view with strides of 0.
+/// Reading and adding at indices, which waits for memory wherever the next index leads. The `index_*` kernels are the
+/// others with an index that is the same along all dims but one: a view with strides of 0.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

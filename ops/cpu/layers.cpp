@@ -4,8 +4,8 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/scratch.h>
 
-/// Normalisation of rows. Each pass reads a row from memory once; the loops after the first find it in the
-/// cache.
+/// Normalisation of rows. Memory bounds it, where rows come from there: each pass reads a row once, and the loops
+/// after the first find it in the cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -5,6 +5,9 @@
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/vector_math.h>
 
+/// Cross-entropy of rows of logits, forward and backward. Its exponentials bound it; a row is read from memory once a
+/// pass, and softmax is never written: backward makes it again from the logarithms of the sums.
+
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 

@@ -2,7 +2,9 @@
 
 #include <linnet/ops/cpu/kernel.h>
 
-/// Optimizer steps, with the formulas of torch.optim.
+/// Optimizer steps, with the formulas of torch.optim. Memory bounds them: AdamW reads the parameter, its gradient and
+/// two moments and writes three of these back, 28 bytes a number, in one pass over all tensors. So clipping is a
+/// factor of the gradient here, which it would cost a pass of its own to multiply with.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -6,7 +6,9 @@
 #include <linnet/ops/cpu/vector_math.h>
 #include <linnet/ops/cpu/walk.h>
 
-/// Reductions, and what goes along a dim like one: arg_reduce, cumsum and softmax.
+/// Reductions, and what goes along a dim like one: arg_reduce, cumsum and softmax. Memory bounds them where lines are
+/// long: each is read once, in the order in which it lies, many sums side by side so that none waits for its own last
+/// addition. Softmax is bound by its exponentials; what it goes over again it finds in the cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -5,6 +5,9 @@
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/walk.h>
 
+/// Sorting of lines, and their first elements in order. Comparisons bound it: a line is copied, each element beside
+/// its index, and sorted there.
+
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 

@@ -50,15 +50,21 @@ using Words = product::VectorOf<uint32_t, kSide>;
 using Floats = product::VectorOf<float, kSide>;
 
 /// The parts of x and y as pairs, x's in the lower halves; part i goes to to[i · kPartWords].
-[[gnu::always_inline]] inline void split_pair(Floats x, Floats y, uint32_t* to) {
+[[gnu::always_inline]] inline void split_pair(const Floats& x, const Floats& y, uint32_t* to) {
   constexpr uint32_t kHalfUnit = 0x8000, kUpper = 0xffff0000;
+  Floats x_rest = x, y_rest = y;
 #pragma GCC unroll 3
   for (int part = 0; part < kParts; ++part) {
-    const Words x_rounded = std::bit_cast<Words>(x) + kHalfUnit, y_rounded = std::bit_cast<Words>(y) + kHalfUnit;
-    const Words y_part = y_rounded & kUpper;
-    *reinterpret_cast<Words*>(to + part * kPartWords) = (x_rounded >> 16) | y_part;
-    x -= std::bit_cast<Floats>(x_rounded & kUpper);
-    y -= std::bit_cast<Floats>(y_part);
+    Words x_part = std::bit_cast<Words>(x_rest) + kHalfUnit, y_part = std::bit_cast<Words>(y_rest) + kHalfUnit;
+    if (part == 0) {  // NaNs are not rounded: those of many ones would become numbers
+      x_part = x == x ? x_part : std::bit_cast<Words>(x);
+      y_part = y == y ? y_part : std::bit_cast<Words>(y);
+    }
+    x_part &= kUpper;
+    y_part &= kUpper;
+    *reinterpret_cast<Words*>(to + part * kPartWords) = (x_part >> 16) | y_part;
+    x_rest -= std::bit_cast<Floats>(x_part);
+    y_rest -= std::bit_cast<Floats>(y_part);
   }
 }
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -162,6 +163,8 @@ TEST_CASE("matmul keeps infinities, NaN and what overflows, and only those") {
   values[3 * k + 5] = kInfinity;
   values[20 * k + 40] = -kInfinity;
   values[33 * k + 1] = std::numeric_limits<float>::quiet_NaN();
+  values[40 * k + 2] = std::bit_cast<float>(0x7fffffffU);  // a GPU's NaN
+  values[41 * k + 3] = std::bit_cast<float>(0xffffffffU);
   values[50 * k + 79] = kMost;
   values[65 * k + 7] = -kMost / 4;
   const Tensor a = tensor(values, {m, k}), b = randn({k, n}, generator), small = full({k, n}, 0.01);
