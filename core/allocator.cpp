@@ -34,9 +34,9 @@ void* take(int64_t bytes) {
 
 void refuse(int64_t bytes, int64_t live) {
   throw MemoryError(
-      fmt::format("out of memory: asked for {} bytes with {} bytes live in tensors; use a smaller "
-                  "batch or context, or free tensors first",
-                  bytes, live));
+      fmt::format("out of memory: asked for {} bytes with {} bytes live in tensors and recordings and {} kept for "
+                  "reuse; use a smaller batch or context, or free tensors first",
+                  bytes, live, stats().cached));
 }
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.

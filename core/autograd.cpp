@@ -30,6 +30,7 @@ Tensor& Tensor::set_requires_grad(bool requires_grad, Where where) {
     leaf->where = where;
     leaf->shape = shape();
     leaf->dtype = dtype();
+    leaf->device = device();
     set_node(leaf);
   }
   return *this;
@@ -47,6 +48,10 @@ void Tensor::set_grad(Tensor grad, Where where) {
   if (grad.shape() != shape() || grad.dtype() != dtype()) {
     throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}", name_of(grad.dtype()),
                                  to_string(grad.shape()), name_of(dtype()), to_string(shape())));
+  }
+  if (grad.device() != device()) {
+    throw DeviceError(fmt::format("the gradient is on {}, the tensor on {}; move it with to(Device::{})",
+                                  name_of(grad.device()), name_of(device()), name_of(device())));
   }
   node()->grad = std::move(grad);
 }

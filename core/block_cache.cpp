@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <utility>
 
 namespace linnet {
 
 void* BlockCache::allocate(int64_t bytes) {
   const int64_t size = block_size(bytes);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   void* block = take_cached(size);
   if (block == nullptr) block = take_new(size);
   if (block == nullptr) {
     release();
     block = take_new(size);
   }
-  if (block == nullptr) source_.refuse(bytes, live_);
+  if (block == nullptr) {
+    lock.unlock();  // it may ask for stats()
+    source_.refuse(size, live_);
+  }
   if (holding_) handed_.emplace(block, size);
   add_live(size);
   return block;
@@ -98,7 +102,9 @@ void BlockCache::let_go(const Hold& hold) {
 int64_t BlockCache::block_size(int64_t bytes) const {
   const auto request = static_cast<uint64_t>(std::max(bytes, source_.granule));
   const uint64_t granule = std::max(std::bit_floor(request) / 8, static_cast<uint64_t>(source_.granule));
-  return static_cast<int64_t>((request + granule - 1) / granule * granule);
+  const uint64_t size = (request + granule - 1) / granule * granule;
+  constexpr uint64_t kMost = INT64_MAX;  // which no device has
+  return static_cast<int64_t>(std::min(size, kMost));
 }
 
 void* BlockCache::take_cached(int64_t size) {

@@ -15,7 +15,9 @@ struct MemorySource {
   int64_t granule;               ///< sizes of blocks are multiples of this power of two
   void* (*take)(int64_t bytes);  ///< null when there is no room
   void (*give_back)(void* block);
-  void (*refuse)(int64_t bytes, int64_t live);  ///< throws MemoryError: what was asked, what is live in tensors
+  /// Throws MemoryError: how large a block was asked for, and what is live in tensors and recordings. May ask the
+  /// cache for its `stats`, such as what is still kept.
+  void (*refuse)(int64_t bytes, int64_t live);
 };
 
 /// Keeps the blocks of tensors that died, and hands them to the next of about their size. Threads may share it.

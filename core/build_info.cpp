@@ -1,5 +1,7 @@
 #include <linnet/core/build_info.h>
 
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include <linnet/core/backend.h>
@@ -8,11 +10,14 @@
 namespace linnet {
 namespace {
 
+/// What is wrong, without what to do about it, which a line about the build has no room for.
+std::string_view first_clause(std::string_view message) { return message.substr(0, message.find_first_of(";\n")); }
+
 std::string describe_cuda() {
   try {
     return backend(Device::cuda).describe();
-  } catch (const DeviceError&) {
-    return "no CUDA";
+  } catch (const DeviceError& error) {
+    return fmt::format("no CUDA: {}", first_clause(error.what()));
   }
 }
 

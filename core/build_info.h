@@ -6,7 +6,8 @@
 
 namespace linnet {
 
-/// One line: linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading) and CUDA.
+/// One line: linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading) and CUDA,
+/// or why there is none.
 std::string build_info();
 
 /// The same of one device alone, so that no other has to be opened for it. Throws DeviceError where it does not

@@ -21,6 +21,12 @@ struct Ready {
   }
 };
 
+/// Of a gradient that is elsewhere than its tensor: kernels take all that they are given for memory of one device.
+[[noreturn]] void refuse_device(const std::string& what, const Tensor& gradient, const char* owner, Device device) {
+  throw DeviceError(fmt::format("{} is on {}, {} on {}; move it with to(Device::{})", what,
+                                name_of(gradient.device()), owner, name_of(device), name_of(device)));
+}
+
 class Walk {
  public:
   Walk(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}
@@ -77,6 +83,9 @@ class Walk {
                                      name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node.dtype),
                                      to_string(node.shape)));
       }
+      if (replaced.device() != node.device) {
+        refuse_device("what a hook made of a gradient", replaced, "the gradient", node.device);
+      }
       gradient = std::move(replaced);
     }
     return gradient;
@@ -116,6 +125,9 @@ class Walk {
           fmt::format("the gradient of input {} has shape {}, which the input's {} does not broadcast to", i,
                       to_string(gradient.shape()), to_string(input.shape)));
     }
+    if (gradient.device() != input.device) {
+      refuse_device(fmt::format("the gradient of input {}", i), gradient, "the input", input.device);
+    }
     if (AnomalyMode::enabled() && gradient.backend().has_nan(gradient.view())) {
       throw ValueError(fmt::format("produced a NaN (AnomalyMode), in the gradient of input {}", i));
     }
@@ -152,6 +164,7 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
                                    to_string(given.shape()), what, name_of(output.dtype()),
                                    to_string(output.shape())));
     }
+    if (given.device() != output.device()) refuse_device("the given gradient", given, what, output.device());
     return given;
   }
   if (output.numel() != 1) {

@@ -44,6 +44,7 @@ struct [[gnu::visibility("hidden")]] Node {
   // The output, to which a gradient must fit.
   Shape shape;
   DType dtype = DType::float32;
+  Device device = Device::cpu;
 
   Tensor grad;  ///< accumulated here when a leaf or `keeps_grad`
   bool keeps_grad = false;

@@ -1,7 +1,6 @@
 #include <linnet/core/profile.h>
 
 #include <cstring>
-#include <iterator>
 #include <type_traits>
 
 #include <linnet/core/error.h>
@@ -13,18 +12,7 @@ namespace {
 
 thread_local Profile* active_profile = nullptr;
 
-// ---- What a kernel with a choice was asked for ----
-
-const char* name_of(Unary op) { return kUnaryNames[static_cast<size_t>(op)]; }
-const char* name_of(Binary op) { return kBinaryNames[static_cast<size_t>(op)]; }
-const char* name_of(Compare op) { return kCompareNames[static_cast<size_t>(op)]; }
-const char* name_of(Reduce op) { return kReduceNames[static_cast<size_t>(op)]; }
-const char* name_of(ArgReduce op) { return kArgReduceNames[static_cast<size_t>(op)]; }
-
-static_assert(std::size(kUnaryNames) == static_cast<size_t>(Unary::logical_not) + 1);
-static_assert(std::size(kBinaryNames) == static_cast<size_t>(Binary::softplus_backward) + 1);
-
-// ---- What it was given ----
+// ---- What a kernel was given ----
 
 template <class Argument>
 void describe(KernelCall& call, const Argument& argument) {

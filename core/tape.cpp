@@ -139,6 +139,7 @@ Tensor Op::add_node(Tensor output, Backward backward) {
   node->backward = std::move(backward);
   node->shape = output.shape();
   node->dtype = output.dtype();
+  node->device = output.device();
   node->inputs.reserve(inputs_.size());
   for (const Tensor& input : inputs_) {
     node->inputs.push_back(input.defined() ? input.node() : nullptr);

@@ -153,7 +153,7 @@ struct BackwardOptions {
 /// that were recorded, whose saved tensors it frees on its way, unless told to retain them; no depth is too deep.
 /// Throws AutogradError when the loss does not require a gradient, when the tape was walked before, or when a tensor
 /// that it saved was edited since; ShapeError for a loss of several elements and no `grad`, or a `grad` of another
-/// shape or dtype.
+/// shape or dtype; DeviceError for a gradient, given or made on the way, that is on another device than its tensor.
 void backward(const Tensor& loss, const BackwardOptions& options = {}, Where where = {});
 
 /// How `grad` runs: as `backward` with the options of the same names.

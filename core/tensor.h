@@ -119,13 +119,13 @@ class Tensor {
   /// The gradient that backward accumulated here; undefined before the first.
   Tensor grad() const;
   /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when it is given to a tensor
-  /// that does not require one, ShapeError for one of another shape or dtype.
+  /// that does not require one, ShapeError for one of another shape or dtype, DeviceError for one on another device.
   void set_grad(Tensor grad, Where where = {});
   /// Keeps `grad()` on a tensor that is no leaf. Throws AutogradError when it does not require one.
   void retain_grad(Where where = {});
   /// Calls `hook` with this tensor's gradient once it is complete in a backward pass; a defined result replaces it.
   /// Throws AutogradError when the tensor does not require one; backward throws ShapeError for a result of another
-  /// shape or dtype.
+  /// shape or dtype, and DeviceError for one on another device.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach(Where where = {}) const;

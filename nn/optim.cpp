@@ -132,13 +132,18 @@ void Optimizer::step(const StepOptions& options, Where where) {
     for (size_t i = 0; i < group.parameters.size(); ++i, ++slot) {
       const Tensor grad = slot->parameter.grad();
       if (!grad.defined()) continue;
+      const Device device = slot->parameter.device();
+      if (grad.device() != device) {
+        throw DeviceError(fmt::format(
+            "a parameter of shape {} is on {}, its gradient on {}; move it with to(Device::{})",
+            to_string(slot->parameter.shape()), name_of(device), name_of(grad.device()), name_of(device)));
+      }
       if (slot->moments.empty() && moments_ > 0) {
         if (Recording::is_under_way()) {
           throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
         }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
-      const Device device = slot->parameter.device();
       updates.push_back({&*slot,
                          grad.contiguous(),
                          {.lr = static_cast<const double*>(slot->lr.view().data),

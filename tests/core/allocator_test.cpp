@@ -127,15 +127,26 @@ TEST_CASE("allocator: a thread keeps the working memory that it gave back last, 
 }
 
 TEST_CASE("allocator: a request that cannot be met says what was asked and what is live") {
+  release_cached_memory();
   const MemoryStats before = memory_stats();
-  for (const Shape& shape : {Shape{int64_t{1} << 57}, Shape{int64_t{1} << 60}}) {
+  const auto text = [](const Shape& shape) -> std::string {
     try {
       Tensor::empty(shape, DType::float64);
-      FAIL("nothing was thrown for ", to_string(shape));
     } catch (const MemoryError& error) {
-      CHECK(std::string(error.what()).find("bytes") != std::string::npos);
+      return error.what();
     }
-  }
+    return "nothing was thrown";
+  };
+  const std::string live = std::to_string(before.live);
+  // What is asked of the system is a block: here 2^60 bytes and another eighth.
+  CHECK(text({(int64_t{1} << 57) + 1})
+            .starts_with("empty: out of memory: asked for 1297036692682702848 bytes with " + live +
+                         " bytes live in tensors and recordings and 0 kept for reuse; use a smaller batch"));
+  cpu_memory::deallocate_scratch(cpu_memory::allocate_scratch(1000), 1000);  // which stays with this thread
+  CHECK(text({int64_t{1} << 57}).find(live + " bytes live in tensors and recordings and 1024 kept for reuse;") !=
+        std::string::npos);
+  CHECK(text({(int64_t{1} << 60) - 1}).find("asked for 9223372036854775807 bytes") != std::string::npos);
+  CHECK(text({int64_t{1} << 60}).find("bytes") != std::string::npos);
   CHECK_THROWS_AS(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), MemoryError);
   CHECK_THROWS_AS(Tensor::empty({int64_t{1} << 62, 4}), MemoryError);
   CHECK(memory_stats().live == before.live);

@@ -77,4 +77,36 @@ TEST_CASE("block cache: a block that dies after the hold goes back with the othe
   cache.release_cached();
 }
 
+TEST_CASE("block cache: who refuses is told how large the block was, and may ask what is kept") {
+  struct Refused {
+    int64_t bytes, live, cached;
+  };
+  static BlockCache cache({64, [](int64_t bytes) { return bytes > 4 * kBytes ? nullptr : take(bytes); }, std::free,
+                           [](int64_t bytes, int64_t live) { throw Refused{bytes, live, cache.stats().cached}; }});
+  const auto refused = [] {
+    try {
+      cache.allocate(5000);
+    } catch (const Refused& what) {
+      return what;
+    }
+    return Refused{};
+  };
+  void* const block = cache.allocate(kBytes);
+  cache.deallocate(cache.allocate(2 * kBytes), 2 * kBytes);
+  cache.begin_hold();
+  const Refused in_hold = refused();
+  CHECK(in_hold.bytes == 5120);  // the next multiple of 4096 / 8
+  CHECK(in_hold.live == kBytes);
+  CHECK(in_hold.cached == 2 * kBytes);
+  CHECK(cache.end_hold().empty());
+  const Refused after = refused();
+  CHECK(after.bytes == 5120);
+  CHECK(after.live == kBytes);
+  CHECK(after.cached == 0);
+  cache.deallocate(block, kBytes);
+  cache.release_cached();
+  CHECK(cache.stats().live == 0);
+  CHECK(cache.block_size(INT64_MAX) == INT64_MAX);  // no multiple above it has a sign of its own
+}
+
 }  // namespace linnet::test

@@ -1,0 +1,26 @@
+#include <linnet/core/build_info.h>
+
+#include <string>
+
+#include <doctest/doctest.h>
+#include <linnet/core/backend.h>
+#include <linnet/core/error.h>
+
+namespace linnet::test {
+
+TEST_CASE("build_info: one line, which says why there is no CUDA") {
+  const std::string all = build_info();
+  CAPTURE(all);
+  CHECK(all.find('\n') == std::string::npos);
+  std::string cuda;
+  try {
+    backend(Device::cuda);
+    return;  // what it says of a GPU is the GPU's own
+  } catch (const DeviceError& error) {
+    cuda = error.what();
+  }
+  // The error's own words, up to what to do about it.
+  CHECK(all == build_info(Device::cpu) + "; no CUDA: " + cuda.substr(0, cuda.find(';')));
+}
+
+}  // namespace linnet::test
