@@ -1,10 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace linnet::test {
 
-/// Calls of `operator new` so far, on all threads: the test program has one of its own that counts.
-int64_t allocations_so_far();
+/// While one lives, counts what all threads of this program ask the C library for: every form of `new` does, and so
+/// do OpenBLAS and the other libraries. One at a time.
+class AllocationCount {
+ public:
+  /// Calls for at least that many bytes count as large.
+  explicit AllocationCount(int64_t large_from);
+  ~AllocationCount();
+  AllocationCount(const AllocationCount&) = delete;
+  AllocationCount& operator=(const AllocationCount&) = delete;
+
+  int64_t small() const;  ///< calls of malloc and its kind for less
+  int64_t large() const;  ///< and for that much or more
+  int64_t mmaps() const;  ///< calls of mmap; malloc's own are not seen, the calls of malloc that need them are
+};
+
+/// Whether this build counts them. Where it does not, a line says so, why, and what was not tried.
+bool allocations_are_counted(const std::string& not_tried);
 
 }  // namespace linnet::test
