@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
     app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1, 1000));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--short-conv", settings.short_conv, "taps of a short convolution; 0 for none");
+    add_short_conv_flag(app, settings);
     app.add_option("--out", settings.out, "folder for all results");
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);

@@ -11,8 +11,18 @@ using namespace linnet::examples;
 
 namespace {
 
+/// The prompt, as the flag or the default has it, must be one that the model can read.
+void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
+  try {
+    (void)vocabulary.encode(prompt);
+  } catch (const ValueError& error) {
+    throw UsageError(fmt::format("--prompt: {}; give one without it", error.what()));
+  }
+}
+
 void write_sample(const std::filesystem::path& folder, const SampleOptions& options, const Settings& machine) {
   TrainedTextModel trained(folder, machine);
+  check_prompt(trained.vocabulary, options.prompt);
   Generator draws(machine.seed);
   generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
     fmt::print("{}", text);
@@ -37,6 +47,7 @@ int main(int argc, char** argv) {
                    "0 for always the likeliest, 1 as trained, higher for more surprises");
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));
     app.parse(argc, argv);
+    if (options.prompt.empty()) throw UsageError("--prompt is empty; give it at least one character");
     if (options.temperature != 0 && !(options.temperature >= 0.01 && options.temperature <= 100)) {
       throw UsageError(fmt::format("--temperature {}: must be 0, or from 0.01 to 100", options.temperature));
     }

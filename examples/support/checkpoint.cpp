@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "support/run_folder.h"
+
 namespace linnet::examples {
 namespace {
 
@@ -17,6 +19,16 @@ TensorMap take(const TensorMap& all, const std::string& prefix) {
     if (name.starts_with(prefix)) part[name.substr(prefix.size())] = tensor;
   }
   return part;
+}
+
+/// What the file holds. The library's advice, to copy it again, is of no use to those whose run wrote it.
+Safetensors read(const std::filesystem::path& path) {
+  try {
+    return read_safetensors(path);
+  } catch (const IoError& error) {
+    const std::string message = error.what();  // "what is wrong; advice"
+    throw IoError(fmt::format("{}; {}", message.substr(0, message.rfind("; ")), remedy_for(path.parent_path())));
+  }
 }
 
 }  // namespace
@@ -42,33 +54,44 @@ void Checkpoint::save(const Position& position) const {
 }
 
 Checkpoint::Position Checkpoint::load() const {
-  const Safetensors content = read_safetensors(path_);
-  const auto read = [&](const std::string& name, auto& value) {
+  const Safetensors content = read(path_);
+  const auto take_number = [&](const std::string& name, auto& value) {
     const auto entry = content.metadata.find(name);
     const std::string text = entry == content.metadata.end() ? "" : entry->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      throw IoError(
-          fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"", path_.string(), name));
+      throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"; {}", path_.string(),
+                                name, remedy_for(path_.parent_path())));
     }
   };
   Position position;
   Generator::State random{};
-  read("step", position.step);
-  read("generator_seed", random.seed);
-  read("generator_draws", random.draws);
+  take_number("step", position.step);
+  take_number("generator_seed", random.seed);
+  take_number("generator_draws", random.draws);
   if (content.metadata.contains("loss_count")) {  // as all have but the oldest
-    read("loss_sum", position.loss_sum);
-    read("loss_count", position.loss_count);
+    take_number("loss_sum", position.loss_sum);
+    take_number("loss_count", position.loss_count);
   }
   try {
     model_.load_state(take(content.tensors, "model."));
     optimizer_.load_state(take(content.tensors, "optimizer."));
   } catch (const ValueError& error) {
-    throw ValueError(fmt::format("{} is of another run: {}", path_.string(), error.what()));
+    throw ValueError(
+        fmt::format("{} is of another run: {}; {}", path_.string(), error.what(), remedy_for(path_.parent_path())));
   }
   model_.generator().set_state(random);
   return position;
+}
+
+bool is_first_checkpoint(const std::filesystem::path& path) {
+  try {
+    const auto metadata = read_safetensors(path).metadata;
+    const auto step = metadata.find("step");
+    return step != metadata.end() && step->second == "0" && metadata.contains("generator_draws");
+  } catch (const IoError&) {
+    return false;
+  }
 }
 
 }  // namespace linnet::examples

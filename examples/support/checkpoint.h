@@ -23,8 +23,8 @@ class Checkpoint {
 
   /// Replaces the folder's checkpoint.safetensors, atomically.
   void save(const Position& position) const;
-  /// Puts everything back and returns how far the run was. Throws IoError or ValueError, naming the file, when it is
-  /// not of this run.
+  /// Puts everything back and returns how far the run was. Throws IoError or ValueError, naming the file and what to
+  /// do, when it cannot be read or is not of this run.
   Position load() const;
 
  private:
@@ -33,5 +33,8 @@ class Checkpoint {
   nn::Optimizer& optimizer_;
   std::map<std::string, std::string> metadata_;
 };
+
+/// Whether the file is the checkpoint that a run writes before its first step; not when it is none at all.
+bool is_first_checkpoint(const std::filesystem::path& path);
 
 }  // namespace linnet::examples

@@ -59,7 +59,11 @@ int run_program(const CLI::App& app, const std::function<void()>& body) {
 }
 
 void catch_interrupts() {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction inherited = {};
+    ::sigaction(signal, nullptr, &inherited);
+    if (inherited.sa_handler != SIG_IGN) std::signal(signal, on_interrupt);
+  }
   std::signal(SIGPIPE, SIG_IGN);
 }
 bool interrupted() { return interrupt_count > 0; }
@@ -124,8 +128,7 @@ void add_attention_flags(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember(share_words()));
   app.add_option("--columns", s.columns, "of fastformer (default: 3, queries, keys and values)")
       ->check(whole_number());
-  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none")
-      ->check(whole_number());
+  add_short_conv_flag(app, s);
   app.add_option("--fastmax-form", s.fastmax_form, "how fastmax is computed (default: auto, the faster one)")
       ->check(CLI::IsMember(words(kForms)));
   app.add_option(
@@ -136,6 +139,11 @@ void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--dropout-normaliser", s.dropout_normaliser,
                  "features in fastmax's denominator (default: clean; shared is unstable)")
       ->check(CLI::IsMember(words(kNormalisers)));
+}
+
+void add_short_conv_flag(CLI::App& app, Settings& s) {
+  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none")
+      ->check(whole_number());
 }
 
 void add_model_flags(CLI::App& app, Settings& s) {

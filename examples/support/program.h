@@ -27,7 +27,8 @@ struct Interrupted : std::runtime_error {
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
 /// From now on Ctrl-C and SIGTERM set `interrupted()`, where a third one ends the program at once (`timeout` sends
-/// two); and a reader of its output that goes away, as `| head` does, stops no work.
+/// two), and stay ignored where the program was started so, as in the background of a script; and a reader of its
+/// output that goes away, as `| head` does, stops no work.
 void catch_interrupts();
 bool interrupted();
 
@@ -42,6 +43,8 @@ CLI::Validator number(double least, double most);
 void add_common_flags(CLI::App& app, Settings& settings);
 /// Which mechanism, and what only some of them have.
 void add_attention_flags(CLI::App& app, Settings& settings);
+/// --short-conv, which is one of them, for a program that chooses the mechanisms itself.
+void add_short_conv_flag(CLI::App& app, Settings& settings);
 /// What else the model is made of.
 void add_model_flags(CLI::App& app, Settings& settings);
 /// How it is trained, and where results go.

@@ -1,12 +1,17 @@
 #include "support/run_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <sstream>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "support/checkpoint.h"
 #include "support/files.h"
 #include "support/format.h"
 #include "support/program.h"
@@ -72,20 +77,66 @@ bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "config.json", ignored);
 }
 
-void check_holds_no_run(const Settings& settings) {
-  if (!holds_run(settings.out)) return;
-  throw IoError(
-      fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it by "
-                  "--resume",
-                  settings.out.string()));
+/// What the run is going to write, config.json and event files aside: these have names of their own.
+std::vector<std::string> results_of(const Settings& s) {
+  std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", "model.safetensors", "loss.png"};
+  if (s.task == "shakespeare") names.emplace_back("samples.txt");
+  if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
+  return names;
+}
+
+/// Whether a run that was killed before it had a config.json may have left the file: first it writes a checkpoint of
+/// step 0, then metrics without a line.
+bool is_left_from_before(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  if (path.filename() == "metrics.jsonl") return fs::is_empty(path, ignored);
+  return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
+}
+
+/// A fresh run replaces nothing but what such a run left: not another run, and nobody else's files.
+void check_is_free(const Settings& settings) {
+  if (holds_run(settings.out)) {
+    throw IoError(
+        fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it by "
+                    "--resume",
+                    settings.out.string()));
+  }
+  std::error_code ignored;
+  for (const std::string& name : results_of(settings)) {
+    if (!fs::exists(settings.out / name, ignored) || is_left_from_before(settings.out / name)) continue;
+    throw IoError(
+        fmt::format("--out {} has no config.json, but a {}, which a run there would replace; choose another folder, "
+                    "or move that file away",
+                    settings.out.string(), name));
+  }
+}
+
+/// "[json.exception.out_of_range.403] key 'data' not found" without what only a programmer understands.
+std::string plain(const nlohmann::json::exception& error) {
+  const std::string message = error.what();
+  const size_t end = message.find("] ");
+  return end == std::string::npos ? message : message.substr(end + 2);
 }
 
 }  // namespace
 
+FolderLock::FolderLock(const fs::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",
+                            folder.string()));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 void settle_run(Settings& settings) {
-  if (!settings.resume) return check_holds_no_run(settings);
-  settings.resume = holds_run(settings.out);
-  if (!settings.resume) return;
+  const FolderLock nobody_has_it(settings.out);
+  settings.resume = settings.resume && holds_run(settings.out);
+  if (!settings.resume) return check_is_free(settings);
   const nlohmann::json now = examples::to_json(settings);
   const nlohmann::json before = examples::to_json(read_config(settings.out));
   nlohmann::json all = before;
@@ -108,6 +159,8 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common) 
 
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
     : path_(settings.out), tensorboard_(settings.tensorboard) {
+  if (!settings.resume) make_folder(path_);
+  lock_.emplace(path_);
   if (settings.resume) {
     if (!holds_run(path_)) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
     std::string before;
@@ -119,8 +172,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
     }
     return;
   }
-  check_holds_no_run(settings);
-  make_folder(path_);
+  check_is_free(settings);
   const nlohmann::json config{
       {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info(device_of(settings))}};
   config_ = config.dump(2) + "\n";
@@ -136,8 +188,6 @@ void RunFolder::require_room(int64_t bytes) const {
 }
 
 void RunFolder::begin() {
-  std::error_code ignored;
-  fs::remove(path_ / "model.safetensors", ignored);  // which says that a run has come to its end
   replace_file(path_ / "metrics.jsonl", "");
   replace_file(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
@@ -182,6 +232,10 @@ void check_is_trained(const fs::path& folder) {
                             folder.string()));
 }
 
+std::string remedy_for(const fs::path& folder) {
+  return fmt::format("begin anew in another --out, or remove {} first", folder.string());
+}
+
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";
   try {
@@ -191,9 +245,10 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(fmt::format("{} is damaged: {}", path.string(), error.what()));
+    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), plain(error), remedy_for(folder)));
   } catch (const UsageError& error) {
-    throw IoError(fmt::format("{} is damaged, or of another version of linnet: {}", path.string(), error.what()));
+    throw IoError(fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(),
+                              remedy_for(folder)));
   }
 }
 

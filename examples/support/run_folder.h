@@ -26,19 +26,33 @@ struct Metrics {
   int64_t peak_bytes = 0;
 };
 
+/// The folder is this process's alone until the object goes, by a lock that leaves no file in it. Where it cannot
+/// be locked, as on some network file systems, everybody has it.
+class FolderLock {
+ public:
+  /// Throws IoError while another run has it.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png,
 /// and an event file when settings.tensorboard.
 class RunFolder {
  public:
   /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be made, when it holds a run
-  /// already, or when there is none to resume, or one on other data.
+  /// already, or files that this one would replace, or when there is none to resume, or one on other data; and while
+  /// a run is under way in it.
   RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }
   /// Throws IoError when the disk has less room.
   void require_room(int64_t bytes) const;
-  /// Makes the folder hold a run, by config.json, and forgets one whose config.json was removed: call it once there
-  /// is a checkpoint to go on from.
+  /// Makes the folder hold a run, by config.json: call it once there is a checkpoint to go on from.
   void begin();
   void log(const Metrics& metrics);
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
@@ -47,13 +61,14 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
+  std::optional<FolderLock> lock_;
   std::string config_;
   bool tensorboard_;
   std::optional<EventFile> events_;
 };
 
-/// For a program of several runs, before it begins with the first. Throws IoError when settings.out holds a run
-/// already; with settings.resume UsageError when that has other settings, and clears it when there is none.
+/// For a program of several runs, before it begins with the first. Throws IoError where RunFolder would; with
+/// settings.resume UsageError when the run has other settings, and clears it when there is none.
 void settle_run(Settings& settings);
 
 /// Once all `runs` are settled: throws UsageError when common.resume asks to go on, and none of them has begun.
@@ -61,6 +76,9 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
 /// Throws IoError when the run in `folder` has not come to its end, and so left no weights.
 void check_is_trained(const std::filesystem::path& folder);
+
+/// What helps where a file of the run in `folder` cannot be read. It ends the messages that say so.
+std::string remedy_for(const std::filesystem::path& folder);
 
 /// The settings and the data set's name that a run folder's config.json holds.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linnet/nn/attention.h>
+#include <linnet/ops/fastmax.h>
 #include <nlohmann/json.hpp>
 
 #include "support/choices.h"
@@ -120,6 +121,23 @@ void forget_fastformer_defaults(Settings& s) {
   if (s.share && s.share->empty()) s.share.reset();
 }
 
+/// Scores that the weights of fastmax bear: a larger scale takes their squares out of float32's range, and those of
+/// fastmax1, 1 + score, must be positive.
+void validate_fastmax_scale(const Settings& s) {
+  if (!s.fastmax_scale) return;
+  constexpr double kMost = 1e6;
+  const std::string& text = *s.fastmax_scale;
+  const int64_t head_width = s.width / s.heads;
+  const double scale = fastmax_scale(block_config(s).attention.fastmax_scale, s.attention != "fastmax1", head_width);
+  require(
+      s.attention != "fastmax1" || scale * static_cast<double>(head_width) < 1,  // |q·k| is head_width at most
+      fmt::format("--fastmax-scale {} does not apply to --attention fastmax1 with --width {} and --heads {}, whose "
+                  "weights are positive only with a scale below 1/{}; use unit, a smaller number, or --attention "
+                  "fastmax2",
+                  text, s.width, s.heads, head_width));
+  require(scale <= kMost, fmt::format("--fastmax-scale {}: must be at most {:.0f}", text, kMost));
+}
+
 void validate_fastmax(const Settings& s) {
   const bool fastmax = s.attention.starts_with("fastmax");
   const auto only_fastmax = [&](const char* flag, const std::optional<std::string>& value) {
@@ -134,6 +152,7 @@ void validate_fastmax(const Settings& s) {
   };
   needs_dropout("dropout-kind", s.dropout_kind);
   needs_dropout("dropout-normaliser", s.dropout_normaliser);
+  validate_fastmax_scale(s);
   if (!fastmax || s.attention_dropout == 0) return;
   const std::string kind = *completed(s).dropout_kind;
   require(s.attention != "fastmax1" || kind != "quadratic",

@@ -40,15 +40,25 @@ int64_t TrainingStep::parameters() const {
 
 double TrainingStep::operator()(int64_t step, double lr) {
   optimizer_.set_lr(lr);
-  if (step != next_step_) next_batches_ = batches_of(step);
+  make_ready(step);
   const std::vector<Tensor> results = recorded_(next_batches_);
-  next_batches_ = batches_of(next_step_ = step + 1);  // while a GPU still works on this one
+  try {
+    make_ready(step + 1);  // while a GPU still works on this one
+  } catch (const std::exception&) {
+    // The next step tries again and says why; this one has been applied, and has a loss to return.
+  }
   const double loss = results[0].item<double>(), norm = results[1].item<double>();
   if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
   return loss;
 }
 
-std::vector<Tensor> TrainingStep::batches_of(int64_t step) {
+void TrainingStep::make_ready(int64_t step) {
+  if (step == next_step_) return;
+  next_batches_ = batches_of(step);
+  next_step_ = step;
+}
+
+std::vector<Tensor> TrainingStep::batches_of(int64_t step) const {
   std::vector<Tensor> batches;
   for (int64_t i = 0; i < settings_.accumulate; ++i) {
     const nn::Batch batch = task_.batch(step * settings_.accumulate + i);

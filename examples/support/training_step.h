@@ -12,7 +12,8 @@ class TrainingStep {
   TrainingStep(Task& task, const Settings& settings);
 
   /// Step `step` of the run: the gradients of its micro-batches, clipped and applied at learning rate `lr`. Returns
-  /// the mean loss. Throws ValueError, with nothing applied, when the loss or the gradients are not finite.
+  /// the mean loss. Throws ValueError, with nothing applied, when the loss or the gradients are not finite, and
+  /// whatever making its batches throws.
   double operator()(int64_t step, double lr);
 
   nn::Optimizer& optimizer() { return optimizer_; }
@@ -20,7 +21,9 @@ class TrainingStep {
 
  private:
   /// The inputs and targets of all its micro-batches.
-  std::vector<Tensor> batches_of(int64_t step);
+  std::vector<Tensor> batches_of(int64_t step) const;
+  /// Has them in next_batches_.
+  void make_ready(int64_t step);
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
 
   Task& task_;

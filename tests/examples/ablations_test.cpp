@@ -74,6 +74,8 @@ TEST_CASE("ablations and recommend: what they refuse") {
   refused("ablations", shop.tiny("run") + Arguments{"--task", "speech"},
           "--task speech: must be shakespeare or mnist");
   refused("ablations", shop.tiny("run") + Arguments{"--heads", "3"}, "--width 16 is not a multiple of --heads 3");
+  refused("ablations", shop.tiny("run") + Arguments{"--short-conv", "99999999999999999999"},
+          "--short-conv: 99999999999999999999 is out of range");
   refused("ablations", shop.tiny("run") + Arguments{"size"}, "size");
   refused("ablations", shop.tiny("run") + Arguments{"sharing", "sharing"}, "sharing is named twice");
   refused("ablations", shop.tiny("run") + Arguments{"sharing", "--rates", "0.1"},

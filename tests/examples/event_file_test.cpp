@@ -88,3 +88,16 @@ TEST_CASE("--tensorboard writes what metrics.jsonl holds, and a resumed run writ
   }
   check({"--resume", "--out", shop / "run", "--data", shop / "data"});
 }
+
+TEST_CASE("an event file takes the place of linnet's own, and of no other program's") {
+  const linnet::test::TemporaryFolder folder;
+  const std::string foreign = "events.out.tfevents.1700000000.host.42.0";
+  linnet::test::write_bytes(folder / foreign, "of another program");
+  linnet::test::write_bytes(folder / "events.out.tfevents.1700000000.linnet", "of a run before");
+  const EventFile events(folder.path());
+  const std::vector<std::string> names = names_in(folder.path());
+  REQUIRE(names.size() == 2);
+  CHECK(names[0] == foreign);
+  CHECK(read_bytes(folder / foreign) == "of another program");
+  CHECK(names[1] > "events.out.tfevents.1700000000.linnet");
+}

@@ -22,6 +22,7 @@ using linnet::test::ChildProgram;
 using linnet::test::Ended;
 using linnet::test::read_bytes;
 using linnet::test::run_program;
+using linnet::test::write_bytes;
 
 namespace {
 
@@ -73,11 +74,23 @@ void wait_for_lines(ChildProgram& run, const std::filesystem::path& path, std::p
   }
 }
 
+/// A program that heeds Ctrl-C, even where this process was started to ignore it, in the background of a script for
+/// example: programs keep that.
+ChildProgram start_interruptible(const std::string& program, const Arguments& flags) {
+  struct Heeding {
+    Heeding() = default;
+    ~Heeding() { std::signal(SIGINT, before); }
+    void (*before)(int) = std::signal(SIGINT, SIG_DFL);
+  };
+  const Heeding heeding;
+  return {program, flags};
+}
+
 /// Interrupts a run in its middle, goes on with it, and expects what an uninterrupted one wrote.
 void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags, int signal = SIGINT) {
   check_done(program, run_program(program, flags + Arguments{"--out", shop / "whole"}));
   {
-    ChildProgram run(program, flags + Arguments{"--out", shop / "parts"});
+    ChildProgram run = start_interruptible(program, flags + Arguments{"--out", shop / "parts"});
     wait_for_lines(run, shop / "parts/metrics.jsonl", 3);
     run.interrupt(signal);
     const Ended ended = run.wait();
@@ -95,6 +108,25 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
     CHECK(whole[i]["step"] == parts[i]["step"]);
     CHECK(whole[i]["val_loss"] == parts[i]["val_loss"]);
     CHECK(whole[i]["train_loss"] == parts[i]["train_loss"]);
+  }
+}
+
+/// That the weights after 50 steps are the same on any number of threads.
+void check_threads(const std::string& program, const Arguments& flags) {
+  for (const std::string& attention : kMechanisms) {
+    CAPTURE(attention);
+    // Wide enough for work to be divided among threads.
+    const Arguments wide{"--attention", attention,      "--steps", "50",        "--width",
+                         "64",          "--eval-every", "50",      "--dropout", "0.1"};
+    const linnet::test::TemporaryFolder folder;
+    const auto model = [&](const std::string& threads) {
+      const Arguments run = flags + wide + Arguments{"--out", folder / threads, "--threads", threads};
+      check_done(program, run_program(program, run));
+      return read_bytes(folder / threads / "model.safetensors");
+    };
+    const std::string expected = model("1");
+    CHECK(model("2") == expected);
+    CHECK(model("4") == expected);
   }
 }
 
@@ -203,7 +235,7 @@ TEST_CASE("SIGTERM is taken as Ctrl-C is") {
 TEST_CASE("--profile interrupted: the command that goes on leaves it out where it has too few steps left") {
   const Workshop shop;
   const Arguments slow{"--steps", "25", "--eval-every", "1", "--eval-batches", "300", "--profile"};
-  ChildProgram run("train_shakespeare", shop.tiny("run") + slow);
+  ChildProgram run = start_interruptible("train_shakespeare", shop.tiny("run") + slow);
   wait_for_lines(run, shop / "run/metrics.jsonl", 8);
   run.interrupt();
   const Ended ended = run.wait();
@@ -212,12 +244,72 @@ TEST_CASE("--profile interrupted: the command that goes on leaves it out where i
   CHECK(std::filesystem::exists(shop / "run/loss.png"));
 }
 
-TEST_CASE("a run into a folder whose config.json was removed starts its metrics anew") {
+TEST_CASE("a signal that is ignored where a program is started stays ignored") {
+  const Workshop shop;
+  const Arguments flags = shop.tiny("run") + Arguments{"--steps", "400", "--eval-every", "50"};
+  const std::string program = std::filesystem::path(LINNET_BIN_DIR) / "train_shakespeare";
+  for (const auto& [name, signal] : {std::pair{"INT", SIGINT}, std::pair{"TERM", SIGTERM}}) {
+    CAPTURE(name);
+    const Arguments out{"--out", shop / name};
+    ChildProgram run("/bin/sh", Arguments{"-c", "trap '' \"$0\"; exec \"$@\"", name, program} + (flags + out));
+    wait_for_lines(run, shop / name / "metrics.jsonl", 3);
+    run.interrupt(signal);
+    check_done(run.wait());
+    CHECK(std::filesystem::exists(shop / name / "model.safetensors"));
+  }
+}
+
+TEST_CASE("a run that was killed before it had begun leaves a folder that another one begins in") {
   const Workshop shop;
   check_done(run_program("train_shakespeare", shop.tiny("run")));
-  std::filesystem::remove(shop / "run/config.json");
+  const std::string model = read_bytes(shop / "run/model.safetensors");
+  Safetensors first = read_safetensors(shop / "run/checkpoint.safetensors");
+  first.metadata["step"] = "0";
+  for (const std::string& name : names_in(shop / "run")) std::filesystem::remove(shop / "run" / name);
+  write_bytes(shop / "run/.checkpoint.safetensors.tmp", "half a checkp");
+  write_safetensors(shop / "run/checkpoint.safetensors", first);
+  write_bytes(shop / "run/metrics.jsonl", "");
+  write_bytes(shop / "run/.config.json.tmp", "{");
   check_done(run_program("train_shakespeare", shop.tiny("run")));
   CHECK(metrics_of(shop / "run").size() == 3);
+  CHECK(read_bytes(shop / "run/model.safetensors") == model);
+  CHECK(names_in(shop / "run").size() == 6);
+}
+
+TEST_CASE("a run under way: no other one may go on with it, or begin in its folder") {
+  const Workshop shop;
+  const std::string says = "a run is under way in --out ";
+  const auto refused = [&](const std::string& program, const Arguments& flags) {
+    CAPTURE(program);
+    const Ended ended = run_program(program, flags);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 1);
+    CHECK(contains(ended.err, says));
+    CHECK(contains(ended.err, "; wait for it or end it, or choose another folder\n"));
+    CHECK(std::ranges::count(ended.err, '\n') == 1);
+  };
+  const Arguments flags = shop.tiny("all/fastmax2") + Arguments{"--attention", "fastmax2", "--steps", "1000000"};
+  const Arguments resume{"--resume", "--out", shop / "all/fastmax2", "--data", shop / "data"};
+  {
+    ChildProgram run = start_interruptible("train_shakespeare", flags);
+    wait_for_lines(run, shop / "all/fastmax2/metrics.jsonl", 1);
+    refused("train_shakespeare", flags);
+    refused("train_shakespeare", resume);
+    refused("compare", shop.tiny("all") + Arguments{"--steps", "1000000", "--resume"});
+    CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // seen before the first mechanism trained
+    run.interrupt();
+    CHECK(run.wait().code == 130);
+  }
+  // Of two that go on at once, one does.
+  ChildProgram one("train_shakespeare", resume), other("train_shakespeare", resume);
+  while (one.running() && other.running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ChildProgram& second = one.running() ? other : one;
+  CHECK((one.running() || other.running()));
+  one.kill();
+  other.kill();
+  const Ended ended = second.wait();
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, says));
 }
 
 TEST_CASE("train_shakespeare counts its steps in epochs where --epochs says so") {
@@ -255,7 +347,7 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
   // Its folder has a space, as the command that is printed must bear.
   const Arguments flags =
       shop.tiny("my runs") + Arguments{"--attention", "softmax,fastformer", "--steps", "800", "--eval-every", "50"};
-  ChildProgram run("compare", flags);
+  ChildProgram run = start_interruptible("compare", flags);
   while (run.running() && !std::filesystem::exists(shop / "my runs/fastformer/metrics.jsonl")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -281,25 +373,13 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
 
 TEST_CASE("the number of threads changes no bit in 50 steps, for any mechanism") {
   const Workshop shop;
-  const auto check = [](const std::string& program, const Arguments& flags) {
-    const linnet::test::TemporaryFolder folder;
-    const auto model = [&](const std::string& threads) {
-      check_done(program, run_program(program, flags + Arguments{"--out", folder / threads, "--threads", threads}));
-      return read_bytes(folder / threads / "model.safetensors");
-    };
-    const std::string expected = model("1");
-    CHECK(model("2") == expected);
-    CHECK(model("4") == expected);
-  };
-  const bool images = !stand_in_hidden("mnist");
-  for (const std::string& attention : kMechanisms) {
-    CAPTURE(attention);
-    // Wide enough for work to be divided among threads.
-    const Arguments flags{"--attention", attention,      "--steps", "50",        "--width",
-                          "64",          "--eval-every", "50",      "--dropout", "0.1"};
-    check("train_shakespeare", shop.tiny("run") + flags + Arguments{"--context", "64", "--batch", "12"});
-    if (images) check("train_mnist", shop.tiny_images("run") + flags + Arguments{"--patch", "4"});
-  }
+  check_threads("train_shakespeare", shop.tiny("run") + Arguments{"--context", "64", "--batch", "12"});
+}
+
+TEST_CASE("the number of threads: the same for images") {
+  const Workshop shop;
+  if (stand_in_hidden("mnist")) return;
+  check_threads("train_mnist", shop.tiny_images("run") + Arguments{"--patch", "4"});
 }
 
 TEST_CASE("sample goes on from a prompt; without temperature it is the same for every seed") {
@@ -373,7 +453,10 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
 }
 
 TEST_CASE("every program has --help and --version") {
-  for (const std::string program : {"train_shakespeare", "train_mnist", "sample", "compare", "attention_maps"}) {
+  const Arguments programs{"train_shakespeare", "train_mnist", "sample", "compare",
+                           "attention_maps",    "ablations",   "bench",  "recommend"};
+  for (const std::string& program : programs) {
+    CAPTURE(program);
     const Ended help = run_program(program, {"--help"});
     check_done(help);
     for (const char* flag : {"--version", "--seed", "--threads", "--device", "--precision"})

@@ -90,6 +90,10 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "inf"}, "--fastmax-scale inf: must be");
+  refused("train_shakespeare", {"--attention", "fastmax1", "--fastmax-scale", "paper"},
+          "--fastmax-scale paper does not apply to --attention fastmax1 with --width 128 and --heads 4");
+  refused("train_mnist", {"--attention", "fastmax2", "--fastmax-scale", "1e300"},
+          "--fastmax-scale 1e300: must be at most");
   refused("train_shakespeare", {"--fastformer-interaction", "add"},
           "--fastformer-interaction add does not apply to --attention softmax");
   refused("train_shakespeare", {"--columns", "4"}, "--columns 4 does not apply to --attention softmax");
@@ -322,14 +326,23 @@ TEST_CASE("--resume refuses what is not the run it had") {
               "learns from " + Workshop::kTextName + ", but there is tinyshakespeare/input.txt (");
   shop.set_text(text);
   write_bytes(shop / "run/checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() / 2));
-  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
+  const auto cannot_resume = [&](const std::string& part) {
+    CAPTURE(part);
+    const Ended ended = run_program("train_shakespeare", resume);
+    check_fails(ended, part);
+    check_says(ended, 1, "; begin anew in another --out, or remove " + (shop / "run").string() + " first\n");
+    CHECK(ended.err.find("copy it again") == std::string::npos);  // which nobody can who trained it here
+  };
+  cannot_resume("checkpoint.safetensors' is damaged, truncated or not a safetensors file: ");
   write_bytes(shop / "run/checkpoint.safetensors", model);
-  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors is no checkpoint of a training run");
+  cannot_resume("checkpoint.safetensors is no checkpoint of a training run");
   CHECK(run_program("train_shakespeare", shop.tiny("wider") + Arguments{"--width", "32"}).code == 0);
   write_bytes(shop / "run/checkpoint.safetensors", read_bytes(shop / "wider/checkpoint.safetensors"));
-  check_fails(run_program("train_shakespeare", resume), "run/checkpoint.safetensors is of another run: load_state: ");
+  cannot_resume("run/checkpoint.safetensors is of another run: load_state: ");
   std::filesystem::remove(shop / "run/checkpoint.safetensors");
-  check_fails(run_program("train_shakespeare", resume), "checkpoint.safetensors");
+  cannot_resume("checkpoint.safetensors");
+  write_bytes(shop / "run/config.json", "{}");
+  cannot_resume("run/config.json is damaged: key 'settings' not found");
 }
 
 TEST_CASE("sample: a folder that is missing, damaged or of another task, and a prompt with unseen characters") {
@@ -340,14 +353,19 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
   };
   refused("run/config.json; is it the --out folder of a training run?");
   CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
-  refused("the character 'X' is not among the", {"--prompt", "to beX"});
-  refused("the character 'é' is not among the", {"--prompt", "to bé"});
-  refused("the prompt is empty", {"--prompt", ""});
+  const auto prompt_refused = [&](const std::string& prompt, const std::string& part) {
+    check_says(run_program("sample", {shop / "run", "--prompt", prompt}), 2, part);
+  };
+  prompt_refused("to beX", "--prompt: the character 'X' is not among the ");
+  prompt_refused("to bé", "--prompt: the character 'é' is not among the ");
+  prompt_refused("to bé", " that the model has seen; give one without it\n");
+  prompt_refused("", "--prompt is empty; give it at least one character");
 
   const std::string config = read_bytes(shop / "run/config.json");
   for (const size_t length : {size_t{0}, size_t{1}, config.size() / 2, config.size() - 3}) {
     write_bytes(shop / "run/config.json", config.substr(0, length));
-    refused("config.json is damaged");
+    refused("config.json is damaged: ");
+    refused("; begin anew in another --out, or remove " + (shop / "run").string() + " first");
   }
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string text = config;

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/safetensors.h>
 
 #include "support/files.h"
 #include "support/run_folder.h"
@@ -43,16 +45,72 @@ TEST_CASE("a run asks for the room that it needs before it begins") {
                        IoError);
 }
 
-TEST_CASE("a run that begins leaves nothing of one whose config.json was removed to be taken for its own") {
+TEST_CASE("a folder without config.json whose files a run would replace: refused, and the files are left alone") {
+  const TemporaryFolder folder;
+  examples::Settings settings;
+  settings.task = "shakespeare";
+  settings.out = folder.path();
+  const auto taken = [&] {
+    try {
+      examples::settle_run(settings);
+      const examples::RunFolder run(settings, "no data");
+    } catch (const IoError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(taken() == "");
+  write_bytes(folder / "notes.txt", "mine");
+  CHECK(taken() == "");
+  const auto refuses = [&](const std::string& name, const std::string& bytes) {
+    CAPTURE(name);
+    write_bytes(folder / name, bytes);
+    CHECK(taken() == fmt::format("--out {} has no config.json, but a {}, which a run there would replace; choose "
+                                 "another folder, or move that file away",
+                                 folder.path().string(), name));
+    CHECK(read_bytes(folder / name) == bytes);
+    std::filesystem::remove(folder / name);
+  };
+  for (const char* name :
+       {"metrics.jsonl", "model.safetensors", "checkpoint.safetensors", "samples.txt", "loss.png"}) {
+    refuses(name, "mine");
+  }
+  refuses("checkpoint.safetensors", "");
+  // Of a run whose config.json was removed.
+  write_safetensors(folder / "other", {.tensors = {}, .metadata = {{"step", "20"}}});
+  refuses("checkpoint.safetensors", read_bytes(folder / "other"));
+  write_safetensors(folder / "other", {.tensors = {}, .metadata = {{"step", "0"}}});
+  refuses("checkpoint.safetensors", read_bytes(folder / "other"));  // it has none of a checkpoint's other numbers
+
+  std::filesystem::create_directory(folder / "metrics.jsonl");
+  CHECK(taken() != "");
+  std::filesystem::remove(folder / "metrics.jsonl");
+
+  write_bytes(folder / "profile.txt", "of bench step");
+  CHECK(taken() == "");
+  settings.profile = true;
+  refuses("profile.txt", "mine");
+  refuses("trace.json", "mine");
+  settings.task = "mnist";
+  write_bytes(folder / "samples.txt", "mine");
+  CHECK(taken() == "");
+}
+
+TEST_CASE("a run folder belongs to one run at a time") {
   const TemporaryFolder folder;
   examples::Settings settings;
   settings.task = "shakespeare";
   settings.out = folder / "run";
-  examples::RunFolder run(settings, "no data");
-  write_bytes(folder / "run/metrics.jsonl", "{}\n");
-  write_bytes(folder / "run/model.safetensors", "weights");
-  run.begin();
-  run.log({.step = 0});
-  CHECK(read_bytes(folder / "run/metrics.jsonl").starts_with("{\"accuracy\""));
-  CHECK_THROWS_WITH_AS(examples::check_is_trained(folder / "run"), doctest::Contains("its run was stopped"), IoError);
+  {
+    examples::RunFolder run(settings, "no data");
+    const auto says = doctest::Contains("a run is under way in --out ");
+    CHECK_THROWS_WITH_AS(examples::RunFolder(settings, "no data"), says, IoError);
+    CHECK_THROWS_WITH_AS(examples::settle_run(settings), says, IoError);
+    run.begin();
+    settings.resume = true;
+    CHECK_THROWS_WITH_AS(examples::RunFolder(settings, "no data"), says, IoError);
+    CHECK_THROWS_WITH_AS(examples::settle_run(settings), says, IoError);
+  }
+  CHECK_NOTHROW(examples::settle_run(settings));
+  CHECK_NOTHROW(examples::RunFolder(settings, "no data"));
 }

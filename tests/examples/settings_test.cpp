@@ -207,6 +207,29 @@ TEST_CASE("validate: the ends of every range") {
   CHECK(refusal(text, [](Settings& s) { s.share = {"layers"}; }) == "");
 }
 
+TEST_CASE("validate: a scale with which fastmax1's weights can be 0 or less, and one that no score bears") {
+  const Settings text = preset("shakespeare", "nanogpt-cpu");  // heads of 32
+  const auto said = [&](const char* attention, const char* scale) {
+    return refusal(text, [&](Settings& s) {
+      s.attention = attention;
+      s.fastmax_scale = scale;
+    });
+  };
+  CHECK(
+      said("fastmax1", "sqrt") ==
+      "--fastmax-scale sqrt does not apply to --attention fastmax1 with --width 128 and --heads 4, whose weights are "
+      "positive only with a scale below 1/32; use unit, a smaller number, or --attention fastmax2");
+  for (const char* scale : {"paper", "0.03125", "1", "1e300"}) {
+    CAPTURE(scale);
+    CHECK(said("fastmax1", scale).starts_with("--fastmax-scale " + std::string(scale)));
+  }
+  for (const char* scale : {"unit", "0.03124"}) CHECK(said("fastmax1", scale) == "");
+  for (const char* scale : {"paper", "sqrt", "unit", "1", "1000000"}) CHECK(said("fastmax2", scale) == "");
+  CHECK(said("fastmax2", "1e300") == "--fastmax-scale 1e300: must be at most 1000000");
+  CHECK(said("fastmax2", "1000001") == "--fastmax-scale 1000001: must be at most 1000000");
+  CHECK(said("fastmax2", "big") == "--fastmax-scale big: must be paper, sqrt, unit or a positive number");
+}
+
 TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order where nothing is said") {
   const auto scale = [](const char* attention, std::optional<std::string> text) {
     Settings settings = preset("shakespeare", "nanogpt-cpu");

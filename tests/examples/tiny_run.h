@@ -39,6 +39,10 @@ class Workshop {
   }
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
 
+  /// The flags of a small model of that text, for `bench step`.
+  Arguments tiny_model() const {
+    return {"--data", folder_ / "data", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
+  }
   /// The flags of a run of a moment, on that text, into the folder `out`.
   Arguments tiny(const std::string& out) const {
     return Arguments{"--data", folder_ / "data"} + model_flags(out) +

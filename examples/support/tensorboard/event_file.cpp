@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kName = "events.out.tfevents.";  // what TensorBoard looks for
+constexpr const char* kOurs = ".linnet";               // where other programs name the host
 
 proto::Event event_now() {
   proto::Event event;
@@ -28,11 +29,12 @@ void require_event_files() {}
 
 EventFile::EventFile(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(kName)) fs::remove(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kName) && name.ends_with(kOurs)) fs::remove(entry.path());
   }
   proto::Event event = event_now();
   event.set_file_version("brain.Event:2");
-  path_ = folder / fmt::format("{}{:010.0f}.linnet", kName, std::floor(event.wall_time()));
+  path_ = folder / fmt::format("{}{:010.0f}{}", kName, std::floor(event.wall_time()), kOurs);
   append(event.SerializeAsString());
 }
 
