@@ -59,12 +59,6 @@ struct Task {
         last(min(first + kChunk, in.tokens)) {}
 };
 
-/// The value of lane `source`.
-template <class V>
-__device__ V broadcast(V value, int source) {
-  return shuffle(value, Warp::lane() ^ source);
-}
-
 /// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lanes have each one's weight. Where that is 0, x_i is
 /// not read.
 template <class T>
@@ -80,7 +74,7 @@ __device__ void sum_rows(T* y, const Heads<const T>& x, const Task& task, int64_
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         const int i = first + j * parts;
-        w[j] = broadcast(weight, i);
+        w[j] = value_of(weight, i);
         of[j] = w[j] != 0 && d < width ? column[i * x.row_stride] : T{0};
       }
 #pragma unroll
@@ -182,12 +176,6 @@ __global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
   }
 }
 
-/// e^(a − b), the factor that turns sums relative to a into sums relative to b ≥ a; 0 where there is no sum yet.
-template <class T>
-__device__ T fade(T a, T b) {
-  return a == -infinity<T>() ? T{0} : exp(a - b);
-}
-
 /// From the first chunk to the last. Causal: `before` gets the sums of all chunks before; it may have the memory of
 /// `sums.weighted`. Else `out`, `maximum` and `total` get those of all.
 template <class T>
@@ -276,8 +264,8 @@ __global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> m
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           const int64_t i = task.first + first + j;
-          const T w = broadcast(weight, first + j);
-          y = y * broadcast(factor, first + j) + (w == 0 ? T{0} : w * x[j]);
+          const T w = value_of(weight, first + j);
+          y = y * value_of(factor, first + j) + (w == 0 ? T{0} : w * x[j]);
           if (there && i < task.last) out.at(task.b, task.h, i)[d] = y;
         }
       }
@@ -427,17 +415,17 @@ __global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> 
         for (int j = kBatch - 1; j >= 0; --j) {
           const int64_t i = task.first + first + j;
           if (in.causal) {
-            const T f = broadcast(factor, first + j);
+            const T f = value_of(factor, first + j);
             r = r * f + g[j];
-            t = t * f + broadcast(product, first + j);
+            t = t * f + value_of(product, first + j);
           }
-          const T w = broadcast(weight, first + j);
+          const T w = value_of(weight, first + j);
           // A token that is in no sum may hold anything, as may r before the first one that is.
           if (there && i < task.last) dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;
           x_times_r[j] = w == 0 ? T{0} : x[j] * r;
           if (block == 0 && Warp::lane() == first + j) ds -= t;
         }
-        const T sum = broadcast(fold_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
+        const T sum = value_of(fold_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
         if (Warp::lane() / kBatch == first / kBatch) ds += sum;
       }
     }

@@ -6,6 +6,7 @@
 
 #include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
+#include <linnet/cuda/head_rows.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>
@@ -23,17 +24,6 @@ namespace linnet::cuda::additive {
 constexpr int kRun = 32;   ///< tokens
 constexpr int kBatch = 4;  ///< of a run, whose loads are on the way together
 static_assert(kRun % kBatch == 0, "batches do not reach into the next run");
-
-/// [B, H, N, D] with unit stride in D.
-template <class E>
-struct Rows {
-  Heads<E> heads;
-  bool packed;  ///< whether each row is packs
-
-  explicit Rows(const View& x) : heads(x), packed(x.shape[3] % kPack == 0 && is_packed(data<E>(x), 1)) {
-    for (int d = 0; d < 3; ++d) packed = packed && x.strides[d] % kPack == 0;
-  }
-};
 
 /// Means under the weights of a softmax, after dropout, for all B·H heads of all sequences: the means [B·H, D], and
 /// for each head the largest score m, z = Σ e^(s − m) and what dropout has left of the weights' sum.
@@ -122,7 +112,7 @@ struct Place {
 /// 5). (Where q is added, not multiplied, w_k·q is the same for all tokens, which changes no weight.)
 template <class T, class E>
 struct Stage {
-  Rows<const E> x;
+  HeadRows<const E> x;
   const T *w, *factor;  ///< [H, D], and [B·H, D] or null
   int64_t w_stride[2];
   LiveKey key;  ///< of the dropout
@@ -215,10 +205,10 @@ __device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Plac
 
 /// This thread's columns of a batch's rows of x; 0, unread, where `wanted` denies it.
 template <class T, class E>
-__device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const E>& x, const Problem<T>& in, const Place& at,
+__device__ void load_batch(Pack<T> (&y)[kBatch], const HeadRows<const E>& x, const Problem<T>& in, const Place& at,
                            int64_t first, const bool (&wanted)[kBatch]) {
-  const E* row = x.heads.at(at.b, at.h, at.token(in, first, 0)) + at.column;
-  const int64_t step = in.block_tokens * x.heads.row_stride;
+  const E* row = x.at(at.b, at.h, at.token(in, first, 0)) + at.column;
+  const int64_t step = in.block_tokens * x.row_stride;
   Pack<E> loaded[kBatch] = {};
   if (x.packed) {
 #pragma unroll
@@ -238,8 +228,8 @@ __device__ void load_batch(Pack<T> (&y)[kBatch], const Rows<const E>& x, const P
 }
 
 template <class T, class E>
-__device__ void store(const Rows<E>& y, const Place& at, int64_t i, const Pack<T>& x) {
-  E* row = y.heads.at(at.b, at.h, i) + at.column;
+__device__ void store(const HeadRows<E>& y, const Place& at, int64_t i, const Pack<T>& x) {
+  E* row = y.at(at.b, at.h, i) + at.column;
   const Pack<E> rounded = converted<E>(x);
   if (y.packed) {
     *reinterpret_cast<Pack<E>*>(row) = rounded;

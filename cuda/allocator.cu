@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include <linnet/core/error.h>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/recording.cuh>
 
@@ -26,13 +25,7 @@ void give_back(void* block) {
   if (cudaFree(block) != cudaSuccess) cudaGetLastError();
 }
 
-void refuse(int64_t bytes, int64_t live) {
-  size_t unused = 0, total = 0;
-  cudaMemGetInfo(&unused, &total);
-  throw MemoryError("out of GPU memory: asked for " + std::to_string(bytes) + " bytes with " + std::to_string(live) +
-                    " bytes live in tensors and " + std::to_string(unused) + " of the GPU's " +
-                    std::to_string(total) + " bytes free; use a smaller batch or context, or free tensors first");
-}
+void refuse(int64_t bytes, int64_t) { refuse_memory("asking for " + std::to_string(bytes) + " bytes of the GPU's"); }
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.
 BlockCache& cache() {
@@ -54,6 +47,20 @@ void release_cached() {
   const auto lock = outside_of_recordings();
   cache().release_cached();
 }
+
+/// Does not wait for recordings of other threads, during which the cache gives nothing back: who calls this may hold
+/// their lock.
+void refuse_memory(const std::string& what) {
+  cache().release_cached();
+  const MemoryStats stats = cache().stats();
+  size_t unused = 0, total = 0;
+  if (cudaMemGetInfo(&unused, &total) != cudaSuccess) cudaGetLastError();
+  throw MemoryError("out of memory in " + what + ": " + std::to_string(stats.live) +
+                    " bytes are live in tensors and recordings, " + std::to_string(stats.cached) +
+                    " kept for reuse, and " + std::to_string(unused) + " of the GPU's " + std::to_string(total) +
+                    " free; use a smaller batch or context, or free tensors first");
+}
+
 void begin_hold() { cache().begin_hold(); }
 BlockCache::Hold end_hold() { return cache().end_hold(); }
 void let_go(const BlockCache::Hold& hold) { cache().let_go(hold); }

@@ -48,7 +48,7 @@ struct alignas(16) RowTile {
 /// there and aligned.
 template <int kWidth, int kRows, class E>
 __device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, int64_t first) {
-  if (x.width == kWidth && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Strip<E, 8>) == 0) {
+  if (x.width == kWidth && x.in_strips(8)) {
     constexpr int kThreadsOfRow = kWidth / 8, kStep = kMmaThreads / kThreadsOfRow;
     const int row = static_cast<int>(threadIdx.x) / kThreadsOfRow;
     const int column = static_cast<int>(threadIdx.x) % kThreadsOfRow * 8;
@@ -185,7 +185,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
 template <int kWidth, class E, class Value>
 __device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
   using Two = Strip<E, 2>;
-  const bool pairs = x.stride % 2 == 0 && reinterpret_cast<uintptr_t>(x.data) % sizeof(Two) == 0;
+  const bool pairs = x.in_strips(2);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int64_t i = first + sum.row(r);

@@ -230,7 +230,7 @@ __noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t thres
 #pragma unroll
     for (int l = 0; l < kLanesOfQuery; ++l) {
       const int from = (Scores::query(q) - Scores::warp_query()) * kLanesOfQuery + l;
-      of_query |= uint64_t{__shfl_sync(kAllLanes, drawn, from)} << (l * kDrawn);
+      of_query |= uint64_t{value_of(drawn, from)} << (l * kDrawn);
     }
 #pragma unroll
     for (int c = 0; c < Scores::kKeys; ++c) {

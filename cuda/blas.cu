@@ -1,7 +1,9 @@
 #include <linnet/cuda/blas.cuh>
 
+#include <memory>
 #include <mutex>
 
+#include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/blas_library.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/precision.cuh>
@@ -14,21 +16,26 @@ struct Blas {
   static constexpr size_t kWorkspace = size_t{32} << 20;  ///< what NVIDIA recommends for its largest
 
   decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
+  decltype(&cublasDestroy_v2) destroy = BlasFunction{"cublasDestroy_v2"};
   decltype(&cublasSetStream_v2) set_stream = BlasFunction{"cublasSetStream_v2"};
   decltype(&cublasSetWorkspace_v2) set_workspace = BlasFunction{"cublasSetWorkspace_v2"};
   decltype(&cublasSetMathMode) set_math_mode = BlasFunction{"cublasSetMathMode"};
-  decltype(&cublasGetVersion_v2) get_version = BlasFunction{"cublasGetVersion_v2"};
   decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
+  /// Of our own, so that it chooses its kernels alike within recordings and outside of them. No tensor's, and not
+  /// counted among them.
+  std::unique_ptr<void, decltype(&cudaFree)> workspace{nullptr, cudaFree};
+  std::unique_ptr<cublasContext, decltype(destroy)> owned{nullptr, destroy};
   cublasHandle_t handle = nullptr;
   std::mutex mutex;
 
   Blas() {
-    check_blas(create(&handle), "its start");
+    void* memory = nullptr;
+    with_room([&] { check(cudaMalloc(&memory, kWorkspace), "asking for cuBLAS's workspace of 32 MiB"); });
+    workspace.reset(memory);
+    with_room([&] { check_blas(create(&handle), "its start"); });
+    owned.reset(handle);
     check_blas(set_stream(handle, stream()), "its start");
-    // Of our own, so that it chooses its kernels alike within recordings and outside of them.
-    void* workspace = nullptr;
-    check(cudaMalloc(&workspace, kWorkspace), "taking memory of the GPU");
-    check_blas(set_workspace(handle, workspace, kWorkspace), "its start");
+    check_blas(set_workspace(handle, memory, kWorkspace), "its start");
     // Parts of a sum may else be rounded to bfloat16, where that is what the result is, before they are added.
     check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its start");
   }
@@ -68,11 +75,14 @@ template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFlo
 template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
                    const Matrices<const BFloat16>&, bool, const Matrices<float>&);
 
+/// Without a handle, which takes memory of the GPU.
 std::string describe_blas() {
-  int version = 0;
-  blas().get_version(blas().handle, &version);
-  return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + " with " +
-         name_of(precision()) + " products";
+  const decltype(&cublasGetProperty) get = BlasFunction{"cublasGetProperty"};
+  int major = 0, minor = 0;
+  get(MAJOR_VERSION, &major);
+  get(MINOR_VERSION, &minor);
+  return "cuBLAS " + std::to_string(major) + "." + std::to_string(minor) + " with " + name_of(precision()) +
+         " products";
 }
 
 }  // namespace linnet::cuda

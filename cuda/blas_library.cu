@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <linnet/core/error.h>
+#include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/precision.cuh>
 #include <linnet/cuda/recording.cuh>
@@ -35,6 +36,7 @@ void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   cudaGetLastError();
   if (!is_recording()) synchronise(what);  // throws what a kernel before it did, which cuBLAS does not tell
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) refuse_memory(std::string("cuBLAS, in ") + what);
   static const decltype(&cublasGetStatusString) text_of = BlasFunction{"cublasGetStatusString"};
   throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + text_of(status) + ")");
 }

@@ -22,7 +22,8 @@ struct BlasFunction {
   }
 };
 
-/// Throws DeviceError unless `status` is success. `what` says what was tried: "a matrix product".
+/// Throws DeviceError unless `status` is success, MemoryError where there was no room. `what` says what was tried: "a
+/// matrix product".
 void check_blas(cublasStatus_t status, const char* what);
 
 /// A dtype, how products of its matrices are made, those of float32 as `precision()` says, and what they are scaled

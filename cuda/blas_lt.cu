@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include <cublasLt.h>
+#include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/blas_library.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/scratch.cuh>
@@ -52,7 +53,9 @@ struct Lt {
   std::map<Kind, Plan> plans;
   std::mutex mutex;
 
-  Lt() { check_blas(library.create(&handle), "its start"); }
+  Lt() {
+    with_room([&] { check_blas(library.create(&handle), "its start"); });
+  }
 
   template <class Value>
   void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, const Value& value) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <linnet/core/error.h>
+#include <linnet/cuda/allocator.cuh>
 
 namespace linnet::cuda {
 namespace {
@@ -89,9 +90,14 @@ void check_architecture() {
   if (!is_of_code(status)) refuse_device(status);  // another process has it for itself, or has filled it
   cudaGetLastError();
   const cudaDeviceProp gpu = properties();
+  constexpr int kOldest = CUDART_VERSION >= 13000 ? 75 : 70;  // that nvcc, or linnet, makes code for
+  const int number = gpu.major * 10 + gpu.minor;
+  const std::string remedy = number < kOldest ? "it is too old for CUDA " + version_text(CUDART_VERSION) +
+                                                    ", with which linnet takes GPUs from sm_" +
+                                                    std::to_string(kOldest) + " on: use another"
+                                              : "configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(number);
   throw DeviceError(std::string(gpu.name) + " is " + architecture(gpu) + ", which this build has no code for (" +
-                    error_text(status) + "); configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(gpu.major) +
-                    std::to_string(gpu.minor) + ", or use --device cpu (Device::cpu)");
+                    error_text(status) + "); " + remedy + ", or use --device cpu (Device::cpu)");
 }
 
 struct Gpu {
@@ -127,6 +133,7 @@ cudaStream_t stream() { return gpu().stream; }
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();
+  if (status == cudaErrorMemoryAllocation) refuse_memory(what);
   std::string message = std::string("CUDA failed in ") + what + " (" + error_text(status) + ")";
   if (is_final(status)) {
     message += is_checking() ? "; this process cannot use the GPU any more"

@@ -19,7 +19,8 @@ void open_device();
 
 cudaStream_t stream();
 
-/// Throws DeviceError unless `status` is cudaSuccess. `what` says what was tried: "copy to the GPU".
+/// Throws DeviceError unless `status` is cudaSuccess, and MemoryError where it says that there was no room; see
+/// with_room(). `what` says what was tried: "copy to the GPU".
 void check(cudaError_t status, const char* what);
 
 /// To be called after each kernel launch: throws DeviceError when it was refused. A kernel that fails while it

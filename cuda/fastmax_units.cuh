@@ -105,7 +105,7 @@ struct QuerySide {
     const float inverse = factors.normaliser;
     const int half = static_cast<int>(threadIdx.x) % 2;
     const E* row = d_o.data + (first + i) * d_o.stride;
-    if (d_o.width == kWidth && d_o.stride % kStrip == 0 && reinterpret_cast<uintptr_t>(d_o.data) % 16 == 0) {
+    if (d_o.width == kWidth && d_o.in_strips(kStrip)) {
 #pragma unroll
       for (int c = half * kStrip; c < kWidth; c += 2 * kStrip) {
         Strip<E, kStrip> g = {};

@@ -37,6 +37,12 @@ __device__ V shuffle(V value, int distance) {
   return __shfl_xor_sync(kAllLanes, value, distance);
 }
 
+/// The value of lane `lane`, which need not be the same for all.
+template <class V>
+__device__ V value_of(V value, int lane) {
+  return __shfl_sync(kAllLanes, value, lane);
+}
+
 /// The fold over the `kLanes` neighbours of a warp, at each of them: a power of two up to 32. All lanes of the
 /// warp must call it.
 template <int kLanes, class V, class F>

@@ -18,4 +18,11 @@ __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+/// e^(a − b), the factor that turns sums of e^s relative to a into sums relative to b ≥ a; 0 where there is no sum
+/// yet.
+template <class T>
+__device__ T fade(T a, T b) {
+  return a == -infinity<T>() ? T{0} : exp(a - b);
+}
+
 }  // namespace linnet::cuda

@@ -45,20 +45,21 @@ class Graph : public RecordedWork {
     }
     current = nullptr;
     hold_ = end_hold();
-    cudaGraph_t graph = nullptr;
-    cudaError_t status = cudaStreamEndCapture(stream(), &graph);
-    if (status == cudaSuccess && !error) status = cudaGraphInstantiate(&executable_, graph, 0);
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGraph_t captured = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(stream(), &captured);
+    const std::unique_ptr<CUgraph_st, decltype(&cudaGraphDestroy)> graph(captured, cudaGraphDestroy);
     if (error) {
       cudaGetLastError();  // so that what went wrong is not found again later
       std::rethrow_exception(error);
     }
     check(status, "recording");
+    with_room([&] { check(cudaGraphInstantiate(&executable_, captured, 0), "making a graph of a recording"); });
   }
 
   const void* keep(const void* host, int64_t bytes) {
     void* copy = nullptr;
-    check(cudaMallocHost(&copy, static_cast<size_t>(bytes)), "taking pinned memory");
+    with_room(
+        [&] { check(cudaMallocHost(&copy, static_cast<size_t>(bytes)), "asking for pinned memory for a constant"); });
     constants_.push_back(copy);
     return std::memcpy(copy, host, static_cast<size_t>(bytes));
   }
@@ -67,7 +68,7 @@ class Graph : public RecordedWork {
 
   void replay(uint64_t draws) override {
     from_host(draws_.data(), &draws, sizeof(draws));
-    check(cudaGraphLaunch(executable_, stream()), "launching a recording");
+    with_room([&] { check(cudaGraphLaunch(executable_, stream()), "launching a recording"); });
   }
 
  private:

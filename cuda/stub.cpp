@@ -5,7 +5,9 @@ namespace linnet {
 
 /// Stands in for the CUDA backend in a build without it.
 const Backend& cuda_backend() {
-  throw DeviceError("this linnet was built without CUDA; use --device cpu (Device::cpu)");
+  throw DeviceError(
+      "this linnet was built without CUDA; install a CUDA Toolkit 12 or 13 and configure with -DLINNET_CUDA=ON, or "
+      "use --device cpu (Device::cpu)");
 }
 
 }  // namespace linnet

@@ -177,6 +177,10 @@ struct Rows {
   __device__ bool has(int64_t row) const {
     return row >= begin && row < count && (keep == nullptr || keep[row * keep_stride]);
   }
+  /// Whether each row begins with an aligned strip of so many elements.
+  __device__ bool in_strips(int elements) const {
+    return stride % elements == 0 && reinterpret_cast<uintptr_t>(data) % (elements * sizeof(E)) == 0;
+  }
   __device__ E get(int64_t row, int64_t column) const {
     return column < width && has(row) ? data[row * stride + column] : E{0};
   }

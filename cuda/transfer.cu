@@ -1,9 +1,11 @@
 #include <linnet/cuda/transfer.cuh>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
 #include <linnet/core/error.h>
+#include <linnet/cuda/allocator.cuh>
 #include <linnet/cuda/device.cuh>
 #include <linnet/cuda/recording.cuh>
 
@@ -18,17 +20,28 @@ struct Slot {
   cudaEvent_t taken = nullptr;  ///< `landing` has been read
 };
 
-/// A few slots, used in turn: the host fills one while the GPU still reads the others. What is copied to the GPU
-/// in training, a batch or an index, is small; anything larger is copied from where it lies, and waited for.
+/// A few slots, used in turn: the host fills one while the GPU still reads the others. What is larger than a slot
+/// crosses in pieces.
 ///
 /// A batch crosses in a stream of its own, beside the kernels launched before. It cannot go straight to the tensor's
 /// block, which they may still use for what it held then (see allocator.cuh). It goes to a place that nobody else
 /// has, and from there to the block by a copy within the GPU, a small part of the time, in the stream of the kernels.
 class Staging {
  public:
-  static constexpr int64_t kBytes = int64_t{4} << 20;
-
   void copy(void* device, const void* host, int64_t bytes) {
+    for (int64_t done = 0; done < bytes; done += kBytes) {
+      copy_piece(static_cast<char*>(device) + done, static_cast<const char*>(host) + done,
+                 std::min(bytes - done, kBytes));
+    }
+  }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{4} << 20;  ///< of a slot
+  static constexpr int kSlots = 4;
+  /// Up to here a copy takes about as long as its launch, so that one is better than two.
+  static constexpr int64_t kShort = int64_t{64} << 10;
+
+  void copy_piece(void* device, const void* host, int64_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Slot& slot = slots_[next_];
     next_ = (next_ + 1) % kSlots;
@@ -44,14 +57,11 @@ class Staging {
     check(cudaEventRecord(slot.taken, stream()), "a copy on the GPU");
   }
 
- private:
-  static constexpr int kSlots = 4;
-  /// Up to here a copy takes about as long as its launch, so that one is better than two.
-  static constexpr int64_t kShort = int64_t{64} << 10;
-
   void prepare(Slot& slot, int64_t bytes) {
     if (slot.pinned == nullptr) {
-      check(cudaMallocHost(&slot.pinned, static_cast<size_t>(kBytes)), "taking pinned memory");
+      with_room([&] {
+        check(cudaMallocHost(&slot.pinned, static_cast<size_t>(kBytes)), "asking for 4 MiB of pinned memory");
+      });
     }
     for (cudaEvent_t* event : {&slot.sent, &slot.taken}) {
       if (*event == nullptr) check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
@@ -92,10 +102,7 @@ void from_host(void* device, const void* host, int64_t bytes) {
     return;
   }
   const auto lock = outside_of_recordings();
-  if (bytes <= Staging::kBytes) return staging().copy(device, host, bytes);
-  check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()),
-        "a copy to the GPU");
-  synchronise("a copy to the GPU");
+  staging().copy(device, host, bytes);
 }
 
 void to_host(void* host, const void* device, int64_t bytes) {

@@ -21,12 +21,6 @@ constexpr int kBlocks = sizeof(T) == 4 ? 4 : 2;
 
 // ---- Forward ----
 
-/// e^(a − b), the factor that turns sums relative to a into sums relative to b ≥ a; 0 where there is no sum yet.
-template <class T>
-__device__ T fade(T a, T b) {
-  return a == -infinity<T>() ? T{0} : exp(a - b);
-}
-
 /// Sums of the softmax, relative to the largest score m.
 template <class T>
 struct PoolSums {
@@ -130,7 +124,7 @@ __global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
 
 /// u_i = k ∘ v_i (or k + v_i); 0 where no token is in the sum of k.
 template <class T, class E>
-__global__ void __launch_bounds__(kThreads, kBlocks<T>) multiply(Problem<T> in, Rows<const E> v, Rows<E> u) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T>) multiply(Problem<T> in, HeadRows<const E> v, HeadRows<E> u) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
@@ -167,8 +161,8 @@ struct Cotangent {
 
 /// Sums up the cotangent of the global key, Σ du_i ∘ v_i (or Σ du_i). Where `writes_dv`, dv_i = k ∘ du_i (or du_i).
 template <class T, class E>
-__global__ void values_backward(Problem<T> in, Rows<const E> du, Rows<const E> v, bool writes_dv, Rows<E> dv,
-                                T* sums) {
+__global__ void values_backward(Problem<T> in, HeadRows<const E> du, HeadRows<const E> v, bool writes_dv,
+                                HeadRows<E> dv, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
@@ -225,8 +219,8 @@ __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> 
 ///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums: Σ ∂s_i x_i
 /// and where x is v too (`shared`), ∂x_i += k ∘ du_i (or du_i).
 template <class T, class E>
-__global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared, Rows<const E> du,
-                              Rows<E> dx, T* sums) {
+__global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared,
+                              HeadRows<const E> du, HeadRows<E> dx, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at), r = load_vector<T>(cotangent.r, in, at), k = global_key(in, at);
@@ -327,22 +321,23 @@ class WholeAdditive {
       launch(pool_runs<T, E>, in_.tasks, kThreads, in_, stage, chunks);
       launch(join_pools<T>, in_.rows, kThreads, in_, chunks, stage.pool);
     }
-    launch(multiply<T, E>, in_.tasks, kThreads, in_, v_, Rows<E>(u));
+    launch(multiply<T, E>, in_.tasks, kThreads, in_, v_, HeadRows<E>(u));
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
-    const Rows<const E> g(du);
+    const HeadRows<const E> g(du);
     const bool shared = out.dv == nullptr;
     const Scratch<T> sums(in_.rows * in_.chunks * in_.width), dkey(in_.rows * in_.width), dw(in_.rows * in_.width);
     const Scratch<T> memory(Cotangent<T>::size(in_));
     const Cotangent<T> cotangent(memory.data(), in_);
-    const Rows<E> dv(shared ? out.dq : *out.dv);
+    const HeadRows<E> dv(shared ? out.dq : *out.dv);
     launch(values_backward<T, E>, in_.tasks, kThreads, in_, g, v_, !shared, dv, sums.data());
     launch(join_values<T>, in_.rows, kThreads, in_, sums.data(), dkey.data(), cotangent);
-    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, keys_, cotangent, false, g, Rows<E>(out.dk), sums.data());
+    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, keys_, cotangent, false, g, HeadRows<E>(out.dk),
+           sums.data());
     launch(join_keys<T, E>, in_.rows, kThreads, in_, keys_, sums.data(), dkey.data(), dw.data(), cotangent);
     add_parts(dw, out.dw_k);
-    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, queries_, cotangent, shared, g, Rows<E>(out.dq),
+    launch(pool_backward<T, E>, in_.tasks, kThreads, in_, queries_, cotangent, shared, g, HeadRows<E>(out.dq),
            sums.data());
     launch(join_queries<T>, in_.rows, kThreads, in_, sums.data(), dw.data());
     add_parts(dw, out.dw_q);
@@ -350,7 +345,7 @@ class WholeAdditive {
 
  private:
   static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey key, const Pool<T>& pool) {
-    return {Rows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
+    return {HeadRows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
   }
   void add_parts(const Scratch<T>& parts, const View& dw) const {
     launch(add_sequences<T>, blocks_for(in_.heads * in_.width), kThreads, in_, parts.data(), data<T>(dw),
@@ -358,7 +353,7 @@ class WholeAdditive {
   }
 
   Problem<T> in_;
-  Rows<const E> v_;
+  HeadRows<const E> v_;
   Stage<T, E> queries_, keys_;
 };
 

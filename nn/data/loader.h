@@ -22,7 +22,8 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
   int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
-  /// Where batches go, ahead too: nobody waits for a copy.
+  /// Where batches go, ahead too: whoever takes one waits for no copy, and up to 16 MiB at a time cross beside the
+  /// kernels that are under way.
   Device device = Device::cpu;
 };
 

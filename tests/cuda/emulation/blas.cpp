@@ -2,6 +2,7 @@
 
 #include <cublas_v2.h>
 
+#include "control.h"
 #include "failure.h"
 #include "product.h"
 #include "stream.h"
@@ -15,8 +16,26 @@ struct cublasContext {
 
 using linnet::emulation::Matrices, linnet::emulation::Product;
 
+namespace {
+
+int handles = 0;
+
+cublasStatus_t status_told(const char* function = __builtin_FUNCTION()) {
+  return static_cast<cublasStatus_t>(linnet::emulation::status_told(function));
+}
+
+}  // namespace
+
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  if (const cublasStatus_t status = status_told()) return status;
+  if (++handles > 1) linnet::emulation::fail("a second handle of cuBLAS: the first was not destroyed");
   *handle = new cublasContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  --handles;
+  delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -25,15 +44,15 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) { return status_told(); }
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   handle->math_mode = mode;
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
-  *version = 0;
+cublasStatus_t cublasGetProperty(libraryPropertyType, int* value) {
+  *value = 0;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -47,6 +66,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
                                              const void* beta, void* c, cudaDataType dtype, int64_t leading,
                                              long long stride, int64_t batch, cublasComputeType_t type,
                                              cublasGemmAlgo_t) {
+  if (const cublasStatus_t status = status_told()) return status;
   const bool is_a_transposed = transpose_a != CUBLAS_OP_N, is_b_transposed = transpose_b != CUBLAS_OP_N;
   if (dtype_a != dtype_b || std::min({m, n, k, batch}) < 0 || leading < std::max(m, int64_t{1}) ||
       leading_a < std::max(is_a_transposed ? k : m, int64_t{1}) ||

@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include "control.h"
 #include "failure.h"
 #include "product.h"
 #include "stream.h"
@@ -128,6 +129,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               cublasLtMatrixLayout_t, void* out, cublasLtMatrixLayout_t layout,
                               const cublasLtMatmulAlgo_t*, void* workspace, size_t workspace_bytes,
                               cudaStream_t stream) {
+  if (const int status = linnet::emulation::status_told()) return static_cast<cublasStatus_t>(status);
   const Description& description = of(description_handle);
   const Sizes size = sizes(description, of(layout_a), of(layout_b), of(layout));
   if (!size.fit || c != out || workspace == nullptr || workspace_bytes < kWorkspaceBytes ||

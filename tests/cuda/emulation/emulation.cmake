@@ -38,6 +38,7 @@ add_executable(linnet_tests_emulated EXCLUDE_FROM_ALL ${emulation_sources} $<TAR
                                                       $<TARGET_OBJECTS:linnet_cuda_emulated>)
 linnet_program_settings(linnet_tests_emulated)
 set_target_properties(linnet_tests_emulated PROPERTIES ENABLE_EXPORTS ON)
+target_include_directories(linnet_tests_emulated PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(linnet_tests_emulated SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 get_target_property(libraries linnet_tests LINK_LIBRARIES)
 target_link_libraries(linnet_tests_emulated PRIVATE ${libraries})

@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "control.h"
 #include "failure.h"
 #include "grid.h"
 #include "stream.h"
@@ -42,6 +43,7 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
   if (blocks == 0 || threads <= 0 || threads > kMostThreads || shared != 0) {
     fail("a launch of %u blocks of %d threads with %zu bytes is not emulated", blocks, threads, shared);
   }
+  if (error_told("launch") != cudaSuccess) return;
   const Grid grid{blocks, static_cast<unsigned>(threads), reinterpret_cast<const void*>(kernel)};
   auto copies = std::make_shared<std::tuple<Parameters...>>(static_cast<Parameters>(arguments)...);
   submit(stream, [=] { run_grid(grid, [&] { std::apply(kernel, *copies); }); });

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "control.h"
 #include "failure.h"
 #include "stream.h"
 
@@ -58,6 +59,7 @@ bool is_of_gpu(const void* data, size_t bytes) {
 using namespace linnet::emulation;
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
+  if (const cudaError_t error = error_told()) return error;
   const std::lock_guard<std::mutex> lock(memory().mutex);
   *data = bytes <= kMemoryBytes - memory().taken ? host_memory(bytes) : nullptr;
   if (*data == nullptr) return report(cudaErrorMemoryAllocation);
@@ -69,6 +71,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
 
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
+  finish_all();
   const std::lock_guard<std::mutex> lock(memory().mutex);
   const auto block = memory().blocks.find(reinterpret_cast<uintptr_t>(data));
   if (block == memory().blocks.end()) fail("%p is freed, and was not taken", data);
@@ -80,6 +83,7 @@ cudaError_t cudaFree(void* data) {
 }
 
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  if (const cudaError_t error = error_told()) return error;
   *data = host_memory(bytes);
   return report(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
