@@ -1,7 +1,9 @@
 /// Times attention mechanisms, layers, training steps, generation and kernels.
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include "support/bench_options.h"
 #include "support/choices.h"
 #include "support/crossover.h"
+#include "support/files.h"
 #include "support/floor.h"
 #include "support/format.h"
 #include "support/kernel_table.h"
@@ -26,8 +29,14 @@ namespace {
 
 const std::vector<std::string> kMechanisms = nn::attention_mechanisms();
 
-void print(const BenchOptions& bench, const std::string& title,
-           const std::vector<std::pair<std::string, Timing>>& times, const nlohmann::json& json) {
+using NamedTimes = std::vector<std::pair<std::string, Timing>>;
+
+NamedTimes with_floor(NamedTimes times, const std::optional<Timing>& floor) {
+  if (floor) times.emplace_back("matrix products alone", *floor);
+  return times;
+}
+
+void print(const BenchOptions& bench, const std::string& title, const NamedTimes& times, const nlohmann::json& json) {
   if (bench.json) return print_json(bench, json);
   Table table({title, "median ms", "least", "most"});
   for (const auto& [name, t] : times) {
@@ -38,57 +47,83 @@ void print(const BenchOptions& bench, const std::string& title,
 }
 
 void print_case(const BenchOptions& bench, const std::string& title, const AttentionCase& c, const Measured& m) {
-  print(bench, title, {{"forward", m.forward}, {"forward + backward", m.forward_backward}}, case_json(c, m));
+  const NamedTimes times{{"forward", m.forward}, {"forward + backward", m.forward_backward}};
+  print(bench, title, with_floor(times, m.floor), case_json(c, m));
+  if (!bench.json) fmt::print("peak {}, {:.1f} GFLOP/s\n", format_bytes(m.peak_bytes), m.gflops());
+}
+
+/// What `bench step` reports beside the step.
+struct StepOptions {
+  bool profile = false;
+  std::optional<std::filesystem::path> out;  ///< for what the profile writes
+};
+
+struct MeasuredStep {
+  BesideFloor times = {};
+  int64_t peak_bytes = 0, resident_bytes = 0;  ///< of steps alone
+  ProfiledSteps profile = {};                  ///< at least one, whose products make the floor
+};
+
+MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profiled) {
+  const Device device = device_of(bench.settings);
+  TrainingStep train(task, bench.settings);
+  const Tensor parameter = task.model().parameters()[0];
+  int64_t step = 0;
+  const auto do_step = [&] {
+    train(step++, bench.settings.lr);
+    wait_for(parameter);
+  };
+  constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // which make what all the others use
+  while (step < kFirst) do_step();
+  reset_peak_memory(device);
+  while (step < ProfiledSteps::kWarmUp) do_step();
+  MeasuredStep measured{.peak_bytes = memory_stats(device).peak, .resident_bytes = resident_bytes()};
+  while (measured.profile.count() < profiled) measured.profile.add(do_step);
+  const bool on_cpu = device == Device::cpu;  // whose products the floor is made of
+  measured.times = measure_beside_floor(
+      do_step, on_cpu ? products_of(measured.profile.calls_of_one()) : std::vector<MatrixProduct>{},
+      5 * bench.seconds);
+  return measured;
+}
+
+void print_step(const BenchOptions& bench, const Task& task, const MeasuredStep& m, const std::string& profile) {
+  const Settings& settings = bench.settings;
+  const auto& [step, floor] = m.times;
+  const double tokens = static_cast<double>(task.tokens_per_batch() * settings.accumulate);
+  const double tokens_per_second = tokens / step.median_ms * 1e3;
+  nlohmann::json json{{"preset", settings.preset},
+                      {"attention", settings.attention},
+                      {"data", task.data_name()},
+                      {"ms_per_step", step.median_ms},
+                      {"tokens_per_second", tokens_per_second},
+                      {"floor_ms", floor ? nlohmann::json(floor->median_ms) : nullptr},
+                      {"peak_bytes", m.peak_bytes},
+                      {"resident_bytes", m.resident_bytes}};
+  if (!profile.empty()) {
+    json.update({{"profiled_ms_per_step", m.profile.mean_ms()}, {"profile", profile_json(m.profile)}});
+  }
+  print(bench, fmt::format("{}, {}, {}", settings.preset, settings.attention, task.data_name()),
+        with_floor({{"step", step}}, floor), json);
   if (bench.json) return;
-  fmt::print("peak {}, {:.1f} GFLOP/s{}\n", format_bytes(m.peak_bytes), m.gflops(),
-             m.floor_ms > 0 ? fmt::format(", matrix products alone {:.3f} ms", m.floor_ms) : "");
+  fmt::print("{} tokens/s; {}peak {}, resident {}\n", format_count(static_cast<int64_t>(tokens_per_second)),
+             floor ? fmt::format("{:.2f} times the floor; ", step.median_ms / floor->median_ms) : "",
+             format_bytes(m.peak_bytes), format_bytes(m.resident_bytes));
+  if (!profile.empty()) fmt::print("\n{}", profile);
 }
 
 /// A training step of a preset: milliseconds, and those of its matrix products alone.
-void bench_step(const BenchOptions& bench, bool with_profile) {
-  const Settings& settings = bench.settings;
-  const std::unique_ptr<Task> task = make_task(settings);
-  const Device device = device_of(settings);
-  TrainingStep train(*task, settings);
-  const Tensor parameter = task->model().parameters()[0];
-  int64_t step = 0;
-  const auto do_step = [&] {
-    train(step++, settings.lr);
-    wait_for(parameter);
-  };
-  constexpr int kWarmUp = 10;
-  for (int i = 0; i < kWarmUp; ++i) do_step();
-  reset_peak_memory(device);
-  const Timing timing = measure(do_step, 5 * bench.seconds);
-  const int64_t peak = memory_stats(device).peak, resident = resident_bytes();
-
-  std::vector<KernelCall> calls;
-  {
-    const Profile profile;
-    do_step();
-    calls = profile.calls();
+void bench_step(const BenchOptions& bench, const StepOptions& options) {
+  if (options.out) make_folder(*options.out);
+  const std::unique_ptr<Task> task = make_task(bench.settings);
+  const MeasuredStep measured = measure_step(*task, bench, options.profile ? ProfiledSteps::kSteps : 1);
+  std::string profile;
+  if (options.profile) {
+    const std::optional<Timing>& floor = measured.times.floor;
+    profile = profile_text(fmt::format("{} on {}", bench.settings.attention, task->data_name()), measured.profile,
+                           floor ? floor->median_ms : 0);
   }
-  const bool on_cpu = device == Device::cpu;
-  const double floor = on_cpu ? floor_ms(products_of(calls)) : 0;  // of the CPU's products
-  const double tokens = static_cast<double>(task->tokens_per_batch() * settings.accumulate);
-  const nlohmann::json json{{"preset", settings.preset},
-                            {"attention", settings.attention},
-                            {"data", task->data_name()},
-                            {"ms_per_step", timing.median_ms},
-                            {"tokens_per_second", tokens / timing.median_ms * 1e3},
-                            {"floor_ms", on_cpu ? nlohmann::json(floor) : nullptr},
-                            {"peak_bytes", peak},
-                            {"resident_bytes", resident}};
-  print(bench, fmt::format("{}, {}, {}", settings.preset, settings.attention, task->data_name()), {{"step", timing}},
-        json);
-  if (bench.json) return;
-  fmt::print("{} tokens/s; {}peak {}, resident {}\n",
-             format_count(static_cast<int64_t>(tokens / timing.median_ms * 1e3)),
-             on_cpu ? fmt::format("matrix products alone {:.3f} ms, so {:.2f} times the floor; ", floor,
-                                  timing.median_ms / floor)
-                    : "",
-             format_bytes(peak), format_bytes(resident));
-  if (with_profile) fmt::print("\n{}", profile_table(calls, 1, timing.median_ms, floor));
+  if (options.out) write_profile(*options.out, profile, measured.profile);
+  print_step(bench, *task, measured, profile);
 }
 
 /// One token of a text that is `context` tokens long already.
@@ -189,19 +224,20 @@ void add_layer(CLI::App& app, const BenchOptions& bench) {
 
 void add_step(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("step", "a training step of a preset, beside its matrix products alone");
-  const auto with_profile = std::make_shared<bool>(false);
-  command.add_flag("--profile", *with_profile, "the time of each kernel too");
+  const auto options = std::make_shared<StepOptions>();
+  command.add_flag("--profile", options->profile, "the time of each op's kernels in ten steps too");
+  command.add_option("--out", options->out, "folder for profile.txt and trace.json, with --profile");
   add_attention_flags(command, bench.settings);
   add_model_flags(command, bench.settings);
   command.add_option("--preset", bench.settings.preset, "whose settings to start from");
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
   command.add_option("--data", bench.settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
   command.callback([=, &bench] {
-    if (*with_profile && bench.json) {
-      throw UsageError("--profile does not apply to --json, which has no table; leave one of them out");
+    if (options->out && !options->profile) {
+      throw UsageError("--out does not apply to step without --profile, which is what writes files; give both");
     }
     validate(bench.settings);
-    bench_step(bench, *with_profile);
+    bench_step(bench, *options);
   });
 }
 

@@ -25,9 +25,10 @@ double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
   return heads * 14 * n * n * d * (c.causal ? 0.5 : 1);
 }
 
-/// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent.
+/// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent, that in turns
+/// with the products it has.
 Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
-                                double seconds) {
+                                const std::vector<MatrixProduct>& products, double seconds) {
   Measured measured;
   {
     const NoGrad no_grad;
@@ -43,7 +44,9 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
     backward(run(), {.grad = cotangent});
     wait_for(inputs[0].grad());
   };
-  measured.forward_backward = measure(step, seconds);
+  const BesideFloor times = measure_beside_floor(step, products, seconds);
+  measured.forward_backward = times.work;
+  measured.floor = times.floor;
   const Device device = inputs[0].device();
   release_cached_memory(device);
   reset_peak_memory(device);
@@ -106,7 +109,7 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
     };
   }
   const auto run = [&] { return attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
-  Measured measured = measure_differentiable(inputs, run, seconds);
+  Measured measured = measure_differentiable(inputs, run, {}, seconds);
   measured.flops = flops_of(c, calls_of([&] { run(); }));
   return measured;
 }
@@ -132,13 +135,14 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   std::vector<Tensor> inputs = layer.parameters();
   inputs.push_back(x);
   const auto run = [&] { return (*layer.attention)(x); };
-  Measured measured = measure_differentiable(inputs, run, seconds);
 
   std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
-  measured.flops = flops_of(c, calls);
+  const double attention_flops = flops_of(c, calls);
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
-  if (c.device == Device::cpu) measured.floor_ms = floor_ms(products);
+  const bool on_cpu = c.device == Device::cpu;  // whose products the floor is made of
+  Measured measured = measure_differentiable(inputs, run, on_cpu ? products : std::vector<MatrixProduct>{}, seconds);
+  measured.flops = attention_flops;
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
   return measured;
 }
@@ -149,7 +153,7 @@ nlohmann::json to_json(const Measured& m) {
                       {"peak_bytes", m.peak_bytes},
                       {"flops", m.flops},
                       {"gflops", m.gflops()}};
-  if (m.floor_ms > 0) json["floor_ms"] = m.floor_ms;
+  if (m.floor) json["floor_ms"] = m.floor->median_ms;
   return json;
 }
 

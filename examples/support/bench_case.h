@@ -26,9 +26,9 @@ struct AttentionCase {
 
 struct Measured {
   Timing forward, forward_backward;
-  int64_t peak_bytes = 0;  ///< forward and backward, with inputs, output and their gradients
-  double flops = 0;        ///< forward and backward, of the form that ran
-  double floor_ms = 0;     ///< of the CPU's matrix products alone; 0 when there are none outside the attention
+  std::optional<Timing> floor;  ///< of the CPU's matrix products alone, when there are any outside the attention
+  int64_t peak_bytes = 0;       ///< forward and backward, with inputs, output and their gradients
+  double flops = 0;             ///< forward and backward, of the form that ran
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };

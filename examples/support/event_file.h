@@ -11,7 +11,8 @@ namespace linnet::examples {
 /// Scalars as TensorBoard reads them.
 class EventFile {
  public:
-  /// Starts the file in a run's folder, in place of one that is there. Throws IoError when it cannot be written.
+  /// Starts the file in a run's folder, in place of one of linnet's that is there. Throws IoError when it cannot be
+  /// written.
   explicit EventFile(const std::filesystem::path& folder);
 
   /// Appends the values of some tags at a step. Throws IoError when it cannot, when the disk is full for example.

@@ -9,8 +9,6 @@
 #include <linnet/linnet.h>
 #include <omp.h>
 
-#include "support/timing.h"
-
 namespace linnet::examples {
 namespace {
 
@@ -47,12 +45,12 @@ struct Operands {
   }
 };
 
-void by_tiles(const MatrixProduct& p, const Operands& x) {
+void multiply_by_tiles(const MatrixProduct& p, const Operands& x) {
   const Tensor a = p.transpose_a ? transpose(x.a) : x.a, b = p.transpose_b ? transpose(x.b) : x.b;
   x.out.backend().gemm(x.out.view(), a.view(), b.view(), nullptr);
 }
 
-void by_blas(const MatrixProduct& p, const Operands& x) {
+void multiply_by_blas(const MatrixProduct& p, const Operands& x) {
   const auto as_int = [](int64_t size) { return static_cast<blasint>(size); };
   for (int64_t i = 0; i < p.batch; ++i) {
     cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans,
@@ -62,6 +60,47 @@ void by_blas(const MatrixProduct& p, const Operands& x) {
                 as_int(p.n));
   }
 }
+
+/// Products in their order, ready to be computed.
+class Products {
+ public:
+  explicit Products(const std::vector<MatrixProduct>& products) : products_(products) {
+    for (const MatrixProduct& p : products) {
+      const Key key{p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b};
+      order_.push_back(&operands_.try_emplace(key, p).first->second);
+    }
+  }
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  void by_tiles() const { compute(multiply_by_tiles); }
+
+  void by_blas() const {
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(num_threads());
+    compute(multiply_by_blas);
+    omp_set_num_threads(threads);
+  }
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;
+
+  template <class Multiply>
+  void compute(Multiply multiply) const {
+    for (size_t i = 0; i < products_.size(); ++i) multiply(products_[i], *order_[i]);
+  }
+
+  std::vector<MatrixProduct> products_;
+  std::map<Key, Operands> operands_;  // those of the same shape share theirs
+  std::vector<const Operands*> order_;
+};
+
+/// Both ways to compute the products, for `seconds` each.
+std::vector<Work> ways_of(const Products& products, double seconds) {
+  return {{[&] { products.by_blas(); }, seconds}, {[&] { products.by_tiles(); }, seconds}};
+}
+
+Timing faster(const Timing& a, const Timing& b) { return a.median_ms <= b.median_ms ? a : b; }
 
 }  // namespace
 
@@ -79,25 +118,21 @@ std::vector<MatrixProduct> products_of(const std::vector<KernelCall>& calls) {
   return products;
 }
 
-double floor_ms(const std::vector<MatrixProduct>& products) {
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;
-  std::map<Key, Operands> operands;
-  std::vector<const Operands*> order;
-  for (const MatrixProduct& p : products) {
-    const Key key{p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b};
-    order.push_back(&operands.try_emplace(key, p).first->second);
-  }
-  const auto time = [&](auto&& multiply) {
-    return measure([&] {
-             for (size_t i = 0; i < products.size(); ++i) multiply(products[i], *order[i]);
-           })
-        .median_ms;
-  };
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(num_threads());
-  const double blas = time(by_blas);
-  omp_set_num_threads(threads);
-  return std::min(blas, time(by_tiles));
+Timing measure_floor(const std::vector<MatrixProduct>& products, double seconds) {
+  const Products all(products);
+  const std::vector<Timing> times = measure_in_rounds(ways_of(all, seconds));
+  return faster(times[0], times[1]);
+}
+
+BesideFloor measure_beside_floor(const std::function<void()>& work, const std::vector<MatrixProduct>& products,
+                                 double seconds) {
+  if (products.empty()) return {measure(work, seconds), {}};
+  constexpr double kShare = 0.2;
+  const Products all(products);
+  std::vector<Work> works = ways_of(all, kShare * seconds);
+  works.push_back({work, seconds});
+  const std::vector<Timing> times = measure_in_rounds(works);
+  return {times[2], faster(times[0], times[1])};
 }
 
 }  // namespace linnet::examples

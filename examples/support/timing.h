@@ -25,6 +25,17 @@ Timing summary(const std::vector<double>& times_ms);
 /// Does the work twice to warm up, then at least three times, and more often until `seconds` have gone by.
 Timing measure(const std::function<void()>& work, double seconds = 1);
 
+/// Some work that can be done again and again, and for how many seconds to measure it, about.
+struct Work {
+  std::function<void()> run;
+  double seconds = 1;
+};
+
+/// Measures several works a little at a time, in rounds, so that what slows the machine down for a while slows all of
+/// them: the median of the rounds' medians of each, and the least and the most of all its times. At least three
+/// rounds, in each of which a work is done once to warm up and then at least once.
+std::vector<Timing> measure_in_rounds(const std::vector<Work>& works);
+
 /// The most memory that this process has had resident, in bytes (VmHWM of Linux; 0 where there is no such figure).
 int64_t resident_bytes();
 

@@ -22,46 +22,34 @@ namespace {
 /// Profiles a few of a run's steps, once those before have warmed up.
 class StepProfile {
  public:
-  static constexpr int64_t kWarmUp = 10, kSteps = 10;
+  static constexpr int64_t kLast = ProfiledSteps::kWarmUp + ProfiledSteps::kSteps;
 
   /// `what` is the run that it is of.
   StepProfile(std::string what, Device device) : what_(std::move(what)), device_(device) {}
 
   /// Does one step, and after the last one of them writes and prints what came of it.
-  double run(const std::function<double()>& step, RunFolder& folder) {
-    if (++done_ <= kWarmUp || done_ > kWarmUp + kSteps) return step();
-    const Profile profile;
-    const double loss = step();
-    times_.push_back(profile.elapsed_ms());
-    calls_.insert(calls_.end(), profile.calls().begin(), profile.calls().end());
-    for (auto call = calls_.end() - std::ssize(profile.calls()); call != calls_.end(); ++call)
-      call->begin_ms += begin_;
-    begin_ += times_.back();
-    if (done_ == kWarmUp + kSteps) report(folder);
+  double run(const std::function<double()>& step, const RunFolder& folder) {
+    ++done_;
+    if (done_ <= ProfiledSteps::kWarmUp || done_ > kLast) return step();
+    double loss = 0;
+    steps_.add([&] { loss = step(); });
+    if (done_ == kLast) report(folder);
     return loss;
   }
 
  private:
   void report(const RunFolder& folder) const {
-    const auto calls_per_step = std::ssize(calls_) / kSteps;
     const bool on_cpu = device_ == Device::cpu;  // whose products the floor is made of
-    const double floor = on_cpu ? floor_ms(products_of({calls_.begin(), calls_.begin() + calls_per_step})) : 0;
-    const double step_ms = median(times_);
-    const std::string text = fmt::format("{}, {} steps: {:.2f} ms each{}\n{}", what_, kSteps, step_ms,
-                                         on_cpu ? fmt::format(", their matrix products alone {:.2f} ms", floor)
-                                                : ", the GPU waited for at each kernel",
-                                         profile_table(calls_, kSteps, step_ms, floor));
-    folder.write_text("profile.txt", text);
-    folder.write_text("trace.json", trace_json(calls_));
+    const double floor = on_cpu ? measure_floor(products_of(steps_.calls_of_one())).median_ms : 0;
+    const std::string text = profile_text(what_, steps_, floor);
+    write_profile(folder.path(), text, steps_);
     fmt::print("\n{}\n", text);
   }
 
   std::string what_;
   Device device_;
   int64_t done_ = 0;
-  double begin_ = 0;  ///< of the step under way, as if all had followed each other without a pause
-  std::vector<double> times_;
-  std::vector<KernelCall> calls_;
+  ProfiledSteps steps_;
 };
 
 nn::Schedule make_schedule(const Settings& s, int64_t steps) {
@@ -71,7 +59,7 @@ nn::Schedule make_schedule(const Settings& s, int64_t steps) {
 
 /// Throws UsageError when --profile needs more steps than are `left`.
 void check_profile(const Settings& s, int64_t left) {
-  if (!s.profile || left >= StepProfile::kWarmUp + StepProfile::kSteps) return;
+  if (!s.profile || left >= StepProfile::kLast) return;
   throw UsageError(
       fmt::format("--profile times ten steps after ten others, and the run has only {} to make; leave it out", left));
 }
@@ -79,7 +67,7 @@ void check_profile(const Settings& s, int64_t left) {
 /// The command that goes on with a run that stopped with steps `left`: that which began it, and --resume.
 std::string resume_command(const Settings& s, int64_t left) {
   std::string command = s.command;
-  const bool profiles = left >= StepProfile::kWarmUp + StepProfile::kSteps;
+  const bool profiles = left >= StepProfile::kLast;
   if (!profiles) command = std::regex_replace(command, std::regex(" --profile\\b[^ ]*"), "");
   return command + (command.find(" --resume") != std::string::npos ? "" : " --resume");
 }

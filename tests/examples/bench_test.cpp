@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -26,6 +28,19 @@ void check_names_machine(const nlohmann::json& object) {
   CAPTURE(object.dump());
   for (const char* field : {"device", "precision"}) CHECK(object.at(field).is_string());
   CHECK(object.at("threads").is_number());
+}
+
+/// The cells of a table's row but the first, or none where no row begins so; they are set apart by two spaces or
+/// more.
+std::vector<std::string> cells_after(const std::string& table, const std::string& first) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(first + "  ")) continue;
+    static const std::regex gap(" {2,}");
+    const std::sregex_token_iterator cells(line.begin(), line.end(), gap, -1), end;
+    return {std::next(cells), end};
+  }
+  return {};
 }
 
 /// The JSON object that a successful run prints on one line.
@@ -84,7 +99,7 @@ TEST_CASE("bench attention: FLOPs are those of the form that ran") {
 
 TEST_CASE("bench step: a step beside its matrix products") {
   const Workshop shop;
-  const Arguments model{"--data", shop / "data", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
+  const Arguments model = shop.tiny_model();
   const auto step = object_of(kQuick + Arguments{"step"} + model);
   check_positive(step, {"ms_per_step", "tokens_per_second", "floor_ms", "peak_bytes", "resident_bytes"});
   CHECK(step["preset"] == "nanogpt-cpu");
@@ -93,6 +108,69 @@ TEST_CASE("bench step: a step beside its matrix products") {
   const Arguments no_data(model.begin() + 2, model.end());
   // JSON alone, though a stand-in is taken
   check_positive(object_of(kQuick + Arguments{"step"} + no_data), {"ms_per_step"});
+}
+
+TEST_CASE("bench step --profile: the kernels and what is between them make up the profiled steps") {
+  const Workshop shop;
+  const Arguments flags = Arguments{"--seconds", "0.001", "step", "--profile"} + shop.tiny_model();
+  const auto step = object_of(flags + Arguments{"--json", "--out", shop / "profile"});
+  const double mean = step["profiled_ms_per_step"];
+  double sum = 0, calls = 0;
+  for (const auto& row : step["profile"]) {
+    CAPTURE(row.dump());
+    CHECK(row["ms"].get<double>() >= 0);
+    sum += row["ms"].get<double>();
+    calls += row["calls"].get<double>();
+  }
+  CHECK(sum > 0);
+  CHECK(sum <= mean);
+
+  const auto trace = nlohmann::json::parse(read_bytes(shop / "profile/trace.json"));
+  const auto& last = trace["traceEvents"].back();
+  CHECK(static_cast<double>(trace["traceEvents"].size()) == 10 * calls);
+  CHECK(last["ts"].get<double>() + last["dur"].get<double>() <= 1e4 * mean);  // ten steps, in microseconds
+
+  const std::string table = read_bytes(shop / "profile/profile.txt");
+  CHECK(contains(table, Workshop::kTextName + ", 10 profiled steps: "));
+  const auto all = cells_after(table, "all kernels"), between = cells_after(table, "between kernels");
+  REQUIRE(all.size() == 6);
+  REQUIRE(between.size() == 6);
+  CHECK(std::stod(all[0]) == doctest::Approx(sum).epsilon(0.01));
+  CHECK(std::stod(all[0]) + std::stod(between[0]) == doctest::Approx(mean).epsilon(0.01));
+  CHECK(std::stod(all[4]) + std::stod(between[4]) == doctest::Approx(100).epsilon(0.002));  // percent
+  CHECK(std::stod(between[4]) >= 0);
+}
+
+TEST_CASE("bench step --profile: a row for each op and kernel, which the layers of all blocks share") {
+  const Workshop shop;
+  const Arguments flags{"--json", "--seconds", "0.001", "step", "--profile"};
+  const auto step = object_of(flags + shop.tiny_model() + Arguments{"--layers", "2"});
+  std::map<std::string, double> calls;
+  for (const auto& row : step["profile"]) {
+    const std::string direction = row["backward"] ? ", backward: " : ": ";
+    calls[row["op"].get<std::string>() + direction + row["kernel"].get<std::string>()] = row["calls"];
+  }
+  CHECK(calls.size() == step["profile"].size());
+  CHECK(calls["blocks.*.mlp.fc1: gemm"] == 2);
+  CHECK(calls["blocks.*.mlp.fc1, backward: gemm"] == 4);
+  CHECK(calls["blocks.*.attention: attention"] == 2);
+  CHECK(calls["blocks.*.attention, backward: attention_backward"] == 2);
+  CHECK(calls["step: adamw"] == 1);
+}
+
+TEST_CASE("bench step --profile: a table, nothing in it negative, and no files without --out") {
+  const Workshop shop;
+  const Ended ended = run_program("bench", Arguments{"--seconds", "0.001", "step", "--profile"} + shop.tiny_model());
+  REQUIRE(ended.code == 0);
+  CHECK(std::regex_search(ended.out, std::regex("\nop +kernel +ms +calls ")));
+  CHECK(std::stod(cells_after(ended.out, "between kernels").at(4)) >= 0);  // percent of the step
+  CHECK(names_in(shop / ".") == std::vector<std::string>{"data"});
+}
+
+TEST_CASE("bench step: --out is checked before anything is measured") {
+  const Ended ended = run_program("bench", {"step", "--profile", "--out", "/proc/linnet"});
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "--out: cannot make /proc/linnet"));
 }
 
 TEST_CASE("bench generate: a token at a context") {
@@ -204,7 +282,8 @@ TEST_CASE("bench: what it refuses") {
           "--dropout 0.1 does not apply to --form quadratic, which has no features to drop; use another --form");
   refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
   refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
-  refused({"--json", "step", "--profile"}, "--profile does not apply to --json");
+  refused({"step", "--out", "profile"}, "--out does not apply to step without --profile");
+  refused({"step", "--out", ""}, "--out does not apply to step without --profile");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
   refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
@@ -227,10 +306,9 @@ TEST_CASE("train --profile: a table, and a trace that browsers draw") {
   REQUIRE(ended.code == 0);
   const std::string table = read_bytes(shop / "run/profile.txt");
   CHECK(ended.out.find(table) != std::string::npos);
-  for (const std::string row : {"gemm, backward", "layer_norm", "adamw", "all kernels", "between kernels"}) {
-    CAPTURE(row);
-    CHECK(table.find(row) != std::string::npos);
-  }
+  CHECK(std::regex_search(table, std::regex("\nop +kernel +ms +calls ")));
+  CHECK_FALSE(cells_after(table, "all kernels").empty());
+  CHECK(cells_after(table, "between kernels").at(4).front() != '-');  // percent of the step
   const auto trace = nlohmann::json::parse(read_bytes(shop / "run/trace.json"));
   const auto& events = trace["traceEvents"];
   REQUIRE(events.size() > 100);
