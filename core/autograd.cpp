@@ -49,10 +49,7 @@ void Tensor::set_grad(Tensor grad, Where where) {
     throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}", name_of(grad.dtype()),
                                  to_string(grad.shape()), name_of(dtype()), to_string(shape())));
   }
-  if (grad.device() != device()) {
-    throw DeviceError(fmt::format("the gradient is on {}, the tensor on {}; move it with to(Device::{})",
-                                  name_of(grad.device()), name_of(device()), name_of(device())));
-  }
+  if (grad.device() != device()) refuse_device("the gradient", grad, "the tensor", device());
   node()->grad = std::move(grad);
 }
 

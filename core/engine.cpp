@@ -21,12 +21,6 @@ struct Ready {
   }
 };
 
-/// Of a gradient that is elsewhere than its tensor: kernels take all that they are given for memory of one device.
-[[noreturn]] void refuse_device(const std::string& what, const Tensor& gradient, const char* owner, Device device) {
-  throw DeviceError(fmt::format("{} is on {}, {} on {}; move it with to(Device::{})", what,
-                                name_of(gradient.device()), owner, name_of(device), name_of(device)));
-}
-
 class Walk {
  public:
   Walk(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}

@@ -2,6 +2,10 @@
 
 #include <atomic>
 
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+
 namespace linnet {
 namespace {
 
@@ -34,5 +38,10 @@ std::shared_ptr<Node> Node::make() { return {new Node, reclaim}; }
 int64_t Node::live_count() { return live_nodes.load(std::memory_order_relaxed); }
 
 int64_t live_tape_nodes() { return Node::live_count(); }
+
+void refuse_device(const std::string& what, const Tensor& gradient, const char* owner, Device device) {
+  throw DeviceError(fmt::format("{} is on {}, {} on {}; move it with to(Device::{})", what,
+                                name_of(gradient.device()), owner, name_of(device), name_of(device)));
+}
 
 }  // namespace linnet

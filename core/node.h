@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <linnet/core/tape.h>
@@ -50,5 +51,10 @@ struct [[gnu::visibility("hidden")]] Node {
   bool keeps_grad = false;
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
 };
+
+/// Throws DeviceError for a gradient that is elsewhere than what it is of: kernels take all that they are given for
+/// memory of one device. `what` and `owner` say which they are.
+[[noreturn, gnu::visibility("hidden")]] void refuse_device(const std::string& what, const Tensor& gradient,
+                                                           const char* owner, Device device);
 
 }  // namespace linnet

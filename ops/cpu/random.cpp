@@ -6,7 +6,7 @@
 #include <linnet/ops/cpu/vector_math.h>
 
 /// Random numbers: words of a Philox stream, a stretch at a time, and what is made of them. Its multiplications bound
-/// uniform numbers and masks, about two instructions a word with AVX-512; logarithms and sines bound normal ones.
+/// uniform numbers and masks; logarithms and sines bound normal ones.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

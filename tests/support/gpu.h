@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <linnet/core/backend.h>
@@ -28,6 +29,12 @@ inline bool gpu_answers() {
   } catch (const DeviceError&) {
     return false;
   }
+}
+
+/// Whether LINNET_CUDA_CHECK=1 has kernels waited for, one by one: then none is late, and nothing is recorded.
+inline bool waits_for_kernels() {
+  const char* checking = std::getenv("LINNET_CUDA_CHECK");
+  return checking != nullptr && std::string(checking) == "1";
 }
 
 /// While one lives, op cases are tried on the GPU.

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -26,12 +24,6 @@ void fail_next(const std::string& function, int status);
 int status_told(const char* function = __builtin_FUNCTION());
 /// The same of CUDA's runtime, which keeps it for cudaGetLastError too.
 cudaError_t error_told(const char* function = __builtin_FUNCTION());
-
-/// Whether LINNET_CUDA_CHECK=1 has each kernel waited for: then none is late, and nothing is recorded.
-inline bool waits_for_kernels() {
-  const char* checking = std::getenv("LINNET_CUDA_CHECK");
-  return checking != nullptr && std::strcmp(checking, "1") == 0;
-}
 
 /// Streams by the order in which they were made.
 constexpr int kKernels = 0, kCopies = 1;

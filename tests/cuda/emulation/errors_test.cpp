@@ -12,6 +12,7 @@
 
 #include "control.h"
 #include "tests/support/child_program.h"
+#include "tests/support/gpu.h"
 #include "tests/support/values.h"
 
 /// What is said when CUDA or cuBLAS fails, and that the process goes on.
@@ -197,7 +198,7 @@ TEST_CASE("gpu: emulation: a product that cuBLAS fails in is reported at its op"
 }
 
 TEST_CASE("gpu: emulation: a recording that fails says so, and the next attempt may do") {
-  if (waits_for_kernels()) return;
+  if (test::waits_for_kernels()) return;
   const Tensor three = tensor({3, 3}), x = tensor({1, 2});
   for (const auto& [function, what] : {std::pair{"cudaStreamEndCapture", "recording"},
                                        {"cudaMallocHost", "asking for pinned memory for a constant"},

@@ -6,6 +6,7 @@
 #include <linnet/ops/creation.h>
 
 #include "control.h"
+#include "tests/support/gpu.h"
 #include "tests/support/values.h"
 
 /// What crosses to the GPU in a stream of its own, beside kernels: with one of the two streams, or both, as late as
@@ -63,7 +64,7 @@ TEST_CASE("gpu: emulation: batches that cross beside kernels are right in any or
 }
 
 TEST_CASE("gpu: emulation: each event between the two streams is needed") {
-  if (waits_for_kernels()) return;
+  if (test::waits_for_kernels()) return;
   CHECK(adds_up(batches(kInOnePiece)));
   const std::vector<Tensor> inputs = batches(kInOnePiece);
   {
@@ -81,7 +82,7 @@ TEST_CASE("gpu: emulation: each event between the two streams is needed") {
 }
 
 TEST_CASE("gpu: emulation: nobody waits for a kernel while a batch crosses") {
-  if (waits_for_kernels()) return;
+  if (test::waits_for_kernels()) return;
   CHECK(adds_up(batches(kInOnePiece)));
   const Tensor batch = test::uniform({2'000'000}, 1);  // 16 MB, four pieces
   Tensor there, sum;
