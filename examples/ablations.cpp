@@ -171,15 +171,14 @@ void report(const Settings& common, const Ablation& ablation, const std::vector<
                    fmt::format("{:.4f}", outcome.deviation())});
   }
   const auto count = outcomes.front().results.size();
-  const std::string seeds = fmt::format("{} seed{}", count, count == 1 ? "" : "s");
+  const std::string what = fmt::format("{}, {}, {} seed{}", data, describe(common), count, count == 1 ? "" : "s");
   const std::filesystem::path picture = common.out / (ablation.name + ".png");
   if (ablation.name == "dropout") {
-    draw_rates(ablation, outcomes, rates, fmt::format("data: {}, mean of {}", data, seeds), y_label, picture);
+    draw_rates(ablation, outcomes, rates, what + ", mean", y_label, picture);
   } else {
-    draw_bars(ablation, outcomes, fmt::format("data: {}, {}, mean ± standard deviation", data, seeds), y_label,
-              picture);
+    draw_bars(ablation, outcomes, what + ", mean ± standard deviation", y_label, picture);
   }
-  fmt::print("\n{}, preset {}\n{}{}\n\n", data, common.preset, table.str(), picture.string());
+  fmt::print("\n{}\n{}{}\n\n", what, table.str(), picture.string());
 }
 
 void run_ablations(const Settings& common, const std::vector<Ablation>& ablations, const std::vector<double>& rates,
@@ -230,11 +229,8 @@ int main(int argc, char** argv) {
       "al. 2024, figure 2).",
       "ablations");
   return run_program(app, [&] {
-    std::string task = flag_value(argc, argv, "--task", "shakespeare");
-    if (task != "shakespeare" && task != "mnist") {
-      throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
-    }
-    Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
+    std::string task = task_from_flag(argc, argv);
+    Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     settings.epochs = task == "mnist" ? 1 : 0;
     settings.steps = task == "mnist" ? 0 : 500;
     settings.warmup = task == "mnist" ? 0 : 50;
@@ -243,9 +239,11 @@ int main(int argc, char** argv) {
     std::vector<std::string> names = kNames;
     std::vector<double> rates{0.05, 0.1, 0.2, 0.4};
     add_common_flags(app, settings);
-    app.add_option("what", names, "what to vary: interaction, sharing, dropout")->check(CLI::IsMember(kNames));
+    app.add_option("what", names, "what to vary, with commas or spaces")
+        ->delimiter(',')
+        ->check(CLI::IsMember(kNames));
     app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
-    app.add_option("--task", task, "what to train: shakespeare or mnist (--patch 1 takes pixels)");
+    add_task_flag(app, task, " (for mnist, --patch 1 takes pixels)");
     app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1, 1000));
     add_model_flags(app, settings);
     add_training_flags(app, settings);

@@ -63,7 +63,7 @@ void draw_model(const Options& options, const Settings& machine) {
   check_place(options, model.settings);
   HeatMapGrid grid = empty_grid();
   grid.title = fmt::format("Attention maps of {}", model.settings.attention);
-  grid.subtitle = fmt::format("trained on {}, {}; input: {}", model.data, model.settings.preset, model.input);
+  grid.subtitle = fmt::format("trained on {}, {}; input: {}", model.data, describe(model.settings), model.input);
   grid.columns = options.head ? 0 : model.settings.heads;
   for (int64_t index = 0; index < std::ssize(model.maps); ++index) {
     if (options.layer && index / model.maps_per_layer() + 1 != *options.layer) continue;
@@ -81,7 +81,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   std::vector<Settings> runs;
   for (const std::string task : {"mnist", "shakespeare"}) {
     for (const std::string attention : {"softmax", "fastmax2"}) {
-      Settings& s = runs.emplace_back(preset(task, task == "mnist" ? "mnist-small" : "nanogpt-cpu"));
+      Settings& s = runs.emplace_back(preset(task, preset_names(task).front()));
       s.attention = attention;
       s.steps = options.steps;
       s.epochs = 0;

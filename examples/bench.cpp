@@ -1,11 +1,13 @@
 /// Times attention mechanisms, layers, training steps, generation and kernels.
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "support/bench_options.h"
@@ -102,7 +104,7 @@ void print_step(const BenchOptions& bench, const Task& task, const MeasuredStep&
   if (!profile.empty()) {
     json.update({{"profiled_ms_per_step", m.profile.mean_ms()}, {"profile", profile_json(m.profile)}});
   }
-  print(bench, fmt::format("{}, {}, {}", settings.preset, settings.attention, task.data_name()),
+  print(bench, fmt::format("{}, {}, {}", describe_model(settings), settings.attention, task.data_name()),
         with_floor({{"step", step}}, floor), json);
   if (bench.json) return;
   fmt::print("{} tokens/s; {}peak {}, resident {}\n", format_count(static_cast<int64_t>(tokens_per_second)),
@@ -229,7 +231,8 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   command.add_option("--out", options->out, "folder for profile.txt and trace.json, with --profile");
   add_attention_flags(command, bench.settings);
   add_model_flags(command, bench.settings);
-  command.add_option("--preset", bench.settings.preset, "whose settings to start from");
+  command.add_option("--preset", bench.settings.preset, "whose settings to start from")
+      ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
   command.add_option("--data", bench.settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
   command.callback([=, &bench] {
@@ -292,10 +295,11 @@ void add_crossover(CLI::App& app, const BenchOptions& bench) {
 /// Of the preset that the command line names, which may be of either task.
 Settings starting_settings(int argc, char** argv) {
   const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
-  if (preset != "nanogpt-cpu" && preset != "nanogpt-gpu" && preset != "mnist-small") {
-    throw UsageError(fmt::format("--preset {}: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small", preset));
+  for (const std::string& task : task_names()) {
+    const std::vector<std::string> names = preset_names(task);
+    if (std::ranges::find(names, preset) != names.end()) return settings_from_preset(argc, argv, task, preset);
   }
-  return settings_from_preset(argc, argv, preset == "mnist-small" ? "mnist" : "shakespeare", "nanogpt-cpu");
+  throw UsageError(fmt::format("--preset {}: the presets are {}", preset, fmt::join(preset_names(), ", ")));
 }
 
 }  // namespace

@@ -80,14 +80,14 @@ void compare(const std::vector<Settings>& runs, const Settings& settings) {
     if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
   }
   const std::string table = table_of(entries);
-  fmt::print("\n{}, preset {}, {} steps, seed {}; losses on all validation data\n{}", data, settings.preset,
-             entries.front().result.history.back().step, settings.seed, table);
+  const std::string what = fmt::format("{}, {}, seed {}", data, describe(settings), settings.seed);
+  fmt::print("\n{}; losses on all validation data\n{}", what, table);
   std::vector<std::pair<std::string, const TrainingResult*>> curves;
   for (const Entry& entry : entries) curves.emplace_back(entry.attention, &entry.result);
   // Gerami et al. 2024, figure 6
   const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
-  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", data, steps);
-  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", data, seconds);
+  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", what, steps);
+  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", what, seconds);
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
@@ -96,15 +96,12 @@ void compare(const std::vector<Settings>& runs, const Settings& settings) {
 int main(int argc, char** argv) {
   CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", "compare");
   return run_program(app, [&] {
-    std::string task = flag_value(argc, argv, "--task", "shakespeare");
-    if (task != "shakespeare" && task != "mnist") {
-      throw UsageError(fmt::format("--task {}: must be shakespeare or mnist", task));
-    }
-    Settings settings = settings_from_preset(argc, argv, task, task == "mnist" ? "mnist-small" : "nanogpt-cpu");
+    std::string task = task_from_flag(argc, argv);
+    Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     std::vector<std::string> mechanisms = linnet::nn::attention_mechanisms();
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
-    app.add_option("--task", task, "what to train: shakespeare or mnist");
+    add_task_flag(app, task);
     app.add_option("--attention", mechanisms, "the mechanisms, with commas")
         ->delimiter(',')
         ->check(CLI::IsMember(linnet::nn::attention_mechanisms()));

@@ -10,7 +10,7 @@ struct Mlp : nn::Module {
   Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   Generator rng(1337);
   Mlp model(rng);
   nn::AdamW optimizer(model.parameters(), {.lr = 1e-3});
@@ -23,4 +23,7 @@ int main(int argc, char** argv) {
   }
   NoGrad no_grad;
   for (auto [x, y] : nn::Loader(data.test, {.batch = 10000})) std::cout << accuracy(model(x), y) << "\n";
+} catch (const std::exception& error) {
+  std::cerr << "mlp: " << error.what() << "\n";
+  return 1;
 }

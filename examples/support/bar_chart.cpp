@@ -30,9 +30,12 @@ Axis fit(const std::vector<Bar>& bars) {
   return fit_axis(ends, false, 0.25);
 }
 
+/// Four significant digits, and the deviation to the same place.
 std::string value_of(const Bar& bar) {
-  return bar.deviation > 0 ? fmt::format("{:.4g} ± {:.2g}", bar.value, bar.deviation)
-                           : fmt::format("{:.4g}", bar.value);
+  const double size = std::max(std::abs(bar.value), 1e-6);
+  const int decimals = std::clamp(3 - static_cast<int>(std::floor(std::log10(size))), 0, 6);
+  return bar.deviation > 0 ? fmt::format("{:.{}f} ± {:.{}f}", bar.value, decimals, bar.deviation, decimals)
+                           : fmt::format("{:.{}f}", bar.value, decimals);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Safetensors read(const std::filesystem::path& path) {
     return read_safetensors(path);
   } catch (const IoError& error) {
     const std::string message = error.what();  // "what is wrong; advice"
-    throw IoError(fmt::format("{}; {}", message.substr(0, message.rfind("; ")), remedy_for(path.parent_path())));
+    throw IoError(fmt::format("{}; {}", message.substr(0, message.rfind("; ")), kRemedy));
   }
 }
 
@@ -61,7 +61,7 @@ Checkpoint::Position Checkpoint::load() const {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
       throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"; {}", path_.string(),
-                                name, remedy_for(path_.parent_path())));
+                                name, kRemedy));
     }
   };
   Position position;
@@ -77,8 +77,7 @@ Checkpoint::Position Checkpoint::load() const {
     model_.load_state(take(content.tensors, "model."));
     optimizer_.load_state(take(content.tensors, "optimizer."));
   } catch (const ValueError& error) {
-    throw ValueError(
-        fmt::format("{} is of another run: {}; {}", path_.string(), error.what(), remedy_for(path_.parent_path())));
+    throw ValueError(fmt::format("{} is of another run: {}; {}", path_.string(), error.what(), kRemedy));
   }
   model_.generator().set_state(random);
   return position;

@@ -156,8 +156,9 @@ Layout lay_out(const Canvas& canvas, const HeatMapGrid& grid, const Axis& scale)
   return layout;
 }
 
+// From 0, so that pictures compare, or from the lowest value where it is negative.
 Axis fit_scale(const HeatMapGrid& grid) {
-  std::vector<double> values;
+  std::vector<double> values{0};
   for (const HeatMap& map : grid.maps) values.insert(values.end(), map.values.begin(), map.values.end());
   return fit_axis(values, false, 0);
 }

@@ -20,7 +20,7 @@ struct HeatMap {
   std::vector<std::string> y_ticks = {};  ///< one label per row, likewise
 };
 
-/// Several heat maps in one picture, on one scale of colours.
+/// Several heat maps in one picture, on one scale of colours, which begins at 0 unless a value is negative.
 struct HeatMapGrid {
   std::string title = {};
   std::string subtitle = {};     ///< names the data set and what else a reader must know

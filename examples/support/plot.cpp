@@ -51,14 +51,21 @@ Color series_color(size_t index) {
   return kColors[index % kColors.size()];
 }
 
-// Where colours repeat, dashes tell the lines apart.
-void set_stroke(const Canvas& canvas, size_t index) {
-  constexpr size_t kColors = 8;
-  const std::array<double, 2> dash = {6, 4};
-  canvas.set_color(series_color(index));
-  cairo_set_dash(canvas.cairo(), dash.data(), index / kColors % 2 == 1 ? 2 : 0, 0);
-  cairo_set_line_width(canvas.cairo(), 2);
-}
+// How a series is drawn. Where colours repeat, dashes tell the lines apart.
+struct Stroke {
+  size_t color;
+  bool light;
+
+  Stroke(const Series& series, size_t index) : color(series.color.value_or(index)), light(series.light) {}
+
+  void set(const Canvas& canvas) const {
+    constexpr size_t kColors = 8;
+    const std::array<double, 2> dash = {6, 4};
+    canvas.set_color(series_color(color), light ? 0.45 : 1);
+    cairo_set_dash(canvas.cairo(), dash.data(), color / kColors % 2 == 1 ? 2 : 0, 0);
+    cairo_set_line_width(canvas.cairo(), light ? 1 : 2);
+  }
+};
 
 bool can_show_point(const LineChart& chart, const Series& series, size_t i) {
   return can_show(series.x[i], chart.log_x) && can_show(series.y[i], chart.log_y);
@@ -79,6 +86,7 @@ std::pair<Axis, Axis> fit_axes(const LineChart& chart) {
 
 struct LegendEntry {
   size_t index;  // of the series
+  Stroke stroke;
   std::string label;
 };
 
@@ -90,7 +98,7 @@ std::vector<LegendEntry> make_legend(const Canvas& canvas, const LineChart& char
     bool any = false;
     for (size_t i = 0; i < series.x.size(); ++i) any = any || can_show_point(chart, series, i);
     const std::string label = canvas.fit_text(series.label, 0.3 * kWidth, kLegend);
-    legend.push_back({s, any ? label : label + " (no data)"});
+    legend.push_back({s, Stroke(series, s), any ? label : label + " (no data)"});
   }
   return legend;
 }
@@ -165,9 +173,9 @@ void draw_marker(const Canvas& canvas, Point point, Color color) {
   cairo_fill(canvas.cairo());
 }
 
-void draw_series(const Canvas& canvas, const Points& points, size_t index) {
+void draw_series(const Canvas& canvas, const Points& points, const Stroke& stroke) {
   cairo_t* cr = canvas.cairo();
-  set_stroke(canvas, index);
+  stroke.set(canvas);
   cairo_new_path(cr);
   for (const auto& point : points) {
     if (!point) {
@@ -183,7 +191,8 @@ void draw_series(const Canvas& canvas, const Points& points, size_t index) {
     const bool before = i > 0 && points[i - 1];
     const bool after = i + 1 < points.size() && points[i + 1];
     const bool alone = !before && !after;  // no line shows it
-    if (points[i] && (alone || points.size() <= kMarkedPoints)) draw_marker(canvas, *points[i], series_color(index));
+    if (points[i] && (alone || points.size() <= kMarkedPoints))
+      draw_marker(canvas, *points[i], series_color(stroke.color));
   }
 }
 
@@ -231,13 +240,13 @@ void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry>
   const std::vector<double> ys = spread_labels(wanted, step, plot.top, plot.bottom);
 
   for (size_t i = 0; i < entries.size(); ++i) {
-    const auto& [index, label] = entries[i];
+    const auto& [index, stroke, label] = entries[i];
     const auto& end = ends[index];
     cairo_t* cr = canvas.cairo();
     if (end && end->x > plot.right - 12) {  // a thread from the line's end to its label
       canvas.line(end->x + 5, end->y, plot.right + 14, ys[i], kAxisLine, 0.6);
     }
-    set_stroke(canvas, index);
+    stroke.set(canvas);
     cairo_move_to(cr, plot.right + 14, ys[i]);
     cairo_line_to(cr, plot.right + kLegendKey - 6, ys[i]);
     cairo_stroke(cr);
@@ -264,7 +273,7 @@ void write_png(const LineChart& chart, const std::filesystem::path& path) {
   Points ends;
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const Points points = scene.points(chart, chart.series[i]);
-    draw_series(canvas, points, i);
+    draw_series(canvas, points, Stroke(chart.series[i], i));
     const auto last = std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return p.has_value(); });
     ends.push_back(last == points.rend() ? std::nullopt : *last);
   }

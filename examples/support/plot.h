@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ struct Series {
   std::string label = {};
   std::vector<double> x = {};
   std::vector<double> y = {};
+  std::optional<size_t> color = {};  ///< its colour's number; its place among the series where there is none
+  bool light = false;                ///< thinner and paler, for what stands beside a line of the same colour
 };
 
 struct LineChart {

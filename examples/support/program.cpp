@@ -7,6 +7,7 @@
 #include <regex>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/linnet.h>
 
@@ -160,7 +161,8 @@ void add_model_flags(CLI::App& app, Settings& s) {
 }
 
 void add_training_flags(CLI::App& app, Settings& s) {
-  app.add_option("--preset", s.preset, "start from published settings; other flags change them");
+  app.add_option("--preset", s.preset, "start from published settings; other flags change them")
+      ->check(CLI::IsMember(preset_names(s.task)));
   app.add_option("--data", s.data, "folder with the data (default: $LINNET_DATA, then data/)");
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
@@ -213,6 +215,19 @@ std::string command_line(int argc, char** argv) {
     line += (i > 0 ? " " : "") + word;
   }
   return line;
+}
+
+std::string task_from_flag(int argc, char** argv) {
+  const std::vector<std::string> names = task_names();
+  std::string task = flag_value(argc, argv, "--task", names.front());
+  if (std::ranges::find(names, task) == names.end()) {
+    throw UsageError(fmt::format("--task {}: must be {}", task, fmt::join(names, " or ")));
+  }
+  return task;
+}
+
+void add_task_flag(CLI::App& app, std::string& task, const std::string& note) {
+  app.add_option("--task", task, "what to train" + note)->check(CLI::IsMember(task_names()));
 }
 
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {

@@ -60,6 +60,12 @@ std::string flag_value(int argc, char** argv, const std::string& flag, const std
 /// What was typed, as a shell takes it.
 std::string command_line(int argc, char** argv);
 
+/// The task that the command line names, or the first one, which decides what flags there are. Throws UsageError for
+/// one that does not exist. Call before the flags are parsed.
+std::string task_from_flag(int argc, char** argv);
+/// --task, whose value `task_from_flag` has read.
+void add_task_flag(CLI::App& app, std::string& task, const std::string& note = "");
+
 /// Starts from the preset that the command line names, if it names one, so that other flags change single
 /// settings of it. Call before the flags are parsed.
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);

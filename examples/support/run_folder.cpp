@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
+
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -79,28 +81,27 @@ bool holds_run(const fs::path& folder) {
 
 /// What the run is going to write, config.json and event files aside: these have names of their own.
 std::vector<std::string> results_of(const Settings& s) {
-  std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", "model.safetensors", "loss.png"};
+  std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", kLosses, "model.safetensors", "loss.png"};
   if (s.task == "shakespeare") names.emplace_back("samples.txt");
   if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
   return names;
 }
 
 /// Whether a run that was killed before it had a config.json may have left the file: first it writes a checkpoint of
-/// step 0, then metrics without a line.
+/// step 0, then metrics without a line and losses without a step.
 bool is_left_from_before(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
   if (path.filename() == "metrics.jsonl") return fs::is_empty(path, ignored);
+  if (path.filename() == kLosses) return read_text(path) == kLossesHeader;
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
 
 /// A fresh run replaces nothing but what such a run left: not another run, and nobody else's files.
 void check_is_free(const Settings& settings) {
   if (holds_run(settings.out)) {
-    throw IoError(
-        fmt::format("--out {} holds a run already; choose another folder, remove it, or go on with it by "
-                    "--resume",
-                    settings.out.string()));
+    throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
+                              settings.out.string()));
   }
   std::error_code ignored;
   for (const std::string& name : results_of(settings)) {
@@ -189,6 +190,7 @@ void RunFolder::require_room(int64_t bytes) const {
 
 void RunFolder::begin() {
   replace_file(path_ / "metrics.jsonl", "");
+  replace_file(path_ / kLosses, kLossesHeader);
   replace_file(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
 }
@@ -196,6 +198,26 @@ void RunFolder::begin() {
 void RunFolder::log(const Metrics& metrics) {
   append(path_ / "metrics.jsonl", to_json(metrics).dump() + "\n");
   if (events_) events_->add(metrics.step, scalars(metrics));
+}
+
+void RunFolder::log(const StepLoss& loss) { append(path_ / kLosses, fmt::format("{},{}\n", loss.step, loss.loss)); }
+
+std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
+  const fs::path path = path_ / kLosses;
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // an older run has none
+  std::string kept = kLossesHeader;
+  std::vector<StepLoss> losses;
+  for (std::string line; std::getline(lines, line);) {
+    StepLoss at;
+    char comma = 0;
+    std::istringstream fields(line);
+    const bool whole = static_cast<bool>(fields >> at.step >> comma >> at.loss) && !lines.eof();
+    if (!whole || at.step > step) continue;  // the header, a line that was being written, or a step made again
+    losses.push_back(at);
+    kept += line + "\n";
+  }
+  replace_file(path, kept);
+  return losses;
 }
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
@@ -232,23 +254,25 @@ void check_is_trained(const fs::path& folder) {
                             folder.string()));
 }
 
-std::string remedy_for(const fs::path& folder) {
-  return fmt::format("begin anew in another --out, or remove {} first", folder.string());
-}
-
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";
   try {
     const auto json = nlohmann::json::parse(read_text(path));
+    if (!json.is_object() || !json.contains("settings") || !json.contains("data")) {
+      throw IoError(
+          fmt::format("{} is not the file of a training run of linnet, which has \"settings\" and \"data\"; name the "
+                      "--out folder of a run",
+                      path.string()));
+    }
     if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
     const Settings settings = settings_from_json(json.at("settings"));
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), plain(error), remedy_for(folder)));
+    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), plain(error), kRemedy));
   } catch (const UsageError& error) {
-    throw IoError(fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(),
-                              remedy_for(folder)));
+    throw IoError(
+        fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));
   }
 }
 

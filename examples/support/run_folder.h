@@ -26,6 +26,12 @@ struct Metrics {
   int64_t peak_bytes = 0;
 };
 
+/// One line of train_loss.csv: the loss of a single step's batch.
+struct StepLoss {
+  int64_t step = 0;
+  double loss = 0;
+};
+
 /// The folder is this process's alone until the object goes, by a lock that leaves no file in it. Where it cannot
 /// be locked, as on some network file systems, everybody has it.
 class FolderLock {
@@ -55,8 +61,11 @@ class RunFolder {
   /// Makes the folder hold a run, by config.json: call it once there is a checkpoint to go on from.
   void begin();
   void log(const Metrics& metrics);
+  void log(const StepLoss& loss);
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
   std::vector<Metrics> rewind(int64_t step);
+  /// The same for the losses of single steps.
+  std::vector<StepLoss> rewind_losses(int64_t step);
   void write_text(const std::string& name, const std::string& text) const;
 
  private:
@@ -77,8 +86,9 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 /// Throws IoError when the run in `folder` has not come to its end, and so left no weights.
 void check_is_trained(const std::filesystem::path& folder);
 
-/// What helps where a file of the run in `folder` cannot be read. It ends the messages that say so.
-std::string remedy_for(const std::filesystem::path& folder);
+/// Ends the messages about a file of a run that cannot be read. The file may not be ours, so none advises to remove
+/// it.
+inline constexpr const char* kRemedy = "begin anew in another --out";
 
 /// The settings and the data set's name that a run folder's config.json holds.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

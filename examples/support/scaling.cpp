@@ -19,11 +19,12 @@ namespace {
 struct Point {
   AttentionCase c;
   Measured measured;
+  int64_t sequence_peak_bytes = 0;  ///< of a single sequence, as `bench attention` measures it
 
   /// Per sequence, so that lengths with other batches compare.
   double forward_ms() const { return measured.forward.median_ms / static_cast<double>(c.batch); }
   double training_ms() const { return measured.forward_backward.median_ms / static_cast<double>(c.batch); }
-  double peak_bytes() const { return static_cast<double>(measured.peak_bytes) / static_cast<double>(c.batch); }
+  double peak_mib() const { return static_cast<double>(sequence_peak_bytes) / (1 << 20); }
 };
 
 /// One mechanism at one width: lengths from short to long, until one would take too long.
@@ -48,7 +49,11 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
                           .seed = settings.seed,
                           .device = device_of(settings)};
     constexpr double kSeconds = 0.2;
-    points.push_back({c, measure_attention(c, kSeconds)});
+    const Measured measured = measure_attention(c, kSeconds);
+    // A share of a batch's peak is less than a sequence's own: what is held per call is held once for the batch.
+    AttentionCase single = c;
+    single.batch = 1;
+    points.push_back({c, measured, c.batch == 1 ? measured.peak_bytes : measure_attention(single, 0).peak_bytes});
   }
   return points;
 }
@@ -65,7 +70,7 @@ void draw(const ScalingOptions& options, const std::map<std::string, std::vector
                   .log_x = true,
                   .log_y = true};
   for (const auto& [mechanism, points] : curves) {
-    Series series{.label = mechanism};
+    Series series{.label = mechanism, .color = mechanism_index(mechanism)};
     for (const Point& point : points) {
       series.x.push_back(static_cast<double>(point.c.tokens));
       series.y.push_back((point.*value)());
@@ -107,8 +112,7 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
       for (const Point& point : points) {
         if (bench.json) print_json(bench, case_json(point.c, point.measured));
         table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),
-                       fmt::format("{:.3f}", point.training_ms()),
-                       format_bytes(static_cast<int64_t>(point.peak_bytes()))});
+                       fmt::format("{:.3f}", point.training_ms()), format_bytes(point.sequence_peak_bytes)});
       }
     }
     if (!bench.json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
@@ -117,7 +121,7 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
          fmt::format("training-{}.png", head_dim));
     draw(options, curves, head_dim, "Time", &Point::forward_ms, "ms, forward",
          fmt::format("forward-{}.png", head_dim));
-    draw(options, curves, head_dim, "Memory", &Point::peak_bytes, "bytes, forward + backward",
+    draw(options, curves, head_dim, "Memory", &Point::peak_mib, "MiB, forward + backward",
          fmt::format("memory-{}.png", head_dim));
   }
   fmt::print(stderr, "pictures: {}\n", options.out.string());

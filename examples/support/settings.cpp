@@ -1,6 +1,7 @@
 #include "support/settings.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,6 +57,8 @@ Settings mnist_small() {
   s.eval_batches = 0;
   return s;
 }
+
+std::vector<Settings> presets() { return {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}; }
 
 void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
@@ -185,7 +188,7 @@ void validate_words(const Settings& s) {
     require(std::ranges::find(known, word) != known.end(),
             fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
   };
-  one_of("task", s.task, {"shakespeare", "mnist"});
+  one_of("task", s.task, task_names());
   one_of("attention", s.attention, nn::attention_mechanisms());
   one_of("schedule", s.schedule, {"cosine", "one-cycle"});
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
@@ -230,12 +233,33 @@ bool shares(const Settings& settings, const std::string& what) {
   return shared && std::ranges::find(*shared, what) != shared->end();
 }
 
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const Settings& known : presets()) {
+    if (std::ranges::find(names, known.task) == names.end()) names.push_back(known.task);
+  }
+  return names;
+}
+
+std::vector<std::string> preset_names(const std::string& task) {
+  std::vector<std::string> names;
+  for (const Settings& known : presets()) {
+    if (task.empty() || known.task == task) names.push_back(known.preset);
+  }
+  return names;
+}
+
 Settings preset(const std::string& task, const std::string& name) {
-  for (const Settings& known : {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}) {
+  for (const Settings& known : presets()) {
     if (known.preset == name && known.task == task) return known;
   }
-  throw UsageError(fmt::format("--preset {}: the presets for {} are {}", name, task,
-                               task == "mnist" ? "mnist-small" : "nanogpt-cpu and nanogpt-gpu"));
+  throw UsageError(
+      fmt::format("--preset {}: the presets for {} are {}", name, task, fmt::join(preset_names(task), ", ")));
+}
+
+size_t mechanism_index(const std::string& attention) {
+  const std::vector<std::string>& names = nn::attention_mechanisms();
+  return static_cast<size_t>(std::ranges::find(names, attention) - names.begin());
 }
 
 void validate(const Settings& s) {
@@ -291,6 +315,29 @@ void validate(const Settings& s) {
   require(
       s.positions != "rotary" || s.width / s.heads % 2 == 0,
       fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
+}
+
+std::string describe_model(const Settings& settings) {
+  Settings published = preset(settings.task, settings.preset);
+  published.attention = settings.attention;
+  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // unless a flag said
+  const nlohmann::json before = to_json(published), now = to_json(settings);
+  constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
+                                        "eval_batches", "checkpoint_every", "tensorboard"};
+  std::string text = "preset " + settings.preset;
+  for (const auto& [name, value] : now.items()) {
+    if (value == before.value(name, nlohmann::json()) || std::ranges::count(kNamedOrNoMatter, name) > 0) continue;
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    text += fmt::format(", {} {}", words, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+std::string describe(const Settings& s) {
+  return describe_model(s) + (s.epochs == 0   ? fmt::format(", {} steps", s.steps)
+                              : s.epochs == 1 ? ", 1 epoch"
+                                              : fmt::format(", {} epochs", s.epochs));
 }
 
 nlohmann::json to_json(const Settings& settings) {

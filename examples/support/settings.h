@@ -73,12 +73,25 @@ Device device_of(const Settings& settings);
 /// float32, where --precision says so; else float32. Programs that look at trained models build them of float32.
 DType model_dtype(const Settings& settings);
 
+/// The tasks that a model can be trained for: the choices of --task.
+std::vector<std::string> task_names();
+/// The names of a task's presets, its default first; of all tasks without one.
+std::vector<std::string> preset_names(const std::string& task = "");
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
 Settings preset(const std::string& task, const std::string& name);
+
+/// The mechanism's place in the list of all, by which every picture gives it the same colour.
+size_t mechanism_index(const std::string& attention);
 
 /// Refuses settings that cannot work together, naming the flag, the value and what to change. Cheap: call it
 /// before anything else.
 void validate(const Settings& settings);
+
+/// The preset and every setting that differs from it, but for steps, seed and settings that change no result:
+/// `preset nanogpt-cpu, layers 2`.
+std::string describe_model(const Settings& settings);
+/// The same and the steps, as tables and pictures name their runs: `preset nanogpt-cpu, layers 2, 40 steps`.
+std::string describe(const Settings& settings);
 
 /// The settings with what the mechanism has and nothing was said about.
 Settings completed(Settings settings);

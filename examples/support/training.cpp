@@ -102,7 +102,8 @@ class Run {
 
   Task& task_;
   const Settings& s_;
-  const int64_t steps_;  // refused, as the rate is, before there is a folder
+  const int64_t steps_;      // refused, as the rate is, before there is a folder
+  const int64_t log_every_;  // steps between the lines of train_loss.csv
   const nn::Schedule rate_;
   RunFolder folder_;
   TrainingStep train_step_;
@@ -119,6 +120,7 @@ Run::Run(Task& task, const Settings& settings)
     : task_(task),
       s_(settings),
       steps_(total_steps(s_, task)),
+      log_every_(std::max<int64_t>(1, steps_ / 200)),
       rate_(make_schedule(s_, steps_)),
       folder_(s_, task.data_name()),
       train_step_(task, s_),
@@ -144,6 +146,7 @@ void Run::resume() {
   at_ = checkpoint_.load();
   check_profile(s_, steps_ - at_.step);
   result_.history = folder_.rewind(at_.step);
+  result_.losses = folder_.rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it was cut off before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
@@ -159,6 +162,10 @@ void Run::step() {
   at_.loss_sum += loss;
   ++at_.loss_count;
   ++at_.step;
+  if (at_.step % log_every_ == 0) {
+    result_.losses.push_back({at_.step, loss});
+    folder_.log(result_.losses.back());
+  }
   if (at_.step % s_.eval_every == 0 || done()) evaluate();
   if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) checkpoint_.save(at_);
   if (interrupted()) stop();
@@ -207,8 +214,8 @@ TrainingResult Run::finish() {
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
   task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
   if (const std::string text = task_.sample(500); !text.empty()) folder_.write_text("samples.txt", text + "\n");
-  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention), task_.data_name(),
-              folder_.path() / "loss.png");
+  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
+              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_.path() / "loss.png");
   return std::move(result_);
 }
 
@@ -242,14 +249,24 @@ TrainingResult train(Task& task, const Settings& settings) {
 }
 
 void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& data_name, const std::filesystem::path& path) {
+                 const std::string& title, const std::string& what, const std::filesystem::path& path) {
   const bool steps = against == Against::steps;
+  const bool single = runs.size() == 1;
   LineChart chart{.title = title,
-                  .subtitle = "data: " + data_name,
+                  .subtitle = what,
                   .x_label = steps ? "step" : "seconds of training",
-                  .y_label = "validation loss"};
+                  .y_label = single ? "loss" : "validation loss"};
+  if (single && steps) {
+    const auto& [name, result] = runs.front();
+    Series series{.label = "training", .color = mechanism_index(name), .light = true};
+    for (const StepLoss& at : result->losses) {
+      series.x.push_back(static_cast<double>(at.step));
+      series.y.push_back(at.loss);
+    }
+    chart.series.push_back(std::move(series));
+  }
   for (const auto& [name, result] : runs) {
-    Series series{.label = name};
+    Series series{.label = single ? "validation" : name, .color = mechanism_index(name)};
     for (const Metrics& m : result->history) {
       series.x.push_back(steps ? static_cast<double>(m.step) : m.seconds);
       series.y.push_back(m.val_loss);

@@ -11,6 +11,7 @@ namespace linnet::examples {
 /// What a training run came to.
 struct TrainingResult {
   std::vector<Metrics> history;  ///< one entry an evaluation, the first one before training
+  std::vector<StepLoss> losses;  ///< of about 200 single steps
   Task::Evaluation final;        ///< on settings.eval_batches
   Task::Evaluation full;         ///< on all validation data
   double ms_per_step = 0;        ///< median, evaluations aside
@@ -30,8 +31,9 @@ TrainingResult train(Task& task, const Settings& settings);
 
 enum class Against : uint8_t { steps, seconds };
 
-/// The loss curves of runs as a picture.
+/// The validation losses of runs, by their mechanisms, as a picture; `what` names their data and settings. A single
+/// run's picture has the losses of its training steps too.
 void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& data_name, const std::filesystem::path& path);
+                 const std::string& title, const std::string& what, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

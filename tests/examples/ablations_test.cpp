@@ -78,6 +78,7 @@ TEST_CASE("ablations and recommend: what they refuse") {
           "--short-conv: 99999999999999999999 is out of range");
   refused("ablations", shop.tiny("run") + Arguments{"size"}, "size");
   refused("ablations", shop.tiny("run") + Arguments{"sharing", "sharing"}, "sharing is named twice");
+  refused("ablations", shop.tiny("run") + Arguments{"sharing,interaction,sharing"}, "sharing is named twice");
   refused("ablations", shop.tiny("run") + Arguments{"sharing", "--rates", "0.1"},
           "--rates does not apply to sharing");
   for (const std::string rates : {"0", "1", "nan", "0.2,0.1", "0.1,0.1"}) {

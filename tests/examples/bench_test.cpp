@@ -104,7 +104,8 @@ TEST_CASE("bench step: a step beside its matrix products") {
   check_positive(step, {"ms_per_step", "tokens_per_second", "floor_ms", "peak_bytes", "resident_bytes"});
   CHECK(step["preset"] == "nanogpt-cpu");
   const Ended table = run_program("bench", Arguments{"--seconds", "0.001", "step"} + model);
-  CHECK(table.out.starts_with("nanogpt-cpu, softmax, " + step["data"].get<std::string>()));
+  CHECK(table.out.starts_with("preset nanogpt-cpu, context 16, heads 2, layers 1, width 16, softmax, " +
+                              step["data"].get<std::string>()));
   const Arguments no_data(model.begin() + 2, model.end());
   // JSON alone, though a stand-in is taken
   check_positive(object_of(kQuick + Arguments{"step"} + no_data), {"ms_per_step"});
@@ -226,6 +227,20 @@ TEST_CASE("bench scaling: one object a length, and pictures") {
   CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
 }
 
+TEST_CASE("bench scaling and bench attention report the same memory for the same sequence") {
+  const Workshop shop;
+  const Ended scaling = run_program("bench", {"scaling", "--from", "1024", "--to", "1024", "--head-dims", "16",
+                                              "--heads", "2", "--mechanisms", "softmax", "--out", shop / "curves"});
+  const Ended attention = run_program("bench", {"--seconds", "0.001", "attention", "--tokens", "1024", "--heads", "2",
+                                                "--head-dim", "16", "--mechanism", "softmax"});
+  REQUIRE(scaling.code == 0);
+  REQUIRE(attention.code == 0);
+  const size_t begin = attention.out.find("peak ") + 5;
+  const std::string peak = attention.out.substr(begin, attention.out.find(',', begin) - begin);
+  CAPTURE(scaling.out);
+  CHECK(scaling.out.find(peak + "\n") != std::string::npos);
+}
+
 TEST_CASE("bench crossover: measured lengths beside the theory's and the committed ones") {
   const Ended ended = run_program("bench", {"--json", "--seconds", "0.001", "crossover", "--mechanisms", "fastmax2",
                                             "--head-dims", "16", "--to", "512"});
@@ -292,8 +307,7 @@ TEST_CASE("bench: what it refuses") {
   refused({"attention", "--dtype", "bfloat16"}, "--dtype bfloat16 does not apply to --device cpu");
   refused({"attention", "--dtype", "float16"}, "--dtype");
   refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
-  refused({"step", "--preset", "nanogpt"},
-          "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu and mnist-small");
+  refused({"step", "--preset", "nanogpt"}, "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu, mnist-small");
   refused({"generate", "--positions", "learned"}, "--positions");
   refused({"generate", "--attention", "fastmax1", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastmax1");

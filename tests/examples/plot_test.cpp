@@ -56,6 +56,13 @@ TEST_CASE("plot: every series is drawn in its colour and labelled on its own lin
   }
 }
 
+TEST_CASE("plot: a series keeps the colour that it is given, wherever it stands") {
+  const Picture picture = draw(chart_of({{"a", {0, 1, 2}, {1, 5, 3}, 3}, {"b", {0, 1, 2}, {2, 6, 4}, 0}}));
+  CHECK(picture.find(kPurple, 0, 1400).count > 1000);
+  CHECK(picture.find(kBlue, 0, 1400).count > 1000);
+  CHECK(picture.find(kVermilion).count == 0);
+}
+
 TEST_CASE("plot: points that are not finite break the line, and lone points are marked") {
   const Picture gap = draw(chart_of({{"", {0, 1, 2, 3, 4}, {1, 1, kNan, 1, 1}}, {"", {0, 4}, {0, 2}}}));
   const Region left = gap.find(kBlue, 0, 800);

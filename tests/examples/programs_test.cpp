@@ -103,6 +103,7 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
   CHECK(read_bytes(shop / "parts/checkpoint.safetensors") == read_bytes(shop / "whole/checkpoint.safetensors"));
 
   const auto whole = metrics_of(shop / "whole"), parts = metrics_of(shop / "parts");
+  CHECK(read_bytes(shop / "whole/train_loss.csv") == read_bytes(shop / "parts/train_loss.csv"));
   REQUIRE(whole.size() == parts.size());
   for (size_t i = 0; i < whole.size(); ++i) {
     CHECK(whole[i]["step"] == parts[i]["step"]);
@@ -138,7 +139,8 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   check_done(ended);
   CHECK(contains(ended.out, "fastmax2 on " + Workshop::kTextName + ": 1 layers, 2 heads, width 16, 20 steps"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
-                                                           "metrics.jsonl", "model.safetensors", "samples.txt"});
+                                                           "metrics.jsonl", "model.safetensors", "samples.txt",
+                                                           "train_loss.csv"});
 
   const auto config = nlohmann::json::parse(read_bytes(shop / "run/config.json"));
   CHECK(config["settings"]["attention"] == "fastmax2");
@@ -158,6 +160,9 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
     CHECK(metrics[i].at("accuracy").is_null());
   }
   CHECK(metrics[2]["val_loss"] < metrics[0]["val_loss"]);
+  const std::string losses = read_bytes(shop / "run/train_loss.csv");
+  CHECK(losses.starts_with("step,loss\n1,"));
+  CHECK(std::ranges::count(losses, '\n') == 21);
   CHECK(metrics[0]["seconds"] == 0);
   // Half of 20 steps took the median or longer.
   CHECK(1e3 * metrics[2]["seconds"].get<double>() >= 10 * metrics[2]["ms_per_step"].get<double>());
@@ -187,7 +192,7 @@ TEST_CASE("train_mnist: the same for images, without a text") {
   check_done_with("drawn digits", ended);
   CHECK(contains(ended.out, "accuracy"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
-                                                           "metrics.jsonl", "model.safetensors"});
+                                                           "metrics.jsonl", "model.safetensors", "train_loss.csv"});
   CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "drawn digits (stand-in)");
   const auto metrics = metrics_of(shop / "run");
   REQUIRE(metrics.size() == 3);
@@ -273,7 +278,7 @@ TEST_CASE("a run that was killed before it had begun leaves a folder that anothe
   check_done(run_program("train_shakespeare", shop.tiny("run")));
   CHECK(metrics_of(shop / "run").size() == 3);
   CHECK(read_bytes(shop / "run/model.safetensors") == model);
-  CHECK(names_in(shop / "run").size() == 6);
+  CHECK(names_in(shop / "run").size() == 7);
 }
 
 TEST_CASE("a run under way: no other one may go on with it, or begin in its folder") {
@@ -359,7 +364,9 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
 
   const Ended resumed = go_on(ended);
   check_done(resumed);
-  CHECK(contains(resumed.out, Workshop::kTextName + ", preset nanogpt-cpu, 800 steps, seed 1337"));
+  CHECK(contains(resumed.out,
+                 Workshop::kTextName +
+                     ", preset nanogpt-cpu, batch 4, context 16, heads 2, layers 1, width 16, 800 steps, seed 1337"));
   CHECK_FALSE(contains(resumed.out, "  0.0  "));  // milliseconds a step, of a run that had none to make
   CHECK(read_bytes(shop / "my runs/softmax/model.safetensors") == first);
   CHECK(metrics_of(shop / "my runs/softmax").size() == steps);
@@ -447,7 +454,9 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   for (const char* column : {"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"}) {
     CHECK(contains(ended.out, column));
   }
-  CHECK(contains(ended.out, Workshop::kTextName + ", preset nanogpt-cpu, 20 steps, seed 1337"));
+  CHECK(contains(ended.out,
+                 Workshop::kTextName +
+                     ", preset nanogpt-cpu, batch 4, context 16, heads 2, layers 1, width 16, 20 steps, seed 1337"));
   CHECK(Picture(shop / "all/compare.png").width() > 1000);
   CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }

@@ -5,6 +5,8 @@
 
 #include <linnet/core/build_info.h>
 
+#include "tests/support/child_program.h"
+
 namespace {
 
 std::string read(const std::string& name) {
@@ -16,6 +18,13 @@ std::string read(const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("mlp: a folder without data ends with a message and status 1") {
+  const linnet::test::Ended ended = linnet::test::run_program("mlp", {"/nowhere"});
+  CHECK(ended.code == 1);
+  CHECK(ended.err.starts_with("mlp: "));
+  CHECK(ended.err.find("is in /nowhere") != std::string::npos);
+}
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {
   CHECK(read("README.md").find("```cpp\n" + read("examples/mlp.cpp") + "```") != std::string::npos);

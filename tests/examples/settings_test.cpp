@@ -50,6 +50,24 @@ TEST_CASE("presets: the published settings, each valid as it is") {
                        UsageError);
 }
 
+TEST_CASE("a run is named by its preset, what differs from it, and its steps") {
+  Settings settings = preset("shakespeare", "nanogpt-cpu");
+  CHECK(describe(settings) == "preset nanogpt-cpu, 2000 steps");
+  settings.attention = "fastmax2";  // whose defaults are no difference
+  settings.steps = 40;
+  settings.warmup = 4;  // as fewer steps bring with them
+  settings.layers = 2;
+  settings.context = 32;
+  settings.fastmax_scale = "paper";
+  settings.seed = 7;
+  settings.eval_every = 1;
+  CHECK(describe(settings) == "preset nanogpt-cpu, context 32, fastmax scale paper, layers 2, 40 steps");
+  settings = preset("mnist", "mnist-small");
+  CHECK(describe(settings) == "preset mnist-small, 10 epochs");
+  settings.epochs = 1;
+  CHECK(describe(settings) == "preset mnist-small, 1 epoch");
+}
+
 TEST_CASE("models are of bfloat16 where --precision says so, and else of float32") {
   Settings settings = preset("mnist", "mnist-small");
   CHECK(model_dtype(settings) == DType::float32);
