@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -33,20 +38,78 @@ constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 constexpr const char* kMetadata = "__metadata__";
 
-struct DTypeName {
-  DType dtype;
+/// Reads `count` elements at `from` into `to`, which holds them in a wider dtype. Returns an element that does not
+/// fit, as text, or nothing.
+using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, Tensor& to);
+
+/// The number that a floating code of few bits stands for. As in IEEE 754, but that a code of 4 exponent bits has no
+/// infinity: there the highest exponent is one like the others, and NaN is the code with all bits set (E4M3,
+/// Micikevicius et al. 2022, table 1).
+float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
+  const uint32_t mantissa = code & ((1U << mantissa_bits) - 1);
+  const uint32_t highest = (1U << exponent_bits) - 1, exponent = code >> mantissa_bits & highest;
+  const int bias = static_cast<int>(highest / 2);
+  const bool has_infinity = exponent_bits != 4;
+  const float sign = (code >> (exponent_bits + mantissa_bits)) != 0 ? -1.0F : 1.0F;
+  if (exponent == highest && (has_infinity ? mantissa != 0 : mantissa == (1U << mantissa_bits) - 1)) return NAN;
+  if (exponent == highest && has_infinity) return sign * std::numeric_limits<float>::infinity();
+  const bool normal = exponent > 0;
+  const auto significand = static_cast<float>(mantissa + (normal ? 1U << mantissa_bits : 0));
+  return sign * std::ldexp(significand, static_cast<int>(normal ? exponent : 1) - bias - mantissa_bits);
+}
+
+/// Floating codes of 8 or 16 bits, by a table of all of them.
+template <class Code, int kExponentBits, int kMantissaBits>
+std::optional<std::string> widen_float(const std::byte* from, int64_t count, Tensor& to) {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(size_t{1} << (8 * sizeof(Code)));
+    for (size_t code = 0; code < values.size(); ++code) {
+      values[code] = small_float(static_cast<uint32_t>(code), kExponentBits, kMantissaBits);
+    }
+    return values;
+  }();
+  const auto* codes = reinterpret_cast<const Code*>(from);
+  std::transform(codes, codes + count, to.mutable_data<float>().begin(), [](Code code) { return table[code]; });
+  return std::nullopt;
+}
+
+template <class From, class To>
+std::optional<std::string> widen_integer(const std::byte* from, int64_t count, Tensor& to) {
+  const auto* numbers = reinterpret_cast<const From*>(from);
+  const auto* too_large = std::find_if(numbers, numbers + count, [](From v) { return !std::in_range<To>(v); });
+  if (too_large != numbers + count) return std::to_string(*too_large);
+  std::copy(numbers, numbers + count, to.mutable_data<To>().begin());
+  return std::nullopt;
+}
+
+struct FileDType {
   std::string_view name;
+  int64_t size;      ///< bytes of an element in the file
+  DType dtype;       ///< in memory, which holds every value exactly
+  Widen widen = {};  ///< none where the file's bytes are those in memory
 };
-constexpr std::array<DTypeName, 5> kDTypes = {{{DType::float32, "F32"},
-                                               {DType::float64, "F64"},
-                                               {DType::int32, "I32"},
-                                               {DType::int64, "I64"},
-                                               {DType::boolean, "BOOL"}}};
+constexpr std::array<FileDType, 15> kDTypes = {{
+    {"F32", 4, DType::float32},
+    {"F64", 8, DType::float64},
+    {"I32", 4, DType::int32},
+    {"I64", 8, DType::int64},
+    {"BOOL", 1, DType::boolean},
+    {"BF16", 2, DType::float32, widen_float<uint16_t, 8, 7>},
+    {"F16", 2, DType::float32, widen_float<uint16_t, 5, 10>},
+    {"F8_E5M2", 1, DType::float32, widen_float<uint8_t, 5, 2>},
+    {"F8_E4M3", 1, DType::float32, widen_float<uint8_t, 4, 3>},
+    {"I8", 1, DType::int32, widen_integer<int8_t, int32_t>},
+    {"U8", 1, DType::int32, widen_integer<uint8_t, int32_t>},
+    {"I16", 2, DType::int32, widen_integer<int16_t, int32_t>},
+    {"U16", 2, DType::int32, widen_integer<uint16_t, int32_t>},
+    {"U32", 4, DType::int64, widen_integer<uint32_t, int64_t>},
+    {"U64", 8, DType::int64, widen_integer<uint64_t, int64_t>},
+}};
 
 /// A tensor as the header describes it.
 struct Entry {
   std::string name;
-  DType dtype;
+  const FileDType* type;
   Shape shape;
   int64_t begin, end;  // in the data
 };
@@ -72,7 +135,7 @@ class Reader {
       else
         entries.push_back(entry(name, value));
     }
-    // Every byte of the data belongs to one tensor. This also catches a name that the header has twice.
+    // Every byte of the data belongs to one tensor.
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     int64_t position = 0;
@@ -109,12 +172,31 @@ class Reader {
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
     std::string text(length, '\0');
     read_bytes(text.data(), static_cast<int64_t>(length));
-    json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    std::optional<std::string> repeated;
+    json header = parse(text, repeated);
     if (!header.is_object()) fail("its header is not a JSON object");
+    if (text.front() != '{') fail("its header does not begin with {");
+    if (repeated) fail(fmt::format("its header has the key '{}' twice", *repeated));
     return header;
   }
 
+  /// The text as JSON, discarded where it is none. `repeated` becomes a key that an object has twice: JSON lets the
+  /// last one stand, and the format forbids it.
+  static json parse(const std::string& text, std::optional<std::string>& repeated) {
+    std::vector<std::set<std::string>> keys;  // of the objects around the place
+    const auto note_keys = [&](int, json::parse_event_t event, json& value) {
+      if (event == json::parse_event_t::object_start) keys.emplace_back();
+      if (event == json::parse_event_t::object_end) keys.pop_back();
+      if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+        repeated = value.get<std::string>();
+      }
+      return true;
+    };
+    return json::parse(text, note_keys, /*allow_exceptions=*/false);
+  }
+
   std::map<std::string, std::string> metadata(const json& value) const {
+    if (value.is_null()) return {};  // as some writers say that there is none
     if (!value.is_object()) fail("its metadata is not a JSON object");
     std::map<std::string, std::string> result;
     for (const auto& [key, text] : value.items()) {
@@ -134,17 +216,17 @@ class Reader {
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
       fail(fmt::format("tensor '{}' lies at {} of {} bytes", name, value["data_offsets"].dump(), data_size_));
     }
-    const DType dtype = dtype_from(name, value["dtype"].get<std::string>());
-    const std::optional<Shape> shape = possible_shape(sizes, computed_in(dtype));
+    const FileDType& type = type_of(name, value["dtype"].get<std::string>());
+    const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
     if (!shape) {
       fail(
           fmt::format("tensor '{}' has shape {}, more dims or bytes than there can be", name, value["shape"].dump()));
     }
-    if (shape->numel() * size_of(dtype) != offsets[1] - offsets[0]) {
-      fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, name_of(dtype), value["shape"].dump(),
+    if (shape->numel() * type.size != offsets[1] - offsets[0]) {
+      fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, type.name, value["shape"].dump(),
                        offsets[1] - offsets[0]));
     }
-    return {name, dtype, *shape, offsets[0], offsets[1]};
+    return {name, &type, *shape, offsets[0], offsets[1]};
   }
 
   std::vector<int64_t> naturals(const std::string& name, const json& value) const {
@@ -159,14 +241,12 @@ class Reader {
     return result;
   }
 
-  DType dtype_from(const std::string& tensor, const std::string& name) const {
-    for (const DTypeName& known : kDTypes) {
-      if (known.name == name) return known.dtype;
+  const FileDType& type_of(const std::string& tensor, const std::string& name) const {
+    for (const FileDType& known : kDTypes) {
+      if (known.name == name) return known;
     }
-    if (name == "BF16") return DType::bfloat16;  // read, but not written
-    throw IoError(fmt::format(
-        "'{}': tensor '{}' is {}, which linnet does not read; save it as F32, F64, BF16, I32, I64 or BOOL",
-        path_.string(), tensor, name));
+    throw IoError(fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32 or as I64",
+                              path_.string(), tensor, name));
   }
 
   /// The sizes as a shape, or nothing when no tensor can have it.
@@ -177,21 +257,18 @@ class Reader {
     return shape;
   }
 
-  /// The upper halves of float32 numbers.
-  Tensor read_bfloat16(const Entry& e) {
-    std::vector<uint16_t> halves(static_cast<size_t>(e.shape.numel()));
-    read_bytes(halves.data(), e.end - e.begin);
-    Tensor tensor = Tensor::empty(e.shape);
-    std::transform(halves.begin(), halves.end(), tensor.mutable_data<float>().begin(),
-                   [](uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); });
-    return tensor;
-  }
-
   Tensor read_tensor(const Entry& e) {
-    if (e.dtype == DType::bfloat16) return read_bfloat16(e);
-    Tensor tensor = Tensor::empty(e.shape, e.dtype);
+    Tensor tensor = Tensor::empty(e.shape, e.type->dtype);
+    if (e.type->widen != nullptr) {
+      std::vector<std::byte> bytes(static_cast<size_t>(e.end - e.begin));  // aligned for every element
+      read_bytes(bytes.data(), e.end - e.begin);
+      const std::optional<std::string> too_large = e.type->widen(bytes.data(), tensor.numel(), tensor);
+      if (!too_large) return tensor;
+      throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
+                                path_.string(), e.name, e.type->name, *too_large, name_of(tensor.dtype())));
+    }
     read_bytes(tensor.view().data, e.end - e.begin);
-    if (e.dtype == DType::boolean) {
+    if (tensor.dtype() == DType::boolean) {
       const auto* bytes = static_cast<const unsigned char*>(tensor.view().data);
       if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char byte) { return byte > 1; })) {
         fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", e.name));
@@ -207,8 +284,8 @@ class Reader {
 };
 
 std::string_view format_name(const std::string& tensor, DType dtype) {
-  for (const DTypeName& known : kDTypes) {
-    if (known.dtype == dtype) return known.name;
+  for (const FileDType& known : kDTypes) {
+    if (known.dtype == dtype && known.widen == nullptr) return known.name;
   }
   throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
 }

@@ -103,6 +103,57 @@ TEST_CASE("safetensors: BF16 is read as float32, exactly") {
   CHECK(read.at("b").item<float>() == 1.5);
 }
 
+TEST_CASE("safetensors: small floats are read as float32, exactly") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& dtype, const std::string& bytes, int64_t count) {
+    write_bytes(folder / "a", with_header(R"({"a":{"dtype":")" + dtype + R"(","shape":[)" + std::to_string(count) +
+                                              R"(],"data_offsets":[0,)" + std::to_string(bytes.size()) + "]}}",
+                                          0) +
+                                  bytes);
+    return read_safetensors(folder / "a").tensors.at("a").to_vector<float>();
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  // 1, -2.5, the largest, the smallest normal, the smallest, -0, both infinities, NaN
+  const std::vector<float> half =
+      read("F16", std::string("\x00\x3c\x00\xc1\xff\x7b\x00\x04\x01\x00\x00\x80\x00\x7c\x00\xfc\x01\x7e", 18), 9);
+  CHECK(std::vector<float>(half.begin(), half.begin() + 8) ==
+        std::vector<float>{1, -2.5, 65504, 0x1p-14F, 0x1p-24F, 0, kInf, -kInf});
+  CHECK(std::signbit(half[5]));
+  CHECK(std::isnan(half[8]));
+  const std::vector<float> e5m2 = read("F8_E5M2", std::string("\x3c\xc1\x7b\x04\x01\x7c\xfc\x7d", 8), 8);
+  CHECK(std::vector<float>(e5m2.begin(), e5m2.begin() + 7) ==
+        std::vector<float>{1, -2.5, 57344, 0x1p-14F, 0x1p-16F, kInf, -kInf});
+  CHECK(std::isnan(e5m2[7]));
+  const std::vector<float> e4m3 = read("F8_E4M3", std::string("\x38\xc2\x7e\x08\x01\x78\x7f\xff", 8), 8);
+  CHECK(std::vector<float>(e4m3.begin(), e4m3.begin() + 6) ==
+        std::vector<float>{1, -2.5, 448, 0x1p-6F, 0x1p-9F, 256});
+  CHECK((std::isnan(e4m3[6]) && std::isnan(e4m3[7])));
+}
+
+TEST_CASE("safetensors: small and unsigned integers are read as int32 or int64") {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& dtype, const std::string& bytes, int64_t count) {
+    write_bytes(folder / "a", with_header(R"({"__metadata__":null,"a":{"dtype":")" + dtype + R"(","shape":[)" +
+                                              std::to_string(count) + R"(],"data_offsets":[0,)" +
+                                              std::to_string(bytes.size()) + "]}}",
+                                          0) +
+                                  bytes);
+    return read_safetensors(folder / "a").tensors.at("a");
+  };
+  const auto check = [](const Tensor& x, DType dtype, const std::vector<int64_t>& values) {
+    CHECK(x.dtype() == dtype);
+    CHECK(x.to_vector<int64_t>() == values);
+  };
+  check(read("I8", "\x80\x7f", 2), DType::int32, {-128, 127});
+  check(read("U8", "\x80\xff", 2), DType::int32, {128, 255});
+  check(read("I16", std::string("\x00\x80\xff\x7f", 4), 2), DType::int32, {-32768, 32767});
+  check(read("U16", std::string("\x00\x80\xff\xff", 4), 2), DType::int32, {32768, 65535});
+  check(read("U32", "\xff\xff\xff\xff", 1), DType::int64, {4294967295});
+  check(read("U64", "\xff\xff\xff\xff\xff\xff\xff\x7f", 1), DType::int64, {std::numeric_limits<int64_t>::max()});
+  CHECK_THROWS_WITH_AS(read("U64", "\xff\xff\xff\xff\xff\xff\xff\xff", 1),
+                       doctest::Contains("holds 18446744073709551615, more than int64 holds"), IoError);
+}
+
 TEST_CASE("safetensors: any truncation is refused") {
   const TemporaryFolder folder;
   write_safetensors(folder / "whole", example());
@@ -154,10 +205,16 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{" + entry("a", "F32", (ones + "]").c_str(), "[0,4]") + "}", 4, "more dims or bytes than there can be");
   refused("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[2]", "[4,12]") + "}", 12, "overlaps");
   refused("{" + entry("a", "F32", "[2]", "[4,12]") + "}", 12, "belong to no tensor");
-  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8, "belong to no");
+  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", 8,
+          "has the key 'a' twice");
+  refused("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[0,4]") + "}", 4,
+          "has the key 'a' twice");
+  refused(R"({"a":{"dtype":"F32","shape":[1],"dtype":"F32","data_offsets":[0,4]}})", 4, "has the key 'dtype' twice");
+  refused(" {" + entry("a", "F32", "[1]", "[0,4]") + "}", 4, "does not begin with {");
   refused("{" + entry("a", "F32", "[1]", "[0,4]") + "}", 8, "but 8 follow");
-  refused("{" + entry("a", "BF16", "[3]", "[0,4]") + "}", 4, "'a', bfloat16 of shape [3], lies in 4 bytes");
-  refused("{" + entry("a", "F16", "[2]", "[0,4]") + "}", 4, "is F16, which linnet does not read");
+  refused("{" + entry("a", "BF16", "[3]", "[0,4]") + "}", 4, "'a', BF16 of shape [3], lies in 4 bytes");
+  refused("{" + entry("a", "F16", "[3]", "[0,4]") + "}", 4, "'a', F16 of shape [3], lies in 4 bytes");
+  refused("{" + entry("a", "C64", "[2]", "[0,16]") + "}", 16, "is C64, which linnet does not read; save it as F32");
 
   std::string huge(16, '\xff');
   write_bytes(folder / "bad", huge);
