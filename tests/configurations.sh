@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The ways in which people configure and build linnet, beyond the one of run.sh.
 #
-#   tests/configurations.sh generators     configures with every generator, compiler and build type, with and without CUDA
+#   tests/configurations.sh generators     configures with every generator, compiler, build type, and without CUDA
 #   tests/configurations.sh packages       configures without the packages that only the programs and the tests need
 #   tests/configurations.sh rooms [BUILD]  links each room of the tests alone, in a build folder that has them all
 #   tests/configurations.sh debug_gcc      builds and tests core, ops and nn: Debug with g++, by Makefiles
