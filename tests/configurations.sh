@@ -96,7 +96,7 @@ rooms() {
   return "$status"
 }
 
-# Builds the tests of some rooms with one set of kernels, and runs them: $1, the configuration; then arguments for CMake.
+# Builds the tests of some rooms with one set of kernels and runs them: in configuration $1, with more for CMake.
 build_and_test() {
   configure tree "${@:2}" -D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D LINNET_TESTS=ON \
     -D LINNET_WERROR=ON -D LINNET_TEST_ROOMS='core;ops;nn' || fail "configuring" "$work/log"

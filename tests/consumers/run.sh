@@ -17,8 +17,11 @@ with_lto=(-D CMAKE_INTERPROCEDURAL_OPTIMIZATION=ON)
 build_and_run() { # name, then arguments for cmake
   local name=$1
   shift
-  cmake -S "$1" -B "$work/$name" "${@:2}" >"$work/$name.log" || { cat "$work/$name.log"; return 1; }
-  cmake --build "$work/$name" --parallel "$(nproc)" --target program >>"$work/$name.log" || { cat "$work/$name.log"; return 1; }
+  if ! (cmake -S "$1" -B "$work/$name" "${@:2}" &&
+    cmake --build "$work/$name" --parallel "$(nproc)" --target program) >"$work/$name.log" 2>&1; then
+    cat "$work/$name.log"
+    return 1
+  fi
   check "$name" "$work/$name/program"
 }
 
