@@ -88,6 +88,9 @@ if(LINNET_HAS_CUDA)
     ${PROJECT_SOURCE_DIR}/cuda/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
+  # With objects of CUDA in it linnet counts as CUDA too, and it was made before the architectures were known. Without
+  # them CMake generates no Makefiles.
+  set_target_properties(linnet PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
   # The runtime becomes part of each program; cuBLAS is loaded when it is needed.
   # Named by its path, so that an installed linnet asks its users for no CUDAToolkit package.
   get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)

@@ -12,7 +12,7 @@ cuda=OFF
 if nvidia-smi --list-gpus >/dev/null 2>&1; then
   cuda=AUTO
 fi
-cmake --preset release -DLINNET_CUDA="$cuda" -DLINNET_TESTS=OFF
+cmake --preset release -DLINNET_CUDA="$cuda" -DLINNET_PROGRAMS=ON -DLINNET_TESTS=OFF
 cmake --build --preset release
 
 text=tinyshakespeare/input.txt

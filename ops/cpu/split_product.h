@@ -56,9 +56,9 @@ using Floats = product::VectorOf<float, kSide>;
 #pragma GCC unroll 3
   for (int part = 0; part < kParts; ++part) {
     Words x_part = std::bit_cast<Words>(x_rest) + kHalfUnit, y_part = std::bit_cast<Words>(y_rest) + kHalfUnit;
-    if (part == 0) {  // NaNs are not rounded: those of many ones would become numbers
-      x_part = x == x ? x_part : std::bit_cast<Words>(x);
-      y_part = y == y ? y_part : std::bit_cast<Words>(y);
+    if (part == 0) {  // where the rest is all: NaNs are not rounded, for those of many ones would become numbers
+      x_part = x == x ? x_part : std::bit_cast<Words>(x_rest);
+      y_part = y == y ? y_part : std::bit_cast<Words>(y_rest);
     }
     x_part &= kUpper;
     y_part &= kUpper;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs a program against linnet in each way that linnet can be had: installed (static and shared) through
-# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages.
+# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages. Between them
+# they have what projects differ in: generators, C++ standards, warnings that are errors, LTO, and spaces in paths.
 #
 #   tests/consumers/run.sh [build folder of a release build]
 set -euo pipefail
@@ -9,12 +10,18 @@ root=$(cd ../.. && pwd)
 build=$(cd "${1:-$root/build}" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export CMAKE_GENERATOR=Ninja # but for those who say otherwise
+strict=(-D CMAKE_CXX_FLAGS='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Werror')
+with_lto=(-D CMAKE_INTERPROCEDURAL_OPTIMIZATION=ON)
 
 build_and_run() { # name, then arguments for cmake
   local name=$1
   shift
-  cmake -S "$1" -B "$work/$name" -G Ninja "${@:2}" >"$work/$name.log" || { cat "$work/$name.log"; return 1; }
-  cmake --build "$work/$name" --target program >>"$work/$name.log" || { cat "$work/$name.log"; return 1; }
+  if ! (cmake -S "$1" -B "$work/$name" "${@:2}" &&
+    cmake --build "$work/$name" --parallel "$(nproc)" --target program) >"$work/$name.log" 2>&1; then
+    cat "$work/$name.log"
+    return 1
+  fi
   check "$name" "$work/$name/program"
 }
 
@@ -34,13 +41,25 @@ by_pkg_config() { # static or shared
 cmake --install "$build" --prefix "$work/static" >"$work/install.log"
 build_and_run find_package-static find_package -D CMAKE_PREFIX_PATH="$work/static"
 by_pkg_config static
+cmake --install "$build" --prefix "$work/in a place" >>"$work/install.log"
+CMAKE_GENERATOR='Unix Makefiles' build_and_run 'find_package static' find_package "${strict[@]}" "${with_lto[@]}" \
+  -D CMAKE_CXX_STANDARD=23 -D CMAKE_PREFIX_PATH="$work/in a place"
+
+# With CUDA, where there is a Toolkit: only configured, since building takes long.
+for generator in Ninja 'Unix Makefiles'; do
+  cmake -S fetch_content -B "$work/cuda $generator" -G "$generator" -D FETCHCONTENT_SOURCE_DIR_LINNET="$root" \
+    >"$work/cuda.log" 2>&1 || { cat "$work/cuda.log"; exit 1; }
+done
 
 # These compile linnet again: its smallest form tells as much here.
 small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF)
 build_and_run add_subdirectory add_subdirectory "${small[@]}"
-build_and_run fetch_content-shared fetch_content "${small[@]}" -D FETCHCONTENT_SOURCE_DIR_LINNET="$root" \
+mkdir "$work/a copy"
+(cd "$root" && cp -r CMakeLists.txt LICENSE core ops nn cuda "$work/a copy")
+CMAKE_GENERATOR='Unix Makefiles' build_and_run 'fetch_content shared' fetch_content "${small[@]}" "${with_lto[@]}" \
+  -D CMAKE_CXX_FLAGS='-Wall -Wextra -Werror' -D CMAKE_CXX_STANDARD=23 -D FETCHCONTENT_SOURCE_DIR_LINNET="$work/a copy" \
   -D BUILD_SHARED_LIBS=ON -D LINNET_INSTALL=ON -D CMAKE_BUILD_TYPE=Release
-cmake --install "$work/fetch_content-shared" --prefix "$work/shared" >>"$work/install.log"
+cmake --install "$work/fetch_content shared" --prefix "$work/shared" >>"$work/install.log"
 build_and_run find_package-shared find_package -D CMAKE_PREFIX_PATH="$work/shared"
 by_pkg_config shared
 library=$(find "$work/shared" -name liblinnet.so)

@@ -136,8 +136,8 @@ TEST_CASE("views: split") {
 
 TEST_CASE("views: reshape of a contiguous tensor shares its elements") {
   const Tensor x = counting({2, 3, 4});
-  const auto same_position = [&](const Shape& shape) {
-    return [&x, shape](const Index& i) {
+  const auto same_position = [](const Shape& shape) {
+    return [shape](const Index& i) {
       auto position = static_cast<int64_t>(counted(shape, i));
       return Index{position / 12, position / 4 % 3, position % 4};
     };
