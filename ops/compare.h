@@ -2,8 +2,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool and have no
-/// gradient: comparing a tensor that requires one, while recording, is an AutogradError, so compare `x.detach()`.
+/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool, so they carry no
+/// gradient, and operands that require one need not be detached.
 /// Shapes that do not broadcast are a ShapeError, dtypes that differ a DTypeError. One pass over the elements.
 
 namespace linnet {
