@@ -12,15 +12,13 @@
 
 namespace linnet {
 
-template <std::integral... Sizes>
-  requires(sizeof...(Sizes) > 1)
-void zeros(Sizes...) {
-  static_assert(detail::refused<Sizes...>, "sizes stand in braces: write zeros({2, 3})");
+template <std::integral A, std::integral B, std::integral... More>
+void zeros(A, B, More...) {
+  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write zeros({2, 3})");
 }
-template <std::integral... Sizes>
-  requires(sizeof...(Sizes) > 1)
-void ones(Sizes...) {
-  static_assert(detail::refused<Sizes...>, "sizes stand in braces: write ones({2, 3})");
+template <std::integral A, std::integral B, std::integral... More>
+void ones(A, B, More...) {
+  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write ones({2, 3})");
 }
 template <std::integral... Sizes>
 void rand(Sizes...) {
