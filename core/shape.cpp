@@ -1,5 +1,7 @@
 #include <linnet/core/shape.h>
 
+#include <ostream>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -51,6 +53,8 @@ void Shape::erase(int position) {
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << to_string(shape); }
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Shape::filled(shape.rank(), 1);

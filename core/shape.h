@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -17,7 +20,16 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> values) : Shape(values.begin(), values.end()) {}
-  template <class Iterator>
+  /// One entry: `sum(x, 1)`, `x.reshape(-1)`.
+  template <std::integral Size>
+    requires(!std::same_as<Size, bool>)
+  Shape(Size size) : Shape({static_cast<int64_t>(size)}) {}  // NOLINT(google-explicit-constructor)
+  /// The entries of a vector, array or span of integers.
+  template <std::ranges::contiguous_range Sizes>
+    requires(std::integral<std::ranges::range_value_t<Sizes>> && sizeof(std::ranges::range_value_t<Sizes>) >= 4)
+  Shape(const Sizes& sizes)  // NOLINT(google-explicit-constructor): `zeros(sizes)` is the point
+      : Shape(std::ranges::data(sizes), std::ranges::data(sizes) + std::ranges::size(sizes)) {}
+  template <std::input_iterator Iterator>
   Shape(Iterator first, Iterator last) {
     resize(static_cast<int>(last - first));
     std::copy(first, last, data());
@@ -85,6 +97,7 @@ int64_t checked_numel(const Shape& shape);
 
 /// `[2, 3]`
 std::string to_string(const Shape& shape);
+std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 
 /// Strides, in elements, of a row-major tensor of this shape.
 Strides contiguous_strides(const Shape& shape);

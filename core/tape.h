@@ -118,7 +118,7 @@ class Op : public Call {
     return end_with(output) ? add_node(std::move(output), std::forward<Function>(backward)) : output;
   }
   /// The other way to end an op. Throws AutogradError with the reason when a gradient would be lost: when an input
-  /// requires one and recording is on.
+  /// requires one, recording is on, and the output is of a floating dtype; one of bool or integers carries none.
   Tensor non_differentiable(Tensor output, const char* reason);
   /// Ends the backward of a fused op, whose inputs may have lost their history by then. Throws AutogradError when
   /// recording is on, which it is in a backward exactly when second derivatives are asked for; `parts` are the ops to

@@ -176,6 +176,16 @@ T Tensor::item(Where where) const {
   return to_vector<T>().front();
 }
 
+double Tensor::item(Where where) const {
+  if (dtype() != DType::int64) return item<double>(where);
+  const Call call("item", where);
+  const int64_t exact = item<int64_t>();
+  if (constexpr int64_t kLargest = int64_t{1} << 53; exact < -kLargest || exact > kLargest) {
+    throw ValueError(fmt::format("a double cannot hold {}; use item<int64_t>()", exact));
+  }
+  return static_cast<double>(exact);
+}
+
 template std::span<const float> Tensor::data(Where) const;
 template std::span<const double> Tensor::data(Where) const;
 template std::span<const int32_t> Tensor::data(Where) const;

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <linnet/core/backend.h>
 #include <linnet/core/dtype.h>
+#include <linnet/core/index.h>
+#include <linnet/core/refused.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/where.h>
 
@@ -29,6 +34,15 @@ class Tensor {
  public:
   /// No tensor: `defined()` is false, and any other use throws.
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  /// What is assigned to an expression, as in `x[0] = y` and `x[0] = 1`, is written into its elements, as by `copy_`
+  /// and `fill_`.
+  Tensor& operator=(const Tensor& source) &&;
+  Tensor& operator=(Scalar value) &&;
 
   /// Whether there is a tensor behind the handle.
   bool defined() const { return impl_ != nullptr; }
@@ -48,6 +62,8 @@ class Tensor {
   /// The value of a tensor with one element, converted to T. Throws ShapeError for any other.
   template <class T>
   T item(Where where = {}) const;
+  /// The same as a double, of any dtype. Throws ValueError for an int64 that a double cannot hold.
+  double item(Where where = {}) const;
   /// The elements of a contiguous CPU tensor of dtype T, valid while any tensor shares them. Throws ShapeError,
   /// DeviceError or DTypeError otherwise, saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
   template <class T>
@@ -84,6 +100,8 @@ class Tensor {
   /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
   /// view. Throws ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
+  /// The same, but throws ShapeError where it would have to copy.
+  Tensor view(Shape shape, Where where = {}) const;
   /// Dims start … end (inclusive) made one.
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
   /// Two dims exchanged: [B, N, H, D].transpose(1, 2) is [B, H, N, D].
@@ -105,6 +123,15 @@ class Tensor {
   Tensor expand(Shape shape, Where where = {}) const;
   /// Parts of `size` along `dim`; the last one may be smaller. Throws ValueError unless size ≥ 1.
   std::vector<Tensor> split(int64_t size, int64_t dim = 0, Where where = {}) const;
+  /// At most `chunks` parts along `dim`, of one size but for the last. Throws ValueError unless chunks ≥ 1.
+  std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
+  /// The last two dims exchanged. Throws ShapeError for rank 0 and 1.
+  Tensor t(Where where = {}) const;
+  /// Index `index` of the first dim, which disappears. Throws IndexError where it does not exist.
+  Tensor operator[](Index index) const;
+  /// One index for each dim, from the first on: `x[{0, Slice{1, 3}}]`, `x[{ellipsis, 0}]`, `x[{newaxis}]`. Dims that
+  /// are left are whole. Throws IndexError for more indices than dims, and for one that does not exist.
+  Tensor operator[](std::initializer_list<Index> indices) const;
 
   // ---- Gradients ----
 
@@ -129,6 +156,140 @@ class Tensor {
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach(Where where = {}) const;
+
+  /// `linnet::backward` of this tensor, which takes options too.
+  void backward(Where where = {}) const;
+
+  // ---- Ops that are members in PyTorch's C++ too. Each is the function of its name in ops/, which says more ----
+
+  Tensor add(const Tensor& other, Where where = {}) const;
+  Tensor add(Scalar other, Where where = {}) const;
+  Tensor sub(const Tensor& other, Where where = {}) const;
+  Tensor sub(Scalar other, Where where = {}) const;
+  Tensor mul(const Tensor& other, Where where = {}) const;
+  Tensor mul(Scalar other, Where where = {}) const;
+  Tensor div(const Tensor& other, Where where = {}) const;
+  Tensor div(Scalar other, Where where = {}) const;
+  Tensor pow(const Tensor& other, Where where = {}) const;
+  Tensor pow(Scalar other, Where where = {}) const;
+  Tensor maximum(const Tensor& other, Where where = {}) const;
+  Tensor maximum(Scalar other, Where where = {}) const;
+  Tensor minimum(const Tensor& other, Where where = {}) const;
+  Tensor minimum(Scalar other, Where where = {}) const;
+  Tensor eq(const Tensor& other, Where where = {}) const;
+  Tensor eq(Scalar other, Where where = {}) const;
+  Tensor ne(const Tensor& other, Where where = {}) const;
+  Tensor ne(Scalar other, Where where = {}) const;
+  Tensor lt(const Tensor& other, Where where = {}) const;
+  Tensor lt(Scalar other, Where where = {}) const;
+  Tensor le(const Tensor& other, Where where = {}) const;
+  Tensor le(Scalar other, Where where = {}) const;
+  Tensor gt(const Tensor& other, Where where = {}) const;
+  Tensor gt(Scalar other, Where where = {}) const;
+  Tensor ge(const Tensor& other, Where where = {}) const;
+  Tensor ge(Scalar other, Where where = {}) const;
+  Tensor exp(Where where = {}) const;
+  Tensor log(Where where = {}) const;
+  Tensor sqrt(Where where = {}) const;
+  Tensor rsqrt(Where where = {}) const;
+  Tensor abs(Where where = {}) const;
+  Tensor sign(Where where = {}) const;
+  Tensor sin(Where where = {}) const;
+  Tensor cos(Where where = {}) const;
+  Tensor square(Where where = {}) const;
+  Tensor reciprocal(Where where = {}) const;
+  Tensor erf(Where where = {}) const;
+  Tensor tanh(Where where = {}) const;
+  Tensor sigmoid(Where where = {}) const;
+  Tensor relu(Where where = {}) const;
+  Tensor neg(Where where = {}) const;
+  Tensor isnan(Where where = {}) const;
+  Tensor clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {}) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value, Where where = {}) const;
+  Tensor sum(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor mean(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor max(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor min(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor logsumexp(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor any(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor all(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor var(const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {}) const;
+  Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor argmax(int64_t dim, bool keepdim = false, Where where = {}) const;
+  Tensor argmin(int64_t dim, bool keepdim = false, Where where = {}) const;
+  Tensor cumsum(int64_t dim, Where where = {}) const;
+  Tensor softmax(int64_t dim, Where where = {}) const;
+  Tensor log_softmax(int64_t dim, Where where = {}) const;
+  Tensor matmul(const Tensor& other, Where where = {}) const;
+  Tensor index_select(int64_t dim, const Tensor& index, Where where = {}) const;
+  Tensor gather(int64_t dim, const Tensor& index, Where where = {}) const;
+  Tensor tril(int64_t diagonal = 0, Where where = {}) const;
+  Tensor triu(int64_t diagonal = 0, Where where = {}) const;
+
+  // ---- Lines of other libraries that are written otherwise here ----
+
+  template <std::same_as<bool> Bool>
+  explicit operator Bool() const {
+    static_assert(
+        detail::refused<Bool>,
+        "a tensor is not true or false: it has one truth per element. Write all(x).item<bool>() or "
+        "any(x).item<bool>(), x.defined() for whether there is a tensor, and x.is(y) for whether two are one");
+    return false;
+  }
+  template <std::same_as<Tensor> Mask>
+  void operator[](const Mask&) const {
+    static_assert(detail::refused<Mask>,
+                  "x[tensor] is not taken: write index_select(x, dim, index) for an index, and where(mask, a, b) or "
+                  "masked_fill(x, mask, value) for a mask");
+  }
+  template <std::integral... Sizes>
+  void reshape(int64_t, int, Sizes...) const {
+    static_assert(detail::refused<Sizes...>, "sizes stand in braces: write x.reshape({2, 3})");
+  }
+  template <std::integral... Sizes>
+  void view(int64_t, int, Sizes...) const {
+    static_assert(detail::refused<Sizes...>, "sizes stand in braces: write x.view({2, 3})");
+  }
+  template <std::integral... Sizes>
+  void expand(int64_t, int, Sizes...) const {
+    static_assert(detail::refused<Sizes...>, "sizes stand in braces: write x.expand({2, 3})");
+  }
+  template <std::integral... Dims>
+  void permute(int64_t, int, Dims...) const {
+    static_assert(detail::refused<Dims...>, "dims stand in braces: write x.permute({0, 2, 1})");
+  }
+  template <class... Nothing>
+  void dim() const {
+    static_assert(detail::refused<Nothing...>, "the number of dims is x.rank()");
+  }
+  template <class... Nothing>
+  void sizes() const {
+    static_assert(detail::refused<Nothing...>, "the sizes are x.shape()");
+  }
+  template <class... Nothing>
+  void cuda() const {
+    static_assert(detail::refused<Nothing...>, "write x.to(Device::cuda)");
+  }
+  template <class... Nothing>
+  void cpu() const {
+    static_assert(detail::refused<Nothing...>, "write x.to(Device::cpu)");
+  }
+  template <class T>
+  void data_ptr() const {
+    static_assert(detail::refused<T>, "write x.data<T>() to read, x.mutable_data<T>() to write: both are spans");
+  }
+  template <class... Nothing>
+  void requires_grad_(Nothing...) const {
+    static_assert(detail::refused<Nothing...>, "write x.set_requires_grad()");
+  }
+  template <class... Nothing>
+  void zero_() const {
+    static_assert(detail::refused<Nothing...>, "write x.fill_(0)");
+  }
+  template <class Other>
+  void add_(const Other&) const {
+    static_assert(detail::refused<Other>, "write x += y, and likewise for -, * and /");
+  }
 
   // ---- For ops and kernels ----
 

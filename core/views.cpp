@@ -123,6 +123,18 @@ Tensor Tensor::reshape(Shape shape, Where where) const {
                    [from = this->shape()](const Tensor& g) { return Grads{g.reshape(from)}; });
 }
 
+Tensor Tensor::view(Shape shape, Where where) const {
+  const Call call("view", where);
+  shape = complete_shape(std::move(shape), this->shape());
+  if (!view_strides(this->shape(), this->strides(), shape)) {
+    throw ShapeError(
+        fmt::format("shape {} cannot be seen in a tensor of shape {} and strides {} without a copy; use "
+                    "reshape({}), which makes one",
+                    to_string(shape), to_string(this->shape()), to_string(this->strides()), to_string(shape)));
+  }
+  return reshape(shape);
+}
+
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim, Where where) const {
   const Call call("flatten", where);
   if (rank() == 0) return reshape({1});
@@ -255,6 +267,13 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const 
     parts.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
   }
   return parts;
+}
+
+std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim, Where where) const {
+  const Call call("chunk", where);
+  if (chunks < 1) throw ValueError(fmt::format("there must be at least 1 chunk, not {}", chunks));
+  const int64_t size = this->size(dim);
+  return split(std::max<int64_t>(1, size / chunks + (size % chunks != 0)), dim);
 }
 
 Tensor Tensor::contiguous(Where where) const {

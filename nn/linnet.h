@@ -7,6 +7,7 @@
 #include <linnet/core/dtype.h>
 #include <linnet/core/error.h>
 #include <linnet/core/generator.h>
+#include <linnet/core/index.h>
 #include <linnet/core/parallel.h>
 #include <linnet/core/profile.h>
 #include <linnet/core/recording.h>
@@ -14,6 +15,7 @@
 #include <linnet/core/shape.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
+#include <linnet/core/views.h>
 #include <linnet/core/where.h>
 #include <linnet/nn/additive_pooling.h>
 #include <linnet/nn/attention.h>
@@ -57,6 +59,7 @@
 #include <linnet/ops/normalisation.h>
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
+#include <linnet/ops/refusals.h>
 #include <linnet/ops/short_conv.h>
 #include <linnet/ops/softmax.h>
 #include <linnet/ops/sorting.h>

@@ -1,5 +1,7 @@
 #include <linnet/ops/arithmetic.h>
 
+#include <fmt/format.h>
+
 #include <linnet/core/tape.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/detail/elementwise.h>
@@ -162,5 +164,45 @@ Tensor operator/(Operand a, const Tensor& b) { return div(a.tensor, b, a.where);
 Tensor operator/(Operand a, Scalar b) { return div(a.tensor, b, a.where); }
 Tensor operator/(Scalar a, Operand b) { return div(a, b.tensor, b.where); }
 Tensor operator-(Operand x) { return neg(x.tensor, x.where); }
+
+namespace {
+
+bool wants_grad(const Tensor& y) { return y.requires_grad(); }
+bool wants_grad(Scalar) { return false; }
+
+/// Writes f(x, y) into x. Errors name the operator that the user wrote.
+template <class Y, class F>
+Tensor& edit(Edited x, const Y& y, char sign, F&& f) {
+  const Call call(sign == '+' ? "+=" : sign == '-' ? "-=" : sign == '*' ? "*=" : "/=", x.where);
+  if (grad_enabled() && (x.tensor.requires_grad() || wants_grad(y))) {
+    throw AutogradError(
+        fmt::format("x or y requires grad, and backward would not see this edit in place; write "
+                    "x = x {} y, or edit under NoGrad",
+                    sign));
+  }
+  const NoGrad no_grad;
+  const Tensor result = f(x.tensor, y);
+  if (!(result.shape() == x.tensor.shape())) {
+    throw ShapeError(fmt::format("the result has shape {}, which does not fit into x{}; write x = x {} y",
+                                 to_string(result.shape()), to_string(x.tensor.shape()), sign));
+  }
+  return x.tensor.copy_(result);
+}
+
+constexpr auto kAdd = [](const Tensor& x, const auto& y) { return add(x, y); };
+constexpr auto kSub = [](const Tensor& x, const auto& y) { return sub(x, y); };
+constexpr auto kMul = [](const Tensor& x, const auto& y) { return mul(x, y); };
+constexpr auto kDiv = [](const Tensor& x, const auto& y) { return div(x, y); };
+
+}  // namespace
+
+Tensor& operator+=(Edited x, const Tensor& y) { return edit(x, y, '+', kAdd); }
+Tensor& operator+=(Edited x, Scalar y) { return edit(x, y, '+', kAdd); }
+Tensor& operator-=(Edited x, const Tensor& y) { return edit(x, y, '-', kSub); }
+Tensor& operator-=(Edited x, Scalar y) { return edit(x, y, '-', kSub); }
+Tensor& operator*=(Edited x, const Tensor& y) { return edit(x, y, '*', kMul); }
+Tensor& operator*=(Edited x, Scalar y) { return edit(x, y, '*', kMul); }
+Tensor& operator/=(Edited x, const Tensor& y) { return edit(x, y, '/', kDiv); }
+Tensor& operator/=(Edited x, Scalar y) { return edit(x, y, '/', kDiv); }
 
 }  // namespace linnet

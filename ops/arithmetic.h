@@ -70,4 +70,26 @@ Tensor operator/(Operand a, Scalar b);
 Tensor operator/(Scalar a, Operand b);
 Tensor operator-(Operand x);
 
+/// The tensor on the left of an edit in place, which may be a view: `x[0] += 1`.
+struct Edited {
+  Tensor& tensor;
+  Where where;
+
+  Edited(Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+      : tensor(tensor_), where(where_) {}
+  Edited(Tensor&& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor)
+      : tensor(tensor_), where(where_) {}
+};
+
+/// `x += y` writes `x + y` into x's elements, by the rules of `copy_`. While ops are recorded, neither may require a
+/// gradient (AutogradError): write `x = x + y` there. Throws ShapeError where the result has another shape than x.
+Tensor& operator+=(Edited x, const Tensor& y);
+Tensor& operator+=(Edited x, Scalar y);
+Tensor& operator-=(Edited x, const Tensor& y);
+Tensor& operator-=(Edited x, Scalar y);
+Tensor& operator*=(Edited x, const Tensor& y);
+Tensor& operator*=(Edited x, Scalar y);
+Tensor& operator/=(Edited x, const Tensor& y);
+Tensor& operator/=(Edited x, Scalar y);
+
 }  // namespace linnet

@@ -1,10 +1,14 @@
 #include <linnet/ops/compare.h>
 
+#include <limits>
+
 #include <fmt/format.h>
 
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/detail/elementwise.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/reduction.h>
 
 namespace linnet {
 namespace {
@@ -97,6 +101,15 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where) {
   return linnet::where(condition, number_beside(b, a), b);
 }
 
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
+  const Call call("allclose", where);
+  const NoGrad no_grad;
+  const Tensor near = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol));
+  const Tensor close = logical_or(eq(a, b), logical_and(near, ne(abs(b), std::numeric_limits<double>::infinity())));
+  const Tensor equal = equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
+  return all(equal).item<bool>();
+}
+
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where where) {
   const Call call("masked_fill", where);
   check_bool(mask, "mask");
@@ -106,5 +119,27 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where wher
   }
   return linnet::where(mask, value, x);
 }
+
+Tensor operator==(Operand a, Operand b) { return eq(a.tensor, b.tensor, a.where); }
+Tensor operator==(Operand a, Scalar b) { return eq(a.tensor, b, a.where); }
+Tensor operator==(Scalar a, Operand b) { return eq(b.tensor, a, b.where); }
+Tensor operator!=(Operand a, Operand b) { return ne(a.tensor, b.tensor, a.where); }
+Tensor operator!=(Operand a, Scalar b) { return ne(a.tensor, b, a.where); }
+Tensor operator!=(Scalar a, Operand b) { return ne(b.tensor, a, b.where); }
+Tensor operator<(Operand a, Operand b) { return lt(a.tensor, b.tensor, a.where); }
+Tensor operator<(Operand a, Scalar b) { return lt(a.tensor, b, a.where); }
+Tensor operator<(Scalar a, Operand b) { return gt(b.tensor, a, b.where); }
+Tensor operator<=(Operand a, Operand b) { return le(a.tensor, b.tensor, a.where); }
+Tensor operator<=(Operand a, Scalar b) { return le(a.tensor, b, a.where); }
+Tensor operator<=(Scalar a, Operand b) { return ge(b.tensor, a, b.where); }
+Tensor operator>(Operand a, Operand b) { return gt(a.tensor, b.tensor, a.where); }
+Tensor operator>(Operand a, Scalar b) { return gt(a.tensor, b, a.where); }
+Tensor operator>(Scalar a, Operand b) { return lt(b.tensor, a, b.where); }
+Tensor operator>=(Operand a, Operand b) { return ge(a.tensor, b.tensor, a.where); }
+Tensor operator>=(Operand a, Scalar b) { return ge(a.tensor, b, a.where); }
+Tensor operator>=(Scalar a, Operand b) { return le(b.tensor, a, b.where); }
+Tensor operator!(const Tensor& x) { return logical_not(x); }
+Tensor operator&&(const Tensor& a, Operand b) { return logical_and(a, b.tensor, b.where); }
+Tensor operator||(const Tensor& a, Operand b) { return logical_or(a, b.tensor, b.where); }
 
 }  // namespace linnet

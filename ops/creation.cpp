@@ -130,6 +130,20 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
   return tensor(std::vector<double>(values), shape).to(dtype);
 }
 
+Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType dtype, Where where) {
+  const Call call("tensor", where);
+  const size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
+  std::vector<double> values;
+  for (const std::initializer_list<double>& row : rows) {
+    if (row.size() != columns) {
+      throw ShapeError(fmt::format("rows differ: the first has {} numbers, and another {}", columns, row.size()));
+    }
+    for (const double value : row) detail::check_number(value, dtype);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return tensor(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}).to(dtype);
+}
+
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where) {
   return tensor(values, {-1}, dtype, where);
 }

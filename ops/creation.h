@@ -51,6 +51,11 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, D
 /// `tensor({3, 1, 2}, DType::int64)`
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where = {});
 
+/// `tensor({{1, 2}, {3, 4}})`: rows of equally many numbers; ShapeError for others. A column is
+/// `tensor({1, 2}, {2, 1})`.
+Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType dtype = DType::float32,
+              Where where = {});
+
 /// A copy of `values`, of the dtype that T names; of T as `dtype_of` has them. Throws ShapeError when the numbers do
 /// not fill the shape.
 template <class T>

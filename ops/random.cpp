@@ -44,6 +44,16 @@ Tensor randn(const Shape& shape, Generator& generator, DType dtype, Device devic
   return out;
 }
 
+Tensor rand_like(const Tensor& x, Generator& generator, Where where) {
+  const Call call("rand_like", where);
+  return rand(x.shape(), generator, x.dtype(), x.device());
+}
+
+Tensor randn_like(const Tensor& x, Generator& generator, Where where) {
+  const Call call("randn_like", where);
+  return randn(x.shape(), generator, x.dtype(), x.device());
+}
+
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype, Device device,
                Where where) {
   const Call call("randint", where);

@@ -17,6 +17,10 @@ Tensor rand(const Shape& shape, Generator& generator, DType dtype = DType::float
 Tensor randn(const Shape& shape, Generator& generator, DType dtype = DType::float32, Device device = Device::cpu,
              Where where = {});
 
+/// `rand` and `randn` with x's shape, dtype and device; no gradient flows to x.
+Tensor rand_like(const Tensor& x, Generator& generator, Where where = {});
+Tensor randn_like(const Tensor& x, Generator& generator, Where where = {});
+
 /// Integers in [low, high), each as likely to within 2^-32. Throws ValueError unless 0 < high − low ≤ 2^32,
 /// and where the dtype cannot hold them.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype = DType::int64,

@@ -86,7 +86,12 @@ std::vector<Mistake> mistakes() {
       {"unused input", [] { grad({exp(leaf())}, {leaf()}, {.grad_outputs = {ones({2}, DType::float64)}}); }},
       {"grad of an input without gradient",
        [] { grad({leaf()}, {x}, {.grad_outputs = {ones({2}, DType::float64)}}); }},
-      {"conversion to integers", [] { leaf().to(DType::int64); }},
+      {"floating result without a gradient",
+       [] {
+         const Tensor input = leaf();
+         Op op("nearest", Where{}, {input});
+         op.non_differentiable(input.detach(), "it is a step function");
+       }},
       {"number of threads", [] { set_num_threads(0); }},
       {"number of threads inside a loop", [] { parallel_tasks(2, [](int64_t) { set_num_threads(2); }); }},
       {"precision that a CPU has not", [] { set_precision(Precision::tf32, Device::cpu); }},

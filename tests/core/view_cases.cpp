@@ -46,6 +46,25 @@ void add_view_cases(Registry& registry) {
 
   registry.non_differentiable.push_back(
       {"Tensor::to", {uniform({3}, ++seed)}, [](auto& in) { return in[0].to(DType::int64); }});
+  add("view", "of a view", {2, 6}, [](auto& x) { return x.narrow(0, 0, 1).view({3, 2}); });
+  add("chunk", "last part", {5, 2}, [](auto& x) { return x.chunk(2).back(); });
+  add("view", "size 1", {1, 6}, [](auto& x) { return x.view({6, 1}); });
+  add("view", "empty", {0, 2}, [](auto& x) { return x.view({2, 0}); });
+  add("chunk", "size 1", {1, 2}, [](auto& x) { return x.chunk(2).front(); });
+  add("chunk", "empty", {0, 2}, [](auto& x) { return x.chunk(2, 1).back(); });
+  add("t", "size 1", {1, 3}, [](auto& x) { return x.t(); });
+  add("t", "empty", {0, 3}, [](auto& x) { return x.t(); });
+  add("t", "rank 3", {2, 3, 4}, [](auto& x) { return x.t(); });
+  for (const char* op :
+       {"add",    "sub",     "mul",    "div",       "pow",         "maximum", "minimum",      "eq",
+        "ne",     "lt",      "le",     "gt",        "ge",          "exp",     "log",          "sqrt",
+        "rsqrt",  "abs",     "sign",   "sin",       "cos",         "square",  "reciprocal",   "erf",
+        "tanh",   "sigmoid", "relu",   "neg",       "isnan",       "clamp",   "masked_fill",  "sum",
+        "mean",   "max",     "min",    "logsumexp", "any",         "all",     "var",          "norm",
+        "argmax", "argmin",  "cumsum", "softmax",   "log_softmax", "matmul",  "index_select", "gather",
+        "tril",   "triu"}) {
+    registry.exempt.emplace_back(std::string("Tensor::") + op, "it is the function of that name");
+  }
   registry.exempt.emplace_back("Tensor::detach", "it cuts the history off");
   registry.exempt.emplace_back("Tensor::grad", "it reads what backward left");
   registry.exempt.emplace_back("Tensor::as_strided", "it is for ops, which record what they make with it");

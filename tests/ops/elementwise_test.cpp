@@ -265,6 +265,14 @@ TEST_CASE("compare: all six, with NaN, broadcast, numbers") {
   CHECK_THROWS_AS(lt(arange(4), 0.5), DTypeError);
 }
 
+TEST_CASE("compare: a mask made of what requires a gradient, inside of a model") {
+  const auto leaky = [](const Tensor& x) { return linnet::where(gt(x, 0), x, x * 0.25); };
+  CHECK(gradient(leaky, tensor({-2, 3}, DType::float64)) == Doubles{0.25, 1});
+  const Tensor x = tensor({-2, 3}).set_requires_grad();
+  CHECK_FALSE(eq(x, x).requires_grad());
+  CHECK_FALSE(x.to(DType::int32).requires_grad());
+}
+
 TEST_CASE("compare: logic takes bool") {
   const Tensor p = tensor(Bools{false, false, true, true}), q = tensor(Bools{false, true, false, true});
   CHECK(logical_not(p).to_vector<bool>() == Bools{true, true, false, false});

@@ -19,7 +19,7 @@ struct OpCase {
   bool twice = true;  ///< false for fused ops, which must then refuse a second derivative
 };
 
-/// An op whose result has no gradient: the suite checks that it refuses an input that requires one.
+/// An op whose result is of bool or integers: the suite checks that it takes inputs that require a gradient.
 struct NonDifferentiableCase {
   std::string op;
   std::vector<Tensor> inputs;

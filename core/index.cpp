@@ -1,0 +1,54 @@
+#include <linnet/core/index.h>
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/tensor.h>
+
+/// `x[i]` and `x[{…}]`, made of `select`, `slice` and `unsqueeze`, and what is assigned to them.
+
+namespace linnet {
+namespace {
+
+template <class Kind>
+auto count_of(std::initializer_list<Index> indices) {
+  return std::count_if(indices.begin(), indices.end(),
+                       [](const Index& index) { return std::holds_alternative<Kind>(index.value); });
+}
+
+}  // namespace
+
+Tensor Tensor::operator[](Index index) const { return (*this)[std::initializer_list<Index>{index}]; }
+
+Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
+  const Call call("operator[]", indices.size() > 0 ? indices.begin()->where : Where{});
+  const int64_t used = count_of<int64_t>(indices) + count_of<Slice>(indices);
+  if (used > rank()) {
+    throw IndexError(fmt::format("{} indices are too many for a tensor of shape {}", used, to_string(shape())));
+  }
+  if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
+  Tensor part = *this;
+  int64_t dim = 0;
+  for (const Index& index : indices) {
+    if (const auto* at = std::get_if<int64_t>(&index.value)) {
+      part = part.select(dim, *at);
+    } else if (const auto* slice = std::get_if<Slice>(&index.value)) {
+      part = part.slice(dim, slice->start.value_or(0), slice->stop.value_or(std::numeric_limits<int64_t>::max()),
+                        slice->step);
+      ++dim;
+    } else if (std::holds_alternative<Ellipsis>(index.value)) {
+      dim += rank() - used;
+    } else {
+      part = part.unsqueeze(dim++);
+    }
+  }
+  return part;
+}
+
+Tensor& Tensor::operator=(const Tensor& source) && { return copy_(source); }
+Tensor& Tensor::operator=(Scalar value) && { return fill_(value); }
+
+}  // namespace linnet

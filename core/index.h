@@ -1,0 +1,42 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include <linnet/core/where.h>
+
+namespace linnet {
+
+/// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, and
+/// `Slice{}` for all of them. Negative ones count from the end, out-of-range ones are clamped; step is at least 1.
+struct Slice {
+  std::optional<int64_t> start = {};
+  std::optional<int64_t> stop = {};
+  int64_t step = 1;
+};
+
+/// As many whole dims as the other indices leave: Python's `...`.
+struct Ellipsis {};
+inline constexpr Ellipsis ellipsis;
+
+/// A new dim of size 1: NumPy's `newaxis`, Python's `None`.
+struct NewAxis {};
+inline constexpr NewAxis newaxis;
+
+/// One entry between the brackets of `x[i]` or `x[{i, Slice{1, 3}}]`, and the line of the expression.
+struct Index {
+  std::variant<int64_t, Slice, Ellipsis, NewAxis> value;
+  Where where;
+
+  template <std::integral Integer>
+  Index(Integer index, Where where_ = {})  // NOLINT(google-explicit-constructor): `x[0]` is the point
+      : value(static_cast<int64_t>(index)), where(where_) {}
+  Index(Slice slice, Where where_ = {}) : value(slice), where(where_) {}     // NOLINT(google-explicit-constructor)
+  Index(Ellipsis whole, Where where_ = {}) : value(whole), where(where_) {}  // NOLINT(google-explicit-constructor)
+  Index(NewAxis inserted, Where where_ = {})
+      : value(inserted), where(where_) {}  // NOLINT(google-explicit-constructor)
+};
+
+}  // namespace linnet

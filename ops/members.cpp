@@ -1,0 +1,115 @@
+#include <linnet/core/tape.h>
+#include <linnet/core/tensor.h>
+#include <linnet/ops/activation.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/indexing.h>
+#include <linnet/ops/math.h>
+#include <linnet/ops/matmul.h>
+#include <linnet/ops/reduction.h>
+#include <linnet/ops/softmax.h>
+
+/// The members of Tensor that are ops. They are defined here, since core knows no op.
+
+namespace linnet {
+
+Tensor Tensor::add(const Tensor& other, Where where) const { return linnet::add(*this, other, where); }
+Tensor Tensor::add(Scalar other, Where where) const { return linnet::add(*this, other, where); }
+Tensor Tensor::sub(const Tensor& other, Where where) const { return linnet::sub(*this, other, where); }
+Tensor Tensor::sub(Scalar other, Where where) const { return linnet::sub(*this, other, where); }
+Tensor Tensor::mul(const Tensor& other, Where where) const { return linnet::mul(*this, other, where); }
+Tensor Tensor::mul(Scalar other, Where where) const { return linnet::mul(*this, other, where); }
+Tensor Tensor::div(const Tensor& other, Where where) const { return linnet::div(*this, other, where); }
+Tensor Tensor::div(Scalar other, Where where) const { return linnet::div(*this, other, where); }
+Tensor Tensor::pow(const Tensor& other, Where where) const { return linnet::pow(*this, other, where); }
+Tensor Tensor::pow(Scalar other, Where where) const { return linnet::pow(*this, other, where); }
+Tensor Tensor::maximum(const Tensor& other, Where where) const { return linnet::maximum(*this, other, where); }
+Tensor Tensor::maximum(Scalar other, Where where) const { return linnet::maximum(*this, other, where); }
+Tensor Tensor::minimum(const Tensor& other, Where where) const { return linnet::minimum(*this, other, where); }
+Tensor Tensor::minimum(Scalar other, Where where) const { return linnet::minimum(*this, other, where); }
+Tensor Tensor::eq(const Tensor& other, Where where) const { return linnet::eq(*this, other, where); }
+Tensor Tensor::eq(Scalar other, Where where) const { return linnet::eq(*this, other, where); }
+Tensor Tensor::ne(const Tensor& other, Where where) const { return linnet::ne(*this, other, where); }
+Tensor Tensor::ne(Scalar other, Where where) const { return linnet::ne(*this, other, where); }
+Tensor Tensor::lt(const Tensor& other, Where where) const { return linnet::lt(*this, other, where); }
+Tensor Tensor::lt(Scalar other, Where where) const { return linnet::lt(*this, other, where); }
+Tensor Tensor::le(const Tensor& other, Where where) const { return linnet::le(*this, other, where); }
+Tensor Tensor::le(Scalar other, Where where) const { return linnet::le(*this, other, where); }
+Tensor Tensor::gt(const Tensor& other, Where where) const { return linnet::gt(*this, other, where); }
+Tensor Tensor::gt(Scalar other, Where where) const { return linnet::gt(*this, other, where); }
+Tensor Tensor::ge(const Tensor& other, Where where) const { return linnet::ge(*this, other, where); }
+Tensor Tensor::ge(Scalar other, Where where) const { return linnet::ge(*this, other, where); }
+Tensor Tensor::exp(Where where) const { return linnet::exp(*this, where); }
+Tensor Tensor::log(Where where) const { return linnet::log(*this, where); }
+Tensor Tensor::sqrt(Where where) const { return linnet::sqrt(*this, where); }
+Tensor Tensor::rsqrt(Where where) const { return linnet::rsqrt(*this, where); }
+Tensor Tensor::abs(Where where) const { return linnet::abs(*this, where); }
+Tensor Tensor::sign(Where where) const { return linnet::sign(*this, where); }
+Tensor Tensor::sin(Where where) const { return linnet::sin(*this, where); }
+Tensor Tensor::cos(Where where) const { return linnet::cos(*this, where); }
+Tensor Tensor::square(Where where) const { return linnet::square(*this, where); }
+Tensor Tensor::reciprocal(Where where) const { return linnet::reciprocal(*this, where); }
+Tensor Tensor::erf(Where where) const { return linnet::erf(*this, where); }
+Tensor Tensor::tanh(Where where) const { return linnet::tanh(*this, where); }
+Tensor Tensor::sigmoid(Where where) const { return linnet::sigmoid(*this, where); }
+Tensor Tensor::relu(Where where) const { return linnet::relu(*this, where); }
+Tensor Tensor::neg(Where where) const { return linnet::neg(*this, where); }
+Tensor Tensor::isnan(Where where) const { return linnet::isnan(*this, where); }
+Tensor Tensor::clamp(std::optional<Scalar> min, std::optional<Scalar> max, Where where) const {
+  return linnet::clamp(*this, min, max, where);
+}
+Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Where where) const {
+  return linnet::masked_fill(*this, mask, value, where);
+}
+Tensor Tensor::sum(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::sum(*this, dims, keepdim, where);
+}
+Tensor Tensor::mean(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::mean(*this, dims, keepdim, where);
+}
+Tensor Tensor::max(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::max(*this, dims, keepdim, where);
+}
+Tensor Tensor::min(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::min(*this, dims, keepdim, where);
+}
+Tensor Tensor::logsumexp(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::logsumexp(*this, dims, keepdim, where);
+}
+Tensor Tensor::any(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::any(*this, dims, keepdim, where);
+}
+Tensor Tensor::all(const Shape& dims, bool keepdim, Where where) const {
+  return linnet::all(*this, dims, keepdim, where);
+}
+Tensor Tensor::var(const Shape& dims, double correction, bool keepdim, Where where) const {
+  return linnet::var(*this, dims, correction, keepdim, where);
+}
+Tensor Tensor::norm(double p, const Shape& dims, bool keepdim, Where where) const {
+  return linnet::norm(*this, p, dims, keepdim, where);
+}
+Tensor Tensor::argmax(int64_t dim, bool keepdim, Where where) const {
+  return linnet::argmax(*this, dim, keepdim, where);
+}
+Tensor Tensor::argmin(int64_t dim, bool keepdim, Where where) const {
+  return linnet::argmin(*this, dim, keepdim, where);
+}
+Tensor Tensor::cumsum(int64_t dim, Where where) const { return linnet::cumsum(*this, dim, where); }
+Tensor Tensor::softmax(int64_t dim, Where where) const { return linnet::softmax(*this, dim, where); }
+Tensor Tensor::log_softmax(int64_t dim, Where where) const { return linnet::log_softmax(*this, dim, where); }
+Tensor Tensor::matmul(const Tensor& other, Where where) const { return linnet::matmul(*this, other, where); }
+Tensor Tensor::index_select(int64_t dim, const Tensor& index, Where where) const {
+  return linnet::index_select(*this, dim, index, where);
+}
+Tensor Tensor::gather(int64_t dim, const Tensor& index, Where where) const {
+  return linnet::gather(*this, dim, index, where);
+}
+Tensor Tensor::tril(int64_t diagonal, Where where) const { return linnet::tril(*this, diagonal, where); }
+Tensor Tensor::triu(int64_t diagonal, Where where) const { return linnet::triu(*this, diagonal, where); }
+Tensor Tensor::t(Where where) const {
+  const Call call("t", where);
+  return linnet::transpose(*this);
+}
+void Tensor::backward(Where where) const { linnet::backward(*this, {}, where); }
+
+}  // namespace linnet

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <vector>
+
+#include <linnet/core/refused.h>
+#include <linnet/core/tensor.h>
+
+/// Functions and operators as other libraries write them. None is taken: each says what to write instead, where it is
+/// compiled.
+
+namespace linnet {
+
+template <std::integral A, std::integral B, std::integral... More>
+void zeros(A, B, More...) {
+  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write zeros({2, 3})");
+}
+template <std::integral A, std::integral B, std::integral... More>
+void ones(A, B, More...) {
+  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write ones({2, 3})");
+}
+template <std::integral... Sizes>
+void rand(Sizes...) {
+  static_assert(detail::refused<Sizes...>,
+                "random numbers come from a generator, and sizes stand in braces: write "
+                "Generator rng(seed); rand({2, 3}, rng)");
+}
+template <std::integral... Sizes>
+void randn(Sizes...) {
+  static_assert(detail::refused<Sizes...>,
+                "random numbers come from a generator, and sizes stand in braces: write "
+                "Generator rng(seed); randn({2, 3}, rng)");
+}
+template <class T = void>
+void rand(const Shape&) {
+  static_assert(detail::refused<T>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "rand({2, 3}, rng)");
+}
+template <class T = void>
+void randn(const Shape&) {
+  static_assert(detail::refused<T>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "randn({2, 3}, rng)");
+}
+template <std::same_as<Tensor> T>
+void rand_like(const T&) {
+  static_assert(detail::refused<T>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "rand_like(x, rng)");
+}
+template <std::same_as<Tensor> T>
+void randn_like(const T&) {
+  static_assert(detail::refused<T>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "randn_like(x, rng)");
+}
+template <std::integral Seed>
+void manual_seed(Seed) {
+  static_assert(detail::refused<Seed>, "there is no hidden generator: write Generator rng(seed), and pass rng");
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void tensor(Number) {
+  static_assert(detail::refused<Number>, "a tensor of rank 0 is scalar(value)");
+}
+template <class T = void>
+void cat(const std::vector<Tensor>&, int64_t = 0) {
+  static_assert(detail::refused<T>, "write concat({a, b}, dim)");
+}
+template <class T = void>
+void concatenate(const std::vector<Tensor>&, int64_t = 0) {
+  static_assert(detail::refused<T>, "concatenate is concat here: write concat({a, b}, dim)");
+}
+template <std::same_as<Tensor> T>
+void mm(const T&, const Tensor&) {
+  static_assert(detail::refused<T>, "write matmul(a, b) for matrices too");
+}
+template <std::same_as<Tensor> T>
+void bmm(const T&, const Tensor&) {
+  static_assert(detail::refused<T>, "write matmul(a, b), which takes batches too");
+}
+template <std::same_as<Tensor> T>
+void dot(const T&, const Tensor&) {
+  static_assert(detail::refused<T>, "write matmul(a, b), which takes vectors too");
+}
+
+template <std::same_as<Tensor> Mask>
+void operator&(const Mask&, const Tensor&) {
+  static_assert(detail::refused<Mask>, "write a && b for masks");
+}
+template <std::same_as<Tensor> Mask>
+void operator|(const Mask&, const Tensor&) {
+  static_assert(detail::refused<Mask>, "write a || b for masks");
+}
+template <std::same_as<Tensor> Mask>
+void operator~(const Mask&) {
+  static_assert(detail::refused<Mask>, "write !a for a mask");
+}
+
+}  // namespace linnet

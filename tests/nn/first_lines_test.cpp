@@ -1,0 +1,313 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <sstream>
+
+#include <linnet/linnet.h>
+
+#include "tests/support/values.h"
+
+/// The lines that users of PyTorch, its C++ API and NumPy write first, as their tutorials have them. Each gives the
+/// right value here, or is among tests/nn/first_lines/refused.txt, where the compiler must say what to write instead.
+
+using namespace linnet;
+
+namespace {
+
+using Doubles = std::vector<double>;
+using Bools = std::vector<bool>;
+
+Doubles values(const Tensor& x) { return x.to_vector<double>(); }
+Bools bools(const Tensor& x) { return x.to_vector<bool>(); }
+
+std::string text_of(const auto& value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+const Tensor& matrix() {
+  static const Tensor x = tensor({{1, 2, 3}, {4, 5, 6}});
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("first lines: making tensors") {
+  CHECK(tensor({{1.0, 2.0}, {3.0, 4.0}}).shape() == Shape{2, 2});
+  CHECK(tensor({{1, 2}, {3, 4}}, DType::int64).dtype() == DType::int64);
+  CHECK_THROWS_WITH_AS(tensor({{1, 2}, {3}}), doctest::Contains("the first has 2 numbers, and another 1"),
+                       ShapeError);
+  CHECK(values(tensor({1, 2, 3})) == Doubles{1, 2, 3});
+  CHECK(zeros(3).shape() == Shape{3});
+  const std::vector<int64_t> sizes{2, 3};
+  CHECK(zeros(sizes).shape() == Shape{2, 3});
+  CHECK(ones(std::vector<int>{2, 3}).shape() == Shape{2, 3});
+  CHECK(ones(std::array<int64_t, 2>{2, 3}).shape() == Shape{2, 3});
+  CHECK(full(std::span<const int64_t>(sizes), 7).shape() == Shape{2, 3});
+  CHECK(eye(2)[{1, 1}].item() == 1);
+  CHECK(values(arange(3)) == Doubles{0, 1, 2});
+  Generator rng(1);
+  CHECK(rand_like(matrix(), rng).shape() == Shape{2, 3});
+  CHECK(randn_like(matrix(), rng).dtype() == DType::float32);
+  CHECK(zeros_like(matrix()).sum().item() == 0);
+}
+
+TEST_CASE("first lines: looking at tensors") {
+  const Tensor& x = matrix();
+  CHECK(text_of(x.shape()) == "[2, 3]");
+  CHECK(text_of(x[0]) == "[1. 2. 3.]");
+  CHECK(x.size(0) == 2);
+  CHECK(x.shape()[1] == 3);
+  CHECK(x.rank() == 2);
+  CHECK(x.numel() == 6);
+  CHECK(mean(x).item() == 3.5);
+  CHECK(x.mean().item<float>() == 3.5f);
+  CHECK(x.sum().item() == 21);
+  CHECK(text_of(x.sum().item()) == "21");
+  CHECK(tensor(std::vector<int64_t>{1LL << 53}).item() == 9007199254740992.0);
+  CHECK_THROWS_WITH_AS(tensor(std::vector<int64_t>{(1LL << 53) + 1}).item(), doctest::Contains("use item<int64_t>()"),
+                       ValueError);
+}
+
+TEST_CASE("first lines: indices and slices") {
+  const Tensor& x = matrix();
+  CHECK(values(x[0]) == Doubles{1, 2, 3});
+  CHECK(values(x[-1]) == Doubles{4, 5, 6});
+  CHECK(x[1][2].item() == 6);
+  CHECK(x[{1, 2}].item() == 6);
+  CHECK(x[{1, 0}].item() == 4);
+  CHECK(values(x[{1}]) == Doubles{4, 5, 6});
+  CHECK(values(x[{Slice{}, 1}]) == Doubles{2, 5});
+  CHECK(values(x[{0, Slice{1, 3}}]) == Doubles{2, 3});
+  CHECK(values(x[{0, Slice{.step = 2}}]) == Doubles{1, 3});
+  CHECK(values(x[{0, Slice{.stop = -1}}]) == Doubles{1, 2});
+  CHECK(values(x[Slice{1}]) == Doubles{4, 5, 6});
+  CHECK(values(x[{ellipsis, 0}]) == Doubles{1, 4});
+  CHECK(x[{newaxis}].shape() == Shape{1, 2, 3});
+  CHECK(x[{ellipsis, newaxis}].shape() == Shape{2, 3, 1});
+  CHECK_THROWS_AS(x[2], IndexError);
+  CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), doctest::Contains("3 indices are too many for a tensor of shape [2, 3]"),
+                       IndexError);
+  CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("only one index may be an ellipsis"), IndexError);
+
+  Tensor y = zeros({2, 2});
+  y[0] = 1;
+  y[1] = tensor({0, 5});
+  y[0] += 2;
+  CHECK(values(y) == Doubles{3, 3, 0, 5});
+  Tensor leaf = ones({2, 2}).set_requires_grad();
+  CHECK_THROWS_AS(leaf[0] = 1, AutogradError);
+  backward(sum(leaf[{Slice{}, 1}]));
+  CHECK(values(leaf.grad()) == Doubles{0, 1, 0, 1});
+}
+
+TEST_CASE("first lines: shapes") {
+  const Tensor& x = matrix();
+  CHECK(x.view({3, 2}).shape() == Shape{3, 2});
+  CHECK(x.view(-1).shape() == Shape{6});
+  CHECK(x.reshape(-1).shape() == Shape{6});
+  CHECK(x.reshape({x.size(0), -1}).shape() == Shape{2, 3});
+  CHECK_THROWS_WITH_AS(x.t().view({6}), doctest::Contains("without a copy; use reshape([6])"), ShapeError);
+  CHECK(x.t().shape() == Shape{3, 2});
+  CHECK(x.transpose(0, 1).shape() == Shape{3, 2});
+  CHECK(transpose(x, 0, 1).shape() == Shape{3, 2});
+  CHECK(transpose(x).shape() == Shape{3, 2});
+  CHECK(permute(x, {1, 0}).shape() == Shape{3, 2});
+  CHECK(reshape(x, {3, 2}).shape() == Shape{3, 2});
+  CHECK(flatten(x).shape() == Shape{6});
+  CHECK(unsqueeze(x, 0).shape() == Shape{1, 2, 3});
+  CHECK(squeeze(unsqueeze(x, 0), 0).shape() == Shape{2, 3});
+  CHECK(values(select(x, 1, 0)) == Doubles{1, 4});
+  CHECK(values(narrow(x, 1, 1, 2)) == Doubles{2, 3, 5, 6});
+  CHECK(split(x, 1).size() == 2);
+  CHECK(chunk(x, 2).size() == 2);
+  CHECK(values(chunk(x, 2, 1)[1]) == Doubles{3, 6});
+  CHECK(x.chunk(5, 1).size() == 3);
+  CHECK_THROWS_AS(x.chunk(0), ValueError);
+  CHECK(concat({x, x}).shape() == Shape{4, 3});
+  CHECK(stack({x, x}).shape() == Shape{2, 2, 3});
+}
+
+TEST_CASE("first lines: arithmetic and comparisons") {
+  const Tensor x = tensor({-1, 0, 2});
+  const Tensor y = tensor({0, 0, 0});
+  CHECK(bools(x > 0) == Bools{false, false, true});
+  CHECK(bools(0 > x) == Bools{true, false, false});
+  CHECK(bools(x >= 0) == Bools{false, true, true});
+  CHECK(bools(0 >= x) == Bools{true, true, false});
+  CHECK(bools(x < y) == Bools{true, false, false});
+  CHECK(bools(0 < x) == Bools{false, false, true});
+  CHECK(bools(x <= 0.5) == Bools{true, true, false});
+  CHECK(bools(0 <= x) == Bools{false, true, true});
+  CHECK(bools(x == y) == Bools{false, true, false});
+  CHECK(bools(x == 2) == Bools{false, false, true});
+  CHECK(bools(2 == x) == Bools{false, false, true});
+  CHECK(bools(x != y) == Bools{true, false, true});
+  CHECK(bools(2 != x) == Bools{true, true, false});
+  CHECK(bools(!(x > 0)) == Bools{true, true, false});
+  CHECK(bools(x > -1 && x < 2) == Bools{false, true, false});
+  CHECK(bools(x < 0 || x > 1) == Bools{true, false, true});
+  CHECK(x.gt(0).any().item<bool>());
+  CHECK(all(x == x).item<bool>());
+  CHECK((x == 0).sum().item<int64_t>() == 1);
+  CHECK(allclose(x, x + 1e-9));
+  CHECK_FALSE(allclose(x, x + 1e-3));
+  CHECK_FALSE(allclose(x, tensor({INFINITY, 0, 2})));
+  CHECK(allclose(tensor({INFINITY, -1}), tensor({INFINITY, -1})));
+  CHECK_FALSE(allclose(tensor({NAN}), tensor({NAN})));
+  CHECK(allclose(tensor({NAN}), tensor({NAN}), 1e-5, 1e-8, true));
+  CHECK(values(linnet::where(x > 0, x, 0)) == Doubles{0, 0, 2});
+  CHECK(values(maximum(x, 0)) == Doubles{0, 0, 2});
+  CHECK(values(-x) == Doubles{1, 0, -2});
+  CHECK(values(1 - x) == Doubles{2, 1, -1});
+  CHECK_THROWS_WITH_AS(!x, doctest::Contains("float32, not bool"), DTypeError);
+}
+
+TEST_CASE("first lines: edits in place keep to the rules of copy_") {
+  Tensor x = ones({2, 2});
+  const Tensor alias = x;
+  x += 1;
+  x *= 3;
+  x -= tensor({1, 2});
+  x /= 2;
+  CHECK(values(alias) == Doubles{2.5, 2, 2.5, 2});
+  x.t() += tensor({0, 10});
+  CHECK(values(x) == Doubles{2.5, 2, 12.5, 12});
+  CHECK_THROWS_WITH_AS(x += ones({3, 2, 2}), doctest::Contains("the result has shape [3, 2, 2]"), ShapeError);
+  CHECK_THROWS_AS(arange(3) += 0.5, DTypeError);
+
+  Tensor weight = ones({2}).set_requires_grad();
+  CHECK_THROWS_WITH_AS(weight -= 0.1, doctest::Contains("write x = x - y, or edit under NoGrad"), AutogradError);
+  Tensor total = zeros({2});
+  CHECK_THROWS_WITH_AS(total += weight, doctest::Contains("write x = x + y, or edit under NoGrad"), AutogradError);
+  const Tensor loss = sum(square(weight));
+  {
+    const NoGrad no_grad;
+    weight -= 0.5;
+  }
+  CHECK(values(weight) == Doubles{0.5, 0.5});
+  CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("edited in place"), AutogradError);
+}
+
+TEST_CASE("first lines: members are the functions of their names") {
+  const Tensor x = tensor({{0.5, -1.0, 2.0}, {1.5, 0.25, -0.75}}, DType::float64);
+  const Tensor y = tensor({{1.0, 2.0, -1.0}, {0.5, 0.25, 3.0}}, DType::float64);
+  const Tensor index = tensor({1, 0}, DType::int64);
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.shape() == b.shape());
+    CHECK(a.dtype() == b.dtype());
+    CHECK(to_string(a) == to_string(b));
+  };
+  same(x.add(y), add(x, y));
+  same(x.add(2), add(x, 2));
+  same(x.sub(y), sub(x, y));
+  same(x.sub(2), sub(x, 2));
+  same(x.mul(y), mul(x, y));
+  same(x.mul(2), mul(x, 2));
+  same(x.div(y), div(x, y));
+  same(x.div(2), div(x, 2));
+  same(x.pow(y), pow(x, y));
+  same(x.pow(2), pow(x, 2));
+  same(x.maximum(y), maximum(x, y));
+  same(x.maximum(1), maximum(x, 1));
+  same(x.minimum(y), minimum(x, y));
+  same(x.minimum(1), minimum(x, 1));
+  same(x.eq(y), eq(x, y));
+  same(x.eq(2), eq(x, 2));
+  same(x.ne(y), ne(x, y));
+  same(x.ne(2), ne(x, 2));
+  same(x.lt(y), lt(x, y));
+  same(x.lt(1), lt(x, 1));
+  same(x.le(y), le(x, y));
+  same(x.le(1), le(x, 1));
+  same(x.gt(y), gt(x, y));
+  same(x.gt(1), gt(x, 1));
+  same(x.ge(y), ge(x, y));
+  same(x.ge(1), ge(x, 1));
+  same(x.exp(), exp(x));
+  same(x.log(), log(x));
+  same(x.sqrt(), sqrt(x));
+  same(x.rsqrt(), rsqrt(x));
+  same(x.abs(), abs(x));
+  same(x.sign(), sign(x));
+  same(x.sin(), sin(x));
+  same(x.cos(), cos(x));
+  same(x.square(), square(x));
+  same(x.reciprocal(), reciprocal(x));
+  same(x.erf(), erf(x));
+  same(x.tanh(), tanh(x));
+  same(x.sigmoid(), sigmoid(x));
+  same(x.relu(), relu(x));
+  same(x.neg(), neg(x));
+  same(x.log().isnan(), isnan(log(x)));
+  same(x.clamp(-0.5, 1), clamp(x, -0.5, 1));
+  same(x.masked_fill(x > 0, 7), masked_fill(x, x > 0, 7));
+  same(x.sum(1), sum(x, {1}));
+  same(x.sum({0, 1}, true), sum(x, {0, 1}, true));
+  same(x.mean(-1), mean(x, {-1}));
+  same(x.max({1}), max(x, {1}));
+  same(x.min(), min(x));
+  same(x.logsumexp({1}), logsumexp(x, {1}));
+  same(x.gt(0).any({0}), any(gt(x, 0), {0}));
+  same(x.gt(0).all({0}), all(gt(x, 0), {0}));
+  same(x.var({1}, 0), var(x, {1}, 0));
+  same(x.norm(1, {1}), norm(x, 1, {1}));
+  same(x.argmax(1), argmax(x, 1));
+  same(x.argmin(0, true), argmin(x, 0, true));
+  same(x.cumsum(1), cumsum(x, 1));
+  same(x.softmax(-1), softmax(x, -1));
+  same(x.log_softmax(0), log_softmax(x, 0));
+  same(x.matmul(y.t()), matmul(x, transpose(y)));
+  same(x.index_select(0, index), index_select(x, 0, index));
+  same(x.gather(0, tensor({{0, 1, 1}}, DType::int64)), gather(x, 0, tensor({{0, 1, 1}}, DType::int64)));
+  same(x.tril(), tril(x));
+  same(x.triu(1), triu(x, 1));
+}
+
+TEST_CASE("first lines: gradients") {
+  Tensor w = ones({3, 2}).set_requires_grad();
+  const Tensor loss = matmul(matrix(), w).square().mean();
+  loss.backward();
+  CHECK(w.grad().shape() == Shape{3, 2});
+  CHECK_THROWS_WITH_AS(w.t().backward(), doctest::Contains("backward"), ShapeError);
+  {
+    NoGrad guard;
+    w -= 0.01 * w.grad();
+  }
+  w.set_grad({});
+  CHECK_FALSE(w.grad().defined());
+}
+
+#ifdef LINNET_TEST_COMPILER
+TEST_CASE("first lines: what is refused says what to write instead") {
+  const std::string folder = LINNET_TEST_DATA "/nn/first_lines/";
+  if (!std::filesystem::exists(LINNET_TEST_COMPILER)) {
+    MESSAGE("skipped: the compiler is not here any more");
+    return;
+  }
+  const std::filesystem::path log = std::filesystem::temp_directory_path() / "linnet_first_lines.txt";
+  const std::string command = "'" LINNET_TEST_COMPILER "' -std=c++20 -fsyntax-only -fmax-errors=0 -I'" +
+                              std::string(LINNET_TEST_INCLUDE) + "' -x c++ '" + folder + "refused.txt' > '" +
+                              log.string() + "' 2>&1";
+  CHECK(std::system(command.c_str()) != 0);
+  std::ifstream file(log);
+  const std::string said(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::remove(log);
+  std::ifstream lines(folder + "refused.txt");
+  int refused = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("// says: ");
+    if (at == std::string::npos) continue;
+    ++refused;
+    const std::string wanted = line.substr(at + 9);
+    CHECK_MESSAGE(said.find(wanted) != std::string::npos, line);
+  }
+  CHECK(refused >= 20);
+}
+#endif
