@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/cpu_quota.h>
 #include <linnet/core/error.h>
 #include <linnet/core/thread.h>
 
@@ -278,36 +279,53 @@ class Pool {
   std::exception_ptr error_;
 };
 
-int default_threads() {
+struct ThreadCount {
+  int count;
+  const char* decided_by;
+};
+
+ThreadCount default_threads() {
   if (const char* text = std::getenv("LINNET_NUM_THREADS")) {
     char* end = nullptr;
     const long count = std::strtol(text, &end, 10);
     if (*text == '\0' || *end != '\0' || count < 1 || count > 1024) {
       throw ValueError(fmt::format("LINNET_NUM_THREADS is \"{}\"; it must be a whole number from 1 to 1024", text));
     }
-    return static_cast<int>(count);
+    return {static_cast<int>(count), "LINNET_NUM_THREADS"};
   }
+  const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const cpu_set_t allowed = allowed_cores();
-  if (const int count = CPU_COUNT(&allowed); count > 0) return count;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int affinity = CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : processors;
+  // More threads than the quota would use up its time early, and then all of them stand still until the next period.
+  const std::optional<double> quota = cpu_quota();
+  if (quota && *quota < affinity) return {std::max(1, static_cast<int>(*quota)), "CPU quota"};
+  return {affinity, affinity < processors ? "affinity" : "all processors"};
 }
 
 struct Threads {
   std::mutex mutex;  // held by the loop that uses the pool
   std::unique_ptr<Pool> pool;
-  std::atomic<int> count{default_threads()};
+  std::atomic<int> count;
+  std::atomic<const char*> decided_by;
+
+  explicit Threads(ThreadCount by_default) : count(by_default.count), decided_by(by_default.decided_by) {}
 };
 
 /// Never destroyed: what is destroyed after any static of ours may still run ops. Threads that wait when the process
 /// ends do no harm; a shared library of ours is not unloaded from under them (`nodelete` in CMakeLists.txt).
 Threads& threads() {
-  static Threads* const instance = new Threads;
+  static Threads* const instance = new Threads(default_threads());
   return *instance;
 }
 
 }  // namespace
 
 int num_threads() { return threads().count; }
+
+std::string describe_threads() {
+  const Threads& all = threads();
+  return fmt::format("{} threads ({})", all.count.load(), all.decided_by.load());
+}
 
 void set_num_threads(int count, Where where) {
   const Call call("set_num_threads", where);
@@ -316,6 +334,7 @@ void set_num_threads(int count, Where where) {
   Threads& all = threads();
   const std::lock_guard lock(all.mutex);
   all.count = count;
+  all.decided_by = "set by the program";
   if (all.pool && all.pool->threads() != count) all.pool.reset();
 }
 

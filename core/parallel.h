@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -8,9 +9,12 @@
 
 namespace linnet {
 
-/// Threads that ops use, the caller's included. The default is the number of processors this process may run on,
-/// or `LINNET_NUM_THREADS`. No result depends on it: work is divided by size alone.
+/// Threads that ops use, the caller's included: `LINNET_NUM_THREADS`, or by default as many as there are processors
+/// that the process may run on (its affinity), and no more than its CPU quota (see cpu_quota.h) rounded down, but at
+/// least 1. No result depends on it: work is divided by size alone.
 int num_threads();
+/// The number and what decided it, as `1 threads (CPU quota)`.
+std::string describe_threads();
 /// Sets it, for the whole process. Throws ValueError below 1, and inside a parallel loop.
 void set_num_threads(int count, Where where = {});
 

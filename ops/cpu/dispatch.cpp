@@ -118,7 +118,7 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 }
 
 std::string describe() {
-  return fmt::format("CPU with {} kernels, {} threads, {}", instruction_set().name, num_threads(), describe_blas());
+  return fmt::format("CPU with {} kernels, {}, {}", instruction_set().name, describe_threads(), describe_blas());
 }
 
 void set_precision(Precision precision) {
