@@ -81,8 +81,8 @@ const T* element_of(const Tensor& option) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments)
-    : groups_(std::move(groups)), moments_(moments) {
+Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused)
+    : groups_(std::move(groups)), moments_(moments), fused_(fused) {
   for (ParameterGroup& group : groups_) {
     group.lr = group.lr.value_or(lr);
     group.weight_decay = group.weight_decay.value_or(weight_decay);
@@ -118,6 +118,14 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
   write_lr();
 }
 
+void Optimizer::apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors) {
+  for (Update& u : updates) {
+    const Tensor& factor = factors[u.slot->parameter.device()];
+    if (factor.defined()) u.grad = u.grad * factor.to(u.grad.dtype());
+    u.slot->steps += 1;
+  }
+}
+
 void Optimizer::step(const StepOptions& options, Where where) {
   const Call call("step", where);
   if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.parameter.grad().defined(); })) {
@@ -146,12 +154,17 @@ void Optimizer::step(const StepOptions& options, Where where) {
       }
       updates.push_back({&*slot,
                          grad.contiguous(),
+                         *group.lr,
+                         *group.weight_decay,
                          {.lr = static_cast<const double*>(slot->lr.view().data),
                           .steps = static_cast<int64_t*>(slot->steps.view().data),
                           .apply = element_of<bool>(applies[device]),
-                          .grad_factor = element_of<double>(factors[device])},
-                         *group.weight_decay});
+                          .grad_factor = element_of<double>(factors[device])}});
     }
+  }
+  if (!fused_) {
+    if (options.apply.defined() && !options.apply.item<bool>()) return;
+    apply_options(updates, factors);
   }
   update(updates);
   for (const Update& done : updates) done.slot->parameter.bump_version();
@@ -270,7 +283,8 @@ SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
     : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
 
 SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0), config_(config) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0, /*fused=*/true),
+      config_(config) {
   check_setting("momentum", config.momentum);
   check_setting("dampening", config.dampening);
   if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
@@ -280,7 +294,7 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
 }
 
 void SGD::update(const std::vector<Update>& updates) {
-  for (const auto& [slot, grad, scalars, weight_decay] : updates) {
+  for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
     const View momentum = slot->moments.empty() ? View{} : slot->moments[0].view();
     slot->parameter.backend().sgd(slot->parameter.view(), grad.view(), slot->moments.empty() ? nullptr : &momentum,
                                   scalars,
@@ -298,7 +312,9 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config)
     : Adam(std::move(groups), config, /*decoupled=*/false) {}
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled)
-    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2), config_(config), decoupled_(decoupled) {
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2, /*fused=*/true),
+      config_(config),
+      decoupled_(decoupled) {
   const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
   if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
     throw ValueError(
@@ -310,7 +326,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
 void Adam::update(const std::vector<Update>& updates) {
   for (const Device device : {Device::cpu, Device::cuda}) {
     std::vector<AdamWUpdate> there;
-    for (const auto& [slot, grad, scalars, weight_decay] : updates) {
+    for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
       if (slot->parameter.device() != device) continue;
       there.push_back({.param = slot->parameter.view(),
                        .grad = grad.view(),

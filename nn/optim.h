@@ -34,6 +34,17 @@ struct StepOptions {
 };
 
 /// Changes parameters by their gradients.
+///
+/// A rule of one's own is its `update`. The base class has done what `StepOptions` ask by then: gradients are
+/// multiplied with the factor, the step is counted, and one that does not apply never comes there:
+///
+///     struct SignSGD : nn::Optimizer {
+///       SignSGD(std::vector<Tensor> parameters, double lr)
+///           : Optimizer({{.parameters = std::move(parameters)}}, lr, /*weight_decay=*/0, /*moments=*/0) {}
+///       void update(const std::vector<Update>& updates) override {
+///         for (const Update& u : updates) u.slot->parameter -= sign(u.grad) * u.lr;
+///       }
+///     };
 class Optimizer {
  public:
   Optimizer(const Optimizer&) = delete;
@@ -71,29 +82,35 @@ class Optimizer {
     Tensor lr, steps;
   };
 
-  /// `moments` is how many tensors it keeps for a parameter. Throws ValueError when there is nothing to
-  /// train, when a parameter comes twice or is no leaf, and for settings that are negative or not finite; DTypeError
-  /// for a parameter that is not float32 or float64.
-  Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments);
+  /// `moments` is how many tensors it keeps for a parameter. The kernels of a `fused` rule read `StepOptions`
+  /// themselves, by `Update::scalars`, in the pass that changes the parameters; so the host waits for no device.
+  /// Throws ValueError when there is nothing to train, when a parameter comes twice or is no leaf, and for settings
+  /// that are negative or not finite; DTypeError for a parameter that is not float32 or float64.
+  Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
-  /// A parameter whose turn it is; the gradient is contiguous.
+  /// A parameter whose turn it is; the gradient is contiguous. `slot->steps` counts this step already, unless the
+  /// rule is fused: then its kernel counts.
   struct Update {
     Slot* slot;
     Tensor grad;
-    StepScalars scalars;
-    double weight_decay;
+    double lr, weight_decay;
+    StepScalars scalars;  ///< of a fused rule
   };
 
+  /// Changes the parameters in place, under NoGrad.
   virtual void update(const std::vector<Update>& updates) = 0;
 
  private:
   /// Writes the groups' learning rates to where kernels read them.
   void write_lr();
+  /// Multiplies the gradients with the factor of their device, and counts the step.
+  static void apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors);
 
   std::vector<ParameterGroup> groups_;
   std::vector<Slot> slots_;              // in the order of the groups' parameters
   std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element a slot, on each device of the parameters
   size_t moments_;
+  bool fused_;
 };
 
 /// As PyTorch's arguments.
