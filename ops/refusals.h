@@ -60,7 +60,7 @@ template <std::integral Seed>
 void manual_seed(Seed) {
   static_assert(detail::refused<Seed>, "there is no hidden generator: write Generator rng(seed), and pass rng");
 }
-template <class Number>
+template <bool = false, class Number>  // the first one keeps `tensor<int64_t>({3})` out, which is a list
   requires std::is_arithmetic_v<Number>
 void tensor(Number) {
   static_assert(detail::refused<Number>, "a tensor of rank 0 is scalar(value)");

@@ -44,6 +44,7 @@ TEST_CASE("first lines: making tensors") {
   CHECK_THROWS_WITH_AS(tensor({{1, 2}, {3}}), doctest::Contains("the first has 2 numbers, and another 1"),
                        ShapeError);
   CHECK(values(tensor({1, 2, 3})) == Doubles{1, 2, 3});
+  CHECK(tensor<int64_t>({3}).shape() == Shape{1});
   CHECK(zeros(3).shape() == Shape{3});
   const std::vector<int64_t> sizes{2, 3};
   CHECK(zeros(sizes).shape() == Shape{2, 3});
