@@ -201,11 +201,11 @@ template std::vector<double> Tensor::to_vector(Where) const;
 template std::vector<int32_t> Tensor::to_vector(Where) const;
 template std::vector<int64_t> Tensor::to_vector(Where) const;
 template std::vector<bool> Tensor::to_vector(Where) const;
-template float Tensor::item(Where) const;
-template double Tensor::item(Where) const;
-template int32_t Tensor::item(Where) const;
-template int64_t Tensor::item(Where) const;
-template bool Tensor::item(Where) const;
+template float Tensor::item<float>(Where) const;
+template double Tensor::item<double>(Where) const;
+template int32_t Tensor::item<int32_t>(Where) const;
+template int64_t Tensor::item<int64_t>(Where) const;
+template bool Tensor::item<bool>(Where) const;
 
 void Tensor::check_editable() const {
   if (requires_grad() && grad_enabled()) {
