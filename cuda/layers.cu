@@ -38,9 +38,16 @@ __global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine
   for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
     const Row<E, T> x{in + r * width};
     E* y = out + r * width;
-    const T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) * share);
-    const double squares = Group::template sum<T>(width, [=](int64_t c) { return (x[c] - mu) * (x[c] - mu); });
-    const T scale = rsqrt(static_cast<T>(squares * share + eps));
+    T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) * share);
+    const auto variance_about = [=](T centre) {
+      return Group::template sum<T>(width, [=](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) * share;
+    };
+    double variance = variance_about(mu);
+    if (has_large_mean(static_cast<double>(mu), variance)) {
+      mu += static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c] - mu; }) * share);
+      variance = variance_about(mu);
+    }
+    const T scale = rsqrt(static_cast<T>(variance + eps));
     for (int64_t c = Group::lane(); c < width; c += Group::size) y[c] = (x[c] - mu) * scale * w[c] + b[c];
     if (Group::lane() == 0) {
       mean[r] = mu;

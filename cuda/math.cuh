@@ -13,6 +13,13 @@ __device__ T infinity() {
   return static_cast<T>(INFINITY);
 }
 
+/// Whether a row's mean is to be made a second time, of what the first one left: its rounding is not small beside the
+/// deviation. As on the CPU (kLargeMean in ops/cpu/row_sums.h).
+template <class T>
+__device__ bool has_large_mean(T mean, T variance) {
+  return mean * mean > 256 * variance;
+}
+
 template <class T>
 __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));

@@ -47,13 +47,28 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, Hea
       }
     });
     Batch::join(scale, share);  // the variance, so far
+    T rest[kRowBatch] = {};     // of a large mean, which rounding leaves in the row
+    bool any_large = false;
+    for (int j = 0; j < kRowBatch; ++j) any_large = any_large || has_large_mean(mean[j], scale[j]);
+    if (fold_lanes<kWarp>(any_large ? 1 : 0, Larger()) != 0) {  // all lanes of a warp must join
+      for_packs([&](const RowPacks<T>& x, int64_t c) {
+        for (int j = 0; j < kRowBatch; ++j) {
+          for (int k = 0; k < kPack; ++k) rest[j] += k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
+        }
+      });
+      Batch::join(rest, share);
+      for (int j = 0; j < kRowBatch; ++j) {
+        rest[j] = has_large_mean(mean[j], scale[j]) ? rest[j] : T{0};
+        scale[j] = max(scale[j] - rest[j] * rest[j], T{0});
+      }
+    }
     for (int j = 0; j < kRowBatch; ++j) {
       scale[j] = there[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
       if (Group::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * Group::rows] = scale[j];
     }
     for_packs([&](RowPacks<T> x, int64_t c) {
       for (int j = 0; j < kRowBatch; ++j) {
-        for (int k = 0; k < kPack; ++k) x.of[j].of[k] = (x.of[j].of[k] - mean[j]) * scale[j];
+        for (int k = 0; k < kPack; ++k) x.of[j].of[k] = (x.of[j].of[k] - mean[j] - rest[j]) * scale[j];
       }
       batch.store(to, c, x);
     });

@@ -5,6 +5,7 @@
 
 #include <linnet/ops/cpu/head_rows.h>
 #include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/large_mean.h>
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/transpose.h>
 
@@ -110,10 +111,24 @@ class Vectors {
   void standardise() {
     const T inverse = 1 / static_cast<T>(width_);
     for (int64_t tile = 0; tile < size_; tile += kTile) {
-      T mean[kTile] = {}, variance[kTile] = {};
-      for_each_entry(tile, [&](int64_t n, T x) { mean[n] += x; });
-      for (T& m : mean) m *= inverse;
-      for_each_entry(tile, [&](int64_t n, T x) { variance[n] += (x - mean[n]) * (x - mean[n]); });
+      T mean[kTile], variance[kTile];
+      const auto find_moments = [&] {
+        for (int64_t n = 0; n < kTile; ++n) mean[n] = variance[n] = 0;
+        for_each_entry(tile, [&](int64_t n, T x) { mean[n] += x; });
+        for (T& m : mean) m *= inverse;
+        for_each_entry(tile, [&](int64_t n, T x) { variance[n] += (x - mean[n]) * (x - mean[n]); });
+      };
+      find_moments();
+      T large[kTile];  // the means that are; taken off, they leave a small one
+      bool any_large = false;
+      for (int64_t n = 0; n < kTile; ++n) {
+        large[n] = has_large_mean(mean[n], variance[n] * inverse) ? mean[n] : T{0};
+        any_large = any_large || large[n] != 0;
+      }
+      if (any_large) {
+        for_each_entry(tile, [&](int64_t n, T& x) { x -= large[n]; });
+        find_moments();
+      }
       T* scale = rstd_ + tile;
       for (int64_t n = 0; n < kTile; ++n) scale[n] = 1 / std::sqrt(variance[n] * inverse + static_cast<T>(1e-5));
       for_each_entry(tile, [&](int64_t n, T& x) { x = (x - mean[n]) * scale[n]; });

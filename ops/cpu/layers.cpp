@@ -2,6 +2,7 @@
 
 #include <linnet/ops/cpu/block_sum.h>
 #include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/large_mean.h>
 #include <linnet/ops/cpu/scratch.h>
 
 /// Normalisation of rows. Memory bounds it, where rows come from there: each pass reads a row once, and the loops
@@ -51,8 +52,16 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
       T* y = data<T>(y_view) + r * width;
       fetch_ahead(x, width);
       const double n = static_cast<double>(width);
-      const T mu = static_cast<T>(block_sum<T>(width, [x](int64_t c) { return x[c]; }) / n);
-      const double variance = block_sum<T>(width, [x, mu](int64_t c) { return (x[c] - mu) * (x[c] - mu); }) / n;
+      T mu = static_cast<T>(block_sum<T>(width, [x](int64_t c) { return x[c]; }) / n);
+      const auto variance_about = [&](T centre) {
+        return block_sum<T>(width, [x, centre](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) / n;
+      };
+      double variance = variance_about(mu);
+      // The rounding of a large mean is magnified where the deviation is small. The mean of the rest takes it back.
+      if (has_large_mean(static_cast<double>(mu), variance)) {
+        mu += static_cast<T>(block_sum<T>(width, [x, mu](int64_t c) { return x[c] - mu; }) / n);
+        variance = variance_about(mu);
+      }
       const T scale = static_cast<T>(1 / std::sqrt(variance + eps));
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) y[c] = (x[c] - mu) * scale * w[c] + b[c];

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/kernel.h>
+#include <linnet/ops/cpu/large_mean.h>
 #include <linnet/ops/cpu/row_sums.h>
 
 /// Queries and keys of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6).
@@ -21,10 +22,22 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
     for (int64_t r = 0; r < kBlock; ++r) x[r] = row(first + std::min(r, count - 1));
     const Eight<T> mean =
         inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d); });
-    const Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
-                                const V centred = at<V>(x[r] + d) - mean[r];
-                                return centred * centred;
-                              });
+    Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
+                          const V centred = at<V>(x[r] + d) - mean[r];
+                          return centred * centred;
+                        });
+    // Subtracting a large mean leaves some of it in the row, by rounding.
+    Eight<T> rest{};
+    const auto is_large = has_large_mean(mean, variance);
+    bool any_large = false;
+    for (int64_t r = 0; r < kBlock; ++r) any_large = any_large || is_large[r];
+    if (any_large) {
+      const Eight<T> left =
+          inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d) - mean[r]; });
+      rest = is_large ? left : rest;
+      variance = is_large ? variance - rest * rest : variance;
+      variance = variance < 0 ? Eight<T>{} : variance;
+    }
     T factors[kBlock];
 #pragma omp simd
     for (int64_t r = 0; r < kBlock; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
@@ -32,8 +45,9 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
       const T factor = factors[r];
       inverse_std[first + r] = factor;
       T* out = y[first + r];
-      const T centre = mean[r];
-      for_each_vector<T>(width, [&]<class V>(int64_t d) { at<V>(out + d) = (at<V>(x[r] + d) - centre) * factor; });
+      const T centre = mean[r], left = rest[r];
+      for_each_vector<T>(width,
+                         [&]<class V>(int64_t d) { at<V>(out + d) = (at<V>(x[r] + d) - centre - left) * factor; });
     }
   }
 }

@@ -153,3 +153,19 @@ TEST_CASE("fastmax refuses weights that may not be positive, naming the smallest
   CHECK_THROWS_AS(fastmax(q, k, v.narrow(3, 0, 4)), ShapeError);
   CHECK_THROWS_AS(fastmax(q, k, v, {.keep = ones({1, 5}, DType::boolean)}), ShapeError);
 }
+
+TEST_CASE("fastmax: queries and keys with an offset of a thousand deviations keep float32's gradients") {
+  for (const FastmaxForm form : {FastmaxForm::quadratic, FastmaxForm::factorised}) {
+    const Qkv f32 = normal_qkv(1, 2, 32, 16, DType::float32);
+    const Qkv moved{f32.q + 1000, f32.k + 1000, f32.v};
+    const Qkv f64{moved.q.to(DType::float64), moved.k.to(DType::float64), moved.v.to(DType::float64)};
+    const std::vector<Tensor> rounded = forward_backward(moved, {.form = form}),
+                              exact = forward_backward(f64, {.form = form});
+    for (size_t i = 0; i < exact.size(); ++i) {
+      CAPTURE(i);
+      CAPTURE(static_cast<int>(form));
+      const Tensor error = norm(rounded[i].to(DType::float64) - exact[i]) / norm(exact[i]);
+      CHECK(error.item<double>() < 2e-6);
+    }
+  }
+}

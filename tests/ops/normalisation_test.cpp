@@ -1,12 +1,16 @@
+#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
+#include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/math.h>
 #include <linnet/ops/normalisation.h>
 #include <linnet/ops/random.h>
+#include <linnet/ops/reduction.h>
 
 #include "tests/support/same_bits.h"
 
@@ -78,6 +82,28 @@ TEST_CASE("normalisation refuses a second derivative") {
   const GradOptions twice{.grad_outputs = {ones({2, 3})}, .create_graph = true};
   CHECK_THROWS_WITH_AS(grad({layer_norm(x)}, {x}, twice), doctest::Contains("it is fused"), AutogradError);
   CHECK_THROWS_WITH_AS(grad({rms_norm(x)}, {x}, twice), doctest::Contains("it is fused"), AutogradError);
+}
+
+TEST_CASE("layer_norm: a constant row is 0, whatever the mean's rounding and eps") {
+  for (const double eps : {1e-5, 1e-12}) {
+    for (const int64_t width : {1, 3, 16, 100, 1000}) {
+      for (const double value : {30.3, -1e-3, 12345.678}) {
+        CAPTURE(eps);
+        CAPTURE(width);
+        CAPTURE(value);
+        const std::vector<float> y = layer_norm(full({2, width}, value), {}, {}, eps).to_vector<float>();
+        CHECK(std::all_of(y.begin(), y.end(), [](float v) { return v == 0; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("layer_norm: a mean of a thousand deviations costs float32 no more than its inputs' own rounding") {
+  Generator rng(3);
+  const Tensor noise = randn({8, 64}, rng);
+  const Tensor x = noise + 1000;
+  const Tensor exact = layer_norm(x.to(DType::float64)), rounded = layer_norm(x);
+  CHECK(max(abs(rounded.to(DType::float64) - exact)).item<double>() < 1e-4);  // half a unit of 1000 is 3e-5
 }
 
 }  // namespace linnet
