@@ -47,7 +47,8 @@ Tensor normal_pdf(const Tensor& x) {
 Tensor gelu_backward(const Tensor& g, const Tensor& x) {
   Op op("gelu_backward", Where{}, {g, x});
   return op.record(detail::binary(Binary::gelu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
-    return Grads{gelu_backward(h, x()), h * g() * normal_pdf(x()) * (2 - square(x()))};
+    const Tensor near = clamp(x(), -40, 40);  // beyond, the density is 0 and the square may overflow
+    return Grads{gelu_backward(h, x()), h * g() * normal_pdf(near) * (2 - square(near))};
   });
 }
 
@@ -58,11 +59,12 @@ Tensor gelu_tanh_backward(const Tensor& g, const Tensor& x) {
                    [g = op.save(g), x = op.save(x)](const Tensor& h) {
                      constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
                      constexpr double kCubic = 0.044715;
-                     const Tensor t = tanh((x() + kCubic * x() * square(x())) * kScale);
-                     const Tensor du = kScale * (1 + 3 * kCubic * square(x()));
-                     const Tensor ddu = 6 * kScale * kCubic * x();
+                     const Tensor near = clamp(x(), -10, 10);  // beyond, t is ±1 and powers of x may overflow
+                     const Tensor t = tanh((near + kCubic * near * square(near)) * kScale);
+                     const Tensor du = kScale * (1 + 3 * kCubic * square(near));
+                     const Tensor ddu = 6 * kScale * kCubic * near;
                      const Tensor dt = 1 - square(t);  // by u
-                     const Tensor second = dt * (du + 0.5 * x() * ddu - x() * t * square(du));
+                     const Tensor second = dt * (du + 0.5 * near * ddu - near * t * square(du));
                      return Grads{gelu_tanh_backward(h, x()), h * g() * second};
                    });
 }

@@ -74,8 +74,9 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where) {
       grads[0] = mul(g, mul(b(), pow(a(), below)));
     }
     if (y.defined()) {
-      // a^b·log(a), and 0 rather than 0·∞ where a is 0.
-      grads[1] = mul(g, mul(y(), log(masked_fill(a(), eq(a().detach(), 0), 1))));
+      // a^b·log(a), and 0 rather than 0·∞ where a is 0 and its power is finite.
+      const Tensor is_finite = logical_and(eq(a(), 0), ge(b(), 0));
+      grads[1] = mul(g, mul(y(), log(linnet::where(is_finite, 1, a()))));
     }
     return grads;
   });

@@ -110,11 +110,15 @@ Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, W
                       : pow(sum(pow(abs(x.detach().to(DType::float64)), p), dims, keepdim), 1 / p);
   out = out.to(dtype);
   return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
-    const Tensor norms = y().reshape(kept);
-    const Tensor at_zero = eq(norms.detach(), 0);
-    const Tensor share = div(x(), masked_fill(norms, at_zero, 1));
-    const Tensor slope = p == 2 ? share : mul(sign(x()), pow(abs(share), p - 1));
-    return Grads{mul(slope, masked_fill(g.reshape(kept), at_zero, 0))};
+    const Tensor norms = y().reshape(kept), at_zero = eq(norms, 0);
+    const Tensor divisor = masked_fill(norms, at_zero, 1), factor = masked_fill(g.reshape(kept), at_zero, 0);
+    if (p == 2) return Grads{mul(div(x(), divisor), factor)};
+    // sign(x)·(|x|/n)^(p − 1) with n as a number, which keeps powers from overflowing, and (n/norm)^(p − 1), which is
+    // 1, for the derivative by the norm: so an infinite derivative of |x|^(p − 1) at 0 does not reach the other
+    // elements.
+    const Tensor number = divisor.detach();
+    const Tensor slope = mul(sign(x()), pow(abs(div(x(), number)), p - 1));
+    return Grads{mul(slope, mul(factor, pow(div(number, divisor), p - 1)))};
   });
 }
 

@@ -10,7 +10,8 @@ namespace linnet {
 /// exp(x) / sum exp(x) along `dim`, without overflow. A row that is all −inf gives 0, and no gradient.
 Tensor softmax(const Tensor& x, int64_t dim = -1, Where where = {});
 
-/// log(softmax(x)) along `dim`, accurate where the softmax is nearly 0. A row that is all −inf gives −inf.
+/// log(softmax(x)) along `dim`, accurate where the softmax is nearly 0. A row that is all −inf gives −inf,
+/// and its gradient is the cotangent itself, as its softmax counts as 0.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1, Where where = {});
 
 }  // namespace linnet

@@ -365,3 +365,26 @@ TEST_CASE("elementwise: conversion of dtypes") {
   CHECK(tensor({2.7, -1.7}).to(DType::int32).to_vector<int32_t>() == std::vector<int32_t>{2, -1});
   CHECK(values(tensor(Bools{true, false}).to(DType::float32)) == Doubles{1, 0});
 }
+
+TEST_CASE("second derivatives of gelu are 0 far from 0, and NaN only at NaN") {
+  for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
+    Tensor x = tensor({1e4, 1e10, -1e25, 3e38, kNan});
+    x.set_requires_grad();
+    const Tensor first = grad({sum(gelu(x, kind))}, {x}, {.create_graph = true})[0];
+    const std::vector<double> second = grad({sum(first)}, {x})[0].to_vector<double>();
+    for (size_t i = 0; i < 4; ++i) CHECK(second[i] == 0);
+    CHECK(std::isnan(second[4]));
+  }
+}
+
+TEST_CASE("pow: the gradient by the exponent at a base of 0") {
+  const auto by_exponent = [](double base, double exponent) {
+    Tensor b = scalar(exponent, DType::float64);
+    b.set_requires_grad();
+    return grad({pow(scalar(base, DType::float64), b)}, {b})[0].item<double>();
+  };
+  CHECK(by_exponent(0.0, -1) == -kInfinity);
+  CHECK(by_exponent(-0.0, -1) == kInfinity);
+  CHECK(by_exponent(0.0, 0) == 0);
+  CHECK(by_exponent(0.0, 2) == 0);
+}

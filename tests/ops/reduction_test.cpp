@@ -247,3 +247,20 @@ TEST_CASE("reductions: errors") {
   CHECK_THROWS_WITH_AS(norm(x, 0.5), doctest::Contains("norm: p is 0.5; a norm needs p of at least 1"), ValueError);
   CHECK_THROWS_AS(cumsum(x, 2), ShapeError);
 }
+
+TEST_CASE("norm: the second derivative at an exact 0 is infinite there, and reaches no other element") {
+  Tensor x = tensor({1, 0, 2}, DType::float64);
+  x.set_requires_grad();
+  const Tensor first = grad({norm(x, 1.5)}, {x}, {.create_graph = true})[0];
+  const std::vector<double> second = grad({sum(first)}, {x})[0].to_vector<double>();
+  CHECK(std::isfinite(second[0]));
+  CHECK_FALSE(std::isfinite(second[1]));
+  CHECK(std::isfinite(second[2]));
+  // As in a row without the 0, whose norm is the same.
+  Tensor y = tensor({1, 2}, DType::float64);
+  y.set_requires_grad();
+  const Tensor shorter = grad({norm(y, 1.5)}, {y}, {.create_graph = true})[0];
+  const std::vector<double> expected = grad({sum(shorter)}, {y})[0].to_vector<double>();
+  CHECK(second[0] == doctest::Approx(expected[0]).epsilon(1e-12));
+  CHECK(second[2] == doctest::Approx(expected[1]).epsilon(1e-12));
+}
