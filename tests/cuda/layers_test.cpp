@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <linnet/nn/optim.h>
 #include <linnet/ops/attention.h>
 #include <linnet/ops/compare.h>
@@ -48,6 +50,23 @@ TEST_CASE("gpu: normalisation of many rows and of wide ones") {
                               [](auto& in) { return rms_norm(in[0], in[1]); });
       });
     }
+  }
+}
+
+TEST_CASE("gpu: a constant row is 0 when it is normalised, and a large offset costs fastmax no digits") {
+  if (!has_gpu("normalisation of rows with large means on the GPU")) return;
+  for (const int64_t width : {16, 100, 3000}) {
+    CAPTURE(width);
+    const Tensor row = full({3, width}, 30.3).to(Device::cuda);
+    const std::vector<float> y = layer_norm(row, {}, {}, 1e-12).to_vector<float>();
+    CHECK(std::all_of(y.begin(), y.end(), [](float v) { return v == 0; }));
+  }
+  for (const FastmaxForm form : {FastmaxForm::quadratic, FastmaxForm::factorised}) {
+    agree("fastmax", 1e-5, [&](Device device) {
+      const auto moved = [&](int seed) { return spread({1, 2, 40, 20}, seed, DType::float32, device, 999, 1001); };
+      return with_gradients({moved(1), moved(2), spread({1, 2, 40, 20}, 3, DType::float32, device)},
+                            [&](auto& in) { return fastmax(in[0], in[1], in[2], {.form = form}); });
+    });
   }
 }
 
