@@ -142,19 +142,24 @@ TensorMap Module::state() const {
   return result;
 }
 
-void copy_state(TensorMap to, const TensorMap& from, const std::string& source) {
+IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
+                            const LoadOptions& options) {
+  IncompatibleKeys keys;
   std::vector<std::string> problems;
   for (const auto& [name, tensor] : to) {
     const auto found = from.find(name);
     if (found == from.end()) {
-      problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
+      keys.missing_keys.push_back(name);
+      if (options.strict) problems.push_back(fmt::format("missing: {} {}", name, describe(tensor)));
     } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
       problems.push_back(
           fmt::format("different: {} is {} here and {} there", name, describe(tensor), describe(found->second)));
     }
   }
   for (const auto& [name, tensor] : from) {
-    if (!to.contains(name)) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
+    if (to.contains(name)) continue;
+    keys.unexpected_keys.push_back(name);
+    if (options.strict) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
   }
   if (!problems.empty()) {
     throw ValueError(
@@ -162,12 +167,15 @@ void copy_state(TensorMap to, const TensorMap& from, const std::string& source) 
                     fmt::join(problems, "\n  ")));
   }
   const NoGrad guard;
-  for (auto& [name, tensor] : to) tensor.copy_(from.at(name).to(tensor.device()));
+  for (auto& [name, tensor] : to) {
+    if (const auto found = from.find(name); found != from.end()) tensor.copy_(found->second.to(tensor.device()));
+  }
+  return keys;
 }
 
-void Module::load_state(const TensorMap& state, Where where) {
+IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& options, Where where) {
   const Call call("load_state", where);
-  copy_state(this->state(), state, "the state");
+  return copy_state(this->state(), state, "the state", options);
 }
 
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
@@ -175,9 +183,9 @@ void Module::save(const std::filesystem::path& path, const std::map<std::string,
   write_safetensors(path, {.tensors = state(), .metadata = metadata}, where);
 }
 
-void Module::load(const std::filesystem::path& path, Where where) {
+IncompatibleKeys Module::load(const std::filesystem::path& path, const LoadOptions& options, Where where) {
   const Call call("load", where);
-  copy_state(state(), read_safetensors(path, where).tensors, path.string());
+  return copy_state(state(), read_safetensors(path, where).tensors, path.string(), options);
 }
 
 }  // namespace linnet::nn

@@ -19,10 +19,22 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, unless `from` has exactly
-/// their names, shapes and dtypes; it lists all that are missing, unexpected or different, and calls `from` by
+/// How a state is loaded.
+struct LoadOptions {
+  bool strict = true;  ///< whether names must be the same on both sides
+};
+
+/// Names that a state that is loaded does not share with the model; none after a strict load.
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys;     ///< of the model: these tensors stay as they were
+  std::vector<std::string> unexpected_keys;  ///< of the state
+};
+
+/// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
+/// shape or dtype and, where `strict`, for names that only one side has; it lists all of them, and calls `from` by
 /// `source`.
-void copy_state(TensorMap to, const TensorMap& from, const std::string& source);
+IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
+                            const LoadOptions& options = {});
 
 /// The base of layers and models: it knows their parameters, and those of the modules inside them.
 ///
@@ -67,13 +79,14 @@ class Module {
   /// Parameters and buffers by name. The tensors share their elements with the module.
   TensorMap state() const;
   /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
-  /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different.
-  void load_state(const TensorMap& state, Where where = {});
+  /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different. With
+  /// `{.strict = false}` names may be missing and unexpected, and are returned.
+  IncompatibleKeys load_state(const TensorMap& state, const LoadOptions& options = {}, Where where = {});
   /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads what `save` wrote; strict, like `load_state`. Throws IoError for a file that is missing or damaged.
-  void load(const std::filesystem::path& path, Where where = {});
+  /// Reads what `save` wrote, like `load_state`. Throws IoError for a file that is missing or damaged.
+  IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 
   // ---- Description ----
 

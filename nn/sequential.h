@@ -5,13 +5,15 @@
 #include <type_traits>
 
 #include <linnet/nn/module.h>
+#include <linnet/ops/activation.h>
 
 namespace linnet::nn {
 
 /// Modules and functions, one after the other, named by their position.
 ///
 ///     nn::Sequential net(rng);
-///     net.add<nn::Linear>(784, 128).add([](const Tensor& x) { return gelu(x); }).add<nn::Linear>(128, 10);
+///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
+///     net.add([](const Tensor& x) { return softmax(x, -1); });
 class Sequential : public Module {
  public:
   /// A model of its own, or a part of another one.
@@ -42,6 +44,16 @@ class Sequential : public Module {
   /// Appends a function.
   Sequential& add(std::function<Tensor(const Tensor&)> function) {
     stages_.push_back([function = std::move(function)](const Tensor& x, Where) { return function(x); });
+    return *this;
+  }
+  /// Appends an activation, such as `relu`, which is called with the caller's line.
+  Sequential& add(Tensor (*activation)(const Tensor&, Where)) {
+    stages_.push_back(activation);
+    return *this;
+  }
+  /// Appends `gelu`.
+  Sequential& add(Tensor (*gelu)(const Tensor&, Gelu, Where)) {
+    stages_.push_back([gelu](const Tensor& x, Where where) { return gelu(x, Gelu::erf, where); });
     return *this;
   }
 

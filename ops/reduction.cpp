@@ -10,6 +10,7 @@
 #include <linnet/ops/compare.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/sum.h>
+#include <linnet/ops/indexing.h>
 #include <linnet/ops/math.h>
 
 namespace linnet {
@@ -156,6 +157,26 @@ Tensor max(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
 
 Tensor min(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   return extreme("min", Reduce::min, x, dims, keepdim, where);
+}
+
+namespace {
+
+ValuesAndIndices at_extremes(const Tensor& x, const Tensor& indices, int64_t dim, bool keepdim) {
+  if (x.rank() == 0) return {x, indices.reshape({})};
+  const Tensor values = gather(x, dim, indices);
+  return keepdim ? ValuesAndIndices{values, indices} : ValuesAndIndices{values.squeeze(dim), indices.squeeze(dim)};
+}
+
+}  // namespace
+
+ValuesAndIndices detail::max_along(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+  const Call call("max", where);
+  return at_extremes(x, argmax(x, dim, true), dim, keepdim);
+}
+
+ValuesAndIndices detail::min_along(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+  const Call call("min", where);
+  return at_extremes(x, argmin(x, dim, true), dim, keepdim);
 }
 
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim, Where where) {

@@ -32,6 +32,30 @@ Tensor max(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 /// The smallest elements, likewise.
 Tensor min(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
+/// Elements, and where they were.
+struct ValuesAndIndices {
+  Tensor values;
+  Tensor indices;  ///< int64, along the dim that was looked through
+};
+
+namespace detail {
+ValuesAndIndices max_along(const Tensor& x, int64_t dim, bool keepdim, Where where);
+ValuesAndIndices min_along(const Tensor& x, int64_t dim, bool keepdim, Where where);
+}  // namespace detail
+
+/// The largest elements along one dim, and where they are, as in `auto [values, indices] = max(x, 1)`: the first
+/// among equals, or the first NaN, and the gradient goes to it alone. (Braces, as in `max(x, {1})`, name dims to
+/// reduce.)
+template <std::integral Dim>
+ValuesAndIndices max(const Tensor& x, Dim dim, bool keepdim = false, Where where = {}) {
+  return detail::max_along(x, dim, keepdim, where);
+}
+/// The smallest elements, likewise.
+template <std::integral Dim>
+ValuesAndIndices min(const Tensor& x, Dim dim, bool keepdim = false, Where where = {}) {
+  return detail::min_along(x, dim, keepdim, where);
+}
+
 /// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is
 /// one. Any dtype but bool; no gradient. Throws ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});

@@ -18,7 +18,7 @@ namespace linnet {
 namespace {
 
 /// The first `count` of each row in order.
-Sorted sort_rows(const Tensor& x, int64_t count, bool descending) {
+ValuesAndIndices sort_rows(const Tensor& x, int64_t count, bool descending) {
   Op op("sort", {}, {x});
   Shape shape = x.shape();
   shape[x.rank() - 1] = count;
@@ -32,9 +32,9 @@ Sorted sort_rows(const Tensor& x, int64_t count, bool descending) {
 }
 
 /// The same along dim `axis`.
-Sorted sort_along(const Tensor& x, int axis, int64_t count, bool descending) {
+ValuesAndIndices sort_along(const Tensor& x, int axis, int64_t count, bool descending) {
   if (axis == x.rank() - 1) return sort_rows(x, count, descending);
-  const Sorted sorted = sort_rows(x.transpose(axis, -1), count, descending);
+  const ValuesAndIndices sorted = sort_rows(x.transpose(axis, -1), count, descending);
   return {sorted.values.transpose(axis, -1), sorted.indices.transpose(axis, -1)};
 }
 
@@ -66,19 +66,19 @@ void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
 
 }  // namespace
 
-Sorted sort(const Tensor& x, int64_t dim, bool descending, Where where) {
+ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending, Where where) {
   Call call("sort", where);
   if (x.rank() == 0) {
-    const Sorted sorted = sort(x.reshape({1}), dim, descending);
+    const ValuesAndIndices sorted = sort(x.reshape({1}), dim, descending);
     return {sorted.values.reshape({}), sorted.indices.reshape({})};
   }
   return sort_along(x, normalise_dim(dim, x.rank()), x.size(dim), descending);
 }
 
-Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
+ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
   Call call("topk", where);
   if (x.rank() == 0) {
-    const Sorted sorted = topk(x.reshape({1}), k, dim, largest);
+    const ValuesAndIndices sorted = topk(x.reshape({1}), k, dim, largest);
     return {sorted.values.reshape({}), sorted.indices.reshape({})};
   }
   const int64_t size = x.size(dim);
@@ -86,7 +86,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) 
     throw ValueError(
         fmt::format("k is {}; dim {} of x{} has {} elements to choose from", k, dim, to_string(x.shape()), size));
   }
-  const Sorted sorted = sort_along(x, normalise_dim(dim, x.rank()), k, largest);
+  const ValuesAndIndices sorted = sort_along(x, normalise_dim(dim, x.rank()), k, largest);
   return {sorted.values.contiguous(), sorted.indices.contiguous()};
 }
 

@@ -2,22 +2,17 @@
 
 #include <linnet/core/generator.h>
 #include <linnet/core/tensor.h>
+#include <linnet/ops/reduction.h>
 
 namespace linnet {
 
-/// Elements, and where they were.
-struct Sorted {
-  Tensor values;
-  Tensor indices;  ///< int64, along the dim that was sorted
-};
-
 /// The elements in order along `dim`, equal ones in the order they had; NaN counts as the largest. Any dtype. Values
 /// have gradients, indices none. Throws ShapeError for a dim that does not exist. O(n log n) for each row of n.
-Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = {});
+ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = {});
 
 /// The k largest (or smallest) elements along `dim`, best first. Otherwise as `sort`, of k elements: the rest is not
 /// put in order. Throws ValueError unless 0 ≤ k ≤ the size of `dim`.
-Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, Where where = {});
+ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, Where where = {});
 
 /// `samples` classes drawn for each row of `probabilities` [..., C]: int64 [..., samples]. Rows need not sum
 /// to 1. One draw from the generator; with replacement it takes samples · C random numbers a row, else C. No

@@ -36,7 +36,7 @@ int64_t draw(Tensor logits, const SampleOptions& options, Generator& rng) {
   if (options.top_k <= 0 || options.top_k >= logits.size(-1)) {
     return multinomial(softmax(logits), 1, rng).item<int64_t>();
   }
-  const Sorted best = topk(logits, options.top_k);
+  const ValuesAndIndices best = topk(logits, options.top_k);
   const Tensor choice = multinomial(softmax(best.values), 1, rng);
   return gather(best.indices, -1, choice).item<int64_t>();
 }

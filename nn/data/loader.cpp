@@ -65,9 +65,14 @@ Batch Loader::make(int64_t batch) const {
   const int64_t begin = batch * options_.batch;
   const int64_t end = begin + std::min(options_.batch, std::ssize(order_) - begin);
   const std::span<const int64_t> indices(order_.data() + begin, static_cast<size_t>(end - begin));
-  const Batch examples = data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
-  const auto on_device = [&](const Tensor& x) { return x.defined() ? x.to(options_.device) : x; };
-  return {on_device(examples.inputs), on_device(examples.targets)};
+  Batch examples = data_.collate(indices, batch_key(options_.seed, position_.epoch, batch));
+  const auto move = [&](Tensor& x) {
+    if (x.defined()) x = x.to(options_.device);
+  };
+  move(examples.inputs);
+  move(examples.targets);
+  for (Tensor& other : examples.others) move(other);
+  return examples;
 }
 
 void Loader::start_epoch() {

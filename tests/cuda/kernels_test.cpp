@@ -136,7 +136,7 @@ TEST_CASE("gpu: sorting") {
     for (const bool descending : {false, true}) {
       for (const Shape& shape : {Shape{9, 1000}, Shape{1, 20'000}, Shape{3000, 3}, Shape{1}}) {
         agree("sort", 0, [&](Device device) {
-          const Sorted sorted = sort(awkward(shape, dtype, device), -1, descending);
+          const ValuesAndIndices sorted = sort(awkward(shape, dtype, device), -1, descending);
           return std::vector<Tensor>{sorted.values, sorted.indices};
         });
       }

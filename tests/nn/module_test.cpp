@@ -155,6 +155,27 @@ TEST_CASE("Module: a state that does not fit is refused whole, with everything t
   CHECK(model.layers[0].gain.to_vector<float>() == std::vector<float>{1, 1, 1});
 }
 
+TEST_CASE("Module: a lenient load copies what both have, and reports the rest") {
+  Generator rng(1);
+  Mlp from(rng), to(rng);
+  TensorMap state = from.state();
+  state.erase("fc1.bias");
+  state["head.weight"] = zeros({2});
+  const Tensor bias = to.fc1.state().at("bias").clone();
+  const nn::IncompatibleKeys keys = to.load_state(state, {.strict = false});
+  CHECK(keys.missing_keys == std::vector<std::string>{"fc1.bias"});
+  CHECK(keys.unexpected_keys == std::vector<std::string>{"head.weight"});
+  CHECK(allclose(to.state().at("fc2.weight"), from.state().at("fc2.weight"), 0, 0));
+  CHECK(allclose(to.state().at("fc1.bias"), bias, 0, 0));
+  CHECK(to.load_state(from.state()).missing_keys.empty());
+
+  state["fc2.bias"] = zeros({11});
+  CHECK_THROWS_WITH_AS(to.load_state(state, {.strict = false}),
+                       doctest::Contains("different: fc2.bias is [10] float32 here and [11] float32 there"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(to.load_state(state), doctest::Contains("missing: fc1.bias"), ValueError);
+}
+
 TEST_CASE("Module: summary") {
   Generator rng(1);
   Mlp model(rng);
@@ -221,6 +242,14 @@ TEST_CASE("Sequential: a module takes a tensor, with the caller's line or withou
   CHECK(net(ones({5, 4})).shape() == Shape{5, 2});
   CHECK_THROWS_WITH_AS(nn::Sequential(rng).add<nn::Linear>(3, 2)(ones({5, 4})), doctest::Contains("module_test.cpp:"),
                        ShapeError);
+}
+
+TEST_CASE("Sequential: activations by name") {
+  Generator rng(1);
+  nn::Sequential net(rng);
+  net.add(relu).add(tanh).add(gelu).add(sigmoid).add(silu).add([](const Tensor& x) { return softplus(x); });
+  const Tensor x = tensor({-1, 0.5, 2});
+  CHECK(allclose(net(x), softplus(silu(sigmoid(gelu(tanh(relu(x)))))), 0, 0));
 }
 
 TEST_CASE("Linear, Embedding: initial values as in PyTorch") {

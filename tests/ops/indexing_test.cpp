@@ -149,7 +149,7 @@ TEST_CASE("concat, stack, pad") {
 
 TEST_CASE("sort and topk") {
   const Tensor x = tensor({3, 1, 2, 1, 5, 1}, {2, 3});
-  const Sorted rows = sort(x);
+  const ValuesAndIndices rows = sort(x);
   CHECK(values(rows.values) == Doubles{1, 2, 3, 1, 1, 5});
   CHECK(integers(rows.indices) == Integers{1, 2, 0, 0, 2, 1});
   CHECK(integers(sort(x, 1, true).indices) == Integers{0, 2, 1, 1, 0, 2});
@@ -164,7 +164,7 @@ TEST_CASE("sort and topk") {
   CHECK(values(topk(x, 2).values) == Doubles{3, 2, 5, 1});
   CHECK(integers(topk(x, 1, 0, false).indices) == Integers{1, 0, 1});
   CHECK(topk(x, 0).values.shape() == Shape{2, 0});
-  const Sorted only = topk(scalar(4), 1);
+  const ValuesAndIndices only = topk(scalar(4), 1);
   CHECK((only.values.rank() == 0 && only.values.item<float>() == 4));
   CHECK((only.indices.rank() == 0 && only.indices.item<int64_t>() == 0));
   CHECK_THROWS_WITH_AS(topk(scalar(4), 2), doctest::Contains("topk: k is 2"), ValueError);
@@ -192,10 +192,10 @@ TEST_CASE("topk is the start of sort, ties and NaN included") {
   x.narrow(1, 500, 3).fill_(kNan);
   const auto comparable = [](const Tensor& v) { return masked_fill(v, ne(v, v), -1); };
   for (const bool largest : {false, true}) {
-    const Sorted all = sort(x, 1, largest);
+    const ValuesAndIndices all = sort(x, 1, largest);
     for (const int64_t k : {0, 1, 2, 40, 999, 1000}) {
       CAPTURE(k);
-      const Sorted best = topk(x, k, 1, largest);
+      const ValuesAndIndices best = topk(x, k, 1, largest);
       CHECK(best.values.shape() == Shape{3, k, 2});
       CHECK(best.values.is_contiguous());
       CHECK(integers(best.indices) == integers(all.indices.narrow(1, 0, k)));

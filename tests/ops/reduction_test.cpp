@@ -264,3 +264,22 @@ TEST_CASE("norm: the second derivative at an exact 0 is infinite there, and reac
   CHECK(second[0] == doctest::Approx(expected[0]).epsilon(1e-12));
   CHECK(second[2] == doctest::Approx(expected[1]).epsilon(1e-12));
 }
+
+TEST_CASE("max and min along a dim give values and indices, and gradients to these elements alone") {
+  Tensor x = tensor({3, 5, 5, 2, 1, kNan}, {2, 3}, DType::float64);
+  x.set_requires_grad();
+  const auto [largest, at] = max(x, 1);
+  CHECK(largest.shape() == Shape{2});
+  CHECK(largest.to_vector<double>()[0] == 5);
+  CHECK(std::isnan(largest.to_vector<double>()[1]));
+  CHECK(at.to_vector<int64_t>() == std::vector<int64_t>{1, 2});
+  CHECK(values(grad({sum(largest)}, {x})[0]) == Doubles{0, 1, 0, 0, 0, 1});
+  const auto [smallest, where] = min(x, -2, true);
+  CHECK(smallest.shape() == Shape{1, 3});
+  CHECK(where.to_vector<int64_t>() == std::vector<int64_t>{1, 1, 1});
+  const auto [alone, first] = max(scalar(4.0), 0);
+  CHECK(alone.item() == 4);
+  CHECK(first.shape() == Shape{});
+  CHECK(max(x, {1}).shape() == Shape{2});  // braces are dims to reduce
+  CHECK_THROWS_AS(max(x, 2), ShapeError);
+}

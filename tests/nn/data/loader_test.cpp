@@ -10,6 +10,8 @@
 #include <type_traits>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 
 #include "tests/support/gpu.h"
@@ -300,5 +302,24 @@ TEST_CASE("gpu: Loader: batches arrive on the GPU as they leave the CPU") {
     REQUIRE(batch.inputs.device() == Device::cuda);
     CHECK(batch.inputs.to_vector<int64_t>() == inputs.to_vector<int64_t>());
     CHECK(batch.targets.to_vector<int64_t>() == targets.to_vector<int64_t>());
+  }
+}
+
+TEST_CASE("a batch holds further tensors beside inputs and targets") {
+  struct Masked : nn::Dataset {
+    int64_t size() const override { return 4; }
+    nn::Batch collate(std::span<const int64_t> indices, RandomKey) const override {
+      const Tensor x = tensor(std::vector<int64_t>(indices.begin(), indices.end()));
+      return {x, x * 2, {gt(x, 1)}};
+    }
+  };
+  const Masked data;
+  nn::Loader loader(data, {.batch = 4, .shuffle = false});
+  for (const auto& batch : loader) {
+    const auto& [x, y] = batch;
+    CHECK(x.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2, 3});
+    CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{0, 2, 4, 6});
+    REQUIRE(batch.others.size() == 1);
+    CHECK(batch.others[0].to_vector<bool>() == std::vector<bool>{false, false, true, true});
   }
 }
