@@ -24,7 +24,7 @@ constexpr double kSubtitleHeight = 20;
 std::string drawable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const size_t length = nn::code_point_length(text);
+    const size_t length = detail::code_point_length(text);
     const bool control = length == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F);
     result += length == 0 ? "�" : control ? " " : text.substr(0, length);
     text.remove_prefix(length == 0 ? 1 : length);

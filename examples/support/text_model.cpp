@@ -37,7 +37,7 @@ nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
     if (bytes) {
       text += static_cast<char>(code);
     } else {
-      nn::append_code_point(text, code);
+      detail::append_code_point(text, code);
     }
   }
   return nn::Vocabulary(text, bytes ? nn::Characters::bytes : nn::Characters::code_points);

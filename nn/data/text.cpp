@@ -44,7 +44,7 @@ Batch windows_at(std::span<const int64_t> ids, std::span<const int64_t> starts, 
 /// How many bytes of it are UTF-8 before the first one that is not.
 size_t utf8_bytes(std::string_view text) {
   size_t at = 0;
-  while (const size_t length = code_point_length(text.substr(at))) at += length;
+  while (const size_t length = detail::code_point_length(text.substr(at))) at += length;
   return at;
 }
 
@@ -65,9 +65,9 @@ std::string remedy_for(std::string_view text) {
 template <class Use>
 void for_each_character(std::string_view text, Characters kind, Use&& use) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = kind == Characters::bytes ? 1 : code_point_length(text.substr(at));
+    const size_t length = kind == Characters::bytes ? 1 : detail::code_point_length(text.substr(at));
     if (length == 0) throw ValueError(not_utf8(text, at));
-    use(length == 1 ? char32_t{static_cast<unsigned char>(text[at])} : code_point(text.substr(at, length)));
+    use(length == 1 ? char32_t{static_cast<unsigned char>(text[at])} : detail::code_point(text.substr(at, length)));
     at += length;
   }
 }
@@ -79,7 +79,7 @@ std::string shown(char32_t code, Characters kind) {
     return fmt::format("with code {}", static_cast<uint32_t>(code));
   }
   std::string character;
-  append_code_point(character, code);
+  detail::append_code_point(character, code);
   return fmt::format("'{}'", character);
 }
 
@@ -155,7 +155,7 @@ std::string Vocabulary::decode(std::span<const int64_t> ids) const {
     if (kind_ == Characters::bytes) {
       text += static_cast<char>(code);
     } else {
-      append_code_point(text, code);
+      detail::append_code_point(text, code);
     }
   }
   return text;

@@ -1,6 +1,6 @@
 #include <linnet/nn/data/utf8.h>
 
-namespace linnet::nn {
+namespace linnet::detail {
 
 size_t code_point_length(std::string_view text) {
   if (text.empty()) return 0;
@@ -35,4 +35,4 @@ void append_code_point(std::string& text, char32_t code) {
   for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (code >> 6 * i & 0x3F));
 }
 
-}  // namespace linnet::nn
+}  // namespace linnet::detail

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace linnet::nn {
+namespace linnet::detail {
 
 /// How many bytes the UTF-8 code point at the start of `text` takes; 0 where there is none.
 size_t code_point_length(std::string_view text);
@@ -15,4 +15,4 @@ char32_t code_point(std::string_view bytes);
 /// Appends a code point to `text`, as UTF-8.
 void append_code_point(std::string& text, char32_t code);
 
-}  // namespace linnet::nn
+}  // namespace linnet::detail

@@ -66,7 +66,7 @@ TEST_CASE("own text: a file of any script, by its name; samples are whole charac
   const Workshop shop;
   write_bytes(shop / "my.txt", "\xEF\xBB\xBF" + many_scripts());
   const Arguments data{"--data", shop / "my.txt"};
-  const Ended ended = done("train_shakespeare", shop.tiny("run") + data);
+  const Ended ended = done("train_text", shop.tiny("run") + data);
   CHECK(ended.err == "my.txt: dropped the byte order mark of 1 file\n");
   CHECK(ended.out.find("softmax on my.txt (") != std::string::npos);
   CHECK(config_of(shop / "run")["data"].get<std::string>().starts_with("my.txt ("));

@@ -37,16 +37,16 @@ TEST_CASE("utf8: every code point of Unicode there and back; surrogates, overlon
   int64_t wrong = 0;
   for (char32_t code = 0; code <= 0x10FFFF; ++code) {
     std::string bytes;
-    nn::append_code_point(bytes, code);
+    detail::append_code_point(bytes, code);
     const bool surrogate = code >= 0xD800 && code < 0xE000;
-    const size_t length = nn::code_point_length(bytes + "x");
-    wrong += surrogate ? length != 0 : length != bytes.size() || nn::code_point(bytes) != code;
+    const size_t length = detail::code_point_length(bytes + "x");
+    wrong += surrogate ? length != 0 : length != bytes.size() || detail::code_point(bytes) != code;
   }
   CHECK(wrong == 0);
   for (const std::string bytes : {"", "\x80", "\xC1\x81", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
                                   "\xE2\x82", "\xC3\x28", "\xFF"}) {
     CAPTURE(bytes);
-    CHECK(nn::code_point_length(bytes) == 0);
+    CHECK(detail::code_point_length(bytes) == 0);
   }
 }
 
