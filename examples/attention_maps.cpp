@@ -176,7 +176,8 @@ int main(int argc, char** argv) {
         "one head of each model: Gerami et al. 2024, figure 4. Without models, trains what that shows: softmax "
         "and fastmax2 on MNIST and on Tiny Shakespeare");
     app.add_option("--steps", options.steps, "to train each of them")->check(whole_number());
-    app.add_option("--data", machine.data, "folder with the data (default: $LINNET_DATA, then data/)");
+    app.add_option("--data", machine.data,
+                   "what the models learned from, or learn from (default: $LINNET_DATA, then data/)");
     app.add_option("--out", machine.out, "folder for the picture, and the models of --figure");
     app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out, by the same flags");
     app.parse(argc, argv);

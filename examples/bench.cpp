@@ -234,7 +234,7 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   command.add_option("--preset", bench.settings.preset, "whose settings to start from")
       ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
-  command.add_option("--data", bench.settings.data, "folder with the data (default: $LINNET_DATA, then data/)");
+  add_data_flags(command, bench.settings);
   command.callback([=, &bench] {
     if (options->out && !options->profile) {
       throw UsageError("--out does not apply to step without --profile, which is what writes files; give both");

@@ -3,6 +3,7 @@
 #include "support/train_program.h"
 
 int main(int argc, char** argv) {
-  return linnet::examples::train_program(argc, argv, "shakespeare", "nanogpt-cpu",
-                                         "Trains a character-level language model on Tiny Shakespeare.");
+  return linnet::examples::train_program(argc, argv, "train_shakespeare", "shakespeare", "nanogpt-cpu",
+                                         "Trains a character-level language model on Tiny Shakespeare, or on another "
+                                         "text.");
 }

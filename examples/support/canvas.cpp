@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <linnet/nn/data/utf8.h>
+
 #include "support/files.h"
 
 namespace linnet::examples {
@@ -18,30 +20,11 @@ constexpr double kScale = 2;  // pixels per point
 constexpr double kTitleHeight = 24;
 constexpr double kSubtitleHeight = 20;
 
-// How many bytes the UTF-8 code point at the start of `text` takes; 0 if it is not one.
-size_t code_point_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  size_t length = 1;
-  if (byte(0) >= 0xF5 || (byte(0) >= 0x80 && byte(0) < 0xC2)) return 0;
-  if (byte(0) >= 0xC2) length = byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
-  if (text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
-  if (length >= 3) {
-    const unsigned head = byte(0) * 256U + byte(1);
-    if (head < 0xE0A0 || (head >= 0xEDA0 && head < 0xEE00) || (head >= 0xF000 && head < 0xF090) || head >= 0xF490)
-      return 0;
-  }
-  return length;
-}
-
 // Text that cairo draws: it refuses everything after the first invalid byte, and shows controls as boxes.
 std::string drawable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const size_t length = code_point_length(text);
+    const size_t length = detail::code_point_length(text);
     const bool control = length == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F);
     result += length == 0 ? "�" : control ? " " : text.substr(0, length);
     text.remove_prefix(length == 0 ? 1 : length);

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -11,11 +12,23 @@
 namespace linnet::examples {
 namespace {
 
-const std::string kText = "tinyshakespeare/input.txt", kDigits = "mnist";
+namespace fs = std::filesystem;
 
-/// `published` for the bytes with the sum of what fetch_data.sh gets, and for no others.
-std::string name_of(std::initializer_list<std::span<const std::byte>> parts, const std::string& path,
-                    const std::string& published, const std::string& published_sum) {
+const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
+
+/// By their size and sum.
+const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
+                                                    {"54950000 bytes, crc32 1939f699", "MNIST"},
+                                                    {"54950000 bytes, crc32 c7a95b27", "Fashion-MNIST"}};
+
+/// A data set's place, and the name that it has there.
+struct Found {
+  fs::path path;
+  std::string name;
+};
+
+/// What published bytes are called, and other bytes by their name, size and sum.
+std::string name_of(std::initializer_list<std::span<const std::byte>> parts, const std::string& name) {
   size_t size = 0;
   uLong crc = 0;
   for (const auto& part : parts) {
@@ -23,29 +36,35 @@ std::string name_of(std::initializer_list<std::span<const std::byte>> parts, con
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
   }
   const std::string sum = fmt::format("{} bytes, crc32 {:08x}", size, crc);
-  return sum == published_sum ? published : fmt::format("{} ({})", path, sum);
+  const auto published = kPublished.find(sum);
+  return published != kPublished.end() ? published->second : fmt::format("{} ({})", name, sum);
 }
 
-std::string name_of(const nn::CharText& text) {
+std::string name_of(const nn::CharText& text, const std::string& name) {
   const nn::Vocabulary& vocabulary = text.vocabulary();
   const std::string train = vocabulary.decode(text.train()), validation = vocabulary.decode(text.validation());
-  return name_of({std::as_bytes(std::span(train)), std::as_bytes(std::span(validation))}, kText, "Tiny Shakespeare",
-                 "1115394 bytes, crc32 df613551");
+  return name_of({std::as_bytes(std::span(train)), std::as_bytes(std::span(validation))}, name);
 }
 
-std::string name_of(const nn::Mnist& mnist) {
+std::string name_of(const nn::Mnist& mnist, const std::string& name) {
   return name_of({std::as_bytes(mnist.train.pixels()), std::as_bytes(mnist.train.labels()),
                   std::as_bytes(mnist.test.pixels()), std::as_bytes(mnist.test.labels())},
-                 kDigits, "MNIST", "54950000 bytes, crc32 1939f699");
+                 name);
 }
 
-std::optional<std::filesystem::path> find_data(const Settings& settings, const std::string& name) {
-  namespace fs = std::filesystem;
+/// "my.txt" for data/my.txt, "texts" for ./texts/
+std::string last_name(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+}
+
+/// The data set `name` in --data, or --data itself; without --data where the set is by its name, if anywhere.
+std::optional<Found> find_data(const Settings& settings, const std::string& name) {
   if (!settings.data.empty()) {
-    const fs::path path = settings.data / name;
-    if (fs::exists(path)) return path;
-    throw IoError(
-        fmt::format("--data {}: it has no {}; examples/fetch_data.sh gets it", settings.data.string(), name));
+    const fs::path& data = settings.data;
+    if (fs::exists(data / name)) return Found{data / name, name};
+    if (fs::exists(data)) return Found{data, last_name(data)};
+    throw IoError(fmt::format("--data {}: there is no such file or folder", data.string()));
   }
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
@@ -54,29 +73,39 @@ std::optional<std::filesystem::path> find_data(const Settings& settings, const s
   folders.emplace_back(fs::path(LINNET_SOURCE_DIR) / "data");
   folders.emplace_back("data");
   for (const fs::path& folder : folders) {
-    if (fs::exists(folder / name)) return folder / name;
+    if (fs::exists(folder / name)) return Found{folder / name, name};
   }
   return std::nullopt;
+}
+
+nn::TextOptions text_options(const Settings& s) {
+  return {.characters = s.bytes ? nn::Characters::bytes : nn::Characters::code_points,
+          .normalise_newlines = s.normalise_newlines};
 }
 
 }  // namespace
 
 NamedText load_text(const Settings& settings) {
-  if (const auto path = find_data(settings, kText)) {
-    nn::CharText text = nn::CharText::read(*path);
-    return {name_of(text), std::move(text)};
+  const nn::TextOptions options = text_options(settings);
+  if (const auto found = find_data(settings, kText)) {
+    nn::CharText text = nn::CharText::read(found->path, options);
+    const int64_t marks = text.dropped_marks();
+    if (marks > 0) {
+      fmt::print(stderr, "{}: dropped the byte order mark of {} file{}\n", found->name, marks, marks == 1 ? "" : "s");
+    }
+    return {name_of(text, found->name), std::move(text)};
   }
   fmt::print(
       stderr,
       "no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): taking the sources of "
       "linnet instead\n");
-  return {"linnet's own sources (stand-in)", nn::CharText::of_this_project()};
+  return {"linnet's own sources (stand-in)", nn::CharText::of_this_project(options)};
 }
 
-NamedDigits load_digits(const Settings& settings) {
-  if (const auto folder = find_data(settings, kDigits)) {
-    nn::Mnist mnist(*folder);
-    return {name_of(mnist), std::move(mnist.train), std::move(mnist.test)};
+NamedImages load_images(const Settings& settings) {
+  if (const auto found = find_data(settings, kImages)) {
+    nn::Mnist mnist(found->path, {.transpose = settings.transpose});
+    return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
   }
   fmt::print(
       stderr,

@@ -1,32 +1,47 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "support/data_sets.h"
 #include "support/format.h"
 #include "support/program.h"
 #include "support/task.h"
 
-/// An image classifier over patches, on MNIST or on drawn digits.
+/// An image classifier over patches, on MNIST, on other images in files of its kind, or on drawn digits.
 
 namespace linnet::examples {
 namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
-/// Throws UsageError when they do not fill one batch: a step takes a whole one.
-NamedDigits digits_for(const Settings& s) {
-  NamedDigits digits = load_digits(s);
-  if (s.batch <= digits.train.size()) return digits;
+/// Throws UsageError when they do not fill one batch, for a step takes a whole one, or when patches do not tile them.
+NamedImages images_for(const Settings& s) {
+  NamedImages data = load_images(s);
+  const int64_t height = data.train.height(), width = data.train.width();
+  if (height != width) {
+    throw IoError(
+        fmt::format("{} has images of {}×{} pixels; the model takes square ones", data.name, height, width));
+  }
+  if (height % s.patch != 0) {
+    std::vector<int64_t> sides;
+    for (int64_t side = 1; side <= height; ++side) {
+      if (height % side == 0) sides.push_back(side);
+    }
+    throw UsageError(fmt::format("--patch {}: does not divide images of {} pixels a side; choose one of {}", s.patch,
+                                 height, fmt::join(sides, ", ")));
+  }
+  if (s.batch <= data.train.size()) return data;
   throw UsageError(
-      fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(digits.train.size())));
+      fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(data.train.size())));
 }
 
 class ImageTask : public Task {
  public:
   explicit ImageTask(const Settings& s)
       : settings_(s),
-        data_(digits_for(s)),
+        data_(images_for(s)),
         rng_(s.seed),
-        model_(rng_, image_model_config(s), model_dtype(s), device_of(s)),
+        model_(rng_, image_model_config(s, data_.train.height(), nn::class_count(data_.train, data_.test)),
+               model_dtype(s), device_of(s)),
         loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
     data_.train.set_shift(kMaxShift);
   }
@@ -63,7 +78,7 @@ class ImageTask : public Task {
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override {
-    const int64_t side = nn::Digits::kSide / settings_.patch;
+    const int64_t side = data_.train.height() / settings_.patch;
     return settings_.batch * side * side;
   }
   std::string data_name() const override { return data_.name; }
@@ -71,7 +86,7 @@ class ImageTask : public Task {
 
  private:
   Settings settings_;
-  NamedDigits data_;
+  NamedImages data_;
   Generator rng_;
   nn::PatchClassifier model_;
   nn::Loader loader_;
@@ -79,9 +94,10 @@ class ImageTask : public Task {
 
 }  // namespace
 
-nn::PatchClassifierConfig image_model_config(const Settings& s) {
-  return {.patch = s.patch,
-          .classes = nn::Digits::kClasses,
+nn::PatchClassifierConfig image_model_config(const Settings& s, int64_t side, int64_t classes) {
+  return {.side = side,
+          .patch = s.patch,
+          .classes = classes,
           .layers = s.layers,
           .share_layers = shares(s, "layers"),
           .block = block_config(s),

@@ -18,7 +18,7 @@ namespace {
 /// The input comes from the data that the model learned from, not from a stand-in for it.
 void check_data(const std::filesystem::path& folder, const ModelMaps& model, const std::string& found) {
   if (found == model.data) return;
-  throw IoError(fmt::format("the model in {} learned from {}, but there is {}; name its folder with --data{}",
+  throw IoError(fmt::format("the model in {} learned from {}, but there is {}; name its file or folder with --data{}",
                             folder.string(), model.data, found,
                             model.settings.task == "mnist" ? "" : ", or give a --prompt"));
 }
@@ -32,13 +32,20 @@ void check_flags(const std::filesystem::path& folder, const MapInput& input, con
   }
 }
 
+/// How the model's data are read, from where `machine` says.
+Settings source_of(const ModelMaps& model, const Settings& machine) {
+  Settings settings = model.settings;
+  settings.data = machine.data;
+  return settings;
+}
+
 std::string prompt_for(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                        const Settings& machine) {
   if (input.prompt) {
     model.input = "a prompt";
     return *input.prompt;
   }
-  const NamedText source = load_text(machine);
+  const NamedText source = load_text(source_of(model, machine));
   check_data(folder, model, source.name);
   model.input = "the beginning of the validation text";
   const auto text = source.text.validation();
@@ -60,30 +67,32 @@ void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapI
   constexpr size_t kMostTokens = 1024;  // of more, a picture of the pairs shows nothing
   const std::string prompt = prompt_for(folder, model, input, machine);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
-  if (prompt.size() > kMostTokens) {
-    throw ValueError(
-        fmt::format("the prompt has {} characters; a picture shows {} at the most", prompt.size(), kMostTokens));
-  }
-  for (const char character : prompt) model.tokens.emplace_back(1, character);
   const TrainedTextModel trained(folder, machine);
-  const Tensor ids = tensor(trained.vocabulary.encode(prompt)).unsqueeze(0).to(device_of(machine));
-  model.maps = maps_while([&] { trained.model(ids); });
+  const std::vector<int64_t> ids = trained.vocabulary.encode(prompt);
+  if (ids.size() > kMostTokens) {
+    throw ValueError(
+        fmt::format("the prompt has {} characters; a picture shows {} at the most", ids.size(), kMostTokens));
+  }
+  for (const int64_t id : ids) model.tokens.push_back(trained.vocabulary.decode({&id, 1}));
+  model.maps = maps_while([&] { trained.model(tensor(ids).unsqueeze(0).to(device_of(machine))); });
 }
 
 void show_image(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                 const Settings& machine) {
-  const NamedDigits source = load_digits(machine);
+  const NamedImages source = load_images(source_of(model, machine));
   check_data(folder, model, source.name);
   const int64_t number = input.image.value_or(0);
   if (number < 0 || number >= source.test.size()) {
     throw UsageError(fmt::format("--image {}: the test images are 0 to {}", number, source.test.size() - 1));
   }
   Generator rng(machine.seed);
-  nn::PatchClassifier net(rng, image_model_config(model.settings), DType::float32, device_of(machine));
+  nn::PatchClassifier net(
+      rng, image_model_config(model.settings, source.test.height(), nn::class_count(source.train, source.test)),
+      DType::float32, device_of(machine));
   net.load(folder / "model.safetensors");
   net.eval();
   const nn::Batch batch = source.test.collate(std::vector{number}, {});
-  model.input = fmt::format("test image {}, a {}", number, batch.targets.item<int64_t>());
+  model.input = fmt::format("test image {}, label {}", number, batch.targets.item<int64_t>());
   model.maps = maps_while([&] { net(batch.inputs.to(device_of(machine))); });
 }
 

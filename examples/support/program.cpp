@@ -153,17 +153,33 @@ void add_model_flags(CLI::App& app, Settings& s) {
   app.add_option("--width", s.width, "channels, a multiple of the heads")->check(whole_number());
   app.add_option("--dropout", s.dropout, "rate on embeddings and residual branches");
   if (s.task == "mnist") {
-    app.add_option("--patch", s.patch, "pixels on a side of a token")->check(CLI::IsMember({1, 2, 4, 7}));
+    app.add_option("--patch", s.patch, "pixels on a side of a token")->check(whole_number(1));
   } else {
     app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }
 
+void add_data_flags(CLI::App& app, Settings& s) {
+  if (s.task == "mnist") {
+    app.add_option(
+        "--data", s.data,
+        "folder with the four files of MNIST or of other images, or with mnist/ (default: $LINNET_DATA, then "
+        "data/)");
+    app.add_flag("--transpose", s.transpose, "the files hold images column by column, as EMNIST's do");
+  } else {
+    app.add_option(
+        "--data", s.data,
+        "a text, a folder of *.txt files, or one with tinyshakespeare/ (default: $LINNET_DATA, then data/)");
+    app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
+    app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
+  }
+}
+
 void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--preset", s.preset, "start from published settings; other flags change them")
       ->check(CLI::IsMember(preset_names(s.task)));
-  app.add_option("--data", s.data, "folder with the data (default: $LINNET_DATA, then data/)");
+  add_data_flags(app, s);
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());

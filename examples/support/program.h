@@ -47,7 +47,9 @@ void add_attention_flags(CLI::App& app, Settings& settings);
 void add_short_conv_flag(CLI::App& app, Settings& settings);
 /// What else the model is made of.
 void add_model_flags(CLI::App& app, Settings& settings);
-/// How it is trained, and where results go.
+/// --data, and how it is read.
+void add_data_flags(CLI::App& app, Settings& settings);
+/// What it learns from, how it is trained, and where results go.
 void add_training_flags(CLI::App& app, Settings& settings);
 
 /// After parsing: what one flag means for settings that no flag named. --steps and --epochs replace a preset's other

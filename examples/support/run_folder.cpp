@@ -138,8 +138,10 @@ void settle_run(Settings& settings) {
   const FolderLock nobody_has_it(settings.out);
   settings.resume = settings.resume && holds_run(settings.out);
   if (!settings.resume) return check_is_free(settings);
+  const Settings stored = read_config(settings.out);
+  settings.bytes |= stored.bytes;  // which older runs take without the flag
   const nlohmann::json now = examples::to_json(settings);
-  const nlohmann::json before = examples::to_json(read_config(settings.out));
+  const nlohmann::json before = examples::to_json(stored);
   nlohmann::json all = before;
   all.update(now);
   for (const auto& item : all.items()) {
@@ -168,7 +170,8 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
     read_config(path_, &before);
     if (before != data_name) {
       throw IoError(
-          fmt::format("--resume: the run in {} learns from {}, but there is {}; name its folder with --data",
+          fmt::format("--resume: the run in {} learns from {}, but there is {}; name its file or folder with "
+                      "--data",
                       path_.string(), before, data_name));
     }
     return;

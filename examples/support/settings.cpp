@@ -78,7 +78,10 @@ void for_each_field(S& s, Field&& field) {
   field("width", s.width);
   field("feed_forward", s.feed_forward);
   field("context", s.context);
+  field("bytes", s.bytes);
+  field("normalise_newlines", s.normalise_newlines);
   field("patch", s.patch);
+  field("transpose", s.transpose);
   field("bias", s.bias);
   field("dropout", s.dropout);
   field("batch", s.batch);
@@ -277,6 +280,7 @@ void validate(const Settings& s) {
   require(s.feed_forward >= 1 && s.feed_forward <= 1000,
           fmt::format("feed_forward {}: must be from 1 to 1000", s.feed_forward));
   at_least("context", s.context, 1);
+  at_least("patch", s.patch, 1);
   at_least("batch", s.batch, 1, 1'000'000);
   at_least("accumulate", s.accumulate, 1, 1'000'000);
   at_least("epochs", s.epochs, 0);
@@ -294,8 +298,6 @@ void validate(const Settings& s) {
   within("weight-decay", s.weight_decay, 0, 1e3);
   within("clip", s.clip, 0, 1e9);
   require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
-  require(s.patch == 1 || s.patch == 2 || s.patch == 4 || s.patch == 7,
-          fmt::format("--patch {}: must be 1, 2, 4 or 7, which divide an image of 28 pixels", s.patch));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
@@ -353,7 +355,8 @@ nlohmann::json to_json(const Settings& settings) {
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   nlohmann::json unknown = json;
-  json.at("task").get_to(settings.task);  // which all have had from the first
+  json.at("task").get_to(settings.task);            // which all have had from the first
+  settings.bytes = settings.task == "shakespeare";  // before there was a choice
   for_each_field(settings, [&](const char* name, auto& value) {
     if (unknown.erase(name) > 0) json[name].get_to(value);
   });

@@ -33,7 +33,10 @@ struct Settings {
   int64_t width = 128;
   int64_t feed_forward = 4;  ///< times the width
   int64_t context = 64;      ///< characters a text model sees
-  int64_t patch = 4;         ///< pixels on a side of an image's token
+  bool bytes = false;        ///< characters are bytes, not code points
+  bool normalise_newlines = false;
+  int64_t patch = 4;       ///< pixels on a side of an image's token
+  bool transpose = false;  ///< images are stored column by column
   bool bias = false;
   double dropout = 0;
 

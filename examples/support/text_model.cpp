@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linnet/nn/data/utf8.h>
 
 #include "support/program.h"
 #include "support/run_folder.h"
@@ -22,11 +23,24 @@ Settings text_settings(const std::filesystem::path& folder) {
   return settings;
 }
 
+constexpr const char* kBytes = "bytes";
+
 nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
   const auto metadata = read_safetensors(weights).metadata;
   const auto codes = metadata.find("vocabulary");
   if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
-  return decode_vocabulary(codes->second);
+  const auto characters = metadata.find("characters");
+  const bool bytes = characters == metadata.end() || characters->second == kBytes;  // older files do not say
+  std::istringstream stream(codes->second);
+  std::string text;
+  for (uint32_t code = 0; stream >> code;) {
+    if (bytes) {
+      text += static_cast<char>(code);
+    } else {
+      detail::append_code_point(text, code);
+    }
+  }
+  return nn::Vocabulary(text, bytes ? nn::Characters::bytes : nn::Characters::code_points);
 }
 
 /// The next character from logits [1, V].
@@ -96,18 +110,10 @@ void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const Samp
   if (was_training) model.train();
 }
 
-std::string encode_vocabulary(const nn::Vocabulary& vocabulary) {
-  const std::string& characters = vocabulary.characters();
-  const std::vector<int> codes(reinterpret_cast<const unsigned char*>(characters.data()),
-                               reinterpret_cast<const unsigned char*>(characters.data()) + characters.size());
-  return fmt::format("{}", fmt::join(codes, " "));
-}
-
-nn::Vocabulary decode_vocabulary(const std::string& codes) {
-  std::istringstream stream(codes);
-  std::string characters;
-  for (int code = 0; stream >> code;) characters += static_cast<char>(code);
-  return nn::Vocabulary(characters);
+std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary) {
+  const std::vector<uint32_t> codes(vocabulary.codes().begin(), vocabulary.codes().end());
+  return {{"vocabulary", fmt::format("{}", fmt::join(codes, " "))},
+          {"characters", vocabulary.kind() == nn::Characters::bytes ? kBytes : "code points"}};
 }
 
 }  // namespace linnet::examples

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 
 #include <linnet/linnet.h>
@@ -36,8 +37,8 @@ struct SampleOptions {
 void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write);
 
-/// A vocabulary as the metadata of a model file holds it: its characters' codes, with spaces between.
-std::string encode_vocabulary(const nn::Vocabulary& vocabulary);
-nn::Vocabulary decode_vocabulary(const std::string& codes);
+/// A vocabulary as the metadata of a model file holds it: "vocabulary" are its characters' codes, with spaces
+/// between, and "characters" says which codes these are.
+std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary);
 
 }  // namespace linnet::examples

@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <array>
+
 #include "support/data_sets.h"
 #include "support/task.h"
 #include "support/text_model.h"
 
-/// A character-level language model on Tiny Shakespeare, or on the stand-in.
+/// A character-level language model on Tiny Shakespeare, a text of one's own, or the stand-in.
 
 namespace linnet::examples {
 namespace {
@@ -55,14 +58,14 @@ class TextTask : public Task {
   int64_t tokens_per_batch() const override { return settings_.batch * settings_.context; }
   std::string data_name() const override { return source_.name; }
   std::map<std::string, std::string> metadata() const override {
-    return {{"vocabulary", encode_vocabulary(source_.text.vocabulary())}};
+    return vocabulary_metadata(source_.text.vocabulary());
   }
 
   std::string sample(int64_t tokens) override {
     Generator rng(settings_.seed);
     const nn::Vocabulary& vocabulary = source_.text.vocabulary();
-    const bool has_lines = vocabulary.characters().find('\n') != std::string::npos;
-    const std::string prompt = has_lines ? "\n" : vocabulary.characters().substr(0, 1);
+    const bool has_lines = std::ranges::count(vocabulary.codes(), U'\n') > 0;
+    const std::string prompt = has_lines ? "\n" : vocabulary.decode(std::array<int64_t, 1>{0});
     std::string text;
     generate(model_, vocabulary, {.prompt = prompt, .tokens = tokens}, rng,
              [&](const std::string& part) { text += part; });

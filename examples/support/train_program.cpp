@@ -49,9 +49,9 @@ void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& 
 
 }  // namespace
 
-int train_program(int argc, char** argv, const std::string& task, const std::string& default_preset,
-                  const std::string& description) {
-  CLI::App app(description, "train_" + task);
+int train_program(int argc, char** argv, const std::string& name, const std::string& task,
+                  const std::string& default_preset, const std::string& description) {
+  CLI::App app(description, name);
   return run_program(app, [&] {
     Settings settings = settings_from_preset(argc, argv, task, default_preset);
     add_common_flags(app, settings);

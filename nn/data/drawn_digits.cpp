@@ -13,6 +13,10 @@
 namespace linnet::nn {
 namespace {
 
+constexpr int64_t kSide = 28;
+constexpr int64_t kPixels = kSide * kSide;
+constexpr int64_t kDigits = 10;
+
 struct Point {
   double x, y;
 };
@@ -78,14 +82,14 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   }
   // In the middle, moved by up to two pixels where the frame leaves room for it.
   const auto offset = [&](double first, double last) {
-    const double room = (Digits::kSide - (last - first)) / 2 - thickness - 1;
-    return (Digits::kSide - (first + last)) / 2 + uniform(-1, 1) * std::clamp(room, 0.0, 2.0);
+    const double room = (kSide - (last - first)) / 2 - thickness - 1;
+    return (kSide - (first + last)) / 2 + uniform(-1, 1) * std::clamp(room, 0.0, 2.0);
   };
   const Point origin{offset(low.x, high.x), offset(low.y, high.y)};
 
-  for (int64_t i = 0; i < Digits::kPixels; ++i) {
-    const int64_t row = i / Digits::kSide;
-    const int64_t column = i % Digits::kSide;
+  for (int64_t i = 0; i < kPixels; ++i) {
+    const int64_t row = i / kSide;
+    const int64_t column = i % kSide;
     const Point pixel{static_cast<double>(column) + 0.5 - origin.x, static_cast<double>(row) + 0.5 - origin.y};
     double nearest = 1e9;
     for (const Stroke& stroke : strokes) {
@@ -100,13 +104,13 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
 
 }  // namespace
 
-Digits drawn_digits(int64_t count, uint64_t seed) {
+LabelledImages drawn_digits(int64_t count, uint64_t seed) {
   if (count < 0) throw ValueError(fmt::format("drawn_digits: the count must be at least 0, not {}", count));
-  std::vector<uint8_t> pixels(static_cast<size_t>(count * Digits::kPixels));
+  std::vector<uint8_t> pixels(static_cast<size_t>(count * kPixels));
   std::vector<uint8_t> labels(static_cast<size_t>(count));
   for (size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = static_cast<uint8_t>(i % Digits::kClasses);
-    draw(labels[i], {seed, i}, pixels.data() + i * Digits::kPixels);
+    labels[i] = static_cast<uint8_t>(i % kDigits);
+    draw(labels[i], {seed, i}, pixels.data() + i * kPixels);
   }
   return {std::move(pixels), std::move(labels)};
 }

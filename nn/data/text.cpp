@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/data/utf8.h>
 
 namespace linnet::nn {
 
@@ -16,6 +16,8 @@ extern const char project_text[];
 extern const unsigned long project_text_size;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 void check_length(std::span<const int64_t> ids, int64_t context) {
   if (context < 1) throw ValueError(fmt::format("the context must be at least 1, not {}", context));
@@ -39,40 +41,109 @@ Batch windows_at(std::span<const int64_t> ids, std::span<const int64_t> starts, 
   return {inputs, targets};
 }
 
-/// The character at `at` as a message shows it, with all its bytes where UTF-8 spends several on it.
-std::string shown(std::string_view text, size_t at) {
-  const auto continues = [&](size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
-  size_t begin = at, end = at + 1;
-  while (begin > 0 && continues(begin)) --begin;
-  while (continues(end) && end < begin + 4) ++end;
-  const auto first = static_cast<unsigned char>(text[begin]);
-  const bool printable = end - begin == 1 ? first >= 32 && first < 127 : first >= 0xC2;
-  return printable ? fmt::format("'{}'", text.substr(begin, end - begin))
-                   : fmt::format("with code {}", static_cast<unsigned char>(text[at]));
+/// How many bytes of it are UTF-8 before the first one that is not.
+size_t utf8_bytes(std::string_view text) {
+  size_t at = 0;
+  while (const size_t length = detail::code_point_length(text.substr(at))) at += length;
+  return at;
+}
+
+std::string not_utf8(std::string_view text, size_t at) {
+  return fmt::format("byte 0x{:02x} at offset {} is not UTF-8", static_cast<unsigned char>(text[at]), at);
+}
+
+/// What to do about a file that is not UTF-8.
+std::string remedy_for(std::string_view text) {
+  const bool is_utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  return fmt::format("convert the file{}, or take each byte for a character (--bytes; in C++ Characters::bytes)",
+                     is_utf16 ? ", which begins as UTF-16 does (iconv -f UTF-16 -t UTF-8)"
+                              : " (such as by iconv -f LATIN1 -t UTF-8)");
+}
+
+/// Calls `use(code)` for each character. Throws ValueError at the first byte that is not UTF-8, where characters are
+/// code points.
+template <class Use>
+void for_each_character(std::string_view text, Characters kind, Use&& use) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = kind == Characters::bytes ? 1 : detail::code_point_length(text.substr(at));
+    if (length == 0) throw ValueError(not_utf8(text, at));
+    use(length == 1 ? char32_t{static_cast<unsigned char>(text[at])} : detail::code_point(text.substr(at, length)));
+    at += length;
+  }
+}
+
+/// A character as a message shows it: controls, and bytes beyond ASCII, by their code.
+std::string shown(char32_t code, Characters kind) {
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  if (control || (kind == Characters::bytes && code >= 0x80)) {
+    return fmt::format("with code {}", static_cast<uint32_t>(code));
+  }
+  std::string character;
+  detail::append_code_point(character, code);
+  return fmt::format("'{}'", character);
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  file.peek();  // a folder opens, and fails only here
+  if (!file.is_open() || file.bad()) throw IoError(fmt::format("cannot read {}", path.string()));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+std::vector<fs::path> texts_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".txt" && !entry.is_directory()) files.push_back(entry.path());
+  }
+  if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
+  if (files.empty())
+    throw IoError(fmt::format(
+        "{} has no text: no name in it ends in .txt; examples/fetch_data.sh gets Tiny Shakespeare", folder.string()));
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string with_normal_newlines(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r') {
+      result += text[i];
+    } else if (!text.substr(i + 1).starts_with('\n')) {
+      result += '\n';
+    }
+  }
+  return result;
 }
 
 }  // namespace
 
-Vocabulary::Vocabulary(std::string_view text) {
-  const std::set<unsigned char> present(text.begin(), text.end());
-  characters_.assign(present.begin(), present.end());
+Vocabulary::Vocabulary(std::string_view text, Characters kind) : kind_(kind) {
+  std::vector<bool> present;
+  for_each_character(text, kind, [&](char32_t code) {
+    if (code >= present.size()) present.resize(code + 1);
+    present[code] = true;
+  });
+  for (size_t code = 0; code < present.size(); ++code) {
+    if (present[code]) codes_.push_back(static_cast<char32_t>(code));
+  }
 }
 
 std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
-  std::vector<int64_t> table(256, -1);
-  for (size_t i = 0; i < characters_.size(); ++i) {
-    table[static_cast<unsigned char>(characters_[i])] = static_cast<int64_t>(i);
-  }
+  std::vector<int64_t> table(codes_.empty() ? 0 : codes_.back() + 1, -1);
+  for (size_t i = 0; i < codes_.size(); ++i) table[codes_[i]] = static_cast<int64_t>(i);
   std::vector<int64_t> ids;
   ids.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int64_t id = table[static_cast<unsigned char>(text[i])];
-    if (id < 0) {
+  for_each_character(text, kind_, [&](char32_t code) {
+    if (code >= table.size() || table[code] < 0) {
       throw ValueError(
-          fmt::format("the character {} is not among the {} that the model has seen", shown(text, i), size()));
+          fmt::format("the character {} is not among the {} that the model has seen", shown(code, kind_), size()));
     }
-    ids.push_back(id);
-  }
+    ids.push_back(table[code]);
+  });
   return ids;
 }
 
@@ -80,27 +151,56 @@ std::string Vocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (const int64_t id : ids) {
     if (id < 0 || id >= size()) throw IndexError(fmt::format("id {} is not among the {} characters", id, size()));
-    text += characters_[static_cast<size_t>(id)];
+    const char32_t code = codes_[static_cast<size_t>(id)];
+    if (kind_ == Characters::bytes) {
+      text += static_cast<char>(code);
+    } else {
+      detail::append_code_point(text, code);
+    }
   }
   return text;
 }
 
-CharText::CharText(std::string_view text)
-    : vocabulary_(text), ids_(vocabulary_.encode(text)), split_(ids_.size() * 9 / 10) {
+CharText::CharText(std::string_view text, const TextOptions& options)
+    : vocabulary_("", options.characters), split_(0) {
   if (text.empty()) throw ValueError("the text is empty");
+  const std::string normal = options.normalise_newlines ? with_normal_newlines(text) : "";
+  if (options.normalise_newlines) text = normal;
+  vocabulary_ = Vocabulary(text, options.characters);
+  ids_ = vocabulary_.encode(text);
+  split_ = ids_.size() * 9 / 10;
 }
 
-CharText CharText::read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  file.peek();  // a folder opens, and fails only here
-  if (!file.is_open() || file.bad()) throw IoError(fmt::format("cannot read {}", path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (text.view().empty()) throw IoError(fmt::format("{} is empty", path.string()));
-  return CharText(text.view());
+CharText CharText::read(const fs::path& path, const TextOptions& options) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const bool is_folder = fs::is_directory(path);
+  std::string text;
+  int64_t dropped_marks = 0;
+  for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {
+    const std::string bytes = read_file(file);
+    std::string_view part = bytes;
+    if (options.characters == Characters::code_points) {
+      const size_t valid = utf8_bytes(part);
+      if (valid < part.size()) {
+        throw IoError(fmt::format("{}: {}; {}", file.string(), not_utf8(part, valid), remedy_for(part)));
+      }
+      if (part.starts_with(kByteOrderMark)) {
+        part.remove_prefix(kByteOrderMark.size());
+        ++dropped_marks;
+      }
+    }
+    if (!text.empty() && !text.ends_with('\n') && !part.empty()) text += '\n';
+    text += part;
+  }
+  if (text.empty()) throw IoError(fmt::format("{} is empty", path.string()));
+  CharText result(text, options);
+  result.dropped_marks_ = dropped_marks;
+  return result;
 }
 
-CharText CharText::of_this_project() { return CharText({project_text, project_text_size}); }
+CharText CharText::of_this_project(const TextOptions& options) {
+  return CharText({project_text, project_text_size}, options);
+}
 
 Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t context, RandomKey key, Where where) {
   const Call call("random_windows", where);

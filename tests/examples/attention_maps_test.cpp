@@ -92,14 +92,14 @@ TEST_CASE("attention maps of trained models: rows whose largest is 1, and nothin
     CAPTURE(mechanism);
     train_images(shop, mechanism);
     const ModelMaps model = read_maps(shop / ("images-" + mechanism), {.image = 13}, machine_of(shop));
-    CHECK(model.input == "test image 13, a 3");
+    CHECK(model.input == "test image 13, label 3");
     const HeatMap map = heat_map_of(model, 0, 0);
     CHECK(map.rows == (mechanism == "fastformer" ? 1 : 16));
     CHECK(map.cols == 16);
     CHECK(*std::max_element(map.values.begin(), map.values.end()) == 1);
     CHECK(std::none_of(map.values.begin(), map.values.end(), [](double value) { return std::isnan(value); }));
     const ModelMaps other = read_maps(shop / ("images-" + mechanism), {}, machine_of(shop));
-    CHECK(other.input == "test image 0, a 0");
+    CHECK(other.input == "test image 0, label 0");
     CHECK(heat_map_of(other, 0, 0).values != map.values);
   }
 }
@@ -192,7 +192,7 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
           {text, "--prompt", std::string(1025, 'b')});
   refused(1, "the character 'X' is not among the", {text, "--prompt", "to beX"});
   refused(1, "17 tokens, but learned positions end at 16", {text, "--prompt", "to be, or not to "});
-  refused(1, "nowhere: it has no tinyshakespeare/input.txt", {text, "--data", shop / "nowhere"});
+  refused(1, "nowhere: there is no such file or folder", {text, "--data", shop / "nowhere"});
 
   write_bytes(text / "model.safetensors", "no model");
   refused(1, "softmax/model.safetensors", {text, "--prompt", "to be"});
@@ -207,6 +207,6 @@ TEST_CASE("attention_maps: another data set than the one that the model learned 
   const Ended ended = run_program("attention_maps", {shop / "softmax", "--out", shop / "drawn"});
   CHECK(ended.code == 1);
   CHECK(contains(ended.err, "learned from " + Workshop::kTextName +
-                                ", but there is linnet's own sources (stand-in); name its folder with "
-                                "--data, or give a --prompt"));
+                                ", but there is linnet's own sources (stand-in); name its file or folder "
+                                "with --data, or give a --prompt"));
 }

@@ -32,7 +32,7 @@ std::string name_of_digits(const Workshop& shop, char label) {
                 idx_bytes({2, 28, 28}, std::string(2 * 28 * 28, '\0')));
     write_bytes(shop / (folder + part + "-labels-idx1-ubyte"), idx_bytes({2}, std::string(2, label)));
   }
-  return load_digits(in(shop / "data")).name;
+  return load_images(in(shop / "data")).name;
 }
 
 }  // namespace
@@ -53,9 +53,25 @@ TEST_CASE("data that are not the published go by their place, their size and the
   CHECK(name_of_digits(shop, 1) != digits);
 }
 
+TEST_CASE("data of one's own go by the last name of --data") {
+  const Workshop shop;
+  write_bytes(shop / "my.txt", "to be, or not to be");
+  std::filesystem::create_directories(shop / "texts");
+  write_bytes(shop / "texts/part.txt", "to be, or not to be");
+  const std::string sum = load_text(in(shop / "my.txt")).name.substr(6);
+  CHECK(sum.starts_with(" (19 bytes, crc32 "));
+  CHECK(load_text(in(shop / "texts")).name == "texts" + sum);
+  CHECK(load_text(in(shop / "texts/")).name == "texts" + sum);
+  CHECK(load_text(in(shop / "texts/.")).name == "texts" + sum);
+  CHECK(load_text(in(shop / "data")).name == Workshop::kTextName);  // a set that is in it by its name
+
+  const std::string by_name = name_of_digits(shop, 1);
+  CHECK(load_images(in(shop / "data/mnist")).name == by_name);
+}
+
 TEST_CASE("the published data have their names") {
   const auto text = real_data("tinyshakespeare/input.txt");
   if (text) CHECK(load_text(in(text->parent_path().parent_path())).name == "Tiny Shakespeare");
   const auto digits = real_data("mnist");
-  if (digits) CHECK(load_digits(in(digits->parent_path())).name == "MNIST");
+  if (digits) CHECK(load_images(in(digits->parent_path())).name == "MNIST");
 }

@@ -23,7 +23,7 @@ TEST_CASE("mlp: a folder without data ends with a message and status 1") {
   const linnet::test::Ended ended = linnet::test::run_program("mlp", {"/nowhere"});
   CHECK(ended.code == 1);
   CHECK(ended.err.starts_with("mlp: "));
-  CHECK(ended.err.find("is in /nowhere") != std::string::npos);
+  CHECK(ended.err.find("cannot read the folder /nowhere") != std::string::npos);
 }
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {

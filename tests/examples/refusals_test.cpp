@@ -134,7 +134,10 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "--positions rotary does not apply to --attention fastmax1");
   refused("train_mnist", {"--context", "4"}, "--context");
   refused("train_mnist", {"--warmup", "4"}, "--warmup");
-  refused("train_mnist", {"--patch", "3"}, "--patch");
+  refused("train_mnist", {"--patch", "3"},
+          "--patch 3: does not divide images of 28 pixels a side; choose one of 1, 2, 4, 7, 14, 28");
+  refused("train_mnist", {"--bytes"}, "--bytes");
+  refused("train_shakespeare", {"--transpose"}, "--transpose");
   refused("train_mnist", {"--steps", "4", "--epochs", "1"}, "--epochs");
   refused("compare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale");
   refused("compare", {"--attention", "softmax,softmax"}, "--attention names softmax twice");
@@ -180,10 +183,13 @@ TEST_CASE("data that cannot be trained on: exit 1, naming it") {
   shop.set_text("To be, or not to be");
   refused("a text of 2 characters is too short for context 16: it must have at least 17");
   check_fails(run_program("train_shakespeare", {"--data", shop / "nowhere", "--out", shop / "run"}),
-              "nowhere: it has no tinyshakespeare/input.txt; examples/fetch_data.sh gets it");
+              "nowhere: there is no such file or folder");
+  std::filesystem::create_directories(shop / "empty");
+  check_fails(run_program("train_shakespeare", {"--data", shop / "empty", "--out", shop / "run"}),
+              "empty has no text: no name in it ends in .txt; examples/fetch_data.sh gets Tiny Shakespeare");
   std::filesystem::create_directories(shop / "data/mnist");
   check_fails(run_program("train_mnist", {"--data", shop / "data", "--out", shop / "run"}),
-              "neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in");
+              "no train-images-idx3-ubyte is in");
   write_bytes(shop / "data/mnist/train-images-idx3-ubyte", "no images");
   write_bytes(shop / "data/mnist/train-labels-idx1-ubyte", "no labels");
   check_fails(run_program("train_mnist", {"--data", shop / "data", "--out", shop / "run"}),

@@ -119,8 +119,8 @@ const Mistake kMistakes[] = {
      "float32 here and [10, 784] float32 there\n  missing: fc2.bias [10] float32\n  missing: fc2.weight [10, "
      "128] float32\n"},
     {"data that was not downloaded", [](Program&) { nn::Mnist("no/mnist"); },
-     "Mnist: neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in no/mnist; "
-     "examples/fetch_data.sh gets them"},
+     "Mnist: cannot read the folder no/mnist: No such file or directory; "
+     "examples/fetch_data.sh gets MNIST"},
 };
 
 std::string message_of(const Mistake& mistake) {

@@ -20,12 +20,13 @@ using namespace linnet::test;
 namespace {
 
 constexpr RandomKey kKey{1, 2};
+constexpr int64_t kSide = 28, kPixels = kSide * kSide;
 
 /// Two images: one with a single white pixel at row 3, column 5, and one that is all grey.
-nn::Digits two_digits() {
-  std::vector<uint8_t> pixels(2 * nn::Digits::kPixels, 0);
-  pixels[3 * nn::Digits::kSide + 5] = 255;
-  std::fill(pixels.begin() + nn::Digits::kPixels, pixels.end(), uint8_t{51});
+nn::LabelledImages two_digits() {
+  std::vector<uint8_t> pixels(2 * kPixels, 0);
+  pixels[3 * kSide + 5] = 255;
+  std::fill(pixels.begin() + kPixels, pixels.end(), uint8_t{51});
   return {pixels, {7, 0}};
 }
 
@@ -33,7 +34,7 @@ nn::Digits two_digits() {
 void write_mnist(const TemporaryFolder& folder, uint32_t count) {
   std::string labels;
   for (uint32_t i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
-  const std::string pixels(count * nn::Digits::kPixels, '\x10');
+  const std::string pixels(count * kPixels, '\x10');
   for (const std::string part : {"train", "t10k"}) {
     write_bytes(folder / (part + "-images-idx3-ubyte"), idx_bytes({count, 28, 28}, pixels));
     write_bytes(folder / (part + "-labels-idx1-ubyte.gz"), gzipped(idx_bytes({count}, labels)));
@@ -41,7 +42,7 @@ void write_mnist(const TemporaryFolder& folder, uint32_t count) {
 }
 
 /// How often each label comes.
-std::array<int64_t, 10> label_counts(const nn::Digits& digits) {
+std::array<int64_t, 10> label_counts(const nn::LabelledImages& digits) {
   std::vector<int64_t> all(static_cast<size_t>(digits.size()));
   std::iota(all.begin(), all.end(), int64_t{0});
   std::array<int64_t, 10> counts{};
@@ -52,8 +53,8 @@ std::array<int64_t, 10> label_counts(const nn::Digits& digits) {
 
 }  // namespace
 
-TEST_CASE("Digits: a batch is normalised pixels and labels, in the order asked for") {
-  const nn::Digits digits = two_digits();
+TEST_CASE("LabelledImages: a batch is normalised pixels and labels, in the order asked for") {
+  const nn::LabelledImages digits = two_digits();
   const std::array<int64_t, 3> wanted{1, 0, 1};
   const nn::Batch batch = digits.collate(wanted, kKey);
   CHECK(batch.inputs.shape() == Shape{3, 784});
@@ -67,8 +68,8 @@ TEST_CASE("Digits: a batch is normalised pixels and labels, in the order asked f
   CHECK(pixels[784 + 3 * 28 + 5] == doctest::Approx((1 - 0.1307) / 0.3081));
 }
 
-TEST_CASE("Digits: a shift moves whole images, within its bound, by the key alone") {
-  nn::Digits digits = two_digits();
+TEST_CASE("LabelledImages: a shift moves whole images, within its bound, by the key alone") {
+  nn::LabelledImages digits = two_digits();
   digits.set_shift(2);
   const std::array<int64_t, 1> first{0};
   std::map<int64_t, int> places;
@@ -89,13 +90,15 @@ TEST_CASE("Digits: a shift moves whole images, within its bound, by the key alon
   CHECK(std::ranges::equal(once.data<float>(), again.data<float>()));
 }
 
-TEST_CASE("Digits: what does not fit together is refused") {
+TEST_CASE("LabelledImages: what does not fit together is refused") {
   using Bytes = std::vector<uint8_t>;
-  CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes(3)),
+  CHECK_THROWS_WITH_AS(nn::LabelledImages(Bytes(2 * 784), Bytes(3)),
                        doctest::Contains("1568 pixels are not 784 for each of 3"), ValueError);
-  CHECK_THROWS_WITH_AS(nn::Digits(Bytes(2 * 784), Bytes{9, 10}),
-                       doctest::Contains("label 10 of example 1 is above 9"), ValueError);
-  nn::Digits digits = two_digits();
+  CHECK_THROWS_WITH_AS(nn::LabelledImages(Bytes(2 * 784), Bytes(2), 28, 27),
+                       doctest::Contains("1568 pixels are not 756 for each of 2"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::LabelledImages({}, {}, 0, 28), doctest::Contains("images of 0×28 pixels have none"),
+                       ValueError);
+  nn::LabelledImages digits = two_digits();
   CHECK_THROWS_WITH_AS(digits.set_shift(-1), doctest::Contains("set_shift: -1 pixels; it must be at least 0"),
                        ValueError);
   const std::array<int64_t, 1> behind{2}, before{-1};
@@ -121,17 +124,83 @@ TEST_CASE("Mnist: names the file that is missing or wrong") {
     CHECK_THROWS_WITH_AS(nn::Mnist{folder.path()}, doctest::Contains("(mnist_test.cpp:"), IoError);
     write_mnist(folder, 20);
   };
-  refused("neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in");
+  refused("no train-images-idx3-ubyte is in");
   std::filesystem::remove(labels);
-  refused("neither train-labels-idx1-ubyte nor");
+  refused("no train-labels-idx1-ubyte is in");
+  write_bytes(images, idx_bytes({20, 28 * 28}, std::string(20 * 784, 'x')));
+  refused("train-images-idx3-ubyte has shape [20, 784], not [N, height, width]");
   write_bytes(images, idx_bytes({20, 28, 29}, std::string(20 * 28 * 29, 'x')));
-  refused("train-images-idx3-ubyte has shape [20, 28, 29], not [N, 28, 28]");
+  refused("has images of 28×29 pixels to train and of 28×28 to test");
   write_bytes(images, idx_bytes({19, 28, 28}, std::string(19 * 784, 'x')));
   refused("train-labels-idx1-ubyte.gz: 14896 pixels are not 784 for each of 20 labels");
-  write_bytes(labels, gzipped(idx_bytes({20}, std::string(20, '\x0a'))));
-  refused("label 10 of example 0 is above 9");
   write_bytes(labels, gzipped(idx_bytes({20, 1}, std::string(20, '\0'))));
   refused("train-labels-idx1-ubyte.gz has shape [20, 1], not [N]");
+}
+
+TEST_CASE("Mnist: the files' names in circulation, and gzip told by its first bytes") {
+  const std::string images = idx_bytes({1, 2, 2}, "abcd"), labels = idx_bytes({1}, std::string(1, '\5'));
+  const auto reads = [&](const std::vector<std::string>& names, bool packed) {
+    CAPTURE(names.front());
+    const TemporaryFolder folder;
+    for (const std::string& name : names) {
+      const std::string& bytes = name.find("images") != std::string::npos ? images : labels;
+      write_bytes(folder / name, packed ? gzipped(bytes) : bytes);
+    }
+    const nn::Mnist mnist(folder.path());
+    CHECK(mnist.train.labels()[0] == 5);
+    CHECK(mnist.test.pixels()[3] == 'd');
+  };
+  for (const std::string dot : {"-", "."}) {
+    for (const std::string prefix : {"", "emnist-letters-"}) {
+      for (const std::string half : {"t10k", "test"}) {
+        for (const std::string end : {"", ".gz"}) {
+          std::vector<std::string> names;
+          for (const std::string& part : {std::string("train"), half}) {
+            names.push_back(prefix + part + "-images" + dot + "idx3-ubyte" + end);
+            names.push_back(prefix + part + "-labels" + dot + "idx1-ubyte" + end);
+          }
+          reads(names, true);
+          reads(names, false);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Mnist: files of several data sets in one folder are refused; those of MNIST's own names come first") {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& prefix) {
+    for (const std::string part : {"train", "test"}) {
+      write_bytes(folder / (prefix + part + "-images-idx3-ubyte"), idx_bytes({1, 1, 1}, "x"));
+      write_bytes(folder / (prefix + part + "-labels-idx1-ubyte"), idx_bytes({1}, "0"));
+    }
+  };
+  write("emnist-digits-");
+  CHECK(nn::Mnist(folder.path()).train.size() == 1);
+  write("emnist-letters-");
+  CHECK_THROWS_WITH_AS(
+      nn::Mnist{folder.path()},
+      doctest::Contains("holds several data sets: emnist-digits, emnist-letters; put the four files"), IoError);
+  write("");
+  CHECK(nn::Mnist(folder.path()).train.size() == 1);
+}
+
+TEST_CASE("Mnist: other sizes and classes, and images stored column by column") {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "test"}) {
+    write_bytes(folder / (part + "-images-idx3-ubyte"), idx_bytes({2, 2, 3}, "abcdefABCDEF"));
+    write_bytes(folder / (part + "-labels-idx1-ubyte"), idx_bytes({2}, part == "train" ? "\1\2" : "\2\75"));
+  }
+  const nn::Mnist mnist(folder.path());
+  CHECK(mnist.train.height() == 2);
+  CHECK(mnist.train.width() == 3);
+  CHECK(nn::class_count(mnist.train, mnist.test) == 62);
+  const std::array<int64_t, 2> both{0, 1};
+  CHECK(mnist.train.collate(both, kKey).inputs.shape() == Shape{2, 6});
+  const nn::Mnist turned(folder.path(), {.transpose = true});
+  CHECK(turned.train.height() == 3);
+  CHECK(turned.train.width() == 2);
+  CHECK(std::string(turned.train.pixels().begin(), turned.train.pixels().end()) == "adbecfADBECF");
 }
 
 TEST_CASE("Mnist: an empty data set is an error of the loader, which names it") {
@@ -143,7 +212,8 @@ TEST_CASE("Mnist: an empty data set is an error of the loader, which names it") 
 }
 
 TEST_CASE("drawn_digits: ten classes alike in number, an image depends on seed and index alone") {
-  const nn::Digits few = nn::drawn_digits(30, 1), many = nn::drawn_digits(50, 1), others = nn::drawn_digits(30, 2);
+  const nn::LabelledImages few = nn::drawn_digits(30, 1), many = nn::drawn_digits(50, 1),
+                           others = nn::drawn_digits(30, 2);
   CHECK(label_counts(few) == std::array<int64_t, 10>{3, 3, 3, 3, 3, 3, 3, 3, 3, 3});
   std::array<int64_t, 30> first;
   std::iota(first.begin(), first.end(), int64_t{0});
@@ -154,7 +224,7 @@ TEST_CASE("drawn_digits: ten classes alike in number, an image depends on seed a
 }
 
 TEST_CASE("drawn_digits: dark, with ink, whole within the frame, and no two alike") {
-  const nn::Digits digits = nn::drawn_digits(200, 3);
+  const nn::LabelledImages digits = nn::drawn_digits(200, 3);
   std::vector<std::vector<float>> seen;
   for (int64_t i = 0; i < digits.size(); ++i) {
     CAPTURE(i);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/data/utf8.h>
 
 #include "tests/support/files.h"
 #include "tests/support/real_data.h"
@@ -26,24 +27,60 @@ std::vector<int64_t> counting(int64_t from, int64_t to) {
   return ids;
 }
 
+std::string whole(const nn::CharText& text) {
+  return text.vocabulary().decode(text.train()) + text.vocabulary().decode(text.validation());
+}
+
 }  // namespace
 
-TEST_CASE("Vocabulary: bytes in their order, there and back") {
-  const nn::Vocabulary vocabulary("to be,\nor not to be\xC3\xA9");
-  CHECK(vocabulary.characters() == "\n ,benort\xA9\xC3");
-  CHECK(vocabulary.size() == 11);
-  CHECK(vocabulary.encode("to") == std::vector<int64_t>{8, 6});
-  CHECK(vocabulary.decode(vocabulary.encode("not \xC3\xA9\n")) == "not \xC3\xA9\n");
+TEST_CASE("utf8: every code point of Unicode there and back; surrogates, overlong forms and loose bytes are none") {
+  int64_t wrong = 0;
+  for (char32_t code = 0; code <= 0x10FFFF; ++code) {
+    std::string bytes;
+    detail::append_code_point(bytes, code);
+    const bool surrogate = code >= 0xD800 && code < 0xE000;
+    const size_t length = detail::code_point_length(bytes + "x");
+    wrong += surrogate ? length != 0 : length != bytes.size() || detail::code_point(bytes) != code;
+  }
+  CHECK(wrong == 0);
+  for (const std::string bytes : {"", "\x80", "\xC1\x81", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
+                                  "\xE2\x82", "\xC3\x28", "\xFF"}) {
+    CAPTURE(bytes);
+    CHECK(detail::code_point_length(bytes) == 0);
+  }
+}
+
+TEST_CASE("Vocabulary: code points in their order, there and back") {
+  const nn::Vocabulary vocabulary("Größe 山 θ😀 ö\n");
+  CHECK(vocabulary.size() == 10);
+  CHECK(vocabulary.decode(counting(0, 10)) ==
+        "\n Gerßö"
+        "θ山😀");
+  CHECK(vocabulary.encode("山Gö") == std::vector<int64_t>{8, 2, 6});
+  CHECK(vocabulary.decode(vocabulary.encode("θß😀\n")) == "θß😀\n");
+  CHECK(vocabulary.codes()[8] == U'山');
   CHECK(vocabulary.encode("").empty());
   CHECK(nn::Vocabulary("").size() == 0);
 }
 
+TEST_CASE("Vocabulary: bytes in their order, there and back") {
+  const nn::Vocabulary vocabulary("to be,\nor not to be\xC3\xA9", nn::Characters::bytes);
+  CHECK(vocabulary.size() == 11);
+  CHECK(vocabulary.decode(counting(0, 11)) == "\n ,benort\xA9\xC3");
+  CHECK(vocabulary.encode("to") == std::vector<int64_t>{8, 6});
+  CHECK(vocabulary.decode(vocabulary.encode("not \xC3\xA9\n")) == "not \xC3\xA9\n");
+}
+
 TEST_CASE("Vocabulary: an unseen character or id is named") {
-  const nn::Vocabulary vocabulary("abc");
+  const nn::Vocabulary vocabulary("abc"), bytes("abc", nn::Characters::bytes);
   CHECK_THROWS_WITH_AS(vocabulary.encode("abx"), "the character 'x' is not among the 3 that the model has seen",
                        ValueError);
+  CHECK_THROWS_WITH_AS(vocabulary.encode("aß"), doctest::Contains("the character 'ß' is not among the 3"),
+                       ValueError);
   CHECK_THROWS_WITH_AS(vocabulary.encode("a\n"), doctest::Contains("with code 10"), ValueError);
-  CHECK_THROWS_WITH_AS(vocabulary.encode("\xFF"), doctest::Contains("with code 255"), ValueError);
+  CHECK_THROWS_WITH_AS(vocabulary.encode("ab\xFF"), "byte 0xff at offset 2 is not UTF-8", ValueError);
+  CHECK_THROWS_WITH_AS(nn::Vocabulary("ßx\xC3"), "byte 0xc3 at offset 3 is not UTF-8", ValueError);
+  CHECK_THROWS_WITH_AS(bytes.encode("\xFF"), doctest::Contains("with code 255"), ValueError);
   for (const int64_t id : {int64_t{3}, int64_t{-1}}) {
     CHECK_THROWS_WITH_AS(vocabulary.decode(std::vector<int64_t>{0, id}),
                          doctest::Contains(std::to_string(id).c_str()), IndexError);
@@ -57,20 +94,77 @@ TEST_CASE("CharText: nine tenths to train on, the rest to validate") {
   const nn::CharText one("x");
   CHECK(one.train().empty());
   CHECK(one.validation().size() == 1);
+  const nn::CharText letters("äöüßäöüßäöüßäöüßäöüß");
+  CHECK(letters.train().size() == 18);  // of characters, not of bytes
+  CHECK(letters.vocabulary().decode(letters.validation()) == "üß");
 }
 
-TEST_CASE("CharText: reads a file byte by byte; an empty, missing or unreadable one is refused") {
+TEST_CASE("CharText: reads a file whole; an empty, missing or unreadable one is refused") {
   const TemporaryFolder folder;
   const std::string bytes("a\r\nb\0c\xE2\x80\x94 d", 11);
   write_bytes(folder / "text", bytes);
-  const nn::CharText text = nn::CharText::read(folder / "text");
-  CHECK(text.vocabulary().decode(text.train()) + text.vocabulary().decode(text.validation()) == bytes);
+  CHECK(whole(nn::CharText::read(folder / "text")) == bytes);
+  CHECK(nn::CharText::read(folder / "text").vocabulary().size() == 9);
+  const nn::TextOptions as_bytes{.characters = nn::Characters::bytes};
+  CHECK(whole(nn::CharText::read(folder / "text", as_bytes)) == bytes);
+  CHECK(nn::CharText::read(folder / "text", as_bytes).vocabulary().size() == 11);
 
   write_bytes(folder / "empty", "");
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "empty"), doctest::Contains("empty is empty"), IoError);
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "none"), doctest::Contains("cannot read"), IoError);
-  CHECK_THROWS_WITH_AS(nn::CharText::read(folder.path()), doctest::Contains("cannot read"), IoError);
   CHECK_THROWS_WITH_AS(nn::CharText(""), doctest::Contains("the text is empty"), ValueError);
+}
+
+TEST_CASE("CharText: a file that is not UTF-8 is refused with the byte's offset and what to do") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "latin",
+              "gr\xF6\xDF"
+              "er");
+  CHECK_THROWS_WITH_AS(
+      nn::CharText::read(folder / "latin"),
+      doctest::Contains("latin: byte 0xf6 at offset 2 is not UTF-8; convert the file (such as by iconv "
+                        "-f LATIN1 -t UTF-8), or take each byte for a character (--bytes; in C++ "
+                        "Characters::bytes)"),
+      IoError);
+  CHECK(nn::CharText::read(folder / "latin", {.characters = nn::Characters::bytes}).vocabulary().size() == 5);
+  write_bytes(folder / "utf16", std::string("\xFF\xFE"
+                                            "a\0",
+                                            4));
+  CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "utf16"), doctest::Contains("iconv -f UTF-16 -t UTF-8"), IoError);
+}
+
+TEST_CASE("CharText: a byte order mark is dropped, unless characters are bytes") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "marked", "\xEF\xBB\xBFto be\xEF\xBB\xBF");
+  const nn::CharText text = nn::CharText::read(folder / "marked");
+  CHECK(whole(text) == "to be\xEF\xBB\xBF");  // within the text it is a character
+  CHECK(text.dropped_marks() == 1);
+  const nn::CharText bytes = nn::CharText::read(folder / "marked", {.characters = nn::Characters::bytes});
+  CHECK(whole(bytes) == "\xEF\xBB\xBFto be\xEF\xBB\xBF");
+  CHECK(bytes.dropped_marks() == 0);
+  write_bytes(folder / "only", "\xEF\xBB\xBF");
+  CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "only"), doctest::Contains("only is empty"), IoError);
+}
+
+TEST_CASE("CharText: newlines stay as they are, or become LF") {
+  const std::string text = "a\r\nb\rc\n\r\n\r";
+  CHECK(whole(nn::CharText(text)) == text);
+  CHECK(whole(nn::CharText(text, {.normalise_newlines = true})) == "a\nb\nc\n\n\n");
+}
+
+TEST_CASE("CharText: of a folder, all .txt files in the order of their names, each from a line of its own") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(nn::CharText::read(folder.path()), doctest::Contains("no name in it ends in .txt"), IoError);
+  write_bytes(folder / "b.txt", "\xEF\xBB\xBFsecond");
+  write_bytes(folder / "a.txt", "first\n");
+  write_bytes(folder / "c.txt", "third");
+  write_bytes(folder / "d.md", "not this");
+  std::filesystem::create_directories(folder / "e.txt");
+  const nn::CharText text = nn::CharText::read(folder.path());
+  CHECK(whole(text) == "first\nsecond\nthird");
+  CHECK(text.dropped_marks() == 1);
+  write_bytes(folder / "b.txt", "sec\xFFond");
+  CHECK_THROWS_WITH_AS(nn::CharText::read(folder.path()), doctest::Contains("b.txt: byte 0xff at offset 3"), IoError);
 }
 
 TEST_CASE("CharText: the stand-in is the library's own sources") {

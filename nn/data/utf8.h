@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace linnet::detail {
+
+/// How many bytes the UTF-8 code point at the start of `text` takes; 0 where there is none.
+size_t code_point_length(std::string_view text);
+
+/// The code point whose UTF-8 bytes these are, all of them and no others.
+char32_t code_point(std::string_view bytes);
+
+/// Appends a code point to `text`, as UTF-8.
+void append_code_point(std::string& text, char32_t code);
+
+}  // namespace linnet::detail
