@@ -2,6 +2,7 @@
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
+#include <linnet/ops/join.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/random.h>
 
@@ -21,8 +22,9 @@ Tensor away_from_zero(const Shape& shape, uint64_t seed) {
   return x + 0.2 * sign(x);
 }
 
+/// `draw` makes inputs of every shape; one more covers `domain`, so that no branch of f goes unseen.
 void add_one(Registry& registry, const std::string& op, const One& f, const std::function<Tensor(const Shape&)>& draw,
-             const std::string& kind = "") {
+             const std::string& kind = "", const Domain& domain = {}) {
   const auto add = [&](const std::string& variant, const Shape& shape) {
     registry.differentiable.push_back(
         {op, kind + variant, {draw(shape)}, [f](const Inputs& in) { return f(in[0]); }});
@@ -32,11 +34,13 @@ void add_one(Registry& registry, const std::string& op, const One& f, const std:
   add("size 1", {1});
   add("rank 0", {});
   add("empty", {0, 3});
+  registry.differentiable.push_back(
+      {op, kind + "wide", {spread_over(domain)}, [f](const Inputs& in) { return f(in[0]); }});
 }
 
 /// `draw` makes the operand that it is told the number of, 0 or 1.
 void add_two(Registry& registry, const std::string& op, const Two& f,
-             const std::function<Tensor(const Shape&, uint64_t operand)>& draw) {
+             const std::function<Tensor(const Shape&, uint64_t operand)>& draw, const Domain& domain = {}) {
   const auto add = [&](const std::string& variant, const Shape& a, const Shape& b) {
     registry.differentiable.push_back(
         {op, variant, {draw(a, 0), draw(b, 1)}, [f](const Inputs& in) { return f(in[0], in[1]); }});
@@ -49,6 +53,9 @@ void add_two(Registry& registry, const std::string& op, const Two& f,
   add("size 1", {1}, {1});
   add("empty", {0, 3}, {3});
   add("empty by size 1", {1, 3}, {0, 1});
+  // Each number of one operand meets one of another place in the domain, and never an equal one.
+  const Tensor wide = spread_over(domain), other = concat({wide.narrow(0, 13, 27), wide.narrow(0, 0, 13)}, 0);
+  registry.differentiable.push_back({op, "wide", {wide, other}, [f](const Inputs& in) { return f(in[0], in[1]); }});
 }
 
 void add_arithmetic(Registry& registry) {
@@ -65,8 +72,8 @@ void add_arithmetic(Registry& registry) {
   add_two(registry, "add", [](auto& a, auto& b) { return add(a, b); }, any);
   add_two(registry, "sub", [](auto& a, auto& b) { return sub(a, b); }, any);
   add_two(registry, "mul", [](auto& a, auto& b) { return mul(a, b); }, any);
-  add_two(registry, "div", [](auto& a, auto& b) { return div(a, b); }, positive);
-  add_two(registry, "pow", [](auto& a, auto& b) { return pow(a, b); }, positive);
+  add_two(registry, "div", [](auto& a, auto& b) { return div(a, b); }, positive, {0.2, 10});
+  add_two(registry, "pow", [](auto& a, auto& b) { return pow(a, b); }, positive, {0.2, 5});
   add_two(registry, "maximum", [](auto& a, auto& b) { return maximum(a, b); }, apart);
   add_two(registry, "minimum", [](auto& a, auto& b) { return minimum(a, b); }, apart);
 
@@ -78,10 +85,10 @@ void add_arithmetic(Registry& registry) {
   add_one(registry, "mul", [](auto& x) { return mul(x, 3); }, one, "number, ");
   add_one(registry, "div", [](auto& x) { return div(x, 3); }, one, "number, ");
   add_one(registry, "div", [](auto& x) { return div(3, x); }, one, "of a number, ");
-  add_one(registry, "pow", [](auto& x) { return pow(x, 2.5); }, one, "number, ");
-  add_one(registry, "pow", [](auto& x) { return pow(2.5, x); }, one, "of a number, ");
-  add_one(registry, "maximum", [](auto& x) { return maximum(x, 1.1); }, one, "number, ");
-  add_one(registry, "minimum", [](auto& x) { return minimum(x, 1.1); }, one, "number, ");
+  add_one(registry, "pow", [](auto& x) { return pow(x, 2.5); }, one, "number, ", {0.1, 10});
+  add_one(registry, "pow", [](auto& x) { return pow(2.5, x); }, one, "of a number, ", {-6, 6});
+  add_one(registry, "maximum", [](auto& x) { return maximum(x, 1.1); }, one, "number, ", {.kinks = {1.1}});
+  add_one(registry, "minimum", [](auto& x) { return minimum(x, 1.1); }, one, "number, ", {.kinks = {1.1}});
 }
 
 void add_functions(Registry& registry) {
@@ -89,23 +96,23 @@ void add_functions(Registry& registry) {
   const auto positive = [](const Shape& shape) { return uniform(shape, 51, 0.5, 2); };
   const auto off_zero = [](const Shape& shape) { return away_from_zero(shape, 52); };
   add_one(registry, "exp", [](auto& x) { return exp(x); }, any);
-  add_one(registry, "log", [](auto& x) { return log(x); }, positive);
-  add_one(registry, "sqrt", [](auto& x) { return sqrt(x); }, positive);
-  add_one(registry, "rsqrt", [](auto& x) { return rsqrt(x); }, positive);
-  add_one(registry, "abs", [](auto& x) { return abs(x); }, off_zero);
-  add_one(registry, "sign", [](auto& x) { return sign(x); }, off_zero);
+  add_one(registry, "log", [](auto& x) { return log(x); }, positive, "", {0.1, 10});
+  add_one(registry, "sqrt", [](auto& x) { return sqrt(x); }, positive, "", {0.1, 10});
+  add_one(registry, "rsqrt", [](auto& x) { return rsqrt(x); }, positive, "", {0.1, 10});
+  add_one(registry, "abs", [](auto& x) { return abs(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "sign", [](auto& x) { return sign(x); }, off_zero, "", {.kinks = {0}});
   add_one(registry, "sin", [](auto& x) { return sin(x); }, any);
   add_one(registry, "cos", [](auto& x) { return cos(x); }, any);
   add_one(registry, "square", [](auto& x) { return square(x); }, any);
   add_one(registry, "reciprocal", [](auto& x) { return reciprocal(x); }, off_zero);
   add_one(registry, "erf", [](auto& x) { return erf(x); }, any);
-  add_one(registry, "clamp", [](auto& x) { return clamp(x, -1, 1.5); }, any);
-  add_one(registry, "clamp", [](auto& x) { return clamp(x, 0.5); }, any, "min, ");
-  add_one(registry, "clamp", [](auto& x) { return clamp(x, {}, 0.5); }, any, "max, ");
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, -1, 1.5); }, any, "", {.kinks = {-1, 1.5}});
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, 0.5); }, any, "min, ", {.kinks = {0.5}});
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, {}, 0.5); }, any, "max, ", {.kinks = {0.5}});
 
   add_one(registry, "tanh", [](auto& x) { return tanh(x); }, any);
   add_one(registry, "sigmoid", [](auto& x) { return sigmoid(x); }, any);
-  add_one(registry, "relu", [](auto& x) { return relu(x); }, off_zero);
+  add_one(registry, "relu", [](auto& x) { return relu(x); }, off_zero, "", {.kinks = {0}});
   add_one(registry, "gelu", [](auto& x) { return gelu(x); }, any);
   add_one(registry, "gelu", [](auto& x) { return gelu(x, Gelu::tanh); }, any, "tanh, ");
   add_one(registry, "silu", [](auto& x) { return silu(x); }, any);

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
+#include <linnet/ops/creation.h>
 #include <linnet/ops/math.h>
 #include <linnet/ops/reduction.h>
 
@@ -46,6 +48,26 @@ TEST_CASE("gradient check: right gradients pass, with room") {
   CHECK(result.worst < 0.1);
   CHECK(check_gradients([](const Inputs& in) { return minus_with_sign(in[0], in[1], -1); },
                         {uniform({2, 3}, 2), uniform({2, 3}, 3)}, {.twice = true}));
+}
+
+/// x·clamp(x + 3, 0, 6)/6, whose gradient beyond 3 is 2 where it should be 1.
+Tensor wrong_hardswish(const Tensor& x) {
+  Op op("wrong_hardswish", Where{}, {x});
+  const Tensor y = x.detach() * clamp(x.detach() + 3, 0, 6) / 6;
+  return op.record(y, [x = op.save(x)](const Tensor& g) {
+    const Tensor inside = (2 * x() + 3) / 6;
+    return Grads{g * where(x() < -3, 0, where(x() > 3, full_like(x(), 2), inside))};
+  });
+}
+
+TEST_CASE("gradient check: a branch far from 0 that is wrong is found by inputs over the whole domain") {
+  const auto check = [](const Tensor& x) {
+    return check_gradients([](const Inputs& in) { return wrong_hardswish(in[0]); }, {x});
+  };
+  CHECK(check(uniform({3, 4}, 1, -1.2, 1.2)));  // as cases once were: the branch is not met
+  const CheckResult result = check(spread_over({.kinks = {-3, 3}}));
+  CHECK_FALSE(result);
+  CHECK(mentions(result, "gradient of input 0"));
 }
 
 TEST_CASE("gradient check: an omitted factor is found") {
