@@ -49,6 +49,7 @@ fs::path find_file(const fs::path& folder, const std::string& half, const std::s
   const auto& [prefix, file] = *by_data_set.begin();
   if (by_data_set.size() == 1 || prefix.empty()) return file;
   std::vector<std::string> names;
+  names.reserve(by_data_set.size());
   for (const auto& [other, path] : by_data_set) names.push_back(other.substr(0, other.size() - 1));
   throw IoError(fmt::format("{} holds several data sets: {}; put the four files of one into a folder of their own",
                             folder.string(), fmt::join(names, ", ")));
