@@ -3,6 +3,7 @@
 #include <linnet/cuda/fastmax_features.cuh>
 #include <linnet/cuda/first_queries.cuh>
 #include <linnet/cuda/heads.cuh>
+#include <linnet/cuda/math.cuh>
 #include <linnet/cuda/random_byte.cuh>
 
 /// From tensors [B, H, N, D] to the sides of the factorised form, and back: a thread for each token, whose row stays
@@ -40,15 +41,22 @@ __global__ void load_vectors(Tokens tokens, Factorised<T> in, Heads<const E> fro
     T* x = to.x + head * in.rows() * in.positions + position;
     const E* elements = there ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     const auto row = [=](int64_t d) { return static_cast<T>(elements[d]); };
-    T mean = 0, inverse = 1;
+    T mean = 0, rest = 0, inverse = 1;  // rest: of a large mean, which rounding leaves in the row
     if (there && standardise) {
+      const auto width = static_cast<T>(in.width);
       for (int64_t d = 0; d < in.width; ++d) mean += row(d);
-      mean /= static_cast<T>(in.width);
+      mean /= width;
       T variance = 0;
       for (int64_t d = 0; d < in.width; ++d) variance += (row(d) - mean) * (row(d) - mean);
-      inverse = 1 / sqrt(variance / static_cast<T>(in.width) + static_cast<T>(1e-5));
+      variance /= width;
+      if (has_large_mean(mean, variance)) {
+        for (int64_t d = 0; d < in.width; ++d) rest += row(d) - mean;
+        rest /= width;
+        variance = max(variance - rest * rest, T{0});
+      }
+      inverse = 1 / sqrt(variance + static_cast<T>(1e-5));
     }
-    for (int64_t d = 0; d < in.width; ++d) x[d * in.positions] = there ? (row(d) - mean) * inverse : T{0};
+    for (int64_t d = 0; d < in.width; ++d) x[d * in.positions] = there ? (row(d) - mean - rest) * inverse : T{0};
     x[in.width * in.positions] = there ? T{1} : T{0};
     to.inverse[item] = inverse;
     if (to.factor == nullptr) return;
