@@ -1,11 +1,9 @@
 #include <linnet/core/cpu_quota.h>
 
-#include <cstdlib>
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "tests/support/child_program.h"
 #include "tests/support/files.h"
 
 using namespace linnet;
@@ -96,26 +94,4 @@ TEST_CASE("cpu_quota: what is not as it should be counts as no quota") {
   machine.write("proc/self/cgroup", "nonsense\n:\n0:\n");
   machine.write("proc/self/mountinfo", "1 2 3\n- - - -\n\n");
   CHECK_FALSE(machine.quota());
-}
-
-TEST_CASE("threads: a process in a group with a quota of one processor starts one") {
-  namespace fs = std::filesystem;
-  // Version 1 mounts the CPU controller in a folder of its own.
-  const bool version1 = fs::exists("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  const fs::path group = version1 ? "/sys/fs/cgroup/cpu/linnet-test" : "/sys/fs/cgroup/linnet-test";
-  const fs::path quota = group / (version1 ? "cpu.cfs_quota_us" : "cpu.max");
-  std::error_code refused;
-  fs::create_directory(group, refused);
-  if (!fs::exists(quota, refused) || std::getenv("LINNET_NUM_THREADS") != nullptr) {
-    fs::remove(group, refused);
-    MESSAGE("no control group with a quota may be made here");
-    return;
-  }
-  write_bytes(quota, version1 ? "100000" : "100000 100000");
-  const std::string enter = "echo $$ > '" + (group / "cgroup.procs").string() + "' && exec ";
-  const Ended ended = run_program("/bin/sh", {"-c", enter + "'" LINNET_BIN_DIR "/bench' --version"});
-  fs::remove(group, refused);
-  CAPTURE(ended.err);
-  CAPTURE(ended.out);
-  CHECK(ended.out.find(", 1 threads (CPU quota), ") != std::string::npos);
 }

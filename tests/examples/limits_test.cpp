@@ -1,0 +1,47 @@
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/child_program.h"
+
+/// Programs in processes that may not use all of the machine.
+
+using namespace linnet::test;
+
+TEST_CASE("under a limit on address space programs start, or say at once that it is too low") {
+  const auto under = [](const std::string& kib, const std::string& command) {
+    return run_program("/bin/sh", {"-c", "ulimit -v " + kib + " && exec " LINNET_BIN_DIR "/" + command});
+  };
+  const Ended enough = under("260000", "bench --help");  // with two threads of OpenBLAS it would hang
+  CHECK(enough.code == 0);
+  CHECK(enough.out.find("attention") != std::string::npos);
+  for (const std::string command : {"bench --help", "train_shakespeare", "mlp"}) {
+    const Ended few = under("150000", command);
+    CHECK(few.code == 1);
+    CHECK(few.err.find(": the limit on address space (ulimit -v) is below 208 MiB") != std::string::npos);
+  }
+}
+
+TEST_CASE("threads: a process in a group with a quota of one processor starts one") {
+  namespace fs = std::filesystem;
+  // Version 1 mounts the CPU controller in a folder of its own.
+  const bool version1 = fs::exists("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  const fs::path group = version1 ? "/sys/fs/cgroup/cpu/linnet-test" : "/sys/fs/cgroup/linnet-test";
+  const fs::path quota = group / (version1 ? "cpu.cfs_quota_us" : "cpu.max");
+  std::error_code refused;
+  fs::create_directory(group, refused);
+  if (!fs::exists(quota, refused) || std::getenv("LINNET_NUM_THREADS") != nullptr) {
+    fs::remove(group, refused);
+    MESSAGE("no control group with a quota may be made here");
+    return;
+  }
+  write_bytes(quota, version1 ? "100000" : "100000 100000");
+  const std::string enter = "echo $$ > '" + (group / "cgroup.procs").string() + "' && exec ";
+  const Ended ended = run_program("/bin/sh", {"-c", enter + "'" LINNET_BIN_DIR "/bench' --version"});
+  fs::remove(group, refused);
+  CAPTURE(ended.err);
+  CAPTURE(ended.out);
+  CHECK(ended.out.find(", 1 threads (CPU quota), ") != std::string::npos);
+}
