@@ -32,6 +32,7 @@
 #include <linnet/nn/fastformer_encoder.h>
 #include <linnet/nn/fastmax.h>
 #include <linnet/nn/feed_forward.h>
+#include <linnet/nn/generate.h>
 #include <linnet/nn/gpt2.h>
 #include <linnet/nn/init.h>
 #include <linnet/nn/linear.h>

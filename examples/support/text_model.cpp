@@ -43,18 +43,6 @@ nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
   return nn::Vocabulary(text, bytes ? nn::Characters::bytes : nn::Characters::code_points);
 }
 
-/// The next character from logits [1, V].
-int64_t draw(Tensor logits, const SampleOptions& options, Generator& rng) {
-  if (options.temperature == 0) return argmax(logits, -1).item<int64_t>();
-  logits = logits / options.temperature;
-  if (options.top_k <= 0 || options.top_k >= logits.size(-1)) {
-    return multinomial(softmax(logits), 1, rng).item<int64_t>();
-  }
-  const ValuesAndIndices best = topk(logits, options.top_k);
-  const Tensor choice = multinomial(softmax(best.values), 1, rng);
-  return gather(best.indices, -1, choice).item<int64_t>();
-}
-
 }  // namespace
 
 nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
@@ -77,37 +65,12 @@ TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Se
 
 void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write) {
-  const NoGrad no_grad;
-  const bool was_training = model.training();
-  model.eval();
-  std::vector<int64_t> ids = vocabulary.encode(options.prompt);
-  if (ids.empty()) throw ValueError("the prompt is empty; give at least one character");
+  const std::vector<int64_t> prompt = vocabulary.encode(options.prompt);
+  if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   write(options.prompt);
-  const bool bounded = model.config().positions == nn::Positions::learned;
-  const int64_t context = model.config().context;
-
-  nn::DecoderState state = model.start();
-  Tensor logits;
-  const auto feed = [&](int64_t id) { logits = model.step(state, tensor<int64_t>({id}).to(model.device())); };
-  // Learned positions end with the context: then the second half of it is read again from their beginning.
-  const auto restart = [&] {
-    state = model.start();
-    const size_t kept = ids.size() - static_cast<size_t>(std::max<int64_t>(context / 2, 1));
-    for (size_t i = kept; i < ids.size(); ++i) feed(ids[i]);
-  };
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (!bounded || std::ssize(ids) - static_cast<int64_t>(i) <= context) feed(ids[i]);
-  }
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    ids.push_back(draw(logits, options, rng));
-    write(vocabulary.decode({&ids.back(), 1}));
-    if (bounded && state.tokens == context) {
-      restart();
-    } else {
-      feed(ids.back());
-    }
-  }
-  if (was_training) model.train();
+  nn::generate(model, prompt, rng,
+               {.max_new_tokens = options.tokens, .temperature = options.temperature, .top_k = options.top_k},
+               [&](int64_t id) { write(vocabulary.decode({&id, 1})); });
 }
 
 std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary) {

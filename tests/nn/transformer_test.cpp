@@ -249,3 +249,38 @@ TEST_CASE("PatchClassifier: bad input") {
   CHECK_THROWS_WITH_AS(model(zeros({2, 28, 28})), doctest::Contains("PatchClassifier: images are [batch, 784]"),
                        ShapeError);
 }
+
+TEST_CASE(
+    "generate: continues a text as the step form does, beyond learned positions too, and leaves the model as it "
+    "was") {
+  Generator rng(3);
+  nn::DecoderLM model(rng, {.vocabulary = 7, .context = 8, .block = {.attention = {.width = 8, .heads = 2}}});
+  model.train();
+  const std::vector<int64_t> prompt{1, 2, 3};
+  const nn::GenerateOptions likeliest{.max_new_tokens = 4, .temperature = 0};
+  const std::vector<int64_t> ids = nn::generate(model, prompt, rng, likeliest);
+  REQUIRE(ids.size() == 4);
+  CHECK(model.training());
+  {
+    const NoGrad no_grad;
+    std::vector<int64_t> text = prompt;
+    for (const int64_t id : ids) {
+      const Tensor logits = model(tensor(text).unsqueeze(0));
+      CHECK(argmax(logits[{0, -1}], 0).item<int64_t>() == id);
+      text.push_back(id);
+    }
+  }
+  std::vector<int64_t> seen;
+  Generator one(5), other(5);
+  const nn::GenerateOptions drawn{.max_new_tokens = 30, .temperature = 2, .top_k = 3};
+  const std::vector<int64_t> long_text =
+      nn::generate(model, prompt, one, drawn, [&](int64_t id) { seen.push_back(id); });
+  CHECK(long_text == seen);
+  CHECK(long_text == nn::generate(model, prompt, other, drawn));
+  CHECK(nn::generate(model, prompt, one, {.max_new_tokens = 0}).empty());
+
+  CHECK_THROWS_WITH_AS(nn::generate(model, {}, rng), doctest::Contains("the prompt is empty"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::generate(model, prompt, rng, {.temperature = -1}), doctest::Contains("temperature -1"),
+                       ValueError);
+  CHECK_THROWS_AS(nn::generate(model, std::vector<int64_t>{9}, rng), IndexError);
+}
