@@ -3,7 +3,8 @@
 #
 #   examples/install_packages.sh [build] [test] [lint]
 #
-# Says what is missing before it installs, and does nothing when nothing is missing.
+# Says what is missing before it installs, and does nothing when nothing is missing. Nothing is removed for build and
+# test. For lint, apt-get replaces the OpenMP library of another clang: Debian lets a system have one of them.
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcairo2-dev fonts-dejavu-core
@@ -11,12 +12,13 @@ build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcai
 test=(doctest-dev)
 lint=(clang-format-19 clang-tidy-19 clang-19 libomp-19-dev make shellcheck qemu-user-static g++-aarch64-linux-gnu)
 
+removing=(--no-remove)
 wanted=()
 for group in "${@:-build}"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
-    lint) wanted+=("${lint[@]}") ;;
+    lint) wanted+=("${lint[@]}") removing=() ;;
     *)
       echo "$0: unknown group '$group'; the groups are build, test and lint" >&2
       exit 2
@@ -54,4 +56,4 @@ as_root+=(env DEBIAN_FRONTEND=noninteractive)
 
 "${as_root[@]}" apt-get update -q ||
   echo "$0: apt-get update failed; trying with the package lists at hand" >&2
-"${as_root[@]}" apt-get install -q -y --no-install-recommends --no-remove "${missing[@]}"
+"${as_root[@]}" apt-get install -q -y --no-install-recommends "${removing[@]}" "${missing[@]}"
