@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/node.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
@@ -9,8 +10,8 @@
 
 namespace linnet {
 
-bool Tensor::requires_grad() const { return node() != nullptr; }
-bool Tensor::is_leaf() const { return node() == nullptr || node()->is_leaf; }
+bool Tensor::requires_grad() const { return detail::node(*this) != nullptr; }
+bool Tensor::is_leaf() const { return detail::node(*this) == nullptr || detail::node(*this)->is_leaf; }
 
 Tensor& Tensor::set_requires_grad(bool requires_grad, Where where) {
   const Call call("set_requires_grad", where);
@@ -31,12 +32,12 @@ Tensor& Tensor::set_requires_grad(bool requires_grad, Where where) {
     leaf->shape = shape();
     leaf->dtype = dtype();
     leaf->device = device();
-    set_node(leaf);
+    detail::set_node(*this, leaf);
   }
   return *this;
 }
 
-Tensor Tensor::grad() const { return node() ? node()->grad : Tensor(); }
+Tensor Tensor::grad() const { return detail::node(*this) ? detail::node(*this)->grad : Tensor(); }
 
 void Tensor::set_grad(Tensor grad, Where where) {
   const Call call("set_grad", where);
@@ -44,25 +45,26 @@ void Tensor::set_grad(Tensor grad, Where where) {
     if (get().node) get().node->grad = {};
     return;
   }
-  if (!node()) throw AutogradError("the tensor does not require grad, so it has no place for a gradient");
+  if (!detail::node(*this))
+    throw AutogradError("the tensor does not require grad, so it has no place for a gradient");
   if (grad.shape() != shape() || grad.dtype() != dtype()) {
     throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}", name_of(grad.dtype()),
                                  to_string(grad.shape()), name_of(dtype()), to_string(shape())));
   }
   if (grad.device() != device()) refuse_device("the gradient", grad, "the tensor", device());
-  node()->grad = std::move(grad);
+  detail::node(*this)->grad = std::move(grad);
 }
 
 void Tensor::retain_grad(Where where) {
   const Call call("retain_grad", where);
-  if (!node()) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
-  node()->keeps_grad = true;
+  if (!detail::node(*this)) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
+  detail::node(*this)->keeps_grad = true;
 }
 
 void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Where where) {
   const Call call("register_hook", where);
-  if (!node()) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
-  node()->hooks.push_back(std::move(hook));
+  if (!detail::node(*this)) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
+  detail::node(*this)->hooks.push_back(std::move(hook));
 }
 
 }  // namespace linnet

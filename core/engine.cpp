@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/gradient_sum.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/node.h>
 
 /// The engine: walks a tape from its outputs back to its leaves.
@@ -53,9 +54,9 @@ class Walk {
 
   /// sum += gradient, in place where nobody else can see it.
   void accumulate(Tensor& sum, const Tensor& gradient) const {
-    if (!create_graph_ && sum.owns_elements_alone() && sum.is_contiguous()) {
+    if (!create_graph_ && detail::owns_elements_alone(sum) && sum.is_contiguous()) {
       add_into(sum, sum, gradient);
-      sum.bump_version();
+      detail::bump_version(sum);
     } else {
       sum = add_gradients(sum, gradient);
     }
@@ -122,7 +123,7 @@ class Walk {
     if (gradient.device() != input.device) {
       refuse_device(fmt::format("the gradient of input {}", i), gradient, "the input", input.device);
     }
-    if (AnomalyMode::enabled() && gradient.backend().has_nan(gradient.view())) {
+    if (AnomalyMode::enabled() && backend(gradient).has_nan(detail::view(gradient))) {
       throw ValueError(fmt::format("produced a NaN (AnomalyMode), in the gradient of input {}", i));
     }
   }
@@ -170,7 +171,7 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
 
 /// A gradient as a leaf keeps it: elements of its own, since optimizers edit it.
 Tensor own(const Tensor& gradient) {
-  return gradient.owns_elements_alone() && gradient.is_contiguous() ? gradient : gradient.clone();
+  return detail::owns_elements_alone(gradient) && gradient.is_contiguous() ? gradient : gradient.clone();
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
   }
   const RecordIf record(options.create_graph);
   Walk walk(options.retain || options.create_graph, options.create_graph);
-  walk.add(loss.node(), std::move(start));
+  walk.add(detail::node(loss), std::move(start));
   walk.run(-1, [&](Node& node, const Tensor& gradient) {
     if (!node.is_leaf && !node.keeps_grad) return;
     if (node.grad.defined()) {
@@ -209,7 +210,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].requires_grad()) throw AutogradError(fmt::format("input {} does not require grad", i));
-      const int64_t sequence = inputs[i].node()->sequence;
+      const int64_t sequence = detail::node(inputs[i])->sequence;
       lowest = i == 0 ? sequence : std::min(lowest, sequence);
     }
   }
@@ -218,10 +219,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   {
     const RecordIf record(options.create_graph);
     Walk walk(options.retain || options.create_graph, options.create_graph);
-    for (size_t i = 0; i < outputs.size(); ++i) walk.add(outputs[i].node(), seeds[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) walk.add(detail::node(outputs[i]), seeds[i]);
     walk.run(lowest, [&](Node& node, const Tensor& gradient) {
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (inputs[i].node().get() == &node) results[i] = gradient;
+        if (detail::node(inputs[i]).get() == &node) results[i] = gradient;
       }
     });
   }

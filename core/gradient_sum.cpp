@@ -1,5 +1,7 @@
 #include <linnet/core/gradient_sum.h>
 
+#include <linnet/core/kernel_access.h>
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 
 namespace linnet {
@@ -9,12 +11,12 @@ namespace {
 Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
   Shape shape = x.shape();
   shape[dim] = stop - start;
-  return x.as_strided(shape, x.strides(), start * x.strides()[dim]);
+  return detail::as_strided(x, shape, x.strides(), start * x.strides()[dim]);
 }
 
 /// Whether both are the same elements, of one shape.
 bool are_same_elements(const Tensor& a, const Tensor& b) {
-  if (a.view().data != b.view().data) return false;
+  if (detail::view(a).data != detail::view(b).data) return false;
   for (int d = 0; d < a.rank(); ++d) {
     if (a.shape()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
   }
@@ -24,7 +26,7 @@ bool are_same_elements(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
-  sum.backend().binary(Binary::add, sum.view(), a.view(), b.view());
+  backend(sum).binary(Binary::add, detail::view(sum), detail::view(a), detail::view(b));
 }
 
 Tensor add_gradients(const Tensor& a, const Tensor& b) {
@@ -43,16 +45,17 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
   }
   Op op("sum_to_shape", Where{}, {grad});
   Tensor sum = Tensor::empty(kept, grad.dtype(), grad.device());
-  sum.backend().reduce(Reduce::sum, sum.view(), grad.view());
+  backend(sum).reduce(Reduce::sum, detail::view(sum), detail::view(grad));
   sum = op.record(sum, [from = grad.shape()](const Tensor& g) { return Grads{g.expand(from)}; });
   return sum.reshape(shape);
 }
 
 void GradientSum::own() {
-  if (total_.owns_elements_alone()) return;
+  if (detail::owns_elements_alone(total_)) return;
   const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
   if (*filled_ > 0) {
-    copy.backend().copy(part_of(copy, dim_, 0, *filled_).view(), part_of(total_, dim_, 0, *filled_).view());
+    backend(copy).copy(detail::view(part_of(copy, dim_, 0, *filled_)),
+                       detail::view(part_of(total_, dim_, 0, *filled_)));
   }
   total_ = copy;
 }
@@ -72,7 +75,7 @@ Tensor& GradientSum::complete() {
 void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
   const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
   if (!total_.defined()) {
-    total_ = gradient.whole_storage_as(node.shape);
+    total_ = detail::whole_storage_as(gradient, node.shape);
     if (!total_.defined()) total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
     dim_ = slice.dim;
     filled_ = 0;
@@ -81,16 +84,16 @@ void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor
     if (!are_same_elements(part_of(total_, dim_, slice.start, stop), gradient)) {
       own();
       const Tensor part = part_of(total_, dim_, slice.start, stop);
-      part.backend().copy(part.view(), gradient.view());
+      backend(part).copy(detail::view(part), detail::view(gradient));
     }
     filled_ = stop;
     return;
   }
   Tensor& sum = complete();
-  if (!sum.owns_elements_alone() || !sum.is_contiguous()) sum = sum.clone();
+  if (!detail::owns_elements_alone(sum) || !sum.is_contiguous()) sum = sum.clone();
   const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
   add_into(part, part, gradient);
-  sum.bump_version();
+  detail::bump_version(sum);
 }
 
 }  // namespace linnet

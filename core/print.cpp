@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// Tensors as NumPy prints them. First the elements that are shown become words of one width, then the words
@@ -228,7 +229,7 @@ void collect(const View& x, int dim, const T* from, bool summarised, std::vector
 
 template <class T>
 std::string text_of(const Tensor& tensor) {
-  const View x = tensor.view();
+  const View x = detail::view(tensor);
   if (x.rank == 0) return number(*static_cast<const T*>(x.data));
   if (tensor.numel() == 0) return "[]";
   const bool summarised = tensor.numel() > kThreshold;

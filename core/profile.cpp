@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <linnet/core/error.h>
+#include <linnet/core/kernel_names.h>
 
 /// A table of kernels that time those of the real one: no op and no kernel knows of it.
 

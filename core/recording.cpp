@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/profile.h>
 
 namespace linnet {
@@ -51,7 +52,7 @@ std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
   work_->replay(draws - begin_.draws);
   if (generator_ != nullptr) generator_->set_state({begin_.seed, draws + (end_.draws - begin_.draws)});
   for (const auto* written : {&edited_, &outputs_}) {
-    for (const Tensor& tensor : *written) tensor.bump_version();
+    for (const Tensor& tensor : *written) detail::bump_version(tensor);
   }
   return outputs_;
 }
@@ -101,7 +102,8 @@ void Recording::add_check(const Tensor& values, std::function<void(const Tensor&
   if (values.numel() == 0) return;
   const Call* call = Call::outermost();
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const int64_t bytes = static_cast<char*>(values.view().data) - static_cast<char*>(inputs_[i].view().data);
+    const int64_t bytes =
+        static_cast<char*>(detail::view(values).data) - static_cast<char*>(detail::view(inputs_[i]).data);
     const int64_t size = size_of(values.dtype());
     if (values.dtype() != inputs_[i].dtype() || bytes < 0 || bytes >= inputs_[i].numel() * size) continue;
     checks_.push_back(
@@ -117,7 +119,7 @@ void Recording::check(const std::vector<Tensor>& inputs) const {
   for (const Check& check : checks_) {
     const Tensor input = inputs[check.input].to(Device::cpu).contiguous();
     const Call call(check.op, check.where);
-    check.function(input.as_strided(check.shape, check.strides, check.offset));
+    check.function(detail::as_strided(input, check.shape, check.strides, check.offset));
   }
 }
 

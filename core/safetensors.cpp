@@ -20,6 +20,7 @@
 
 #include <linnet/core/atomic_file.h>
 #include <linnet/core/error.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 
 // The format: the size of the header (8 bytes, little-endian), the header, the tensors' bytes end to end. The
@@ -267,9 +268,9 @@ class Reader {
       throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
                                 path_.string(), e.name, e.type->name, *too_large, name_of(tensor.dtype())));
     }
-    read_bytes(tensor.view().data, e.end - e.begin);
+    read_bytes(detail::view(tensor).data, e.end - e.begin);
     if (tensor.dtype() == DType::boolean) {
-      const auto* bytes = static_cast<const unsigned char*>(tensor.view().data);
+      const auto* bytes = static_cast<const unsigned char*>(detail::view(tensor).data);
       if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char byte) { return byte > 1; })) {
         fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", e.name));
       }
@@ -335,7 +336,7 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
   file.write(text.data(), static_cast<int64_t>(length));
   for (const auto& it : order) {
     const Tensor dense = it->second.to(Device::cpu).contiguous();
-    file.write(dense.view().data, dense.numel() * size_of(dense.dtype()));
+    file.write(detail::view(dense).data, dense.numel() * size_of(dense.dtype()));
   }
   file.commit();
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/node.h>
 
 /// Recording. What walks the recording back is in engine.cpp.
@@ -28,16 +29,16 @@ bool AnomalyMode::enabled() { return anomaly_mode; }
 
 Tensor Saved::operator()() const {
   if (!tensor_.defined()) return {};
-  if (tensor_.version() != version_) {
+  if (detail::version(tensor_) != version_) {
     throw AutogradError(fmt::format(
         "a tensor of shape {} that backward needs was edited in place after this call (edit {}, saved at {}); edit a "
         "clone() instead",
-        to_string(tensor_.shape()), tensor_.version(), version_));
+        to_string(tensor_.shape()), detail::version(tensor_), version_));
   }
   const std::shared_ptr<Node> node = output_of_.lock();
   if (!node) return tensor_;
   Tensor output = tensor_.detach();
-  output.set_node(node);
+  detail::set_node(output, node);
   return output;
 }
 
@@ -102,7 +103,7 @@ Saved Op::save(const Tensor& tensor) const {
   Saved saved;
   if (!tensor.defined() || !tracked()) return saved;
   saved.tensor_ = tensor;
-  saved.version_ = tensor.version();
+  saved.version_ = detail::version(tensor);
   return saved;
 }
 
@@ -126,7 +127,7 @@ bool Op::is_input(const Tensor& output) const {
 
 bool Op::end_with(const Tensor& output) {
   finished_ = true;
-  if (anomaly_mode && is_floating(output.dtype()) && output.backend().has_nan(output.view())) {
+  if (anomaly_mode && is_floating(output.dtype()) && backend(output).has_nan(detail::view(output))) {
     throw ValueError(fmt::format("produced a NaN (AnomalyMode), in op {}", name()));
   }
   return tracked();
@@ -142,10 +143,10 @@ Tensor Op::add_node(Tensor output, Backward backward) {
   node->device = output.device();
   node->inputs.reserve(inputs_.size());
   for (const Tensor& input : inputs_) {
-    node->inputs.push_back(input.defined() ? input.node() : nullptr);
+    node->inputs.push_back(input.defined() ? detail::node(input) : nullptr);
     if (node->inputs.back()) node->sequence = std::max(node->sequence, node->inputs.back()->sequence + 1);
   }
-  output.set_node(node);
+  detail::set_node(output, node);
   return output;
 }
 

@@ -14,6 +14,8 @@
 
 namespace linnet {
 
+struct Node;
+
 /// One gradient per input of an op, in order; an undefined tensor where there is none. A gradient may have the
 /// broadcast shape of the result: the engine sums it down to the input's.
 using Grads = std::vector<Tensor>;
@@ -73,7 +75,7 @@ class Saved {
 ///     Tensor exp(const Tensor& x, Where where) {
 ///       Op op("exp", where, {x});
 ///       Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-///       y.backend().unary(Unary::exp, y.view(), x.view());
+///       backend(y).unary(Unary::exp, detail::view(y), detail::view(x));
 ///       return op.record(y, [y = op.save_output(y)](const Tensor& g) { return Grads{mul(g, y())}; });
 ///     }
 ///

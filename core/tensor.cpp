@@ -15,14 +15,13 @@ namespace linnet {
 
 // ---- Storage ----
 
-Storage::Storage(int64_t size, Device where)
-    : data(linnet::backend(where).allocate(size)), bytes(size), device(where) {}
+Storage::Storage(int64_t size, Device where) : data(backend(where).allocate(size)), bytes(size), device(where) {}
 
 Storage::Storage(void* elements, std::shared_ptr<void> owner)
     : data(elements), device(Device::cpu), keep_alive(std::move(owner)), borrowed(true) {}
 
 Storage::~Storage() {
-  if (!borrowed) linnet::backend(device).deallocate(data, bytes);
+  if (!borrowed) backend(device).deallocate(data, bytes);
 }
 
 // ---- Making tensors ----
@@ -51,29 +50,9 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device, Where where
       std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
 }
 
-Tensor Tensor::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive, Where where) {
-  const Call call("from_memory", where);
-  bytes_of(shape, dtype);
-  auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
-  return Tensor(
-      std::make_shared<Impl>(Impl{std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr}));
-}
-
-Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
-  const Impl& impl = get();
-  return Tensor(
-      std::make_shared<Impl>(Impl{impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr}));
-}
-
-Tensor Tensor::whole_storage_as(const Shape& shape) const {
-  const Impl& impl = get();
-  if (impl.storage->borrowed || impl.storage->bytes != shape.numel() * size_of(impl.dtype)) return {};
-  return as_strided(shape, contiguous_strides(shape), -impl.offset);
-}
-
 Tensor Tensor::detach(Where where) const {
   const Call call("detach", where);
-  return as_strided(shape(), strides(), 0);
+  return detail::as_strided(*this, shape(), strides(), 0);
 }
 
 // ---- Properties ----
@@ -87,20 +66,6 @@ const Shape& Tensor::shape() const { return get().shape; }
 const Strides& Tensor::strides() const { return get().strides; }
 DType Tensor::dtype() const { return get().dtype; }
 Device Tensor::device() const { return get().storage->device; }
-uint64_t Tensor::version() const { return get().storage->version; }
-void Tensor::bump_version() const {
-  ++get().storage->version;
-  Recording::note_edit(*this);
-}
-bool Tensor::owns_elements_alone() const {
-  return impl_.use_count() == 1 && get().storage.use_count() == 1 && !get().storage->borrowed;
-}
-const std::shared_ptr<Node>& Tensor::node() const {
-  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
-  const std::shared_ptr<Node>& node = get().node;
-  return node && node->frozen ? none : node;
-}
-void Tensor::set_node(std::shared_ptr<Node> node) { get().node = std::move(node); }
 
 int64_t Tensor::size(int64_t dim, Where where) const {
   const Call call("size", where);
@@ -118,12 +83,53 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
-View Tensor::view() const {
-  const Impl& impl = get();
+// ---- For ops and kernels ----
+
+using detail::TensorAccess;
+
+View detail::view(const Tensor& x) {
+  const TensorAccess::Impl& impl = TensorAccess::impl(x);
   char* base = static_cast<char*>(impl.storage->data);
   return {base + impl.offset * size_of(impl.dtype), impl.dtype, impl.shape.rank(), impl.shape.data(),
           impl.strides.data()};
 }
+
+Tensor detail::as_strided(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset) {
+  const TensorAccess::Impl& impl = TensorAccess::impl(x);
+  return TensorAccess::make({impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr});
+}
+
+Tensor detail::whole_storage_as(const Tensor& x, const Shape& shape) {
+  const TensorAccess::Impl& impl = TensorAccess::impl(x);
+  if (impl.storage->borrowed || impl.storage->bytes != shape.numel() * size_of(impl.dtype)) return {};
+  return as_strided(x, shape, contiguous_strides(shape), -impl.offset);
+}
+
+Tensor detail::borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive) {
+  bytes_of(shape, dtype);
+  auto storage = std::make_shared<Storage>(data, std::move(keep_alive));
+  return TensorAccess::make({std::move(storage), 0, shape, contiguous_strides(shape), dtype, nullptr});
+}
+
+bool detail::owns_elements_alone(const Tensor& x) {
+  const std::shared_ptr<Storage>& storage = TensorAccess::impl(x).storage;
+  return TensorAccess::is_only_handle(x) && storage.use_count() == 1 && !storage->borrowed;
+}
+
+uint64_t detail::version(const Tensor& x) { return TensorAccess::impl(x).storage->version; }
+
+void detail::bump_version(const Tensor& x) {
+  ++TensorAccess::impl(x).storage->version;
+  Recording::note_edit(x);
+}
+
+const std::shared_ptr<Node>& detail::node(const Tensor& x) {
+  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
+  const std::shared_ptr<Node>& node = TensorAccess::impl(x).node;
+  return node && node->frozen ? none : node;
+}
+
+void detail::set_node(const Tensor& x, std::shared_ptr<Node> node) { TensorAccess::impl(x).node = std::move(node); }
 
 // ---- Data ----
 
@@ -140,7 +146,7 @@ const void* Tensor::host_data(DType wanted, Where where) const {
     throw ShapeError(fmt::format("the tensor of shape {} is not row-major (strides {}); use contiguous() first",
                                  to_string(shape()), to_string(strides())));
   }
-  return view().data;
+  return detail::view(*this).data;
 }
 
 template <class T>
@@ -153,7 +159,7 @@ std::span<T> Tensor::mutable_data(Where where) {
   const Call call("mutable_data", where);
   void* elements = const_cast<void*>(host_data(dtype_of<T>, where));
   check_editable();
-  bump_version();
+  detail::bump_version(*this);
   return {static_cast<T*>(elements), static_cast<size_t>(numel())};
 }
 
@@ -162,7 +168,7 @@ std::vector<T> Tensor::to_vector(Where where) const {
   const Call call("to_vector", where);
   const NoGrad no_grad;
   const Tensor dense = to(computed_in(dtype())).to(Device::cpu).to(dtype_of<T>).contiguous();
-  const T* elements = static_cast<const T*>(dense.view().data);
+  const T* elements = static_cast<const T*>(detail::view(dense).data);
   return std::vector<T>(elements, elements + dense.numel());
 }
 
@@ -232,8 +238,8 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
   const NoGrad no_grad;
   Tensor expanded = source.to(device()).expand(shape());
   if (expanded.get().storage == get().storage) expanded = expanded.clone();  // they may overlap
-  backend().copy(view(), expanded.view());
-  bump_version();
+  backend(device()).copy(detail::view(*this), detail::view(expanded));
+  detail::bump_version(*this);
   return *this;
 }
 
@@ -241,8 +247,8 @@ Tensor& Tensor::fill_(Scalar value, Where where) {
   const Call call("fill_", where);
   check_editable();
   detail::check_number(value, dtype());
-  backend().fill(view(), value);
-  bump_version();
+  backend(device()).fill(detail::view(*this), value);
+  detail::bump_version(*this);
   return *this;
 }
 

@@ -10,17 +10,18 @@
 #include <string>
 #include <vector>
 
-#include <linnet/core/backend.h>
 #include <linnet/core/dtype.h>
 #include <linnet/core/index.h>
+#include <linnet/core/memory_stats.h>
 #include <linnet/core/refused.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/where.h>
 
 namespace linnet {
 
-struct Node;
-struct Storage;
+namespace detail {
+struct TensorAccess;  // what ops and kernels see beside this: core/kernel_access.h
+}
 
 /// An n-dimensional array: a handle that shares its elements when copied (`clone()` copies them). Views (reshape,
 /// transpose, …) share elements too. Shapes below are written `[B, N]`; a negative dim counts from the end.
@@ -44,8 +45,15 @@ class Tensor {
   Tensor& operator=(const Tensor& source) &&;
   Tensor& operator=(Scalar value) &&;
 
+  /// A tensor with uninitialised elements, row-major. Throws ShapeError for a negative size, MemoryError when there
+  /// is not room, DTypeError for bfloat16 on the CPU.
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
+                      Where where = {});
+
   /// Whether there is a tensor behind the handle.
   bool defined() const { return impl_ != nullptr; }
+  /// Whether both are handles of one tensor.
+  bool is(const Tensor& other) const { return impl_ == other.impl_; }
   const Shape& shape() const;                  ///< sizes, outermost first
   const Strides& strides() const;              ///< in elements
   int rank() const { return shape().rank(); }  ///< how many dims
@@ -291,37 +299,8 @@ class Tensor {
     static_assert(detail::refused<Other>, "write x += y, and likewise for -, * and /");
   }
 
-  // ---- For ops and kernels ----
-
-  /// A tensor with uninitialised elements, row-major. Throws ShapeError for a negative size, MemoryError when there
-  /// is not room, DTypeError for bfloat16 on the CPU.
-  static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
-                      Where where = {});
-  /// A view of this tensor's elements with any strides and an offset in elements from its first one; no history.
-  Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  /// All of the memory that this tensor is a view of, as a row-major tensor of `shape`, no history; undefined where
-  /// it holds another number of elements, or is the caller's.
-  Tensor whole_storage_as(const Shape& shape) const;
-  /// What a kernel sees. Borrowed: valid while this handle lives.
-  View view() const;
-  /// The kernels of its device.
-  const Backend& backend() const { return linnet::backend(device()); }
-  /// Edits made to the elements so far, through any tensor that shares them.
-  uint64_t version() const;
-  /// Notes an in-place edit.
-  void bump_version() const;
-  /// Whether both are handles of one tensor.
-  bool is(const Tensor& other) const { return impl_ == other.impl_; }
-  /// True when no other tensor shares these elements, and they are no memory of the caller's.
-  bool owns_elements_alone() const;
-  /// Its place in the tape; null where it has none.
-  const std::shared_ptr<Node>& node() const;
-  void set_node(std::shared_ptr<Node> node);
-  /// Wraps memory of the caller's, which `keep_alive` must outlive; see `from_memory` in ops/creation.h.
-  static Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive,
-                       Where where = {});
-
  private:
+  friend struct detail::TensorAccess;
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   Impl& get() const;

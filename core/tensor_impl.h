@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// What is behind a Tensor. Internal to core.
@@ -31,6 +33,14 @@ struct [[gnu::visibility("hidden")]] Tensor::Impl {
   Strides strides;
   DType dtype;
   std::shared_ptr<Node> node;  ///< what made it, or the leaf node that gathers its gradient; null without gradient
+};
+
+/// The way from a Tensor to what is behind it.
+struct [[gnu::visibility("hidden")]] detail::TensorAccess {
+  using Impl = Tensor::Impl;
+  static Impl& impl(const Tensor& x) { return x.get(); }
+  static Tensor make(Impl impl) { return Tensor(std::make_shared<Impl>(std::move(impl))); }
+  static bool is_only_handle(const Tensor& x) { return x.impl_.use_count() == 1; }
 };
 
 }  // namespace linnet

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/node.h>
 #include <linnet/core/recording.h>
 #include <linnet/core/tensor.h>
@@ -81,8 +82,8 @@ Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t star
   Strides strides = whole.strides();
   const int64_t offset = start * strides[dim];
   strides[dim] *= step;
-  whole.backend().fill(whole.view(), 0);
-  whole.backend().copy(whole.as_strided(grad.shape(), strides, offset).view(), grad.view());
+  backend(whole).fill(detail::view(whole), 0);
+  backend(whole).copy(detail::view(detail::as_strided(whole, grad.shape(), strides, offset)), detail::view(grad));
   return op.record(whole, [dim, start, step, count = grad.shape()[dim]](const Tensor& g) {
     return Grads{g.slice(dim, start, count > 0 ? start + (count - 1) * step + 1 : start, step)};
   });
@@ -97,16 +98,16 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   if (count < 2) step = 1;  // as good as any, and no product with it is too large
   strides[dim] *= step;
   Tensor part =
-      op.record(x.as_strided(shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
+      op.record(detail::as_strided(x, shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
         return Grads{place_slice(g, from, dim, start, step)};
       });
-  if (part.node()) part.node()->slice = SliceOf{dim, start, step};
+  if (detail::node(part)) detail::node(part)->slice = SliceOf{dim, start, step};
   return part;
 }
 
 Tensor dense_copy(const Tensor& x, DType dtype) {
   Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
-  copy.backend().copy(copy.view(), x.view());
+  backend(copy).copy(detail::view(copy), detail::view(x));
   return copy;
 }
 
@@ -119,7 +120,7 @@ Tensor Tensor::reshape(Shape shape, Where where) const {
   const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
   if (!strides) return contiguous().reshape(shape);
   Op op("reshape", where, {*this});
-  return op.record(as_strided(shape, *strides, 0),
+  return op.record(detail::as_strided(*this, shape, *strides, 0),
                    [from = this->shape()](const Tensor& g) { return Grads{g.reshape(from)}; });
 }
 
@@ -171,7 +172,8 @@ Tensor Tensor::permute(const Shape& dims, Where where) const {
     sizes[d] = shape()[from];
     strides[d] = this->strides()[from];
   }
-  return op.record(as_strided(sizes, strides, 0), [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
+  return op.record(detail::as_strided(*this, sizes, strides, 0),
+                   [inverse](const Tensor& g) { return Grads{g.permute(inverse)}; });
 }
 
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) const {
@@ -222,7 +224,8 @@ Tensor Tensor::squeeze(int64_t dim, Where where) const {
   sizes.erase(d);
   strides.erase(d);
   Op op("squeeze", where, {*this});
-  return op.record(as_strided(sizes, strides, 0), [d](const Tensor& g) { return Grads{g.unsqueeze(d)}; });
+  return op.record(detail::as_strided(*this, sizes, strides, 0),
+                   [d](const Tensor& g) { return Grads{g.unsqueeze(d)}; });
 }
 
 Tensor Tensor::unsqueeze(int64_t dim, Where where) const {
@@ -232,7 +235,8 @@ Tensor Tensor::unsqueeze(int64_t dim, Where where) const {
   Strides strides = this->strides();
   sizes.insert(d, 1);
   strides.insert(d, d < rank() ? shape()[d] * this->strides()[d] : 1);
-  return op.record(as_strided(sizes, strides, 0), [d](const Tensor& g) { return Grads{g.squeeze(d)}; });
+  return op.record(detail::as_strided(*this, sizes, strides, 0),
+                   [d](const Tensor& g) { return Grads{g.squeeze(d)}; });
 }
 
 Tensor Tensor::expand(Shape shape, Where where) const {
@@ -255,7 +259,7 @@ Tensor Tensor::expand(Shape shape, Where where) const {
   if (shape == this->shape()) return *this;
   checked_numel(shape);
   Op op("expand", where, {*this});
-  return op.record(as_strided(shape, strides, 0), [](const Tensor& g) { return Grads{g}; });
+  return op.record(detail::as_strided(*this, shape, strides, 0), [](const Tensor& g) { return Grads{g}; });
 }
 
 std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const {
@@ -303,10 +307,10 @@ Tensor Tensor::to(Device device, Where where) const {
   Tensor moved = empty(shape(), dtype(), device);
   const int64_t bytes = numel() * size_of(dtype());
   if (device == Device::cpu) {
-    dense.backend().to_host(moved.view().data, dense.view().data, bytes);
+    backend(dense).to_host(detail::view(moved).data, detail::view(dense).data, bytes);
   } else {
     Recording::check_copy();
-    moved.backend().from_host(moved.view().data, dense.view().data, bytes);
+    backend(moved).from_host(detail::view(moved).data, detail::view(dense).data, bytes);
   }
   return op.record(moved, [from = this->device()](const Tensor& g) { return Grads{g.to(from)}; });
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/heads.cuh>
 #include <linnet/cuda/kernel.cuh>

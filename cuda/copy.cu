@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_names.h>
 #include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/scratch.cuh>
 #include <linnet/cuda/transfer.cuh>

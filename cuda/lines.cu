@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>
 #include <linnet/cuda/math.cuh>

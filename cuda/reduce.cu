@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/cuda/bfloat16.cuh>
 #include <linnet/cuda/group.cuh>
 #include <linnet/cuda/kernel.cuh>

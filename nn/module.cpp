@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 
 namespace linnet::nn {
@@ -29,7 +30,8 @@ const char* label_of(const std::string& path, const std::string& kind) {
 
 /// Whether two handles are one tensor: tied weights.
 bool same_elements(const Tensor& a, const Tensor& b) {
-  return a.numel() > 0 && a.view().data == b.view().data && a.shape() == b.shape() && a.strides() == b.strides();
+  return a.numel() > 0 && detail::view(a).data == detail::view(b).data && a.shape() == b.shape() &&
+         a.strides() == b.strides();
 }
 
 std::string describe(const Tensor& tensor) {

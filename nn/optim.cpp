@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
@@ -76,7 +77,7 @@ std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, con
 
 template <class T>
 const T* element_of(const Tensor& option) {
-  return option.defined() ? static_cast<const T*>(option.view().data) : nullptr;
+  return option.defined() ? static_cast<const T*>(detail::view(option).data) : nullptr;
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
     for (const Tensor& parameter : group.parameters) {
       check_parameter(parameter);
       const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-        return parameter.numel() > 0 && slot.parameter.view().data == parameter.view().data;
+        return parameter.numel() > 0 && detail::view(slot.parameter).data == detail::view(parameter).data;
       });
       if (twice) {
         throw ValueError(fmt::format("optimizer: a parameter of shape {} comes twice; give it to one group",
@@ -156,8 +157,8 @@ void Optimizer::step(const StepOptions& options, Where where) {
                          grad.contiguous(),
                          *group.lr,
                          *group.weight_decay,
-                         {.lr = static_cast<const double*>(slot->lr.view().data),
-                          .steps = static_cast<int64_t*>(slot->steps.view().data),
+                         {.lr = static_cast<const double*>(detail::view(slot->lr).data),
+                          .steps = static_cast<int64_t*>(detail::view(slot->steps).data),
                           .apply = element_of<bool>(applies[device]),
                           .grad_factor = element_of<double>(factors[device])}});
     }
@@ -167,7 +168,7 @@ void Optimizer::step(const StepOptions& options, Where where) {
     apply_options(updates, factors);
   }
   update(updates);
-  for (const Update& done : updates) done.slot->parameter.bump_version();
+  for (const Update& done : updates) detail::bump_version(done.slot->parameter);
 }
 
 void Optimizer::zero_grad() {
@@ -295,13 +296,13 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
 
 void SGD::update(const std::vector<Update>& updates) {
   for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
-    const View momentum = slot->moments.empty() ? View{} : slot->moments[0].view();
-    slot->parameter.backend().sgd(slot->parameter.view(), grad.view(), slot->moments.empty() ? nullptr : &momentum,
-                                  scalars,
-                                  {.momentum = config_.momentum,
-                                   .dampening = config_.dampening,
-                                   .weight_decay = weight_decay,
-                                   .nesterov = config_.nesterov});
+    const View momentum = slot->moments.empty() ? View{} : detail::view(slot->moments[0]);
+    backend(slot->parameter)
+        .sgd(detail::view(slot->parameter), detail::view(grad), slot->moments.empty() ? nullptr : &momentum, scalars,
+             {.momentum = config_.momentum,
+              .dampening = config_.dampening,
+              .weight_decay = weight_decay,
+              .nesterov = config_.nesterov});
   }
 }
 
@@ -328,10 +329,10 @@ void Adam::update(const std::vector<Update>& updates) {
     std::vector<AdamWUpdate> there;
     for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
       if (slot->parameter.device() != device) continue;
-      there.push_back({.param = slot->parameter.view(),
-                       .grad = grad.view(),
-                       .first_moment = slot->moments[0].view(),
-                       .second_moment = slot->moments[1].view(),
+      there.push_back({.param = detail::view(slot->parameter),
+                       .grad = detail::view(grad),
+                       .first_moment = detail::view(slot->moments[0]),
+                       .second_moment = detail::view(slot->moments[1]),
                        .scalars = scalars,
                        .options = {.beta1 = config_.beta1,
                                    .beta2 = config_.beta2,
@@ -374,12 +375,12 @@ Tensor norms_of(const std::vector<Tensor>& gradients) {
     for (const Tensor& gradient : gradients) {
       if (gradient.device() != device) continue;
       there.push_back(gradient.contiguous());
-      views.push_back(there.back().view());
+      views.push_back(detail::view(there.back()));
     }
     if (there.empty()) continue;
     const auto count = static_cast<int64_t>(views.size());
     const Tensor of_device = Tensor::empty({count}, DType::float64, device);
-    backend(device).norms(of_device.view(), {views.data(), count});
+    backend(device).norms(detail::view(of_device), {views.data(), count});
     norms.push_back(of_device.to(gradients[0].device()));
   }
   return concat(norms, 0);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/detail/elementwise.h>

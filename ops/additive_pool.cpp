@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
@@ -23,9 +24,9 @@ Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolSt
   Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
   Tensor dx = empty_heads(x.shape(), x.dtype(), x.device());
   const Tensor g = with_plain_rows(grad);
-  x.backend().additive_pool_backward(dscores.view(), dx.view(), g.view(), out.view(), state.maximum.view(),
-                                     state.total.view(), scores.view(), x.view(), detail::OptionalView(keep).get(),
-                                     causal);
+  backend(x).additive_pool_backward(detail::view(dscores), detail::view(dx), detail::view(g), detail::view(out),
+                                    detail::view(state.maximum), detail::view(state.total), detail::view(scores),
+                                    detail::view(x), detail::OptionalView(keep).get(), causal);
   return {dscores, dx};
 }
 
@@ -47,8 +48,9 @@ Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOp
   Tensor out = empty_heads({shape[0], shape[1], results, shape[3]}, dtype, x.device());
   const PoolState state{Tensor::empty({shape[0], shape[1], results}, dtype, x.device()),
                         Tensor::empty({shape[0], shape[1], results}, dtype, x.device())};
-  x.backend().additive_pool(out.view(), state.maximum.view(), state.total.view(), scores.view(), tokens.view(),
-                            detail::OptionalView(options.keep).get(), options.causal);
+  backend(x).additive_pool(detail::view(out), detail::view(state.maximum), detail::view(state.total),
+                           detail::view(scores), detail::view(tokens), detail::OptionalView(options.keep).get(),
+                           options.causal);
   return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
                          keep = op.save(options.keep), causal = options.causal](const Tensor& g) {
     return additive_pool_backward(g, out(), state, scores(), x(), keep(), causal);

@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_access.h>
 #include <linnet/ops/detail/arguments.h>
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ int64_t rows_of(const Tensor& x) {
 
 Tensor dense_rows(const Tensor& x) {
   const int64_t width = x.size(-1);
-  return x.detach().contiguous().as_strided({rows_of(x), width}, {width, 1}, 0);
+  return detail::as_strided(x.detach().contiguous(), {rows_of(x), width}, {width, 1}, 0);
 }
 
 Tensor in_computed(const Tensor& x) { return x.to(computed_in(x.dtype())); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/detail/elementwise.h>

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/detail/elementwise.h>
@@ -21,7 +23,7 @@ Tensor compare(const char* name, Compare kind, const Tensor& a, const Tensor& b,
   op.common_dtype();
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   Tensor out = Tensor::empty(shape, DType::boolean, a.device());
-  out.backend().compare(kind, out.view(), expanded(a, shape).view(), expanded(b, shape).view());
+  backend(out).compare(kind, detail::view(out), detail::view(expanded(a, shape)), detail::view(expanded(b, shape)));
   return op.non_differentiable(out, "its result is true or false");
 }
 
@@ -81,8 +83,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
   }
   const Shape shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
   Tensor out = Tensor::empty(shape, a.dtype(), a.device());
-  out.backend().where(out.view(), expanded(condition, shape).view(), expanded(a, shape).view(),
-                      expanded(b, shape).view());
+  backend(out).where(detail::view(out), detail::view(expanded(condition, shape)), detail::view(expanded(a, shape)),
+                     detail::view(expanded(b, shape)));
   return op.record(
       out, [condition = op.save(condition), needs_a = op.needs_grad(1), needs_b = op.needs_grad(2)](const Tensor& g) {
         return Grads{{},

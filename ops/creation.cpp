@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/ops/detail/elementwise.h>
 
 namespace linnet {
@@ -14,7 +15,7 @@ Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Where 
   const Call call("full", where);
   detail::check_number(value, dtype);
   Tensor out = Tensor::empty(shape, dtype, device);
-  out.backend().fill(out.view(), value);
+  backend(out).fill(detail::view(out), value);
   return out;
 }
 
@@ -120,7 +121,7 @@ Tensor eye(int64_t n, int64_t m, DType dtype, Where where) {
   const Call call("eye", where);
   if (m == -1) m = n;
   Tensor out = zeros({n, m}, dtype);
-  out.as_strided({std::min(n, m)}, {m + 1}, 0).fill_(1);
+  detail::as_strided(out, {std::min(n, m)}, {m + 1}, 0).fill_(1);
   return out;
 }
 
@@ -146,6 +147,12 @@ Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType d
 
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where) {
   return tensor(values, {-1}, dtype, where);
+}
+
+Tensor detail::from_memory(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive,
+                           Where where) {
+  const Call call("from_memory", where);
+  return borrow(data, shape, dtype, std::move(keep_alive));
 }
 
 }  // namespace linnet

@@ -75,11 +75,16 @@ Tensor from_span(std::span<const T> values, const Shape& shape = {-1}, Where whe
   return out.reshape(shape);
 }
 
+namespace detail {
+/// `from_memory` for elements of any type.
+Tensor from_memory(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive, Where where);
+}  // namespace detail
+
 /// Wraps row-major numbers without a copy. They must stay valid while any tensor shares them: `keep_alive` is
 /// held until then, and may be null when they outlive all tensors anyway.
 template <class T>
 Tensor from_memory(T* data, const Shape& shape, std::shared_ptr<void> keep_alive, Where where = {}) {
-  return Tensor::borrow(data, shape, dtype_of<T>, std::move(keep_alive), where);
+  return detail::from_memory(data, shape, dtype_of<T>, std::move(keep_alive), where);
 }
 
 }  // namespace linnet

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include <linnet/core/backend.h>
 #include <linnet/core/generator.h>
 #include <linnet/core/tensor.h>
 

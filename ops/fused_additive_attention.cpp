@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/additive_attention.h>
 #include <linnet/ops/detail/arguments.h>
@@ -7,7 +8,7 @@ namespace linnet::detail {
 namespace {
 
 /// Backward adds up the gradients of queries and values where they are one tensor: that saves a tensor of their size.
-bool same_tensor(const Tensor& a, const Tensor& b) { return a.requires_grad() && a.node() == b.node(); }
+bool same_tensor(const Tensor& a, const Tensor& b) { return a.requires_grad() && detail::node(a) == detail::node(b); }
 
 /// The tensors of one call, as kernels take them.
 struct Inputs {
@@ -15,11 +16,11 @@ struct Inputs {
 };
 
 AdditiveAttentionProblem problem_of(const Inputs& in, const View* keep, AdditiveAttentionProblem problem) {
-  problem.q = in.q.view();
-  problem.k = in.k.view();
-  problem.v = in.v.view();
-  problem.w_q = in.w_q.view();
-  problem.w_k = in.w_k.view();
+  problem.q = detail::view(in.q);
+  problem.k = detail::view(in.k);
+  problem.v = detail::view(in.v);
+  problem.w_q = detail::view(in.w_q);
+  problem.w_k = detail::view(in.w_k);
   problem.keep = keep;
   return problem;
 }
@@ -33,8 +34,9 @@ Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const
   const Tensor dw_q = Tensor::empty(in.w_q.shape(), in.w_q.dtype(), in.w_q.device());
   const Tensor dw_k = Tensor::empty(in.w_k.shape(), in.w_k.dtype(), in.w_k.device());
   const OptionalView values(dv), mask(in.keep);
-  in.q.backend().additive_attention_backward({dq.view(), dk.view(), values.get(), dw_q.view(), dw_k.view()}, g.view(),
-                                             pools.view(), problem_of(in, mask.get(), options));
+  backend(in.q).additive_attention_backward(
+      {detail::view(dq), detail::view(dk), values.get(), detail::view(dw_q), detail::view(dw_k)}, detail::view(g),
+      detail::view(pools), problem_of(in, mask.get(), options));
   return {dq, dk, dv, dw_q, dw_k};
 }
 
@@ -54,10 +56,11 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
   const Inputs in{with_plain_rows(q), with_plain_rows(k), with_plain_rows(v), w_q, w_k, options.keep};
   const Shape& shape = q.shape();
   const Tensor pools =
-      Tensor::empty({2, shape[0], q.backend().additive_attention_pools(shape[1], shape[2], shape[3], options.causal)},
+      Tensor::empty({2, shape[0], backend(q).additive_attention_pools(shape[1], shape[2], shape[3], options.causal)},
                     computed_in(dtype), q.device());
   const Tensor u = empty_heads(shape, dtype, q.device());
-  q.backend().additive_attention(u.view(), pools.view(), problem_of(in, OptionalView(in.keep).get(), problem));
+  backend(q).additive_attention(detail::view(u), detail::view(pools),
+                                problem_of(in, OptionalView(in.keep).get(), problem));
   return op.record(
       u, [pools, q = op.save(in.q), k = op.save(in.k), v = op.save(in.v), w_q = op.save(w_q), w_k = op.save(w_k),
           keep = op.save(in.keep), shared = same_tensor(q, v), problem](const Tensor& g) {

@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_access.h>
 #include <linnet/ops/detail/fused_attention.h>
 
 #include <linnet/core/tape.h>
@@ -18,8 +19,9 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
   op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
   Grads gradients = empty_gradients({q, k, v});
   const Tensor g = with_plain_rows(grad);
-  (q.backend().*kBackward)(gradients[0].view(), gradients[1].view(), gradients[2].view(), g.view(), o.view(),
-                           normaliser.view(), q.view(), k.view(), v.view(), OptionalView(keep).get(), options);
+  (backend(q).*kBackward)(detail::view(gradients[0]), detail::view(gradients[1]), detail::view(gradients[2]),
+                          detail::view(g), detail::view(o), detail::view(normaliser), detail::view(q),
+                          detail::view(k), detail::view(v), OptionalView(keep).get(), options);
   return gradients;
 }
 
@@ -33,8 +35,8 @@ Tensor fused_attention(const char* name, const char* backward_name, const Tensor
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
   const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, computed_in(dtype), q.device());
-  (q.backend().*kForward)(o.view(), normaliser.view(), queries.view(), keys.view(), values.view(),
-                          OptionalView(keep).get(), options);
+  (backend(q).*kForward)(detail::view(o), detail::view(normaliser), detail::view(queries), detail::view(keys),
+                         detail::view(values), OptionalView(keep).get(), options);
   return op.record(o, [backward_name, o = op.save_output(o), normaliser, q = op.save(queries), k = op.save(keys),
                        v = op.save(values), keep = op.save(keep), options](const Tensor& g) {
     return fused_attention_backward<kBackward>(backward_name, g, o(), normaliser, q(), k(), v(), keep(), options);

@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_access.h>
 #include <linnet/ops/detail/heads.h>
 
 #include <algorithm>
@@ -100,7 +101,7 @@ Tensor attend_in_float32(const std::vector<Tensor>& x,
   std::map<Node*, Tensor> known;
   std::vector<Tensor> wide;
   for (const Tensor& each : x) {
-    Tensor& same = known[each.node().get()];
+    Tensor& same = known[detail::node(each).get()];
     if (!same.defined() || !each.requires_grad()) same = converted(each, DType::float32);
     wide.push_back(same);
   }
@@ -109,8 +110,8 @@ Tensor attend_in_float32(const std::vector<Tensor>& x,
 
 Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
   const int64_t heads = shape[1], tokens = shape[2], width = shape[3];
-  return Tensor::empty({shape[0], tokens, heads, width}, dtype, device)
-      .as_strided(shape, {tokens * heads * width, width, heads * width, 1}, 0);
+  const Tensor memory = Tensor::empty({shape[0], tokens, heads, width}, dtype, device);
+  return detail::as_strided(memory, shape, {tokens * heads * width, width, heads * width, 1}, 0);
 }
 
 namespace {
@@ -120,10 +121,10 @@ bool are_parts_of_one(const std::vector<Tensor>& x) {
   const Shape& shape = x[0].shape();
   const int64_t size = shape[1] * shape[3], row = static_cast<int64_t>(x.size()) * size;
   const Strides strides{shape[2] * row, shape[3], row, 1};
-  const auto* first = static_cast<const std::byte*>(x[0].view().data);
+  const auto* first = static_cast<const std::byte*>(detail::view(x[0]).data);
   for (size_t i = 0; i < x.size(); ++i) {
     const int64_t before = static_cast<int64_t>(i) * size * size_of(x[i].dtype());
-    if (x[i].shape() != shape || x[i].strides() != strides || x[i].view().data != first + before) return false;
+    if (x[i].shape() != shape || x[i].strides() != strides || detail::view(x[i]).data != first + before) return false;
   }
   return true;
 }
@@ -140,7 +141,7 @@ std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x) {
   const Shape& shape = x[0].shape();
   const auto parts = static_cast<int64_t>(x.size()), size = shape[1] * shape[3];
   const Tensor whole = Tensor::empty({shape[0], shape[2], parts, shape[1], shape[3]}, x[0].dtype(), x[0].device());
-  for (int64_t i = 0; i < parts; ++i) gradients.push_back(whole.as_strided(shape, x[0].strides(), i * size));
+  for (int64_t i = 0; i < parts; ++i) gradients.push_back(detail::as_strided(whole, shape, x[0].strides(), i * size));
   return gradients;
 }
 

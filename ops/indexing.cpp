@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
@@ -25,7 +26,7 @@ Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
   Shape shape = x.shape();
   shape[dim] = index.numel();
   Tensor out = Tensor::empty(shape, x.dtype(), x.device());
-  out.backend().index_select(out.view(), x.view(), index.view(), dim);
+  backend(out).index_select(detail::view(out), detail::view(x), detail::view(index), dim);
   return op.record(out, [dim, index = op.save(index), size = x.shape()[dim]](const Tensor& g) {
     return Grads{add_slices(g.to(computed_in(g.dtype())), dim, index(), size).to(g.dtype()), {}};
   });
@@ -37,7 +38,7 @@ Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size)
   Shape shape = src.shape();
   shape[dim] = size;
   Tensor out = zeros(shape, src.dtype(), src.device());
-  out.backend().index_add(out.view(), index.view(), src.view(), dim);
+  backend(out).index_add(detail::view(out), detail::view(index), detail::view(src), dim);
   return op.record(
       out, [dim, index = op.save(index)](const Tensor& g) { return Grads{select_slices(g, dim, index()), {}}; });
 }
@@ -45,7 +46,7 @@ Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size)
 Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
   Op op("gather", {}, {x, index});
   Tensor out = Tensor::empty(index.shape(), x.dtype(), x.device());
-  out.backend().gather(out.view(), x.view(), index.view(), dim);
+  backend(out).gather(detail::view(out), detail::view(x), detail::view(index), dim);
   return op.record(out, [dim, index = op.save(index), shape = x.shape()](const Tensor& g) {
     const Tensor src = g.to(computed_in(g.dtype()));
     return Grads{scatter_add_elements(zeros(shape, src.dtype(), g.device()), dim, index(), src).to(g.dtype()), {}};
@@ -57,7 +58,7 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
 Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
   Op op("scatter_add", {}, {x, index, src});
   Tensor out = x.detach().clone();
-  out.backend().scatter_add(out.view(), index.view(), src.view(), dim);
+  backend(out).scatter_add(detail::view(out), detail::view(index), detail::view(src), dim);
   return op.record(out, [dim, index = op.save(index), src_needs_grad = op.needs_grad(2)](const Tensor& g) {
     return Grads{g, {}, src_needs_grad ? gather_elements(g, dim, index()) : Tensor()};
   });

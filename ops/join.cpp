@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/creation.h>
 
@@ -41,8 +42,8 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
   Tensor out = Tensor::empty(shape, op.common_dtype(), tensors[0].device());
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor part = out.as_strided(tensors[i].shape(), out.strides(), starts[i] * out.strides()[axis]);
-    out.backend().copy(part.view(), tensors[i].view());
+    const Tensor part = detail::as_strided(out, tensors[i].shape(), out.strides(), starts[i] * out.strides()[axis]);
+    backend(out).copy(detail::view(part), detail::view(tensors[i]));
     sizes.push_back(tensors[i].shape()[axis]);
   }
   return op.record(out, [axis, starts, sizes](const Tensor& g) {
@@ -83,8 +84,8 @@ Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
   Tensor out = full(shape, value, x.dtype(), x.device());
   int64_t offset = 0;
   for (int d = 0; d < x.rank(); ++d) offset += before[d] * out.strides()[d];
-  const Tensor inside = out.as_strided(x.shape(), out.strides(), offset);
-  out.backend().copy(inside.view(), x.view());
+  const Tensor inside = detail::as_strided(out, x.shape(), out.strides(), offset);
+  backend(out).copy(detail::view(inside), detail::view(x));
   return op.record(out, [before, sizes = x.shape()](const Tensor& g) {
     Tensor dx = g;
     for (int d = 0; d < sizes.rank(); ++d) dx = dx.narrow(d, before[d], sizes[d]);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/recording.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/activation.h>
@@ -66,8 +67,9 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
   const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
   const Tensor dlogits_rows = dense_rows(dlogits), logits_rows = dense_rows(logits);
   const Tensor dloss = g.detach().contiguous();
-  logits.backend().cross_entropy_backward(dlogits_rows.view(), dloss.view(), lse.view(), logits_rows.view(),
-                                          targets.view(), options.ignore_index, options.label_smoothing);
+  backend(logits).cross_entropy_backward(detail::view(dlogits_rows), detail::view(dloss), detail::view(lse),
+                                         detail::view(logits_rows), detail::view(targets), options.ignore_index,
+                                         options.label_smoothing);
   return dlogits;
 }
 
@@ -77,8 +79,8 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
   const Tensor lse = Tensor::empty({targets.numel(), 2}, logits.dtype(), logits.device());
   const Tensor logits_rows = dense_rows(logits);
-  logits.backend().cross_entropy(loss.view(), lse.view(), logits_rows.view(), targets.view(), options.ignore_index,
-                                 options.label_smoothing);
+  backend(logits).cross_entropy(detail::view(loss), detail::view(lse), detail::view(logits_rows),
+                                detail::view(targets), options.ignore_index, options.label_smoothing);
   return op.record(
       loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse), options](const Tensor& g) {
         return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/sum.h>
@@ -19,7 +20,7 @@ Tensor as_rows(const Tensor& x) { return x.reshape({rows_of(x), x.size(-1)}); }
 /// [..., M, N] as [batch, M, N] for the kernel, its leading dims broadcast to `leading`. Without history.
 Tensor as_batch(const Tensor& x, const Shape& leading) {
   const int64_t m = x.size(-2), n = x.size(-1);
-  if (x.rank() == 2) return x.as_strided({leading.numel(), m, n}, {0, x.strides()[0], x.strides()[1]}, 0);
+  if (x.rank() == 2) return detail::as_strided(x, {leading.numel(), m, n}, {0, x.strides()[0], x.strides()[1]}, 0);
   Shape expanded = leading;
   expanded.push_back(m);
   expanded.push_back(n);
@@ -57,9 +58,9 @@ Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where
     Shape shape = a.shape();
     shape[shape.rank() - 1] = n;
     out = Tensor::empty(shape, dtype, a.device());
-    a_batch = a.as_strided({1, rows_of(a), a.size(-1)}, {0, a.size(-1), 1}, 0);
+    a_batch = detail::as_strided(a, {1, rows_of(a), a.size(-1)}, {0, a.size(-1), 1}, 0);
     b_batch = as_batch(b, {});
-    out_batch = out.as_strided({1, rows_of(out), n}, {0, n, 1}, 0);
+    out_batch = detail::as_strided(out, {1, rows_of(out), n}, {0, n, 1}, 0);
   } else {
     const Shape leading = broadcast_shapes(Shape(a.shape().begin(), a.shape().end() - 2),
                                            Shape(b.shape().begin(), b.shape().end() - 2));
@@ -69,9 +70,9 @@ Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where
     out = Tensor::empty(shape, dtype, a.device());
     a_batch = as_batch(a, leading);
     b_batch = as_batch(b, leading);
-    out_batch = out.as_strided({leading.numel(), a.size(-2), n}, {a.size(-2) * n, n, 1}, 0);
+    out_batch = detail::as_strided(out, {leading.numel(), a.size(-2), n}, {a.size(-2) * n, n, 1}, 0);
   }
-  out.backend().gemm(out_batch.view(), a_batch.view(), b_batch.view(), nullptr);
+  backend(out).gemm(detail::view(out_batch), detail::view(a_batch), detail::view(b_batch), nullptr);
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
   return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
@@ -124,12 +125,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   shape[shape.rank() - 1] = out_features;
   const Tensor y = Tensor::empty(shape, dtype, x.device());
   const int64_t rows = rows_of(x);
-  const Tensor x_batch = x.detach().contiguous().as_strided({1, rows, in_features}, {0, in_features, 1}, 0);
-  const Tensor y_batch = y.as_strided({1, rows, out_features}, {0, out_features, 1}, 0);
+  const Tensor x_batch = detail::as_strided(x.detach().contiguous(), {1, rows, in_features}, {0, in_features, 1}, 0);
+  const Tensor y_batch = detail::as_strided(y, {1, rows, out_features}, {0, out_features, 1}, 0);
   const Tensor factors = weight.detach().to(dtype);
   const Tensor transposed =
-      factors.as_strided({1, in_features, out_features}, {0, factors.strides()[1], factors.strides()[0]}, 0);
-  y.backend().gemm(y_batch.view(), x_batch.view(), transposed.view(), detail::OptionalView(bias).get());
+      detail::as_strided(factors, {1, in_features, out_features}, {0, factors.strides()[1], factors.strides()[0]}, 0);
+  backend(y).gemm(detail::view(y_batch), detail::view(x_batch), detail::view(transposed),
+                  detail::OptionalView(bias).get());
 
   const bool needs_x = op.needs_grad(0), needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2);
   return op.record(y, [x = needs_weight ? op.save(x) : Saved(), weight = needs_x ? op.save(weight) : Saved(), needs_x,

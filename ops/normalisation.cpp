@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/arguments.h>
 
@@ -40,8 +41,8 @@ Grads layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight
   const Tensor dbias = needs_bias ? Tensor::empty(width, computed_in(x.dtype()), x.device()) : Tensor();
   const Tensor dx_rows = dense_rows(dx), g_rows = dense_rows(g), x_rows = dense_rows(x);
   const OptionalView factors(dense(weight)), dfactors(dweight), doffsets(dbias);
-  x.backend().layer_norm_backward(dx_rows.view(), dfactors.get(), doffsets.get(), g_rows.view(), x_rows.view(),
-                                  mean.view(), rstd.view(), factors.get());
+  backend(x).layer_norm_backward(detail::view(dx_rows), dfactors.get(), doffsets.get(), detail::view(g_rows),
+                                 detail::view(x_rows), detail::view(mean), detail::view(rstd), factors.get());
   return {dx, dweight, dbias};
 }
 
@@ -53,8 +54,8 @@ Grads rms_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, 
   const Tensor dweight = needs_weight ? Tensor::empty({x.size(-1)}, computed_in(x.dtype()), x.device()) : Tensor();
   const Tensor dx_rows = dense_rows(dx), g_rows = dense_rows(g), x_rows = dense_rows(x);
   const OptionalView factors(dense(weight)), dfactors(dweight);
-  x.backend().rms_norm_backward(dx_rows.view(), dfactors.get(), g_rows.view(), x_rows.view(), rstd.view(),
-                                factors.get());
+  backend(x).rms_norm_backward(detail::view(dx_rows), dfactors.get(), detail::view(g_rows), detail::view(x_rows),
+                               detail::view(rstd), factors.get());
   return {dx, dweight};
 }
 
@@ -69,7 +70,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   const Tensor mean = Tensor::empty({x_rows.size(0)}, statistics, x.device());
   const Tensor rstd = Tensor::empty({x_rows.size(0)}, statistics, x.device());
   const OptionalView factors(dense(weight)), offsets(dense(bias));
-  y.backend().layer_norm(y_rows.view(), mean.view(), rstd.view(), x_rows.view(), factors.get(), offsets.get(), eps);
+  backend(y).layer_norm(detail::view(y_rows), detail::view(mean), detail::view(rstd), detail::view(x_rows),
+                        factors.get(), offsets.get(), eps);
   return op.record(y, [x = op.save(x), weight = op.save(weight), mean = op.save(mean), rstd = op.save(rstd),
                        needs_weight = op.needs_grad(1), needs_bias = op.needs_grad(2)](const Tensor& g) {
     return layer_norm_backward(g, x(), weight(), mean(), rstd(), needs_weight, needs_bias);
@@ -84,7 +86,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Where where) 
   const Tensor x_rows = dense_rows(x), y_rows = dense_rows(y);
   const Tensor rstd = Tensor::empty({x_rows.size(0)}, statistics, x.device());
   const OptionalView factors(dense(weight));
-  y.backend().rms_norm(y_rows.view(), rstd.view(), x_rows.view(), factors.get(), eps);
+  backend(y).rms_norm(detail::view(y_rows), detail::view(rstd), detail::view(x_rows), factors.get(), eps);
   return op.record(y,
                    [x = op.save(x), weight = op.save(weight), rstd = op.save(rstd), needs_weight = op.needs_grad(1)](
                        const Tensor& g) { return rms_norm_backward(g, x(), weight(), rstd(), needs_weight); });

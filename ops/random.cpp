@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 
 namespace linnet {
@@ -22,7 +23,7 @@ Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where
   op.floating_dtype();
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dense = x.detach().contiguous();
-  out.backend().dropout(out.view(), dense.view(), rate, key);
+  backend(out).dropout(detail::view(out), detail::view(dense), rate, key);
   return op.record(out, [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
 }
 
@@ -32,7 +33,7 @@ Tensor rand(const Shape& shape, Generator& generator, DType dtype, Device device
   const Call call("rand", where);
   check_drawn(dtype);
   Tensor out = Tensor::empty(shape, dtype, device);
-  out.backend().uniform(out.view(), generator.next());
+  backend(out).uniform(detail::view(out), generator.next());
   return out;
 }
 
@@ -40,7 +41,7 @@ Tensor randn(const Shape& shape, Generator& generator, DType dtype, Device devic
   const Call call("randn", where);
   check_drawn(dtype);
   Tensor out = Tensor::empty(shape, dtype, device);
-  out.backend().normal(out.view(), generator.next());
+  backend(out).normal(detail::view(out), generator.next());
   return out;
 }
 
@@ -72,7 +73,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
                                  Int32::max(), low, high));
   }
   Tensor out = Tensor::empty(shape, dtype, device);
-  out.backend().random_integers(out.view(), low, static_cast<int64_t>(range), generator.next());
+  backend(out).random_integers(detail::view(out), low, static_cast<int64_t>(range), generator.next());
   return out;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include <linnet/core/kernel_access.h>
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
@@ -48,8 +50,8 @@ Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
 
 Tensor reduce(Reduce op, const Tensor& x, const Plan& plan, DType dtype) {
   Tensor out = Tensor::empty(plan.result, dtype, x.device());
-  const Tensor kept = out.as_strided(plan.kept, contiguous_strides(plan.kept), 0);
-  out.backend().reduce(op, kept.view(), x.view());
+  const Tensor kept = detail::as_strided(out, plan.kept, contiguous_strides(plan.kept), 0);
+  backend(out).reduce(op, detail::view(kept), detail::view(x));
   return out;
 }
 
@@ -82,7 +84,7 @@ Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t di
   Shape kept = rows.shape();
   kept[axis] = 1;
   Tensor out = Tensor::empty(kept, DType::int64, x.device());
-  out.backend().arg_reduce(kind, out.view(), rows.view(), axis);
+  backend(out).arg_reduce(kind, detail::view(out), detail::view(rows), axis);
   if (!keepdim || is_scalar) out = out.squeeze(axis);
   return op.non_differentiable(out, "its result is an index");
 }
@@ -96,7 +98,7 @@ Tensor truth(const char* name, Reduce kind, const Tensor& x, const Shape& dims, 
 Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
   Op op("cumsum", where, {x});
   Tensor out = Tensor::empty(x.shape(), sum_dtype(x), x.device());
-  out.backend().cumsum(out.view(), x.view(), dim, reverse);
+  backend(out).cumsum(detail::view(out), detail::view(x), dim, reverse);
   // Element i went into the sums from i on, so its gradient is the sum of theirs.
   return op.record(out, [dim, reverse](const Tensor& g) { return Grads{running_sum(g, dim, !reverse, {})}; });
 }

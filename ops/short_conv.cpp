@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
@@ -28,8 +29,8 @@ Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& wei
   const Tensor g = detail::with_plain_rows(grad);
   const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dweight = Tensor::empty(weight.shape(), weight.dtype(), weight.device());
-  x.backend().short_conv_backward(dx.view(), dweight.view(), g.view(), x.view(), weight.view(),
-                                  detail::OptionalView(keep).get(), before);
+  backend(x).short_conv_backward(detail::view(dx), detail::view(dweight), detail::view(g), detail::view(x),
+                                 detail::view(weight), detail::OptionalView(keep).get(), before);
   return {dx, dweight};
 }
 
@@ -42,7 +43,8 @@ Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions&
   const int64_t taps = weight.shape()[1], before = options.causal ? taps - 1 : (taps - 1) / 2;
   const Tensor tokens = detail::with_plain_rows(x);
   Tensor y = Tensor::empty(x.shape(), dtype, x.device());
-  x.backend().short_conv(y.view(), tokens.view(), weight.view(), detail::OptionalView(options.keep).get(), before);
+  backend(x).short_conv(detail::view(y), detail::view(tokens), detail::view(weight),
+                        detail::OptionalView(options.keep).get(), before);
   return op.record(y, [x = op.save(tokens), weight = op.save(weight), keep = op.save(options.keep),
                        before](const Tensor& g) { return short_conv_backward(g, x(), weight(), keep(), before); });
 }

@@ -1,5 +1,6 @@
 #include <linnet/ops/softmax.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/math.h>
@@ -11,7 +12,7 @@ namespace {
 Tensor softmax_rows(const Tensor& x) {
   Op op("softmax", {}, {x});
   Tensor y = Tensor::empty(x.shape(), op.floating_dtype(), x.device());
-  y.backend().softmax(y.view(), x.view(), false);
+  backend(y).softmax(detail::view(y), detail::view(x), false);
   // dy_i/dx_j = y_i (δ_ij − y_j)
   return op.record(y, [y = op.save_output(y)](const Tensor& g) {
     const Tensor p = y();
@@ -22,7 +23,7 @@ Tensor softmax_rows(const Tensor& x) {
 Tensor log_softmax_rows(const Tensor& x) {
   Op op("log_softmax", {}, {x});
   Tensor y = Tensor::empty(x.shape(), op.floating_dtype(), x.device());
-  y.backend().softmax(y.view(), x.view(), true);
+  backend(y).softmax(detail::view(y), detail::view(x), true);
   // dy_i/dx_j = δ_ij − exp(y_j)
   return op.record(
       y, [y = op.save_output(y)](const Tensor& g) { return Grads{sub(g, mul(exp(y()), sum(g, {-1}, true)))}; });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -24,7 +25,7 @@ ValuesAndIndices sort_rows(const Tensor& x, int64_t count, bool descending) {
   shape[x.rank() - 1] = count;
   Tensor values = Tensor::empty(shape, x.dtype(), x.device());
   Tensor indices = Tensor::empty(shape, DType::int64, x.device());
-  values.backend().sort(values.view(), indices.view(), x.view(), descending);
+  backend(values).sort(detail::view(values), detail::view(indices), detail::view(x), descending);
   values = op.record(values, [indices = op.save(indices), from = x.shape()](const Tensor& g) {
     return Grads{detail::scatter_add_elements(zeros(from, g.dtype(), g.device()), from.rank() - 1, indices(), g)};
   });

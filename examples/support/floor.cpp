@@ -6,6 +6,7 @@
 
 #include <cblas.h>
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/linnet.h>
 #include <omp.h>
 
@@ -47,16 +48,16 @@ struct Operands {
 
 void multiply_by_tiles(const MatrixProduct& p, const Operands& x) {
   const Tensor a = p.transpose_a ? transpose(x.a) : x.a, b = p.transpose_b ? transpose(x.b) : x.b;
-  x.out.backend().gemm(x.out.view(), a.view(), b.view(), nullptr);
+  backend(x.out).gemm(detail::view(x.out), detail::view(a), detail::view(b), nullptr);
 }
 
 void multiply_by_blas(const MatrixProduct& p, const Operands& x) {
   const auto as_int = [](int64_t size) { return static_cast<blasint>(size); };
   for (int64_t i = 0; i < p.batch; ++i) {
     cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans,
-                as_int(p.m), as_int(p.n), as_int(p.k), 1, static_cast<float*>(x.a.view().data) + i * p.m * p.k,
-                as_int(p.transpose_a ? p.m : p.k), static_cast<float*>(x.b.view().data) + i * p.k * p.n,
-                as_int(p.transpose_b ? p.k : p.n), 0, static_cast<float*>(x.out.view().data) + i * p.m * p.n,
+                as_int(p.m), as_int(p.n), as_int(p.k), 1, static_cast<float*>(detail::view(x.a).data) + i * p.m * p.k,
+                as_int(p.transpose_a ? p.m : p.k), static_cast<float*>(detail::view(x.b).data) + i * p.k * p.n,
+                as_int(p.transpose_b ? p.k : p.n), 0, static_cast<float*>(detail::view(x.out).data) + i * p.m * p.n,
                 as_int(p.n));
   }
 }

@@ -2,10 +2,14 @@
 
 #include <cmath>
 
+#include <linnet/core/kernel_access.h>
+#include <linnet/core/kernel_names.h>
 #include <linnet/linnet.h>
 
 namespace linnet::examples {
 namespace {
+
+using detail::view;
 
 /// Tensors of a layer, x [B·N, C] with C = H·D, as kernels are given them.
 struct Sizes {
@@ -39,52 +43,52 @@ struct Sizes {
 
 KernelCase copy_heads(const Sizes& s) {
   return {"heads", 0,
-          [s, y = s.activation_space(s.heads), x = s.head_activations()] { s.kernels().copy(y.view(), x.view()); }};
+          [s, y = s.activation_space(s.heads), x = s.head_activations()] { s.kernels().copy(view(y), view(x)); }};
 }
 
 KernelCase add(const Sizes& s) {
   return {"", s.count,
           [s, y = s.activation_space(s.matrix), a = s.activations(s.matrix), b = s.activations(s.matrix)] {
-            s.kernels().binary(Binary::add, y.view(), a.view(), b.view());
+            s.kernels().binary(Binary::add, view(y), view(a), view(b));
           }};
 }
 
 KernelCase gelu(const Sizes& s) {
   return {"", 5 * s.count, [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix)] {
-            s.kernels().unary(Unary::gelu, y.view(), x.view());
+            s.kernels().unary(Unary::gelu, view(y), view(x));
           }};
 }
 
 KernelCase gelu_backward(const Sizes& s) {
   return {"", 9 * s.count,
           [s, dx = s.activation_space(s.matrix), g = s.activations(s.matrix), x = s.activations(s.matrix)] {
-            s.kernels().binary(Binary::gelu_backward, dx.view(), g.view(), x.view());
+            s.kernels().binary(Binary::gelu_backward, view(dx), view(g), view(x));
           }};
 }
 
 KernelCase dropout(const Sizes& s) {
   return {"", s.count, [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix)] {
-            s.kernels().dropout(y.view(), x.view(), 0.1, RandomKey{s.at.seed, 1});
+            s.kernels().dropout(view(y), view(x), 0.1, RandomKey{s.at.seed, 1});
           }};
 }
 
 KernelCase column_sums(const Sizes& s) {
   return {"of columns", s.count, [s, y = s.space({1, s.width}), x = s.activations(s.matrix)] {
-            s.kernels().reduce(Reduce::sum, y.view(), x.view());
+            s.kernels().reduce(Reduce::sum, view(y), view(x));
           }};
 }
 
 KernelCase softmax(const Sizes& s) {
   return {"", 5 * s.count,
-          [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().softmax(y.view(), x.view(), false); }};
+          [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().softmax(view(y), view(x), false); }};
 }
 
 KernelCase layer_norm(const Sizes& s) {
   return {"", 8 * s.count,
           [s, y = s.activation_space(s.matrix), x = s.activations(s.matrix), mean = s.space(s.column),
            rstd = s.space(s.column), weight = s.noise(s.row), bias = s.noise(s.row)] {
-            const View w = weight.view(), b = bias.view();
-            s.kernels().layer_norm(y.view(), mean.view(), rstd.view(), x.view(), &w, &b, 1e-5);
+            const View w = view(weight), b = view(bias);
+            s.kernels().layer_norm(view(y), view(mean), view(rstd), view(x), &w, &b, 1e-5);
           }};
 }
 
@@ -93,15 +97,15 @@ KernelCase layer_norm_backward(const Sizes& s) {
           [s, dx = s.activation_space(s.matrix), dy = s.activations(s.matrix), x = s.activations(s.matrix),
            mean = s.noise(s.column), rstd = s.noise(s.column), weight = s.noise(s.row), dweight = s.space(s.row),
            dbias = s.space(s.row)] {
-            const View w = weight.view(), dw = dweight.view(), db = dbias.view();
-            s.kernels().layer_norm_backward(dx.view(), &dw, &db, dy.view(), x.view(), mean.view(), rstd.view(), &w);
+            const View w = view(weight), dw = view(dweight), db = view(dbias);
+            s.kernels().layer_norm_backward(view(dx), &dw, &db, view(dy), view(x), view(mean), view(rstd), &w);
           }};
 }
 
 KernelCase cross_entropy(const Sizes& s) {
   return {"", 4 * s.count,
           [s, loss = s.space(s.column), lse = s.space({s.rows, 2}), x = s.noise(s.matrix), targets = s.ids(s.width)] {
-            s.kernels().cross_entropy(loss.view(), lse.view(), x.view(), targets.view(), -1, 0);
+            s.kernels().cross_entropy(view(loss), view(lse), view(x), view(targets), -1, 0);
           }};
 }
 
@@ -109,7 +113,7 @@ KernelCase cross_entropy_backward(const Sizes& s) {
   return {"", 4 * s.count,
           [s, dx = s.space(s.matrix), g = s.noise(s.column), lse = s.noise({s.rows, 2}), x = s.noise(s.matrix),
            targets = s.ids(s.width)] {
-            s.kernels().cross_entropy_backward(dx.view(), g.view(), lse.view(), x.view(), targets.view(), -1, 0);
+            s.kernels().cross_entropy_backward(view(dx), view(g), view(lse), view(x), view(targets), -1, 0);
           }};
 }
 
@@ -118,14 +122,14 @@ constexpr int64_t kVocabulary = 1024;
 KernelCase embedding(const Sizes& s) {
   return {"embedding", 0,
           [s, y = s.space(s.matrix), table = s.noise({kVocabulary, s.width}), ids = s.ids(kVocabulary)] {
-            s.kernels().index_select(y.view(), table.view(), ids.view(), 0);
+            s.kernels().index_select(view(y), view(table), view(ids), 0);
           }};
 }
 
 KernelCase embedding_backward(const Sizes& s) {
   return {"embedding", s.count,
           [s, table = s.noise({kVocabulary, s.width}), ids = s.ids(kVocabulary), g = s.noise(s.matrix)] {
-            s.kernels().index_add(table.view(), ids.view(), g.view(), 0);
+            s.kernels().index_add(view(table), view(ids), view(g), 0);
           }};
 }
 
@@ -135,14 +139,14 @@ KernelCase linear(const Sizes& s, bool backward) {
   if (backward) {
     return {"weight's gradient", 2 * s.count * static_cast<double>(s.width),
             [s, dw = s.space({1, s.width, s.width}), g = transpose(s.activations({1, s.rows, s.width})), x] {
-              s.kernels().gemm(dw.view(), g.view(), x.view(), nullptr);
+              s.kernels().gemm(view(dw), view(g), view(x), nullptr);
             }};
   }
   return {"with a bias", 2 * s.count * static_cast<double>(s.width),
           [s, y = s.activation_space({1, s.rows, s.width}), x, w = transpose(s.activations({1, s.width, s.width})),
            bias = s.noise(s.row)] {
-            const View b = bias.view();
-            s.kernels().gemm(y.view(), x.view(), w.view(), &b);
+            const View b = view(bias);
+            s.kernels().gemm(view(y), view(x), view(w), &b);
           }};
 }
 
@@ -167,13 +171,13 @@ template <auto kForward, auto kBackward, class Options>
 KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Options& options) {
   const AttentionTensors t(s);
   const auto forward = [s, t, options] {
-    (s.kernels().*kForward)(t.o.view(), t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+    (s.kernels().*kForward)(view(t.o), view(t.normaliser), view(t.q), view(t.k), view(t.v), nullptr, options);
   };
   if (!backward) return {"", 4 * terms, forward};
   forward();
   return {"", 10 * terms, [s, t, options] {
-            (s.kernels().*kBackward)(t.dq.view(), t.dk.view(), t.dv.view(), t.d_o.view(), t.o.view(),
-                                     t.normaliser.view(), t.q.view(), t.k.view(), t.v.view(), nullptr, options);
+            (s.kernels().*kBackward)(view(t.dq), view(t.dk), view(t.dv), view(t.d_o), view(t.o), view(t.normaliser),
+                                     view(t.q), view(t.k), view(t.v), nullptr, options);
           }};
 }
 
@@ -208,23 +212,21 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
   const Tensor pools = s.space({2, batch, s.kernels().additive_attention_pools(heads, tokens, width, s.at.causal)});
   const auto problem = [s, t, w_q, w_k] {
     AdditiveAttentionProblem result{};
-    result.q = t.q.view();
-    result.k = t.k.view();
-    result.v = t.v.view();
-    result.w_q = w_q.view();
-    result.w_k = w_k.view();
+    result.q = view(t.q);
+    result.k = view(t.k);
+    result.v = view(t.v);
+    result.w_q = view(w_q);
+    result.w_k = view(w_k);
     result.causal = s.at.causal;
     return result;
   };
-  const auto forward = [s, t, pools, problem] {
-    s.kernels().additive_attention(t.o.view(), pools.view(), problem());
-  };
+  const auto forward = [s, t, pools, problem] { s.kernels().additive_attention(view(t.o), view(pools), problem()); };
   if (!backward) return {"", 10 * s.count, forward};
   forward();
   return {"", 20 * s.count, [s, t, pools, problem, dw_q = s.space({heads, width}), dw_k = s.space({heads, width})] {
-            const View dv = t.dv.view();
-            s.kernels().additive_attention_backward({t.dq.view(), t.dk.view(), &dv, dw_q.view(), dw_k.view()},
-                                                    t.d_o.view(), pools.view(), problem());
+            const View dv = view(t.dv);
+            s.kernels().additive_attention_backward({view(t.dq), view(t.dk), &dv, view(dw_q), view(dw_k)},
+                                                    view(t.d_o), view(pools), problem());
           }};
 }
 
@@ -235,19 +237,18 @@ KernelCase short_conv(const Sizes& s, bool backward) {
   const Tensor x = s.activations(shape), weight = s.noise({s.width, kWindow}), y = s.activation_space(shape);
   if (!backward) {
     return {"", 2 * kWindow * s.count,
-            [s, x, weight, y] { s.kernels().short_conv(y.view(), x.view(), weight.view(), nullptr, kWindow - 1); }};
+            [s, x, weight, y] { s.kernels().short_conv(view(y), view(x), view(weight), nullptr, kWindow - 1); }};
   }
   return {"", 4 * kWindow * s.count,
           [s, x, weight, dx = y, g = s.activations(shape), dw = s.space({s.width, kWindow})] {
-            s.kernels().short_conv_backward(dx.view(), dw.view(), g.view(), x.view(), weight.view(), nullptr,
-                                            kWindow - 1);
+            s.kernels().short_conv_backward(view(dx), view(dw), view(g), view(x), view(weight), nullptr, kWindow - 1);
           }};
 }
 
 KernelCase norms(const Sizes& s) {
   return {"", 2 * s.count, [s, norm = s.space({1}, DType::float64), x = s.noise(s.matrix)] {
-            const View view = x.view();
-            s.kernels().norms(norm.view(), {&view, 1});
+            const View operand = view(x);
+            s.kernels().norms(view(norm), {&operand, 1});
           }};
 }
 
@@ -277,7 +278,7 @@ std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
 
 KernelCase copy_case(int64_t side, Device device) {
   const Tensor x = zeros({4, side, side}).to(device), y = Tensor::empty(x.shape(), x.dtype(), device);
-  return {"", 0, [x, y, device] { backend(device).copy(y.view(), x.view()); }};
+  return {"", 0, [x, y, device] { backend(device).copy(view(y), view(x)); }};
 }
 
 KernelCase product_case(int64_t side, DType dtype, Device device) {
@@ -285,7 +286,7 @@ KernelCase product_case(int64_t side, DType dtype, Device device) {
   const Tensor a = randn({1, side, side}, rng, DType::float32, device).to(dtype), b = a.clone();
   return {"", 2 * std::pow(static_cast<double>(side), 3),
           [a, b, device, out = Tensor::empty(a.shape(), a.dtype(), device)] {
-            backend(device).gemm(out.view(), a.view(), b.view(), nullptr);
+            backend(device).gemm(view(out), view(a), view(b), nullptr);
           }};
 }
 

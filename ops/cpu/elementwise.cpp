@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cmath>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/ops/cpu/kernel.h>
 #include <linnet/ops/cpu/vector_math.h>
 

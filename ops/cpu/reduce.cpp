@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include <linnet/core/kernel_names.h>
 #include <linnet/ops/cpu/scratch.h>
 #include <linnet/ops/cpu/vector_math.h>
 #include <linnet/ops/cpu/walk.h>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// What ops of several families do with their arguments. Internal to ops/*.cpp.
@@ -22,7 +23,7 @@ Tensor in_computed(const Tensor& x);
 /// A tensor that may be undefined, as kernels take it: its view, or null for none.
 class OptionalView {
  public:
-  explicit OptionalView(const Tensor& x) : x_(x), view_(x.defined() ? x.view() : View{}) {}
+  explicit OptionalView(const Tensor& x) : x_(x), view_(x.defined() ? detail::view(x) : View{}) {}
   const View* get() const { return x_.defined() ? &view_ : nullptr; }
 
  private:

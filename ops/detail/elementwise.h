@@ -1,5 +1,7 @@
 #pragma once
 
+#include <linnet/core/kernel_access.h>
+#include <linnet/core/kernel_names.h>
 #include <linnet/core/tape.h>
 
 /// What the elementwise ops share. Internal to ops/*.cpp.
@@ -15,7 +17,7 @@ inline Tensor expanded(const Tensor& x, const Shape& shape) {
 /// f(x) by the device's kernel.
 inline Tensor unary(Unary kind, const Tensor& x) {
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
-  out.backend().unary(kind, out.view(), x.view());
+  backend(out).unary(kind, detail::view(out), detail::view(x));
   return out;
 }
 
@@ -23,7 +25,7 @@ inline Tensor unary(Unary kind, const Tensor& x) {
 inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   Tensor out = Tensor::empty(shape, a.dtype(), a.device());
-  out.backend().binary(kind, out.view(), expanded(a, shape).view(), expanded(b, shape).view());
+  backend(out).binary(kind, detail::view(out), detail::view(expanded(a, shape)), detail::view(expanded(b, shape)));
   return out;
 }
 
@@ -31,7 +33,7 @@ inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
 inline Tensor number_beside(const Tensor& x, Scalar value) {
   check_number(value, x.dtype());
   Tensor number = Tensor::empty({}, x.dtype(), x.device());
-  number.backend().fill(number.view(), value);
+  backend(number).fill(detail::view(number), value);
   return number;
 }
 

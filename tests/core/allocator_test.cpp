@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/core/tensor.h>
 #include <linnet/ops/arithmetic.h>
@@ -48,14 +49,14 @@ TEST_CASE("allocator: live, peak and cached bytes") {
 
 TEST_CASE("allocator: a freed block serves the next tensor of about its size") {
   release_cached_memory();
-  const void* block = mebibytes(1).view().data;
+  const void* block = detail::view(mebibytes(1)).data;
   const int64_t requests = memory_stats().requests;
   const Tensor again = Tensor::empty({kMebibyte - 1000}, DType::boolean);
-  CHECK(again.view().data == block);
+  CHECK(detail::view(again).data == block);
   CHECK(memory_stats().cached == 0);
   CHECK(memory_stats().requests == requests);
   const Tensor other = mebibytes(1);
-  CHECK(other.view().data != block);
+  CHECK(detail::view(other).data != block);
   CHECK(memory_stats().requests == requests + 1);
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("allocator: blocks are aligned, waste at most an eighth, and exist for
     const int64_t before = memory_stats().live;
     const Tensor x = Tensor::empty({bytes}, DType::boolean);
     const int64_t taken = memory_stats().live - before;
-    CHECK(reinterpret_cast<uintptr_t>(x.view().data) % 64 == 0);
+    CHECK(reinterpret_cast<uintptr_t>(detail::view(x).data) % 64 == 0);
     CHECK(taken >= bytes);
     CHECK(taken <= bytes + bytes / 8 + 64);
   }
@@ -121,8 +122,8 @@ TEST_CASE("allocator: a thread keeps the working memory that it gave back last, 
   };
   const std::vector<void*> blocks = use({3 * kMebibyte, kMebibyte, kMebibyte / 2, kMebibyte});
   CHECK(memory_stats().cached == 5 * kMebibyte + kMebibyte / 2);
-  CHECK(mebibytes(1).view().data == blocks[1]);  // the oldest that the thread had no room for serves a tensor
-  CHECK(mebibytes(3).view().data == blocks[0]);
+  CHECK(detail::view(mebibytes(1)).data == blocks[1]);  // the oldest that the thread had no room for serves a tensor
+  CHECK(detail::view(mebibytes(3)).data == blocks[0]);
   CHECK(use({kMebibyte, kMebibyte / 2}) == std::vector<void*>{blocks[3], blocks[2]});
 }
 

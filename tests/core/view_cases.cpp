@@ -67,8 +67,6 @@ void add_view_cases(Registry& registry) {
   }
   registry.exempt.emplace_back("Tensor::detach", "it cuts the history off");
   registry.exempt.emplace_back("Tensor::grad", "it reads what backward left");
-  registry.exempt.emplace_back("Tensor::as_strided", "it is for ops, which record what they make with it");
-  registry.exempt.emplace_back("Tensor::whole_storage_as", "it is for the engine, which adds gradients up in it");
 }
 
 }  // namespace linnet::test

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <linnet/core/build_info.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/profile.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -42,12 +43,12 @@ TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and w
   const void* block = nullptr;
   {
     const Tensor a = Tensor::empty({2 * kMebibyte}, DType::boolean, Device::cuda);
-    block = a.view().data;
+    block = detail::view(a).data;
     CHECK(memory_stats(Device::cuda).live == start.live + 2 * kMebibyte);
   }
   CHECK(memory_stats(Device::cuda).peak == start.live + 2 * kMebibyte);
   CHECK(memory_stats(Device::cuda).cached == 2 * kMebibyte);
-  CHECK(Tensor::empty({2 * kMebibyte - 100}, DType::boolean, Device::cuda).view().data == block);
+  CHECK(detail::view(Tensor::empty({2 * kMebibyte - 100}, DType::boolean, Device::cuda)).data == block);
   try {
     const Tensor some = Tensor::empty({2 * kMebibyte}, DType::boolean, Device::cuda);
     Tensor::empty({int64_t{1} << 50}, DType::boolean, Device::cuda);

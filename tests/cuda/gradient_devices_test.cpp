@@ -1,3 +1,4 @@
+#include <linnet/core/kernel_access.h>
 #include <linnet/core/tape.h>
 #include <linnet/nn/optim.h>
 #include <linnet/ops/arithmetic.h>
@@ -108,16 +109,16 @@ TEST_CASE("gpu: an optimizer refuses a gradient that is not where its parameter 
   if (!has_gpu("optimizers on the GPU")) return;
   Tensor parameter = full({3}, 1).set_requires_grad(), elsewhere = gpu_leaf();
   nn::SGD optimizer({parameter}, {.lr = 0.5});
-  const std::shared_ptr<Node> own = parameter.node();
+  const std::shared_ptr<Node> own = detail::node(parameter);
   add_four(elsewhere);
-  parameter.set_node(elsewhere.node());  // the only way there is: set_grad and backward refuse
+  detail::set_node(parameter, detail::node(elsewhere));  // the only way there is: set_grad and backward refuse
   CHECK_THROWS_WITH_AS(
       optimizer.step(),
       doctest::Contains("step: a parameter of shape [3] is on cpu, its gradient on cuda; move it with "
                         "to(Device::cpu)"),
       DeviceError);
   CHECK(parameter.to_vector<float>() == three(1));
-  parameter.set_node(own);
+  detail::set_node(parameter, own);
   parameter.set_grad(ones({3}));
   optimizer.step();
   CHECK(parameter.to_vector<float>() == three(0.5));

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <linnet/core/backend.h>
+#include <linnet/core/kernel_access.h>
 #include <linnet/ops/creation.h>
 
 namespace linnet {
@@ -17,8 +18,12 @@ TEST_CASE("the AdamW kernel takes torch.optim's step") {
     const double lr = 0.01, factor = 0.5;
     int64_t steps = 2;
     const bool apply = true, refuse = false;
-    AdamWUpdate update{
-        p.view(), g.view(), m.view(), v.view(), {&lr, &steps, &refuse, &factor}, {0.9, 0.99, 1e-8, 0.1, decoupled}};
+    AdamWUpdate update{detail::view(p),
+                       detail::view(g),
+                       detail::view(m),
+                       detail::view(v),
+                       {&lr, &steps, &refuse, &factor},
+                       {0.9, 0.99, 1e-8, 0.1, decoupled}};
     cpu_backend().adamw({&update, 1});
     CHECK(steps == 2);
     CHECK(p.to_vector<double>() == p0);
@@ -47,19 +52,19 @@ TEST_CASE("the SGD kernel starts its momentum from the gradient, and reads nothi
     const double lr = 0.1;
     int64_t steps = 0;
     const bool refuse = false;
-    const View momentum = buffer.view();
+    const View momentum = detail::view(buffer);
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, &refuse, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, &refuse, nullptr}, options);
     CHECK(p.item<double>() == 1);
     CHECK(steps == 0);
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, options);
     const double g1 = 0.5 + 0.2 * 1.0;
     const double p1 = 1.0 - 0.1 * (nesterov ? g1 + 0.9 * g1 : g1);
     CHECK(buffer.item<double>() == doctest::Approx(g1).epsilon(1e-14));
     CHECK(p.item<double>() == doctest::Approx(p1).epsilon(1e-14));
 
-    cpu_backend().sgd(p.view(), g.view(), &momentum, {&lr, &steps, nullptr, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, options);
     CHECK(steps == 2);
     const double g2 = 0.5 + 0.2 * p1, b2 = 0.9 * g1 + (1 - options.dampening) * g2;
     CHECK(buffer.item<double>() == doctest::Approx(b2).epsilon(1e-14));
@@ -71,7 +76,8 @@ TEST_CASE("the SGD kernel without momentum") {
   Tensor p = tensor({1, 2});
   const double lr = 0.1;
   int64_t steps = 0;
-  cpu_backend().sgd(p.view(), tensor({0.5, -1}).view(), nullptr, {&lr, &steps, nullptr, nullptr}, {0, 0, 0, false});
+  cpu_backend().sgd(detail::view(p), detail::view(tensor({0.5, -1})), nullptr, {&lr, &steps, nullptr, nullptr},
+                    {0, 0, 0, false});
   CHECK(p.to_vector<float>() == std::vector<float>{0.95f, 2.1f});
 }
 
