@@ -18,6 +18,8 @@ class AdditivePooling : public Module {
   /// Of bfloat16 too, in float32, which the result is then.
   Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   Linear fc1_, fc2_;
   bool released_;

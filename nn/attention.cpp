@@ -145,4 +145,15 @@ void Attention::refuse_fastformer_options() const {
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
 AttentionMaps::~AttentionMaps() { collection = outer_; }
 
+std::vector<Setting> Attention::settings() const {
+  return {{"mechanism", config_.mechanism},
+          {"width", fmt::to_string(config_.width)},
+          {"heads", fmt::to_string(config_.heads)},
+          {"causal", fmt::to_string(config_.causal)},
+          {"bias", fmt::to_string(config_.bias)},
+          {"rotary", fmt::to_string(config_.rotary)},
+          {"dropout", fmt::to_string(config_.dropout), /*may_differ=*/true},
+          {"short_conv", fmt::to_string(config_.short_conv)}};
+}
+
 }  // namespace linnet::nn

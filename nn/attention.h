@@ -100,6 +100,8 @@ class Attention : public Module {
   /// the state of another attention.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
+  /// Those that all mechanisms have; a mechanism with more adds its own.
+  std::vector<Setting> settings() const override;
   const AttentionConfig& config() const { return config_; }  ///< as it was built
 
  protected:

@@ -32,6 +32,8 @@ class Block : public Module {
 
   const Attention& attention() const { return *attention_; }  ///< its mechanism, for maps and states
 
+  std::vector<Setting> settings() const override;
+
  private:
   template <class Attend>
   Tensor apply(const Tensor& x, const Attend& attend, Where where) const;

@@ -91,4 +91,11 @@ Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) cons
   return head(x, where);
 }
 
+std::vector<Setting> DecoderLM::settings() const {
+  return {{"vocabulary", fmt::to_string(config_.vocabulary)},
+          {"context", fmt::to_string(config_.context)},
+          {"layers", fmt::to_string(config_.layers)},
+          {"share_layers", fmt::to_string(config_.share_layers)}};
+}
+
 }  // namespace linnet::nn

@@ -48,6 +48,8 @@ class DecoderLM : public Module {
 
   const DecoderConfig& config() const { return config_; }  ///< as it was built
 
+  std::vector<Setting> settings() const override;
+
  private:
   const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }
   void init_weights();

@@ -14,6 +14,8 @@ class Dropout : public Module {
   /// Of any shape. Takes one draw of the model's generator in training.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   double rate_;
 };

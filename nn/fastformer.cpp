@@ -64,6 +64,15 @@ Tensor interact(const Tensor& g, const Tensor& x, Interaction interaction, const
   return matmul(concat({g, x}, -1), stage.projection);
 }
 
+const char* name_of(Interaction interaction) {
+  switch (interaction) {
+    case Interaction::product: return "product";
+    case Interaction::add: return "add";
+    case Interaction::concat: return "concat";
+  }
+  return "?";
+}
+
 std::vector<std::string> column_names(int64_t columns) {
   if (columns == 3) return {"query", "key", "value"};
   std::vector<std::string> names;
@@ -208,6 +217,16 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
     a = interact(global, split_heads(columns[i + 1], config().heads), config().interaction, stages[i]);
   }
   return ((*out_)(merge_heads(a)) + columns[0]).to(x.dtype());
+}
+
+std::vector<Setting> FastformerAttention::settings() const {
+  std::vector<Setting> all = Attention::settings();
+  all.push_back({"interaction", name_of(config().interaction)});
+  all.push_back({"share_query_value", fmt::to_string(config().share_query_value)});
+  all.push_back({"share_heads", fmt::to_string(config().share_heads)});
+  all.push_back({"full_logits", fmt::to_string(config().full_logits)});
+  all.push_back({"columns", fmt::to_string(config().columns)});
+  return all;
 }
 
 }  // namespace linnet::nn

@@ -27,6 +27,8 @@ class FastformerAttention : public Attention {
  public:
   FastformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
+  std::vector<Setting> settings() const override;
+
  private:
   struct Column {
     std::optional<Linear> map;

@@ -56,4 +56,8 @@ Tensor FastformerEncoder::operator()(const Tensor& x, const Tensor& keep, Where 
   return pool_(tokens(x, keep, where), keep, where);
 }
 
+std::vector<Setting> FastformerEncoder::settings() const {
+  return {{"layers", fmt::to_string(config_.layers)}, {"share_layers", fmt::to_string(config_.share_layers)}};
+}
+
 }  // namespace linnet::nn

@@ -60,6 +60,8 @@ class FastformerEncoder : public Module {
 
   const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built
 
+  std::vector<Setting> settings() const override;
+
  private:
   void add_layers();
 

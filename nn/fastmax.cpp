@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <linnet/nn/positions.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -23,6 +25,26 @@ struct FeatureSums : AttentionState {
   Tensor past, recent;
   ShortConvolution::State conv;
 };
+
+const char* name_of(FastmaxForm form) {
+  switch (form) {
+    case FastmaxForm::automatic: return "automatic";
+    case FastmaxForm::quadratic: return "quadratic";
+    case FastmaxForm::factorised: return "factorised";
+    case FastmaxForm::reference: return "reference";
+  }
+  return "?";
+}
+
+const char* name_of(const std::optional<FastmaxDropout>& kind) {
+  if (!kind) return "automatic";
+  switch (*kind) {
+    case FastmaxDropout::quadratic: return "quadratic";
+    case FastmaxDropout::standard: return "standard";
+    case FastmaxDropout::token: return "token";
+  }
+  return "?";
+}
 
 Tensor add_to(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
 
@@ -127,6 +149,16 @@ Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
   if ((state.tokens() + 1) % FeatureSums::kRecent == 0) sums.past = add_to(sums.past, std::exchange(sums.recent, {}));
   const Tensor o = result.narrow(-1, 0, head_dim()) / result.narrow(-1, head_dim(), 1);
   return out_(merge_heads(o.to(x.dtype())));
+}
+
+std::vector<Setting> FastmaxAttention::settings() const {
+  std::vector<Setting> all = Attention::settings();
+  all.push_back({"fastmax_scale", fmt::to_string(scale_)});
+  all.push_back({"fastmax_form", name_of(config().fastmax_form), /*may_differ=*/true});
+  all.push_back({"dropout_kind", name_of(config().dropout_kind), /*may_differ=*/true});
+  const bool shared = config().dropout_normaliser == FastmaxNormaliser::shared;
+  all.push_back({"dropout_normaliser", shared ? "shared" : "clean", /*may_differ=*/true});
+  return all;
 }
 
 }  // namespace linnet::nn

@@ -17,6 +17,8 @@ class FastmaxAttention : public Attention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
+  std::vector<Setting> settings() const override;
+
  private:
   Tensor forward(const Tensor& x, const Tensor& keep) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;

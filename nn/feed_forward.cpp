@@ -1,5 +1,7 @@
 #include <linnet/nn/feed_forward.h>
 
+#include <fmt/format.h>
+
 namespace linnet::nn {
 
 FeedForward::FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias, Gelu kind)
@@ -11,5 +13,7 @@ FeedForward::FeedForward(Module& parent, std::string name, int64_t width, int64_
 Tensor FeedForward::operator()(const Tensor& x, Where where) const {
   return fc2_(gelu(fc1_(x, where), kind_, where), where);
 }
+
+std::vector<Setting> FeedForward::settings() const { return {{"gelu", kind_ == Gelu::tanh ? "tanh" : "erf"}}; }
 
 }  // namespace linnet::nn

@@ -14,6 +14,8 @@ class FeedForward : public Module {
   /// [..., width] → [..., width]
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   Linear fc1_, fc2_;
   Gelu kind_;

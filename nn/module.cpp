@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <linnet/core/error.h>
 #include <linnet/core/kernel_access.h>
@@ -36,6 +37,60 @@ bool same_elements(const Tensor& a, const Tensor& b) {
 
 std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
+}
+
+/// Where a file keeps the settings of the model, among its texts.
+constexpr const char* kSettings = "linnet.settings";
+
+std::string to_json(const std::vector<Setting>& settings) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const Setting& setting : settings) object[setting.name] = setting.value;
+  return object.dump();
+}
+
+/// A setting with another value in a file.
+struct Difference {
+  Setting here;
+  std::string there;
+};
+
+/// Those that are settings on both sides: what only one version of linnet knows is passed over.
+std::vector<Difference> differences(const std::vector<Setting>& here, const Safetensors& file,
+                                    const std::string& source) {
+  std::vector<Difference> result;
+  const auto text = file.metadata.find(kSettings);
+  if (text == file.metadata.end()) return result;
+  const nlohmann::json there = nlohmann::json::parse(text->second, nullptr, /*allow_exceptions=*/false);
+  if (!there.is_object()) throw IoError(fmt::format("{}: {} is no JSON object", source, kSettings));
+  for (const Setting& setting : here) {
+    const auto found = there.find(setting.name);
+    if (setting.may_differ || found == there.end() || *found == setting.value) continue;
+    result.push_back({setting, found->is_string() ? found->get<std::string>() : found->dump()});
+  }
+  return result;
+}
+
+/// A line for each way to differ, which many layers may have: "different: heads is 4 here and 8 there, in
+/// blocks.0.attention and 5 more".
+std::vector<std::string> describe(const std::vector<Difference>& differences) {
+  std::vector<std::string> lines;
+  std::vector<std::vector<std::string>> places;  // of each line
+  for (const auto& [here, there] : differences) {
+    const size_t dot = here.name.rfind('.');
+    const std::string name = here.name.substr(dot == std::string::npos ? 0 : dot + 1);
+    const std::string line = fmt::format("different: {} is {} here and {} there", name, here.value, there);
+    const size_t known = std::find(lines.begin(), lines.end(), line) - lines.begin();
+    if (known == lines.size()) {
+      lines.push_back(line);
+      places.emplace_back();
+    }
+    if (dot != std::string::npos) places[known].push_back(here.name.substr(0, dot));
+  }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!places[i].empty()) lines[i] += ", in " + places[i].front();
+    if (places[i].size() > 1) lines[i] += fmt::format(" and {} more", places[i].size() - 1);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -137,6 +192,20 @@ void Module::train(bool on) {
   for (Module* child : children_) child->train(on);
 }
 
+void Module::add_settings(const std::string& prefix, std::vector<Setting>& to) const {
+  for (Setting& setting : settings()) {
+    setting.name = join_path(prefix, setting.name);
+    to.push_back(std::move(setting));
+  }
+  for (const Module* child : children_) child->add_settings(join_path(prefix, child->name_), to);
+}
+
+std::vector<Setting> Module::named_settings() const {
+  std::vector<Setting> result;
+  add_settings("", result);
+  return result;
+}
+
 TensorMap Module::state() const {
   TensorMap result;
   for (const NamedTensor& parameter : named_parameters()) result[parameter.name] = parameter.tensor.detach();
@@ -144,10 +213,12 @@ TensorMap Module::state() const {
   return result;
 }
 
-IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
-                            const LoadOptions& options) {
+namespace {
+
+/// copy_state, which refuses the `problems` that are known already too.
+IncompatibleKeys copy_unless(std::vector<std::string> problems, TensorMap to, const TensorMap& from,
+                             const std::string& source, const LoadOptions& options) {
   IncompatibleKeys keys;
-  std::vector<std::string> problems;
   for (const auto& [name, tensor] : to) {
     const auto found = from.find(name);
     if (found == from.end()) {
@@ -175,6 +246,13 @@ IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::stri
   return keys;
 }
 
+}  // namespace
+
+IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
+                            const LoadOptions& options) {
+  return copy_unless({}, std::move(to), from, source, options);
+}
+
 IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& options, Where where) {
   const Call call("load_state", where);
   return copy_state(this->state(), state, "the state", options);
@@ -182,12 +260,21 @@ IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& o
 
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
-  write_safetensors(path, {.tensors = state(), .metadata = metadata}, where);
+  Safetensors content{.tensors = state(), .metadata = metadata};
+  if (const std::vector<Setting> settings = named_settings(); !settings.empty()) {
+    content.metadata[kSettings] = to_json(settings);
+  }
+  write_safetensors(path, content, where);
 }
 
 IncompatibleKeys Module::load(const std::filesystem::path& path, const LoadOptions& options, Where where) {
   const Call call("load", where);
-  return copy_state(state(), read_safetensors(path, where).tensors, path.string(), options);
+  const Safetensors file = read_safetensors(path, where);
+  const std::vector<Difference> different = differences(named_settings(), file, path.string());
+  IncompatibleKeys keys = copy_unless(options.strict ? describe(different) : std::vector<std::string>(), state(),
+                                      file.tensors, path.string(), options);
+  for (const Difference& difference : different) keys.settings.push_back(difference.here.name);
+  return keys;
 }
 
 }  // namespace linnet::nn

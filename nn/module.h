@@ -19,15 +19,22 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// How a state is loaded.
-struct LoadOptions {
-  bool strict = true;  ///< whether names must be the same on both sides
+/// Something that a module was built with, and what the same weights mean depends on it: `heads` is `4`.
+struct Setting {
+  std::string name, value;
+  bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
 };
 
-/// Names that a state that is loaded does not share with the model; none after a strict load.
+/// How a state is loaded.
+struct LoadOptions {
+  bool strict = true;  ///< whether names, and the settings in a file, must be the same on both sides
+};
+
+/// What a state that is loaded does not share with the model; nothing after a strict load.
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys;     ///< of the model: these tensors stay as they were
   std::vector<std::string> unexpected_keys;  ///< of the state
+  std::vector<std::string> settings;  ///< of the model, with other values in the file: `blocks.0.attention.heads`
 };
 
 /// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
@@ -82,10 +89,18 @@ class Module {
   /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different. With
   /// `{.strict = false}` names may be missing and unexpected, and are returned.
   IncompatibleKeys load_state(const TensorMap& state, const LoadOptions& options = {}, Where where = {});
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Throws IoError.
+  /// What the module was built with, for those who load its weights: all that its tensors' names and shapes do not
+  /// tell. A module of your own overrides it: `return {{"eps", fmt::to_string(eps_)}};`.
+  virtual std::vector<Setting> settings() const { return {}; }
+  /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
+  std::vector<Setting> named_settings() const;
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. named_settings() are one
+  /// of them, a JSON object called `linnet.settings`. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads what `save` wrote, like `load_state`. Throws IoError for a file that is missing or damaged.
+  /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file names other settings than this
+  /// model has, but for those that may differ; a file without settings is taken. Throws IoError for a file that is
+  /// missing or damaged.
   IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 
   // ---- Description ----
@@ -136,6 +151,7 @@ class Module {
   template <class Visit>
   void visit_slots(const std::string& prefix, const Visit& visit) const;
   std::vector<NamedTensor> named_tensors(bool parameters) const;
+  void add_settings(const std::string& prefix, std::vector<Setting>& to) const;
   void add_summary_rows(std::vector<std::vector<std::string>>& rows, const std::string& path) const;
 
   Module* parent_;

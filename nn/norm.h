@@ -21,6 +21,8 @@ class LayerNorm : public Module {
   /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   int64_t width_;
   double eps_;
@@ -36,6 +38,8 @@ class RMSNorm : public Module {
 
   /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
 
  private:
   double eps_;

@@ -69,4 +69,12 @@ Tensor PatchClassifier::operator()(const Tensor& images, Where where) const {
   return head_(mean(norm_(x, where).to(dtype(), where), {1}, false, where), where);
 }
 
+std::vector<Setting> PatchClassifier::settings() const {
+  return {{"side", fmt::to_string(config_.side)},
+          {"patch", fmt::to_string(config_.patch)},
+          {"classes", fmt::to_string(config_.classes)},
+          {"layers", fmt::to_string(config_.layers)},
+          {"share_layers", fmt::to_string(config_.share_layers)}};
+}
+
 }  // namespace linnet::nn

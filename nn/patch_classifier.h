@@ -30,6 +30,8 @@ class PatchClassifier : public Module {
 
   const PatchClassifierConfig& config() const { return config_; }  ///< as it was built
 
+  std::vector<Setting> settings() const override;
+
  private:
   const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }
   Tensor patches(const Tensor& images, Where where) const;

@@ -24,6 +24,16 @@ Tensor angles(int64_t count, int64_t start, int64_t width) {
   return positions * exp(exponents);
 }
 
+const char* name_of(Positions kind) {
+  switch (kind) {
+    case Positions::learned: return "learned";
+    case Positions::sinusoidal: return "sinusoidal";
+    case Positions::rotary: return "rotary";
+    case Positions::none: return "none";
+  }
+  return "?";
+}
+
 std::string kind_name(Positions kind, int64_t length) {
   switch (kind) {
     case Positions::learned: return fmt::format("learned positions, {}", length);
@@ -86,5 +96,7 @@ Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const Tensor wide = x.to(dtype), a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
   return concat({a * cosine - b * sine, b * cosine + a * sine}, -1).to(x.dtype());
 }
+
+std::vector<Setting> PositionEmbedding::settings() const { return {{"positions", name_of(kind_)}}; }
 
 }  // namespace linnet::nn

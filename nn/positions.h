@@ -24,6 +24,8 @@ class PositionEmbedding : public Module {
   /// float32. Throws ValueError past the end of learned ones.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   Positions kind_;
   int64_t length_;

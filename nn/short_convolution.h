@@ -21,6 +21,8 @@ class ShortConvolution : public Module {
   /// The step form of a causal one: the next token, h [B, 1, channels].
   Tensor step(State& state, const Tensor& h, Where where = {}) const;
 
+  std::vector<Setting> settings() const override;
+
  private:
   int64_t taps_;
   bool causal_;

@@ -176,6 +176,139 @@ TEST_CASE("Module: a lenient load copies what both have, and reports the rest") 
   CHECK_THROWS_WITH_AS(to.load_state(state), doctest::Contains("missing: fc1.bias"), ValueError);
 }
 
+namespace {
+
+nn::DecoderConfig small_decoder(nn::AttentionConfig attention) {
+  attention.width = 8;
+  attention.heads = 2;
+  return {.vocabulary = 5, .context = 6, .layers = 2, .block = {.attention = attention}};
+}
+
+/// The differences that the error of a load lists; empty when there was none.
+std::string refusal_of(nn::Module& model, const std::filesystem::path& path) {
+  try {
+    model.load(path);
+  } catch (const ValueError& error) {
+    const std::string text = error.what(), before = "build the model with the settings of the saved one\n";
+    const size_t start = text.find(before) + before.size();
+    return text.substr(start, text.rfind(" (") - start);  // where it was called
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("Module: a file names the model's settings, and a model with others refuses it before it copies") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  nn::DecoderLM(rng, small_decoder({.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt})).save(path);
+
+  // The issue that this is for: fastmax2 of another scale has weights of the same names and shapes.
+  nn::DecoderLM other(rng, small_decoder({.mechanism = "fastmax2"}));
+  const Tensor before = other.state().at("tok.weight").clone();
+  CHECK(refusal_of(other, path) ==
+        "  different: fastmax_scale is 1 here and 0.5 there, in blocks.0.attention and 1 more\n");
+  CHECK(allclose(other.state().at("tok.weight"), before, 0, 0));
+  const nn::IncompatibleKeys keys = other.load(path, {.strict = false});
+  CHECK(keys.settings ==
+        std::vector<std::string>{"blocks.0.attention.fastmax_scale", "blocks.1.attention.fastmax_scale"});
+  CHECK_FALSE(allclose(other.state().at("tok.weight"), before));
+
+  nn::DecoderLM softmax(rng, small_decoder({}));
+  CHECK(refusal_of(softmax, path) ==
+        "  different: mechanism is softmax here and fastmax2 there, in blocks.0.attention and 1 more\n");
+
+  // What was changed of a config of the same shapes, and the line that says so.
+  const auto line_of = [&](const nn::DecoderConfig& config) {
+    nn::DecoderLM model(rng, config);
+    return refusal_of(model, path);
+  };
+  const nn::AttentionConfig same{.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt};
+  nn::DecoderConfig config = small_decoder(same);
+  config.block.attention.heads = 4;
+  CHECK(line_of(config) ==
+        "  different: heads is 4 here and 2 there, in blocks.0.attention and 1 more\n"
+        "  different: fastmax_scale is 0.7071067811865475 here and 0.5 there, in blocks.0.attention and 1 more\n");
+  config = small_decoder(same);
+  config.block.pre_norm = false;
+  CHECK(line_of(config) == "  different: pre_norm is false here and true there, in blocks.0 and 1 more\n");
+  config = small_decoder(same);
+  config.block.gelu = Gelu::tanh;
+  CHECK(line_of(config) == "  different: gelu is tanh here and erf there, in blocks.0.mlp and 1 more\n");
+  config = small_decoder(same);
+  config.positions = nn::Positions::none;
+  CHECK(line_of(config).starts_with("  different: positions is none here and learned there, in pos\n"));
+  config = small_decoder(same);
+  config.layers = 3;
+  CHECK(line_of(config).starts_with("  different: layers is 3 here and 2 there\n  missing: blocks.2."));
+
+  // Dropout and the form of a computation may differ, and so may the scale's name for one number.
+  config = small_decoder(same);
+  config.block.dropout = config.block.attention.dropout = 0.5;
+  config.block.attention.fastmax_form = FastmaxForm::factorised;
+  config.block.attention.fastmax_scale = 0.5;
+  CHECK(line_of(config).empty());
+}
+
+TEST_CASE("Module: every option of an attention that changes its result is a setting") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  struct Change {
+    std::string setting;
+    nn::AttentionConfig from, to;
+  };
+  const std::vector<Change> changes{
+      {"causal", {}, {.causal = true}},
+      {"rotary", {}, {.rotary = true}},
+      {"heads", {}, {.heads = 4}},
+      {"short_conv", {}, {.short_conv = 2}},
+      {"interaction", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .interaction = Interaction::add}},
+      {"share_query_value", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .share_query_value = false}},
+      {"share_heads", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .share_heads = true}},
+      {"full_logits", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .full_logits = true}},
+      {"columns", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .columns = 4}},
+  };
+  for (const auto& [setting, from, to] : changes) {
+    const auto build = [&](nn::AttentionConfig config) {
+      config.width = 8;
+      if (config.heads == 1) config.heads = 2;
+      struct Model : nn::Module {
+        Model(Generator& generator, const nn::AttentionConfig& attention_config)
+            : Module(generator), attention(nn::make_attention(*this, "attention", attention_config)) {}
+        std::unique_ptr<nn::Attention> attention;
+      };
+      return std::make_unique<Model>(rng, config);
+    };
+    build(from)->save(path);
+    CHECK(refusal_of(*build(from), path).empty());
+    CHECK_MESSAGE(refusal_of(*build(to), path).find("different: " + setting + " is ") != std::string::npos, setting);
+  }
+}
+
+TEST_CASE("Module: files without settings, or with those of another version, load") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  nn::DecoderLM model(rng, small_decoder({}));
+  model.save(path, {{"made", "by a test"}});
+  const Safetensors saved = read_safetensors(path);
+  CHECK(saved.metadata.at("made") == "by a test");
+  const std::string settings = saved.metadata.at("linnet.settings");
+  CHECK(settings.find("\"blocks.1.attention.heads\":\"2\"") != std::string::npos);
+
+  const auto load_with = [&](const std::map<std::string, std::string>& metadata) {
+    write_safetensors(path, {.tensors = saved.tensors, .metadata = metadata});
+    return refusal_of(model, path);
+  };
+  CHECK(load_with({}).empty());
+  CHECK(load_with({{"linnet.settings", R"({"pos.reach": "4"})"}}).empty());
+  CHECK(load_with({{"linnet.settings", R"({"pos.positions": 4})"}}) ==
+        "  different: positions is learned here and 4 there, in pos\n");
+  CHECK_THROWS_AS(load_with({{"linnet.settings", "heads = 2"}}), IoError);
+}
+
 TEST_CASE("Module: summary") {
   Generator rng(1);
   Mlp model(rng);
