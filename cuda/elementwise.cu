@@ -138,7 +138,7 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
       return map<E, E, E>([] __device__(T g, T y) { return g * (T(1) - y * y); }, out, a, b);
     case Binary::sigmoid_backward:
       return map<E, E, E>([] __device__(T g, T y) { return g * y * (T(1) - y); }, out, a, b);
-    case Binary::relu_backward: return map<E, E, E>([] __device__(T g, T x) { return x > 0 ? g : T(0); }, out, a, b);
+    case Binary::relu_backward: return map<E, E, E>([] __device__(T g, T x) { return x <= 0 ? T(0) : g; }, out, a, b);
     case Binary::gelu_backward:
       return map<E, E, E>([] __device__(T g, T x) { return g * gelu_derivative(x); }, out, a, b);
     case Binary::gelu_tanh_backward:

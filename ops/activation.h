@@ -11,7 +11,7 @@ namespace linnet {
 Tensor tanh(const Tensor& x, Where where = {});
 /// 1/(1 + exp(−x))
 Tensor sigmoid(const Tensor& x, Where where = {});
-/// max(x, 0). The gradient at 0 is 0.
+/// max(x, 0). The gradient at 0 is 0, and at NaN that of the result.
 Tensor relu(const Tensor& x, Where where = {});
 
 /// Which GELU (Hendrycks & Gimpel 2016): with the normal distribution itself, or with its tanh approximation.

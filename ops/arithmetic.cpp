@@ -16,9 +16,10 @@ using detail::number_beside;
 /// Keeps `tensor` when input `i` wants a gradient, for which it is needed.
 Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
 
-/// 1 where a > b, ½ where they are equal, 0 elsewhere.
+/// 0 where a < b, ½ where they are equal, 1 elsewhere: where one is NaN, so is the result, and the gradient goes to
+/// both.
 Tensor share_of_larger(const Tensor& a, const Tensor& b) {
-  return linnet::where(eq(a.detach(), b.detach()), 0.5, gt(a.detach(), b.detach()).to(a.dtype()));
+  return linnet::where(eq(a.detach(), b.detach()), 0.5, logical_not(lt(a.detach(), b.detach())).to(a.dtype()));
 }
 
 }  // namespace

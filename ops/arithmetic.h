@@ -36,8 +36,8 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
 Tensor pow(const Tensor& a, Scalar b, Where where = {});
 Tensor pow(Scalar a, const Tensor& b, Where where = {});
 
-/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal. Takes
-/// bool too.
+/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal, and goes to both
+/// where one is NaN. Takes bool too.
 Tensor maximum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 

@@ -121,7 +121,8 @@ Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, W
     // elements.
     const Tensor number = divisor.detach();
     const Tensor slope = mul(sign(x()), pow(abs(div(x(), number)), p - 1));
-    return Grads{mul(slope, mul(factor, pow(div(number, divisor), p - 1)))};
+    const Tensor ratio = masked_fill(div(number, divisor), eq(norms.detach(), kInfinity), 1);  // not ∞/∞
+    return Grads{mul(slope, mul(factor, pow(ratio, p - 1)))};
   });
 }
 

@@ -20,7 +20,8 @@ Tensor sum(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
 /// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
-/// the mean square. Floating. NaN or infinite when n ≤ correction.
+/// the mean square. Floating. NaN or infinite when n ≤ correction, and NaN where x has an infinity or a NaN; its
+/// gradients are NaN then.
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
 /// A bool behind `dims` is `keepdim` in the other reductions, and would be a correction here.
 template <std::same_as<bool> Bool>
@@ -70,8 +71,8 @@ Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where 
 /// Whether all elements are nonzero; true over none.
 Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
 
-/// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p; powers of float32 are float64. At 0 the
-/// gradient is 0. Throws ValueError for another p.
+/// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p; powers of float32 are float64. The
+/// gradient is 0 where the norm is 0, and NaN at a NaN. Throws ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {});
 /// Braces behind `x` are `dims` in the other reductions, and would be `p` here: write norm(x, 2, {1}).
 Tensor norm(const Tensor& x, std::initializer_list<int64_t> dims) = delete;

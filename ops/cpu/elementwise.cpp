@@ -128,7 +128,7 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
     case Binary::pow: return map<T, T, T>(out, a, b, [](T p, T q) { return std::pow(p, q); });
     case Binary::tanh_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * (T(1) - y * y); });
     case Binary::sigmoid_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
-    case Binary::relu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x > 0 ? g : T(0); });
+    case Binary::relu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x <= 0 ? T(0) : g; });
     case Binary::gelu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_derivative(x); });
     case Binary::gelu_tanh_backward:
       return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_tanh_derivative(x); });

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include <linnet/core/kernel_access.h>
+#include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
@@ -75,6 +76,14 @@ TEST_CASE("gpu: conversions, comparisons and choices") {
     });
   }
   for (const DType dtype : kNumbers) {
+    if (is_floating(dtype)) {
+      agree("gradients at NaN and ties", 0, [&](Device device) {
+        const Tensor x = awkward({33, 41}, dtype, device).set_requires_grad();
+        const Tensor y = awkward({33, 1}, dtype, device).set_requires_grad();
+        return grad({relu(x), maximum(x, y), minimum(x, y)}, {x, y},
+                    {.grad_outputs = std::vector<Tensor>(3, ones({33, 41}, dtype, device))});
+      });
+    }
     agree("arithmetic", 0, [&](Device device) {
       const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
       return std::vector<Tensor>{add(a, b), sub(a, b), mul(a, b), maximum(a, b), minimum(a, b)};

@@ -228,6 +228,14 @@ TEST_CASE("arithmetic: maximum and minimum carry NaN and share ties") {
   }
   CHECK(gradient([](const Tensor& x) { return maximum(x, 1); }, tensor({0, 1, 2})) == Doubles{0, 0.5, 1});
   CHECK(gradient([](const Tensor& x) { return minimum(x, 1); }, tensor({0, 1, 2})) == Doubles{1, 0.5, 0});
+  // Where one is NaN, both have the whole gradient, as in PyTorch.
+  for (const bool larger : {true, false}) {
+    const auto either = [larger](const Tensor& x, const Tensor& y) { return larger ? maximum(x, y) : minimum(x, y); };
+    CHECK(gradient([&](const Tensor& x) { return either(x, tensor({kNan, 1, kNan})); }, tensor({1, kNan, kNan})) ==
+          Doubles{1, 1, 1});
+    CHECK(gradient([&](const Tensor& y) { return either(tensor({kNan, 1, kNan}), y); }, tensor({1, kNan, kNan})) ==
+          Doubles{1, 1, 1});
+  }
 }
 
 TEST_CASE("arithmetic: gradients of pow at its corners") {
@@ -347,7 +355,10 @@ TEST_CASE("functions: clamp") {
 
 TEST_CASE("functions: gradients at kinks, as documented") {
   CHECK(gradient([](const Tensor& x) { return abs(x); }, tensor({-1, 0, 1})) == Doubles{-1, 0, 1});
-  CHECK(gradient([](const Tensor& x) { return relu(x); }, tensor({-1, 0, 1})) == Doubles{0, 0, 1});
+  CHECK(gradient([](const Tensor& x) { return relu(x); }, tensor({-1, 0, 1, kNan})) == Doubles{0, 0, 1, 1});
+  CHECK(gradient([](const Tensor& x) { return clamp(x, -1, 1); }, tensor({-2, -1, 1, 2, kNan})) ==
+        Doubles{0, 1, 1, 0, 0});
+  CHECK(std::isnan(gradient([](const Tensor& x) { return abs(x); }, tensor({kNan}))[0]));
   CHECK(gradient([](const Tensor& x) { return sign(x); }, tensor({-1, 0, 1})) == Doubles{0, 0, 0});
 }
 

@@ -8,9 +8,11 @@
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/indexing.h>
 #include <linnet/ops/join.h>
+#include <linnet/ops/reduction.h>
 #include <linnet/ops/sorting.h>
 
 #include "tests/support/gradient_check.h"
@@ -188,6 +190,32 @@ TEST_CASE("gradients: anomaly mode finds no NaN in clean numbers, whatever memor
       failure = error.what();
     }
     CHECK_MESSAGE(failure.empty(), op_case.op, " (", op_case.variant, "): ", failure);
+  }
+}
+
+TEST_CASE("gradients: a NaN that goes in and comes out does not leave a gradient of 0 behind") {
+  // As in PyTorch: a NaN is not between the bounds of clamp, and sign has no gradient. In a row of one element the
+  // weight of layer_norm multiplies 0.
+  const std::set<std::string> zero_at_nan{"clamp", "sign", "layer_norm (size 1)"};
+  for (const OpCase& op_case : registry().differentiable) {
+    if (zero_at_nan.contains(op_case.op) || zero_at_nan.contains(op_case.op + " (" + op_case.variant + ")")) continue;
+    for (size_t i = 0; i < op_case.inputs.size(); ++i) {
+      const int64_t count = op_case.inputs[i].numel();
+      for (const int64_t element : std::set<int64_t>{0, count / 2, count - 1}) {
+        if (count == 0 || !is_floating(op_case.inputs[i].dtype())) continue;
+        std::vector<Tensor> inputs = op_case.inputs;
+        inputs[i] = inputs[i].clone();
+        inputs[i].mutable_data<double>()[static_cast<size_t>(element)] = NAN;
+        inputs = leaves_of(inputs);
+        const Tensor result = op_case.f(inputs);
+        if (!any(isnan(result)).item<bool>()) continue;
+        const Tensor cotangent = uniform(result.shape(), 5);
+        const Tensor gradient =
+            grad({result}, {inputs[i]}, {.grad_outputs = {cotangent}, .allow_unused = true}).front();
+        CHECK_MESSAGE(gradient.flatten()[element].item() != 0, op_case.op, " (", op_case.variant, "), element ",
+                      element, " of input ", i);
+      }
+    }
   }
 }
 

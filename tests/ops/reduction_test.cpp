@@ -265,6 +265,20 @@ TEST_CASE("norm: the second derivative at an exact 0 is infinite there, and reac
   CHECK(second[2] == doctest::Approx(expected[1]).epsilon(1e-12));
 }
 
+TEST_CASE("norm: gradients beside an infinity and a NaN") {
+  const auto of = [](double p, const Tensor& x) {
+    return gradient([p](const Tensor& y) { return norm(y, p); }, x).to_vector<double>();
+  };
+  for (const double p : {1.5, 2.0, 3.0}) {
+    const Doubles infinite = of(p, tensor({kInfinity, 1, 2}));  // PyTorch's
+    CHECK(std::isnan(infinite[0]));
+    CHECK(infinite[1] == 0);
+    CHECK(infinite[2] == 0);
+  }
+  for (const double p : {1.0, 1.5, 2.0, kInfinity}) CHECK(std::isnan(of(p, tensor({kNan, 1}))[0]));
+  CHECK(of(1, tensor({kNan, 1}))[1] == 1);
+}
+
 TEST_CASE("max and min along a dim give values and indices, and gradients to these elements alone") {
   Tensor x = tensor({3, 5, 5, 2, 1, kNan}, {2, 3}, DType::float64);
   x.set_requires_grad();
