@@ -123,6 +123,9 @@ class Tensor {
   Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
   /// Index `index` of `dim`, which disappears; a negative one counts from the end. Throws IndexError.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
+  /// The elements whose indices of dim1 and dim2 are i and i + offset, or for a negative offset i − offset and i: dim1
+  /// and dim2 disappear, and i is the last dim of the result. Throws ShapeError where dim1 and dim2 are one.
+  Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
   /// Without `dim`, which must have size 1.
   Tensor squeeze(int64_t dim, Where where = {}) const;
   /// With a dim of size 1 at `dim` of the result.

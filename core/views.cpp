@@ -105,6 +105,41 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   return part;
 }
 
+/// A view of the elements of `x` in which dims d1 and d2 are i and i + offset; i is its last dim.
+Tensor diagonal_of(const Tensor& x, int64_t offset, int d1, int d2) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  offset = std::clamp(offset, -shape[d1], shape[d2]);
+  const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
+  const int64_t count = std::max<int64_t>(std::min(shape[d1] - row, shape[d2] - column), 0);
+  const int64_t start = count > 0 ? row * strides[d1] + column * strides[d2] : 0, step = strides[d1] + strides[d2];
+  for (const int d : {std::max(d1, d2), std::min(d1, d2)}) {
+    shape.erase(d);
+    strides.erase(d);
+  }
+  shape.push_back(count);
+  strides.push_back(step);
+  return detail::as_strided(x, shape, strides, start);
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where);
+
+/// Zeros of `shape` with `grad` on a diagonal: the adjoint of `diagonal`.
+Tensor place_diagonal(const Tensor& grad, const Shape& shape, int64_t offset, int d1, int d2) {
+  Op op("place_diagonal", Where{}, {grad});
+  Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
+  backend(whole).fill(detail::view(whole), 0);
+  backend(whole).copy(detail::view(diagonal_of(whole, offset, d1, d2)), detail::view(grad));
+  return op.record(whole, [offset, d1, d2](const Tensor& g) { return Grads{diagonal(g, offset, d1, d2, Where{})}; });
+}
+
+Tensor diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where) {
+  Op op("diagonal", where, {x});
+  return op.record(diagonal_of(x, offset, d1, d2), [from = x.shape(), offset, d1, d2](const Tensor& g) {
+    return Grads{place_diagonal(g, from, offset, d1, d2)};
+  });
+}
+
 Tensor dense_copy(const Tensor& x, DType dtype) {
   Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
   backend(copy).copy(detail::view(copy), detail::view(x));
@@ -210,6 +245,16 @@ Tensor Tensor::select(int64_t dim, int64_t index, Where where) const {
                                  to_string(shape()), size));
   }
   return narrow(d, index < 0 ? index + size : index, 1).squeeze(d);
+}
+
+Tensor Tensor::diagonal(int64_t offset, int64_t dim1, int64_t dim2, Where where) const {
+  const Call call("diagonal", where);
+  const int d1 = normalise_dim(dim1, rank()), d2 = normalise_dim(dim2, rank());
+  if (d1 == d2) {
+    throw ShapeError(
+        fmt::format("dim1 {} and dim2 {} of {} are one dim; a diagonal takes two", dim1, dim2, to_string(shape())));
+  }
+  return linnet::diagonal(*this, offset, d1, d2, where);
 }
 
 Tensor Tensor::squeeze(int64_t dim, Where where) const {

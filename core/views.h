@@ -22,6 +22,9 @@ inline Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length
 inline Tensor select(const Tensor& x, int64_t dim, int64_t index, Where where = {}) {
   return x.select(dim, index, where);
 }
+inline Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) {
+  return x.diagonal(offset, dim1, dim2, where);
+}
 inline Tensor squeeze(const Tensor& x, int64_t dim, Where where = {}) { return x.squeeze(dim, where); }
 inline Tensor unsqueeze(const Tensor& x, int64_t dim, Where where = {}) { return x.unsqueeze(dim, where); }
 inline std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0, Where where = {}) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include <linnet/core/tensor.h>
 
@@ -20,11 +21,24 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where = {});
 /// Throws ShapeError for shapes that do not fit, naming the remedy.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Where where = {});
 
-/// Einstein's summation over two tensors: `einsum("bij,bjk->bik", a, b)` sums over the labels that are not
-/// after the arrow. A label is one letter; without an arrow the result has those that occur once, in
-/// alphabetical order. One matrix product, after copies of what must be put into order for it. Throws ValueError for
-/// an equation that cannot be read, or with a label twice in one term (a diagonal), and ShapeError when it does not
-/// fit the tensors.
+/// Einstein's summation, as in NumPy and PyTorch, over any number of tensors:
+///
+///     einsum("bij,bjk->bik", a, b)            // products of matrices
+///     einsum("ii->i", x), einsum("ii->", x)   // a diagonal, a trace
+///     einsum("...ij->...ji", x)               // "..." stands for any leading dims
+///     einsum("i,ij,j->", {x, a, y})
+///
+/// A term names the dims of a tensor, by one letter each. Multiplies where letters are the same, and sums over those
+/// that are not after the arrow. A letter twice in one term takes the diagonal of these dims. The dims of "..."
+/// broadcast, as do dims of size 1. Without an arrow the result has the dims of "...", and then the letters that
+/// occur once, capitals first, in alphabetical order.
+///
+/// Several tensors are multiplied two at a time, those first whose product takes the fewest multiplications. Each is
+/// one matrix product, after copies of what must be put into order for it. Products are of floating tensors of one
+/// dtype; of one tensor any dtype is taken. Throws ValueError for an equation that cannot be read or names another
+/// number of tensors, and ShapeError when it does not fit their shapes.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Where where = {});
+Tensor einsum(std::string_view equation, const Tensor& x, Where where = {});
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b, Where where = {});
 
 /// The last two dims exchanged: [..., M, N] → [..., N, M]. A view. Any dtype. Throws ShapeError for rank 0 and 1.

@@ -52,6 +52,12 @@ void add_view_cases(Registry& registry) {
   add("view", "empty", {0, 2}, [](auto& x) { return x.view({2, 0}); });
   add("chunk", "size 1", {1, 2}, [](auto& x) { return x.chunk(2).front(); });
   add("chunk", "empty", {0, 2}, [](auto& x) { return x.chunk(2, 1).back(); });
+  add("diagonal", "main", {3, 4}, [](auto& x) { return x.diagonal(); });
+  add("diagonal", "above, of other dims", {2, 3, 4}, [](auto& x) { return x.diagonal(1, 2, 0); });
+  add("diagonal", "below", {3, 2, 2}, [](auto& x) { return x.diagonal(-1, 0, -1); });
+  add("diagonal", "outside", {3, 2}, [](auto& x) { return x.diagonal(5); });
+  add("diagonal", "empty", {0, 2}, [](auto& x) { return x.diagonal(); });
+  add("diagonal", "size 1", {1, 1}, [](auto& x) { return x.diagonal(); });
   add("t", "size 1", {1, 3}, [](auto& x) { return x.t(); });
   add("t", "empty", {0, 3}, [](auto& x) { return x.t(); });
   add("t", "rank 3", {2, 3, 4}, [](auto& x) { return x.t(); });

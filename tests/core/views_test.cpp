@@ -1,9 +1,12 @@
 #include <functional>
+#include <limits>
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 #include <linnet/core/kernel_access.h>
 #include <linnet/core/tensor.h>
+#include <linnet/core/views.h>
+#include <linnet/ops/creation.h>
 
 #include "tests/support/values.h"
 
@@ -53,6 +56,25 @@ Index with(Index index, size_t position, int64_t value) {
 }
 
 }  // namespace
+
+TEST_CASE("diagonal is a view of the elements where two dims go along") {
+  const Tensor x = arange(12).reshape({3, 4});
+  using Numbers = std::vector<int64_t>;
+  CHECK(x.diagonal().to_vector<int64_t>() == Numbers{0, 5, 10});
+  CHECK(x.diagonal(1).to_vector<int64_t>() == Numbers{1, 6, 11});
+  CHECK(x.diagonal(3).to_vector<int64_t>() == Numbers{3});
+  CHECK(x.diagonal(-2).to_vector<int64_t>() == Numbers{8});
+  CHECK(diagonal(x, 1, 1, 0).to_vector<int64_t>() == Numbers{4, 9});  // as below in the other order
+  CHECK(x.diagonal(4).shape() == Shape{0});
+  CHECK(x.diagonal(std::numeric_limits<int64_t>::min()).shape() == Shape{0});
+  CHECK(x.reshape({3, 2, 2}).diagonal(0, 1, -1).to_vector<int64_t>() == Numbers{0, 3, 4, 7, 8, 11});
+  Tensor y = x.clone();
+  y.diagonal().fill_(-1);
+  CHECK(y.to_vector<int64_t>() == Numbers{-1, 1, 2, 3, 4, -1, 6, 7, 8, 9, -1, 11});
+  CHECK_THROWS_WITH_AS(x.diagonal(0, 1, -1), doctest::Contains("dim1 1 and dim2 -1 of [3, 4] are one dim"),
+                       ShapeError);
+  CHECK_THROWS_AS(x.diagonal(0, 0, 2), ShapeError);
+}
 
 TEST_CASE("views: transpose and permute") {
   const Tensor x = counting({2, 3, 4});

@@ -65,6 +65,12 @@ void add_einsum(Registry& registry) {
                                        {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
                                        [equation](const Inputs& in) { return einsum(equation, in[0], in[1]); }});
   };
+  const auto add_all = [&](const std::string& equation, const std::vector<Shape>& shapes) {
+    Inputs inputs;
+    for (const Shape& shape : shapes) inputs.push_back(randn(shape, generator, DType::float64));
+    registry.differentiable.push_back(
+        {"einsum", equation, std::move(inputs), [equation](const Inputs& in) { return einsum(equation, in); }});
+  };
   add("ij,jk->ik", {2, 3}, {3, 4});
   add("ij,jk", {2, 3}, {3, 4});
   add("bij,bjk->bik", {2, 2, 3}, {2, 3, 2});
@@ -73,6 +79,12 @@ void add_einsum(Registry& registry) {
   add("i,j->ij", {3}, {2});
   add("i,i->", {4}, {4});
   add("i,i->i", {4}, {4});
+  add_all("ii->i", {{3, 3}});
+  add_all("iij->", {{2, 2, 3}});
+  add_all("ii,ij->j", {{2, 2}, {2, 3}});
+  add_all("ij,jk,kl->il", {{2, 3}, {3, 2}, {2, 4}});
+  add_all("...ij,...jk", {{2, 1, 2, 3}, {2, 3, 2}});
+  add_all("i...,ij->j", {{2, 3}, {1, 2}});
   add("ija,jb->bi", {2, 3, 2}, {3, 2});  // 'a' is summed within the first tensor
   add(",i->i", {}, {3});
   add("ij,jk->ik", {0, 3}, {3, 2});
