@@ -78,6 +78,13 @@ KernelCase column_sums(const Sizes& s) {
           }};
 }
 
+KernelCase maxima_of_pairs(const Sizes& s) {
+  const int64_t pairs = s.matrix.numel() / 2;
+  const Shape halves = {pairs, 2}, results = {pairs, 1};
+  return {"of pairs, as pooling takes them", s.count,
+          [s, y = s.space(results), x = s.noise(halves)] { s.kernels().reduce(Reduce::max, view(y), view(x)); }};
+}
+
 KernelCase softmax(const Sizes& s) {
   return {"", 5 * s.count,
           [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().softmax(view(y), view(x), false); }};
@@ -266,8 +273,8 @@ std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
   const Sizes s{at};
   std::vector<std::function<KernelCase()>> cases;
   for (const auto make :
-       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, softmax, layer_norm, layer_norm_backward,
-        cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
+       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, maxima_of_pairs, softmax, layer_norm,
+        layer_norm_backward, cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
     cases.emplace_back([make, s] { return make(s); });
   }
   for (const auto make : {linear, short_conv, attention, fastmax, additive_attention}) {

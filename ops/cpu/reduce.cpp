@@ -66,12 +66,16 @@ struct All {
 
 // ---- How: x is walked in the order of its memory, whatever the order of its dims. ----
 
-/// The innermost dim of x's memory, and the others by whether out keeps them.
+constexpr int64_t kLanes = 32;     ///< partial results of a row of one result
+constexpr int64_t kColumns = 256;  ///< the most results that are made side by side
+
+/// Loops are along the row, one dim of x: the innermost of its memory, or another that out keeps. The other dims are
+/// walked, apart by whether out keeps them.
 struct Plan {
-  int64_t n = 1, x_step = 1;
-  int64_t out_step = 0;  ///< 0 when the innermost dim is reduced
-  Walk<2> kept;          ///< offsets in out and x
-  Walk<1> reduced;       ///< offsets in x
+  int64_t n = 1, x_step = 1;  ///< of the row
+  int64_t out_step = 0;       ///< 0 when it is reduced
+  Walk<2> kept;               ///< offsets in out and x
+  Walk<1> reduced;            ///< offsets in x
 
   Plan(const View& out, const View& x) {
     int64_t shape[Nest<2>::kMaxRank], out_strides[Nest<2>::kMaxRank], x_strides[Nest<2>::kMaxRank];
@@ -94,10 +98,12 @@ struct Plan {
     }
     const Nest<2> nest(
         {View{out.data, out.dtype, rank, shape, out_strides}, View{x.data, x.dtype, rank, shape, x_strides}});
-    n = nest.size[0];
-    out_step = n == 1 ? 0 : nest.stride[0][0];
-    x_step = nest.stride[0][1];
-    for (int d = 1; d < nest.rank; ++d) {
+    const int row = row_of(nest);
+    n = nest.size[row];
+    out_step = n == 1 ? 0 : nest.stride[row][0];
+    x_step = nest.stride[row][1];
+    for (int d = 0; d < nest.rank; ++d) {
+      if (d == row) continue;
       if (nest.stride[d][0] == 0) {
         reduced.add(nest.size[d], {nest.stride[d][1]});
       } else {
@@ -105,13 +111,33 @@ struct Plan {
       }
     }
   }
+
+ private:
+  /// The innermost dim where it is long enough for lanes, or where a result is made of many elements. Otherwise what
+  /// it takes to begin a row would cost more than the row, and a longer dim that out keeps makes many results side by
+  /// side: the innermost of at least kEnough, or else the longest. A result's elements are joined in the same order
+  /// either way.
+  static int row_of(const Nest<2>& nest) {
+    constexpr int64_t kEnough = 8;
+    int64_t elements = 1;  // of a result
+    for (int d = 0; d < nest.rank; ++d) {
+      if (nest.stride[d][0] == 0) elements *= nest.size[d];
+    }
+    if (nest.size[0] >= kLanes || elements * kColumns > kGrain) return 0;
+    int best = nest.stride[0][0] != 0 ? 0 : -1;
+    for (int d = 0; d < nest.rank; ++d) {
+      if (nest.stride[d][0] == 0) continue;
+      if (best < 0 || nest.size[d] > nest.size[best]) best = d;
+      if (nest.size[best] >= kEnough) break;
+    }
+    return best < 0 ? 0 : best;
+  }
 };
 
 /// Joins a stretch of a row to `acc`, in interleaved lanes that vectorise and hide the latency of additions. With
 /// what is fetched ahead, norms are 1.5 times as fast from memory.
 template <class F, class X>
 typename F::Acc fold_row(typename F::Acc acc, const X* x, int64_t n, int64_t step) {
-  constexpr int64_t kLanes = 32;
   if (step == 1 && n >= kLanes) {
     typename F::Acc lane[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) lane[l] = F::identity;
@@ -133,8 +159,10 @@ typename F::Acc fold_row(typename F::Acc acc, const X* x, int64_t n, int64_t ste
 /// several parts, which are then joined in order; many results from little input each share a task.
 template <class F, class Y, class X>
 class Reduction {
+  template <int64_t kStep>
+  using Constant = std::integral_constant<int64_t, kStep>;
+
   using Acc = typename F::Acc;
-  static constexpr int64_t kColumns = 256;
 
  public:
   Reduction(const View& out, const View& x) : out_(data<Y>(out)), x_(data<X>(x)), plan_(out, x) {
@@ -152,70 +180,77 @@ class Reduction {
       const int64_t work = units_ * width_;
       parallel_for(groups, work < kGrain ? kGrain / work : 1, [&](int64_t begin, int64_t end) {
         Acc acc[kColumns];
-        for (int64_t group = begin; group < end; ++group) {
-          fold(group, 0, units_, acc);
-          store(group, acc);
-        }
+        int64_t group = begin;
+        plan_.kept.for_each(begin / blocks_, ceil_div(end, blocks_), [&](const Offsets& at) {
+          do {
+            fold(group, at, 0, units_, acc);
+            store(group, at, acc);
+          } while (++group < end && group % blocks_ != 0);
+        });
       });
       return;
     }
     const Scratch<Acc> partial(groups * parts_ * width_);
     parallel_tasks(groups * parts_, [&](int64_t task) {
       const int64_t begin = task % parts_ * part_;
-      fold(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_, partial.data() + task * width_);
+      const int64_t end = begin + part_ < units_ ? begin + part_ : units_, group = task / parts_;
+      fold(group, plan_.kept.at(group / blocks_), begin, end, partial.data() + task * width_);
     });
     for (int64_t group = 0; group < groups; ++group) {
       Acc* acc = partial.data() + group * parts_ * width_;
       for (int64_t part = 1; part < parts_; ++part) {
         for (int64_t c = 0; c < width(group); ++c) acc[c] = F::fold(acc[c], acc[part * width_ + c]);
       }
-      store(group, acc);
+      store(group, plan_.kept.at(group / blocks_), acc);
     }
   }
 
  private:
+  using Offsets = std::array<int64_t, 2>;  ///< in out and x
+
   /// A group is one result, or a block of neighbours that are reduced side by side.
   int64_t width(int64_t group) const {
     const int64_t rest = plan_.n - group % blocks_ * width_;
     return rest < width_ ? rest : width_;
   }
 
-  void fold(int64_t group, int64_t begin, int64_t end, Acc* acc) const {
-    const X* x = x_ + plan_.kept.at(group / blocks_)[1] + group % blocks_ * width_ * plan_.x_step;
-    if (plan_.out_step == 0) {
-      fold_rows(x, begin, end, acc);
-    } else {
-      fold_columns(x, width(group), begin, end, acc);
+  void fold(int64_t group, const Offsets& at, int64_t begin, int64_t end, Acc* acc) const {
+    const X* x = x_ + at[1] + group % blocks_ * width_ * plan_.x_step;
+    if (plan_.out_step == 0) return fold_rows(x, begin, end, acc);
+    switch (plan_.x_step) {  // steps that are constants vectorise
+      case 1: return fold_columns(x, width(group), Constant<1>{}, begin, end, acc);
+      case 2: return fold_columns(x, width(group), Constant<2>{}, begin, end, acc);
+      case 3: return fold_columns(x, width(group), Constant<3>{}, begin, end, acc);
+      case 4: return fold_columns(x, width(group), Constant<4>{}, begin, end, acc);
+      default: return fold_columns(x, width(group), plan_.x_step, begin, end, acc);
     }
   }
 
   /// Elements begin … end − 1 of what makes one result, which lies in rows of n.
   void fold_rows(const X* x, int64_t begin, int64_t end, Acc* acc) const {
     *acc = F::identity;
-    int64_t row = begin / plan_.n;
-    for (int64_t i = begin % plan_.n; begin < end; i = 0, ++row) {
+    int64_t i = begin % plan_.n;
+    plan_.reduced.for_each(begin / plan_.n, ceil_div(end, plan_.n), [&](const auto& at) {
       const int64_t count = plan_.n - i < end - begin ? plan_.n - i : end - begin;
-      *acc = fold_row<F>(*acc, x + plan_.reduced.at(row)[0] + i * plan_.x_step, count, plan_.x_step);
+      *acc = fold_row<F>(*acc, x + at[0] + i * plan_.x_step, count, plan_.x_step);
       begin += count;
-    }
+      i = 0;
+    });
   }
 
   /// Rows begin … end − 1 of what makes `width` results, side by side.
-  void fold_columns(const X* x, int64_t width, int64_t begin, int64_t end, Acc* acc) const {
+  template <class Step>
+  void fold_columns(const X* x, int64_t width, Step step, int64_t begin, int64_t end, Acc* acc) const {
     for (int64_t c = 0; c < width; ++c) acc[c] = F::identity;
-    for (int64_t row = begin; row < end; ++row) {
-      const X* from = x + plan_.reduced.at(row)[0];
-      if (plan_.x_step == 1) {
+    plan_.reduced.for_each(begin, end, [&](const auto& at) {
+      const X* from = x + at[0];
 #pragma omp simd
-        for (int64_t c = 0; c < width; ++c) acc[c] = F::fold(acc[c], F::load(from[c]));
-      } else {
-        for (int64_t c = 0; c < width; ++c) acc[c] = F::fold(acc[c], F::load(from[c * plan_.x_step]));
-      }
-    }
+      for (int64_t c = 0; c < width; ++c) acc[c] = F::fold(acc[c], F::load(from[c * step]));
+    });
   }
 
-  void store(int64_t group, const Acc* acc) const {
-    Y* out = out_ + plan_.kept.at(group / blocks_)[0] + group % blocks_ * width_ * plan_.out_step;
+  void store(int64_t group, const Offsets& at, const Acc* acc) const {
+    Y* out = out_ + at[0] + group % blocks_ * width_ * plan_.out_step;
     for (int64_t c = 0; c < width(group); ++c) out[c * plan_.out_step] = static_cast<Y>(acc[c]);
   }
 

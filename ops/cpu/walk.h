@@ -23,14 +23,50 @@ struct Walk {
 
   /// Where position `index` is in each view, in elements from the first.
   std::array<int64_t, N> at(int64_t index) const {
+    int64_t place[Nest<N>::kMaxRank];
+    return find(index, place);
+  }
+
+  /// Calls `f(at)` for positions begin … end − 1, which costs less than to find each by its number.
+  template <class F>
+  void for_each(int64_t begin, int64_t end, F&& f) const {
+    int64_t place[Nest<N>::kMaxRank];  // in each dim
+    std::array<int64_t, N> offsets = find(begin, place);
+    while (begin < end) {
+      const int64_t left = rank > 0 ? size[0] - place[0] : 1;
+      const int64_t run = left < end - begin ? left : end - begin;
+      std::array<int64_t, N> at = offsets;
+      for (int64_t i = 0; i < run; ++i) {
+        f(at);
+        for (int v = 0; v < N && rank > 0; ++v) at[v] += stride[0][v];
+      }
+      begin += run;
+      if (begin < end) go_to_next_run(offsets, place);
+    }
+  }
+
+ private:
+  std::array<int64_t, N> find(int64_t index, int64_t* place) const {
     std::array<int64_t, N> offsets{};
     for (int d = 0; d < rank; ++d) {
       const bool outermost = d == rank - 1;
-      const int64_t i = outermost ? index : index % size[d];
+      place[d] = outermost ? index : index % size[d];
       if (!outermost) index /= size[d];
-      for (int v = 0; v < N; ++v) offsets[v] += i * stride[d][v];
+      for (int v = 0; v < N; ++v) offsets[v] += place[d] * stride[d][v];
     }
     return offsets;
+  }
+
+  /// To the beginning of dim 0, and on by one in the dims outside it.
+  void go_to_next_run(std::array<int64_t, N>& offsets, int64_t* place) const {
+    for (int v = 0; v < N; ++v) offsets[v] -= place[0] * stride[0][v];
+    place[0] = 0;
+    for (int d = 1; d < rank; ++d) {
+      for (int v = 0; v < N; ++v) offsets[v] += stride[d][v];
+      if (++place[d] < size[d]) return;
+      for (int v = 0; v < N; ++v) offsets[v] -= size[d] * stride[d][v];
+      place[d] = 0;
+    }
   }
 };
 
@@ -54,9 +90,7 @@ template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
   const Walk<N> walk = walk_without<N>(views, dim);
   const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
-  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) line(walk.at(i));
-  });
+  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) { walk.for_each(begin, end, line); });
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

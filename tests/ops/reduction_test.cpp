@@ -5,6 +5,7 @@
 
 #include <linnet/core/tape.h>
 #include <linnet/ops/arithmetic.h>
+#include <linnet/ops/compare.h>
 #include <linnet/ops/creation.h>
 #include <linnet/ops/random.h>
 #include <linnet/ops/reduction.h>
@@ -99,6 +100,56 @@ TEST_CASE("reductions: long and short ones, against plain sums") {
       CHECK(worst < 1e-10);
     }
   }
+}
+
+TEST_CASE("reductions of few elements join them in the order of memory, in every layout") {
+  Generator generator(4);
+  // With short dims inside, outside and between; several reduced ones; more results than fit side by side.
+  const std::vector<std::pair<Shape, Shape>> uses = {{{64, 6, 12, 2, 12, 2}, {3, 5}},
+                                                     {{300, 2}, {1}},
+                                                     {{700, 8}, {1}},
+                                                     {{90, 3, 2}, {1, 2}},
+                                                     {{90, 3, 2}, {1}},
+                                                     {{90, 3, 2}, {2}},
+                                                     {{40, 31}, {1}},
+                                                     {{3, 5}, {1}},
+                                                     {{2, 9, 2}, {0, 2}},
+                                                     {{5, 1, 9, 2}, {3}},
+                                                     {{2, 3, 2, 3, 2, 3}, {0, 2, 4}},
+                                                     {{600, 4, 3, 2}, {2}},
+                                                     {{2, 600, 2, 2}, {0, 3}},
+                                                     {{8, 3, 500, 2}, {1, 3}}};
+  for (const auto& [shape, dims] : uses) {
+    CAPTURE(to_string(shape));
+    CAPTURE(to_string(dims));
+    const Tensor base = randn(shape, generator);
+    Shape reversed;
+    for (int d = shape.rank() - 1; d >= 0; --d) reversed.push_back(d);
+    Shape reversed_dims;
+    for (const int64_t dim : dims) reversed_dims.push_back(shape.rank() - 1 - dim);
+
+    std::vector<float> elements = base.to_vector<float>();
+    Shape kept = shape;
+    for (const int64_t dim : dims) kept[static_cast<int>(dim)] = 1;
+    const Strides strides = contiguous_strides(kept);
+    std::vector<double> sums(static_cast<size_t>(kept.numel()));
+    std::vector<float> largest(sums.size(), -std::numeric_limits<float>::infinity());
+    for (size_t i = 0; i < elements.size(); ++i) {
+      int64_t rest = static_cast<int64_t>(i), place = 0;
+      for (int d = shape.rank() - 1; d >= 0; rest /= shape[d--]) place += rest % shape[d] % kept[d] * strides[d];
+      sums[static_cast<size_t>(place)] += elements[i];
+      largest[static_cast<size_t>(place)] = std::max(largest[static_cast<size_t>(place)], elements[i]);
+    }
+    CHECK(sum(base, dims).to_vector<float>() == std::vector<float>(sums.begin(), sums.end()));
+    CHECK(max(base, dims).to_vector<float>() == largest);
+    CHECK(all(eq(max(base, dims), neg(min(neg(base), dims)))).item<bool>());
+    CHECK(all(eq(any(gt(base, 2), dims), gt(max(base, dims), 2))).item<bool>());
+    // The same elements of a permuted tensor lie in memory as they did.
+    const Tensor permuted = sum(base.permute(reversed), reversed_dims, true).permute(reversed);
+    CHECK(permuted.to_vector<float>() == std::vector<float>(sums.begin(), sums.end()));
+  }
+  const Tensor many = randn({64, 6, 12, 2, 12, 2}, generator);
+  check_threads_change_no_bit([&] { return std::vector<Tensor>{sum(many, {3, 5}), max(many, {3, 5})}; });
 }
 
 TEST_CASE("sum of float32 is accurate to its last bits, over any dim") {
