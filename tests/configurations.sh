@@ -4,8 +4,7 @@
 #   tests/configurations.sh generators     configures with every generator, compiler, build type, and without CUDA
 #   tests/configurations.sh packages       configures without the packages that only the programs and the tests need
 #   tests/configurations.sh rooms [BUILD]  links each room of the tests alone, in a build folder that has them all
-#   tests/configurations.sh debug_gcc      builds, and runs the tests of core: Debug with g++, by Makefiles
-#   tests/configurations.sh release_clang  the same: Release with clang++, by Ninja Multi-Config
+#   tests/configurations.sh release_clang  builds, and runs the tests of core: Release with clang++, by Ninja Multi-Config
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -17,38 +16,47 @@ fail() { # message, log
   exit 1
 }
 
-# Configures $1, a folder in $work, with the arguments that follow.
+# Configures $1, a folder in $work, with the arguments that follow. What CMake prints goes into $1.log.
 configure() {
-  cmake -S . -B "$work/$1" "${@:2}" >"$work/log" 2>&1
+  cmake -S . -B "$work/$1" "${@:2}" >"$work/$1.log" 2>&1
 }
 
 # A configuration passes at once, or after one that failed at its end, when all but the generation was done.
 configure_twice() {
   local what="${*:2}"
+  local log=$work/$1.log
   if configure "$1" "${@:2}" -D LINNET_TEST_ROOMS=none; then
-    fail "$what: passes with a room of tests that is not there" "$work/log"
+    fail "$what: passes with a room of tests that is not there" "$log"
   fi
-  grep -q 'there is no tests/none' "$work/log" || fail "$what: fails in another way than it should" "$work/log"
-  configure "$1" "${@:2}" -D LINNET_TEST_ROOMS=core || fail "$what, after a configuration that failed" "$work/log"
+  grep -q 'there is no tests/none' "$log" || fail "$what: fails in another way than it should" "$log"
+  configure "$1" "${@:2}" -D LINNET_TEST_ROOMS=core || fail "$what, after a configuration that failed" "$log"
   echo "after a failure: $what"
 }
 
 configure_once() {
-  configure "$@" || fail "${*:2}" "$work/log"
+  configure "$@" || fail "${*:2}" "$work/$1.log"
   echo "at once: ${*:2}"
 }
 
+# Both compilers side by side, since a configuration keeps one core busy.
 generators() {
-  local compiler cuda number=0
-  for compiler in g++ clang++-19; do
-    # As it is found, off, and named where there is none.
-    for cuda in LINNET_CUDA=AUTO LINNET_CUDA=OFF CMAKE_CUDA_COMPILER=/nonexistent/nvcc; do
-      local both=(-D CMAKE_CXX_COMPILER="$compiler" -D "$cuda" -D LINNET_TESTS=ON)
-      configure_once $((++number)) -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Release "${both[@]}"
-      configure_twice $((++number)) -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Debug "${both[@]}"
-      configure_twice $((++number)) -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo "${both[@]}"
-      configure_once $((++number)) -G 'Ninja Multi-Config' "${both[@]}"
-    done
+  local clang status=0
+  generators_of clang++-19 &
+  clang=$!
+  generators_of g++ || status=$?
+  wait "$clang" || status=$?
+  return "$status"
+}
+
+generators_of() { # compiler
+  local cuda number=0
+  # As it is found, off, and named where there is none.
+  for cuda in LINNET_CUDA=AUTO LINNET_CUDA=OFF CMAKE_CUDA_COMPILER=/nonexistent/nvcc; do
+    local both=(-D CMAKE_CXX_COMPILER="$1" -D "$cuda" -D LINNET_TESTS=ON)
+    configure_once "$1-$((++number))" -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Release "${both[@]}"
+    configure_twice "$1-$((++number))" -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Debug "${both[@]}"
+    configure_twice "$1-$((++number))" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo "${both[@]}"
+    configure_once "$1-$((++number))" -G 'Ninja Multi-Config' "${both[@]}"
   done
 }
 
@@ -57,16 +65,16 @@ generators() {
 without() { # package, programs or tests, option that asks for them
   rm -rf "$work/without"
   local hidden=(-D LINNET_CUDA=OFF -D "CMAKE_DISABLE_FIND_PACKAGE_$1=ON")
-  configure without "${hidden[@]}" || fail "without $1" "$work/log"
-  grep -q "linnet: .*$2.*$1" "$work/log" || fail "without $1: no line says so" "$work/log"
+  configure without "${hidden[@]}" || fail "without $1" "$work/without.log"
+  grep -q "linnet: .*$2.*$1" "$work/without.log" || fail "without $1: no line says so" "$work/without.log"
   if [[ -n ${3-} ]]; then
     if configure without "${hidden[@]}" -D "$3=ON"; then
-      fail "without $1, $3=ON: passes" "$work/log"
+      fail "without $1, $3=ON: passes" "$work/without.log"
     fi
     # CMake breaks the lines of a message.
-    tr -s ' \n' ' ' <"$work/log" | grep -q "the $2 need .*$1 .*install_packages.sh.* -D$3=OFF" ||
-      fail "without $1, $3=ON: the error does not name the ways out" "$work/log"
-    configure without -D "CMAKE_DISABLE_FIND_PACKAGE_$1=OFF" || fail "with $1 after a failure" "$work/log"
+    tr -s ' \n' ' ' <"$work/without.log" | grep -q "the $2 need .*$1 .*install_packages.sh.* -D$3=OFF" ||
+      fail "without $1, $3=ON: the error does not name the ways out" "$work/without.log"
+    configure without -D "CMAKE_DISABLE_FIND_PACKAGE_$1=OFF" || fail "with $1 after a failure" "$work/without.log"
   fi
   echo "without $1: no $2"
 }
@@ -96,25 +104,18 @@ rooms() {
   return "$status"
 }
 
-# Builds the tests of core with one set of kernels and runs them: in configuration $1, with more for CMake.
-build_and_test() {
-  configure tree "${@:2}" -D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D LINNET_TESTS=ON \
-    -D LINNET_WERROR=ON -D LINNET_TEST_ROOMS=core || fail "configuring" "$work/log"
-  cmake --build "$work/tree" --config "$1" --parallel "$(nproc)" --target linnet_tests >"$work/log" 2>&1 ||
-    fail "building" "$work/log"
-  "$(find "$work/tree/bin" -name linnet_tests)" --no-colors
-}
-
-debug_gcc() {
-  build_and_test Debug -G 'Unix Makefiles' -D CMAKE_CXX_COMPILER=g++ -D CMAKE_BUILD_TYPE=Debug
-}
-
+# With one set of kernels.
 release_clang() {
-  build_and_test Release -G 'Ninja Multi-Config' -D CMAKE_CXX_COMPILER=clang++-19
+  configure tree -G 'Ninja Multi-Config' -D CMAKE_CXX_COMPILER=clang++-19 -D LINNET_CUDA=OFF \
+    -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D LINNET_TESTS=ON -D LINNET_WERROR=ON -D LINNET_TEST_ROOMS=core ||
+    fail "configuring" "$work/tree.log"
+  cmake --build "$work/tree" --config Release --parallel "$(nproc)" --target linnet_tests >"$work/tree.log" 2>&1 ||
+    fail "building" "$work/tree.log"
+  "$work/tree/bin/Release/linnet_tests" --no-colors
 }
 
 case ${1-} in
-  generators | packages | rooms | debug_gcc | release_clang) "$@" ;;
+  generators | packages | rooms | release_clang) "$@" ;;
   *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
