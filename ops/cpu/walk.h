@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include <linnet/ops/cpu/kernel.h>
 
 /// Walks over some dims of views, for kernels that treat the other dims in a way of their own.
@@ -32,6 +34,33 @@ struct Walk {
     }
     return offsets;
   }
+
+  /// Calls `f(at)` for the positions begin … end − 1, in order, with where each is in the views.
+  template <class F>
+  void for_each(int64_t begin, int64_t end, F&& f) const {
+    std::array<int64_t, N> offsets = at(begin);
+    int64_t index[Nest<N>::kMaxRank];
+    for (int64_t d = 0, rest = begin; d < rank; ++d) {
+      index[d] = rest % size[d];
+      rest /= size[d];
+    }
+    while (begin < end) {
+      const int64_t row = rank == 0 ? 1 : size[0] - index[0], run = row < end - begin ? row : end - begin;
+      const std::array<int64_t, N> step = rank == 0 ? offsets : stride[0];
+      for (int64_t i = 0; i < run; ++i) {
+        f(std::as_const(offsets));
+        for (int v = 0; v < N; ++v) offsets[v] += step[v];
+      }
+      begin += run;
+      if (begin == end) return;
+      index[0] = size[0];
+      for (int d = 0; index[d] == size[d]; ++d) {
+        for (int v = 0; v < N; ++v) offsets[v] += stride[d + 1][v] - size[d] * stride[d][v];
+        index[d] = 0;
+        ++index[d + 1];
+      }
+    }
+  }
 };
 
 /// All dims of the views except `dim` and `other`, with the sizes of the first view.
@@ -54,9 +83,7 @@ template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
   const Walk<N> walk = walk_without<N>(views, dim);
   const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
-  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) line(walk.at(i));
-  });
+  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) { walk.for_each(begin, end, line); });
 }
 
 }  // namespace linnet::cpu::LINNET_ISA
