@@ -74,6 +74,14 @@ KernelCase column_sums(const Sizes& s) {
           }};
 }
 
+/// Of 2 × 2 elements each, whose rows are as short as rows get.
+KernelCase max_pooling(const Sizes& s) {
+  return {"2 x 2 max pooling", 4 * s.count,
+          [s, y = s.space({s.rows, 1, s.width, 1}), x = s.noise({s.rows, 2, s.width, 2})] {
+            s.kernels().reduce(Reduce::max, y.view(), x.view());
+          }};
+}
+
 KernelCase softmax(const Sizes& s) {
   return {"", 5 * s.count,
           [s, y = s.space(s.matrix), x = s.noise(s.matrix)] { s.kernels().softmax(y.view(), x.view(), false); }};
@@ -265,8 +273,8 @@ std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
   const Sizes s{at};
   std::vector<std::function<KernelCase()>> cases;
   for (const auto make :
-       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, softmax, layer_norm, layer_norm_backward,
-        cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
+       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, max_pooling, softmax, layer_norm,
+        layer_norm_backward, cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
     cases.emplace_back([make, s] { return make(s); });
   }
   for (const auto make : {linear, short_conv, attention, fastmax, additive_attention}) {

@@ -202,9 +202,9 @@ TEST_CASE("sums along long rows: in 32 lanes, then what is left one by one") {
   }
 }
 
-TEST_CASE("reductions: short rows of an expanded tensor, many of whose results are one in memory") {
-  const Tensor x = arange(5).to(DType::float64).reshape({1, 1, 1, 1, 1, 5}).expand({70, 3, 60, 2, 60, 5});
-  CHECK(values(sum(x.transpose(1, 2), {2, 3, 5})) == Doubles(70 * 60 * 60, 60));
+TEST_CASE("reductions: short rows of an expanded tensor, where many results are of the same elements") {
+  const Tensor x = arange(5).to(DType::float64).expand({70, 3, 60, 2, 60, 5});
+  CHECK(values(sum(x, {1, 3, 5})) == Doubles(70 * 60 * 60, 60));
 }
 
 TEST_CASE("sums do not depend on the number of threads") {
