@@ -278,6 +278,21 @@ struct Tiling {
   }
 };
 
+/// With several very short rows as one dim inside the rest of theirs, where that goes evenly: windows then fill
+/// blocks.
+Nest<2> with_rows_together(Nest<2> nest) {
+  constexpr int64_t kRows = transposition::kBlock;
+  if (nest.rank < 2 || nest.size[0] >= kRows || nest.stride[1][0] == 0 || nest.size[1] % kRows != 0) return nest;
+  for (int d = nest.rank++; d > 1; --d) {
+    nest.size[d] = nest.size[d - 1];
+    nest.stride[d] = nest.stride[d - 1];
+  }
+  nest.size[1] = kRows;
+  nest.size[2] /= kRows;
+  for (int64_t& stride : nest.stride[2]) stride *= kRows;
+  return nest;
+}
+
 /// Reduces short rows with F, each in the order of its memory, by transposing tiles of x: rows then lie side by side.
 template <class F, class Y, class X>
 class TiledReduction {
@@ -375,9 +390,10 @@ void reduce_with(const View& out, const View& x) {
     const Nest<2> nest = in_order_of_memory(out, x);
     const Reduction<F, Y, X> reduction(data<Y>(out), data<X>(x), nest);
     if constexpr (kTiled<F>) {
-      const Tiling tiling(nest, F::kInOrder ? kLanes : kWindow);
+      const Nest<2> together = with_rows_together(nest);
+      const Tiling tiling(together, F::kInOrder ? kLanes : kWindow);
       if (reduction.is_whole() && tiling.dim > 0) {
-        return TiledReduction<F, Y, X>(data<Y>(out), data<X>(x), nest, tiling).run();
+        return TiledReduction<F, Y, X>(data<Y>(out), data<X>(x), together, tiling).run();
       }
     }
     return reduction.run();
