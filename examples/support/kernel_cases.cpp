@@ -78,11 +78,12 @@ KernelCase column_sums(const Sizes& s) {
           }};
 }
 
-KernelCase maxima_of_pairs(const Sizes& s) {
-  const int64_t pairs = s.matrix.numel() / 2;
-  const Shape halves = {pairs, 2}, results = {pairs, 1};
-  return {"of pairs, as pooling takes them", s.count,
-          [s, y = s.space(results), x = s.noise(halves)] { s.kernels().reduce(Reduce::max, view(y), view(x)); }};
+/// Of 2 × 2 elements each, whose rows are as short as rows get.
+KernelCase max_pooling(const Sizes& s) {
+  return {"2 x 2 max pooling", 4 * s.count,
+          [s, y = s.space({s.rows, 1, s.width, 1}), x = s.noise({s.rows, 2, s.width, 2})] {
+            s.kernels().reduce(Reduce::max, view(y), view(x));
+          }};
 }
 
 KernelCase softmax(const Sizes& s) {
@@ -273,7 +274,7 @@ std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
   const Sizes s{at};
   std::vector<std::function<KernelCase()>> cases;
   for (const auto make :
-       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, maxima_of_pairs, softmax, layer_norm,
+       {copy_heads, add, gelu, gelu_backward, dropout, column_sums, max_pooling, softmax, layer_norm,
         layer_norm_backward, cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
     cases.emplace_back([make, s] { return make(s); });
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include <linnet/core/backend.h>
 #include <linnet/core/parallel.h>
@@ -134,7 +135,14 @@ struct RowFunction {
 template <int N>
 void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
   if (numel(views[0]) == 0) return;
-  const Nest<N> nest(views);
+  Nest<N> nest(views);
+  // A row of a few elements costs more than steps in memory do: a longer dim takes the innermost one's place.
+  constexpr int64_t kFew = 4;
+  for (int d = 1; d < nest.rank && nest.size[0] <= kFew; ++d) {
+    if (nest.size[d] <= kFew) continue;
+    std::swap(nest.size[0], nest.size[d]);
+    std::swap(nest.stride[0], nest.stride[d]);
+  }
   int64_t rows = 1;
   for (int d = 1; d < nest.rank; ++d) rows *= nest.size[d];
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include <linnet/ops/cpu/kernel.h>
 
 /// Walks over some dims of views, for kernels that treat the other dims in a way of their own.
@@ -23,49 +25,40 @@ struct Walk {
 
   /// Where position `index` is in each view, in elements from the first.
   std::array<int64_t, N> at(int64_t index) const {
-    int64_t place[Nest<N>::kMaxRank];
-    return find(index, place);
-  }
-
-  /// Calls `f(at)` for positions begin … end − 1, which costs less than to find each by its number.
-  template <class F>
-  void for_each(int64_t begin, int64_t end, F&& f) const {
-    int64_t place[Nest<N>::kMaxRank];  // in each dim
-    std::array<int64_t, N> offsets = find(begin, place);
-    while (begin < end) {
-      const int64_t left = rank > 0 ? size[0] - place[0] : 1;
-      const int64_t run = left < end - begin ? left : end - begin;
-      std::array<int64_t, N> at = offsets;
-      for (int64_t i = 0; i < run; ++i) {
-        f(at);
-        for (int v = 0; v < N && rank > 0; ++v) at[v] += stride[0][v];
-      }
-      begin += run;
-      if (begin < end) go_to_next_run(offsets, place);
-    }
-  }
-
- private:
-  std::array<int64_t, N> find(int64_t index, int64_t* place) const {
     std::array<int64_t, N> offsets{};
     for (int d = 0; d < rank; ++d) {
       const bool outermost = d == rank - 1;
-      place[d] = outermost ? index : index % size[d];
+      const int64_t i = outermost ? index : index % size[d];
       if (!outermost) index /= size[d];
-      for (int v = 0; v < N; ++v) offsets[v] += place[d] * stride[d][v];
+      for (int v = 0; v < N; ++v) offsets[v] += i * stride[d][v];
     }
     return offsets;
   }
 
-  /// To the beginning of dim 0, and on by one in the dims outside it.
-  void go_to_next_run(std::array<int64_t, N>& offsets, int64_t* place) const {
-    for (int v = 0; v < N; ++v) offsets[v] -= place[0] * stride[0][v];
-    place[0] = 0;
-    for (int d = 1; d < rank; ++d) {
-      for (int v = 0; v < N; ++v) offsets[v] += stride[d][v];
-      if (++place[d] < size[d]) return;
-      for (int v = 0; v < N; ++v) offsets[v] -= size[d] * stride[d][v];
-      place[d] = 0;
+  /// Calls `f(at)` for the positions begin … end − 1, in order, with where each is in the views.
+  template <class F>
+  void for_each(int64_t begin, int64_t end, F&& f) const {
+    std::array<int64_t, N> offsets = at(begin);
+    int64_t index[Nest<N>::kMaxRank];
+    for (int64_t d = 0, rest = begin; d < rank; ++d) {
+      index[d] = rest % size[d];
+      rest /= size[d];
+    }
+    while (begin < end) {
+      const int64_t row = rank == 0 ? 1 : size[0] - index[0], run = row < end - begin ? row : end - begin;
+      const std::array<int64_t, N> step = rank == 0 ? offsets : stride[0];
+      for (int64_t i = 0; i < run; ++i) {
+        f(std::as_const(offsets));
+        for (int v = 0; v < N; ++v) offsets[v] += step[v];
+      }
+      begin += run;
+      if (begin == end) return;
+      index[0] = size[0];
+      for (int d = 0; index[d] == size[d]; ++d) {
+        for (int v = 0; v < N; ++v) offsets[v] += stride[d + 1][v] - size[d] * stride[d][v];
+        index[d] = 0;
+        ++index[d + 1];
+      }
     }
   }
 };

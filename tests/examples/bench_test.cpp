@@ -198,7 +198,7 @@ TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share 
     CHECK(row["share"].get<double>() * row["ms"].get<double>() ==
           doctest::Approx(1e3 * std::max(by_memory, by_products)));
   }
-  CHECK(rows.size() == 25);
+  CHECK(rows.size() == 26);
   constexpr double kNumbers = 2 * 64 * 32;  // of x [2, 64, 2 · 16]
   CHECK(rows["binary add"]["bytes"] == 4 * 3 * kNumbers);
   CHECK(rows["adamw"]["bytes"] == 4 * 7 * kNumbers);
