@@ -48,7 +48,7 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   return part;
 }
 
-Tensor& Tensor::operator=(const Tensor& source) && { return copy_(source); }
-Tensor& Tensor::operator=(Scalar value) && { return fill_(value); }
+Tensor& Tensor::operator=(Operand source) && { return copy_(source.tensor, source.where); }
+Tensor& Tensor::operator=(NumberOperand value) && { return fill_(value.value, value.where); }
 
 }  // namespace linnet

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <linnet/core/dtype.h>
@@ -18,6 +19,10 @@
 #include <linnet/core/where.h>
 
 namespace linnet {
+
+struct NumberOperand;
+struct Operand;
+struct ValuesAndIndices;
 
 namespace detail {
 struct TensorAccess;  // what ops and kernels see beside this: core/kernel_access.h
@@ -42,8 +47,8 @@ class Tensor {
   Tensor& operator=(Tensor&&) & noexcept = default;
   /// What is assigned to an expression, as in `x[0] = y` and `x[0] = 1`, is written into its elements, as by `copy_`
   /// and `fill_`.
-  Tensor& operator=(const Tensor& source) &&;
-  Tensor& operator=(Scalar value) &&;
+  Tensor& operator=(Operand source) &&;
+  Tensor& operator=(NumberOperand value) &&;
 
   /// A tensor with uninitialised elements, row-major. Throws ShapeError for a negative size, MemoryError when there
   /// is not room, DTypeError for bfloat16 on the CPU.
@@ -123,8 +128,8 @@ class Tensor {
   Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
   /// Index `index` of `dim`, which disappears; a negative one counts from the end. Throws IndexError.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
-  /// The elements whose indices of dim1 and dim2 are i and i + offset, or for a negative offset i − offset and i: dim1
-  /// and dim2 disappear, and i is the last dim of the result. Throws ShapeError where dim1 and dim2 are one.
+  /// The elements whose indices of dim1 and dim2 are i and i + offset, or for a negative offset i − offset and i:
+  /// dim1 and dim2 disappear, and i is the last dim of the result. Throws ShapeError where dim1 and dim2 are one.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
   /// Without `dim`, which must have size 1.
   Tensor squeeze(int64_t dim, Where where = {}) const;
@@ -221,6 +226,10 @@ class Tensor {
   Tensor mean(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor max(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor min(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  template <std::integral Dim>
+  ValuesAndIndices max(Dim dim, bool keepdim = false, Where where = {}) const;
+  template <std::integral Dim>
+  ValuesAndIndices min(Dim dim, bool keepdim = false, Where where = {}) const;
   Tensor logsumexp(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor any(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor all(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
@@ -311,6 +320,27 @@ class Tensor {
   void check_editable() const;
 
   std::shared_ptr<Impl> impl_;
+};
+
+/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an
+/// operator takes it with the conversion of its operand.
+struct Operand {
+  const Tensor& tensor;
+  Where where;
+
+  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+      : tensor(tensor_), where(where_) {}
+};
+/// The same of a number.
+struct NumberOperand {
+  Scalar value;
+  Where where;
+
+  NumberOperand(Scalar value_, Where where_ = {})  // NOLINT(google-explicit-constructor)
+      : value(value_), where(where_) {}
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  NumberOperand(T value_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
+      : value(value_), where(where_) {}
 };
 
 /// Exactly what `str` of the same array gives in NumPy (2.4): shortest digits, at most 8 behind the point, columns

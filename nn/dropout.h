@@ -10,6 +10,8 @@ class Dropout : public Module {
  public:
   /// Throws ValueError unless 0 ≤ rate < 1.
   Dropout(Module& parent, std::string name, double rate);
+  template <NotAModule First, class... Rest>
+  Dropout(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// Of any shape. Takes one draw of the model's generator in training.
   Tensor operator()(const Tensor& x, Where where = {}) const;

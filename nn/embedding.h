@@ -9,6 +9,8 @@ class Embedding : public Module {
  public:
   /// Throws ValueError for sizes below 1.
   Embedding(Module& parent, std::string name, int64_t count, int64_t width);
+  template <NotAModule First, class... Rest>
+  Embedding(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// Integer ids of any shape → [..., width]. Throws IndexError for an id outside 0 … count − 1.
   Tensor operator()(const Tensor& ids, Where where = {}) const;

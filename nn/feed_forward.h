@@ -10,6 +10,8 @@ class FeedForward : public Module {
  public:
   FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true,
               Gelu kind = Gelu::erf);
+  template <NotAModule First, class... Rest>
+  FeedForward(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// [..., width] → [..., width]
   Tensor operator()(const Tensor& x, Where where = {}) const;

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <concepts>
-
-#include <linnet/core/refused.h>
 #include <linnet/nn/module.h>
 
 namespace linnet::nn {
@@ -13,12 +10,8 @@ class Linear : public Module {
  public:
   /// Throws ValueError for sizes below 1.
   Linear(Module& parent, std::string name, int64_t in, int64_t out, bool bias = true);
-  template <std::same_as<Generator> G>
-  Linear(G& generator, int64_t, int64_t, bool = true) : Module(generator) {
-    static_assert(detail::refused<G>,
-                  "a layer is a part of a module: write struct Net : nn::Module { explicit Net(Generator& rng) : "
-                  "Module(rng) {} nn::Linear fc{*this, \"fc\", 3, 4}; }");
-  }
+  template <NotAModule First, class... Rest>
+  Linear(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// [..., in] → [..., out], of the parameters' dtype; in 2·in·out operations a row. Throws ShapeError and
   /// DTypeError.

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <concepts>
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <linnet/core/generator.h>
+#include <linnet/core/refused.h>
 #include <linnet/core/safetensors.h>
 #include <linnet/core/tensor.h>
 
@@ -42,6 +46,12 @@ struct IncompatibleKeys {
 /// `source`.
 IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
                             const LoadOptions& options = {});
+
+class Module;
+
+/// What cannot be the parent of a layer.
+template <class T>
+concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
 
 /// The base of layers and models: it knows their parameters, and those of the modules inside them.
 ///
@@ -138,6 +148,15 @@ class Module {
   /// Registers a tensor that is part of the state but not trained, and returns it: a handle of the one that is saved
   /// and loaded. Update it in place, with `copy_`: assigning to the handle leaves the registered one as it was.
   Tensor buffer(const std::string& name, Tensor tensor);
+
+  /// What a layer outside of a module is told: `nn::Linear fc(rng, 3, 4)`, `nn::LayerNorm norm(64)`.
+  template <class First>
+  static Generator& refuse_outside_of_a_module(First&) {
+    static_assert(detail::refused<First>,
+                  "a layer is a part of a module: write struct Net : nn::Module { explicit Net(Generator& rng) : "
+                  "Module(rng) {} nn::Linear fc{*this, \"fc\", 3, 4}; }, and likewise for other layers");
+    std::abort();
+  }
 
  private:
   struct Slot {

@@ -17,6 +17,8 @@ class LayerNorm : public Module {
  public:
   /// Throws ValueError for a width below 1.
   LayerNorm(Module& parent, std::string name, int64_t width, LayerNormConfig config = {});
+  template <NotAModule First, class... Rest>
+  LayerNorm(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
@@ -35,6 +37,8 @@ class RMSNorm : public Module {
  public:
   /// Throws ValueError for a width below 1.
   RMSNorm(Module& parent, std::string name, int64_t width, double eps = 1e-6);
+  template <NotAModule First, class... Rest>
+  RMSNorm(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// [..., width] → [..., width]. Throws ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;

@@ -45,16 +45,6 @@ Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor minimum(const Tensor& a, Scalar b, Where where = {});
 
-/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an
-/// operator takes it with the conversion of its operand.
-struct Operand {
-  const Tensor& tensor;
-  Where where;
-
-  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
-      : tensor(tensor_), where(where_) {}
-};
-
 /// `add`, `sub`, `mul`, `div` and `neg`, whose errors name the line of the expression.
 Tensor operator+(Operand a, const Tensor& b);
 Tensor operator+(Operand a, Scalar b);

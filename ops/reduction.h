@@ -57,6 +57,15 @@ ValuesAndIndices min(const Tensor& x, Dim dim, bool keepdim = false, Where where
   return detail::min_along(x, dim, keepdim, where);
 }
 
+template <std::integral Dim>
+ValuesAndIndices Tensor::max(Dim dim, bool keepdim, Where where) const {
+  return linnet::max(*this, dim, keepdim, where);
+}
+template <std::integral Dim>
+ValuesAndIndices Tensor::min(Dim dim, bool keepdim, Where where) const {
+  return linnet::min(*this, dim, keepdim, where);
+}
+
 /// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is
 /// one. Any dtype but bool; no gradient. Throws ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
