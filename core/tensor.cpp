@@ -85,8 +85,6 @@ bool Tensor::is_contiguous() const {
 
 // ---- For ops and kernels ----
 
-using detail::TensorAccess;
-
 View detail::view(const Tensor& x) {
   const TensorAccess::Impl& impl = TensorAccess::impl(x);
   char* base = static_cast<char*>(impl.storage->data);
