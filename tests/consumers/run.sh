@@ -5,9 +5,9 @@
 #
 #   tests/consumers/run.sh [build folder of a release build]
 set -euo pipefail
-cd "$(dirname "$0")"
-root=$(cd ../.. && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)
+cd "$root/tests/consumers"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CMAKE_GENERATOR=Ninja # but for those who say otherwise
