@@ -25,7 +25,7 @@ struct NamedTensor {
 
 /// Something that a module was built with, and what the same weights mean depends on it: `heads` is `4`.
 struct Setting {
-  std::string name, value;
+  std::string name, value;  ///< UTF-8
   bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
 };
 
