@@ -234,7 +234,10 @@ class Tensor {
   Tensor any(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor all(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
   Tensor var(const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {}) const;
+  template <std::same_as<bool> Bool>
+  Tensor var(const Shape& dims, Bool) const = delete;
   Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor norm(std::initializer_list<int64_t> dims) const = delete;
   Tensor argmax(int64_t dim, bool keepdim = false, Where where = {}) const;
   Tensor argmin(int64_t dim, bool keepdim = false, Where where = {}) const;
   Tensor cumsum(int64_t dim, Where where = {}) const;

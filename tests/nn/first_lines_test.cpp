@@ -38,6 +38,13 @@ const Tensor& matrix() {
 
 }  // namespace
 
+// As members, too, these would compute something else than they say: dims would be p, and keepdim the correction.
+template <class T>
+concept TakesDimsForP = requires(T x) { x.norm({1}); };
+template <class T>
+concept TakesKeepdimForCorrection = requires(T x) { x.var({0}, true); };
+static_assert(!TakesDimsForP<Tensor> && !TakesKeepdimForCorrection<Tensor>);
+
 TEST_CASE("first lines: making tensors") {
   CHECK(tensor({{1.0, 2.0}, {3.0, 4.0}}).shape() == Shape{2, 2});
   CHECK(tensor({{1, 2}, {3, 4}}, DType::int64).dtype() == DType::int64);
