@@ -1,12 +1,18 @@
 #include <linnet/core/dtype.h>
 
 #include <cmath>
+#include <ostream>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
 
-namespace linnet::detail {
+namespace linnet {
+
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name_of(dtype); }
+std::ostream& operator<<(std::ostream& stream, Device device) { return stream << name_of(device); }
+
+namespace detail {
 
 void check_number(Scalar value, DType dtype) {
   if (is_floating(dtype) || dtype == DType::boolean) return;
@@ -23,4 +29,5 @@ void check_floating(DType dtype) {
   throw DTypeError(fmt::format("takes floating tensors, not {}; convert with to(DType::float32)", name_of(dtype)));
 }
 
-}  // namespace linnet::detail
+}  // namespace detail
+}  // namespace linnet

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,9 @@ constexpr const char* name_of(DType dtype) {
   return "?";
 }
 
+/// The same to a stream.
+std::ostream& operator<<(std::ostream& stream, DType dtype);
+
 /// The dtype of a C++ type: `dtype_of<float>` is DType::float32.
 template <class T>
 constexpr DType dtype_of = [] {
@@ -73,6 +77,9 @@ enum class Device : uint8_t { cpu, cuda };
 
 /// As messages and command lines write it: "cpu", "cuda".
 constexpr const char* name_of(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+/// The same to a stream.
+std::ostream& operator<<(std::ostream& stream, Device device);
 
 /// How products of float32 matrices are made: exact to rounding, or with factors rounded to 10 bits behind the point
 /// (TF32) or to 7 (bfloat16), for speed. Tensors and sums are float32 all the same.

@@ -31,10 +31,13 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   }
   if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
   Tensor part = *this;
-  int64_t dim = 0;
+  int64_t dim = 0;   // of `part`
+  int64_t gone = 0;  // how many dims of this tensor stand before `dim` and not in `part`, less those that are new
   for (const Index& index : indices) {
     if (const auto* at = std::get_if<int64_t>(&index.value)) {
+      check_index(*at, dim + gone, shape());
       part = part.select(dim, *at);
+      ++gone;
     } else if (const auto* slice = std::get_if<Slice>(&index.value)) {
       part = part.slice(dim, slice->start.value_or(0), slice->stop.value_or(std::numeric_limits<int64_t>::max()),
                         slice->step);
@@ -43,6 +46,7 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
       dim += rank() - used;
     } else {
       part = part.unsqueeze(dim++);
+      --gone;
     }
   }
   return part;

@@ -33,7 +33,7 @@ struct KernelCall {
 ///     for (const KernelCall& call : profile.calls()) …
 class Profile {
  public:
-  Profile();
+  [[nodiscard("give it a name, Profile profile;, or it ends in its own line")]] Profile();
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;

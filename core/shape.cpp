@@ -89,4 +89,11 @@ int normalise_dim(int64_t dim, int rank) {
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 
+void check_index(int64_t index, int64_t dim, const Shape& shape) {
+  const int64_t size = shape[normalise_dim(dim, shape.rank())];
+  if (index >= -size && index < size) return;
+  throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
+                               to_string(shape), size));
+}
+
 }  // namespace linnet

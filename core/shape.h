@@ -109,4 +109,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 /// for `rank`.
 int normalise_dim(int64_t dim, int rank);
 
+/// Throws IndexError unless `index`, which may count from the end, exists in dim `dim` of `shape`.
+void check_index(int64_t index, int64_t dim, const Shape& shape);
+
 }  // namespace linnet

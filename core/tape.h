@@ -25,7 +25,7 @@ using Backward = std::function<Grads(const Tensor& grad)>;
 /// While one lives, ops on this thread are not recorded.
 class NoGrad {
  public:
-  NoGrad();
+  [[nodiscard("give it a name, NoGrad no_grad;, or it ends in its own line")]] NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
@@ -41,7 +41,7 @@ bool grad_enabled();
 /// throws ValueError naming the forward call that produced it. Slow; for looking, not for training.
 class AnomalyMode {
  public:
-  AnomalyMode();
+  [[nodiscard("give it a name, AnomalyMode anomaly_mode;, or it ends in its own line")]] AnomalyMode();
   ~AnomalyMode();
   AnomalyMode(const AnomalyMode&) = delete;
   AnomalyMode& operator=(const AnomalyMode&) = delete;

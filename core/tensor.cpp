@@ -58,7 +58,8 @@ Tensor Tensor::detach(Where where) const {
 // ---- Properties ----
 
 Tensor::Impl& Tensor::get() const {
-  if (!impl_) throw ValueError("the tensor is undefined: default-constructed, and never assigned");
+  if (!impl_)
+    throw ValueError("the tensor is undefined: never assigned, or the gradient of a tensor that no backward reached");
   return *impl_;
 }
 

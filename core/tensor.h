@@ -14,7 +14,7 @@
 #include <linnet/core/dtype.h>
 #include <linnet/core/index.h>
 #include <linnet/core/memory_stats.h>
-#include <linnet/core/refused.h>
+#include <linnet/core/refused_members.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/where.h>
 
@@ -36,7 +36,7 @@ struct TensorAccess;  // what ops and kernels see beside this: core/kernel_acces
 ///
 /// Where dims or shapes do not fit, what is called here throws ShapeError, and so it does for a dim that does not
 /// exist; use of an undefined tensor throws ValueError.
-class Tensor {
+class Tensor : public detail::RefusedMembers {
  public:
   /// No tensor: `defined()` is false, and any other use throws.
   Tensor() = default;
@@ -143,7 +143,8 @@ class Tensor {
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
   /// The last two dims exchanged. Throws ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
-  /// Index `index` of the first dim, which disappears. Throws IndexError where it does not exist.
+  /// Index `index` of the first dim, which disappears. Throws IndexError where it does not exist. (`x[0, 1]` is C++'s
+  /// own comma, of which compilers warn: it is `x[1]`. Write `x[{0, 1}]`.)
   Tensor operator[](Index index) const;
   /// One index for each dim, from the first on: `x[{0, Slice{1, 3}}]`, `x[{ellipsis, 0}]`, `x[{newaxis}]`. Dims that
   /// are left are whole. Throws IndexError for more indices than dims, and for one that does not exist.
@@ -159,7 +160,7 @@ class Tensor {
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
   /// True for tensors that no recorded op made.
   bool is_leaf() const;
-  /// The gradient that backward accumulated here; undefined before the first.
+  /// The gradient that backward accumulated here; undefined before the first backward.
   Tensor grad() const;
   /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when it is given to a tensor
   /// that does not require one, ShapeError for one of another shape or dtype, DeviceError for one on another device.
@@ -244,6 +245,10 @@ class Tensor {
   Tensor softmax(int64_t dim, Where where = {}) const;
   Tensor log_softmax(int64_t dim, Where where = {}) const;
   Tensor matmul(const Tensor& other, Where where = {}) const;
+  ValuesAndIndices sort(int64_t dim = -1, bool descending = false, Where where = {}) const;
+  ValuesAndIndices topk(int64_t k, int64_t dim = -1, bool largest = true, Where where = {}) const;
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                Where where = {}) const;
   Tensor index_select(int64_t dim, const Tensor& index, Where where = {}) const;
   Tensor gather(int64_t dim, const Tensor& index, Where where = {}) const;
   Tensor tril(int64_t diagonal = 0, Where where = {}) const;
@@ -281,37 +286,27 @@ class Tensor {
   void permute(int64_t, int, Dims...) const {
     static_assert(detail::refused<Dims...>, "dims stand in braces: write x.permute({0, 2, 1})");
   }
-  template <class... Nothing>
-  void dim() const {
-    static_assert(detail::refused<Nothing...>, "the number of dims is x.rank()");
+  template <std::same_as<bool>... Nothing>
+  void size() const {
+    static_assert(detail::refused<Nothing...>, "the sizes are x.shape(), and that of one dim is x.size(dim)");
   }
   template <class... Nothing>
-  void sizes() const {
-    static_assert(detail::refused<Nothing...>, "the sizes are x.shape()");
+  void squeeze() const {
+    static_assert(detail::refused<Nothing...>, "the dim is named: write x.squeeze(dim), or x.reshape(…)");
   }
   template <class... Nothing>
-  void cuda() const {
-    static_assert(detail::refused<Nothing...>, "write x.to(Device::cuda)");
+  void argmax() const {
+    static_assert(detail::refused<Nothing...>, "the dim is named: write x.argmax(dim), or x.flatten().argmax(0)");
   }
   template <class... Nothing>
-  void cpu() const {
-    static_assert(detail::refused<Nothing...>, "write x.to(Device::cpu)");
+  void argmin() const {
+    static_assert(detail::refused<Nothing...>, "the dim is named: write x.argmin(dim), or x.flatten().argmin(0)");
   }
-  template <class T>
-  void data_ptr() const {
-    static_assert(detail::refused<T>, "write x.data<T>() to read, x.mutable_data<T>() to write: both are spans");
-  }
-  template <class... Nothing>
-  void requires_grad_(Nothing...) const {
-    static_assert(detail::refused<Nothing...>, "write x.set_requires_grad()");
-  }
-  template <class... Nothing>
-  void zero_() const {
-    static_assert(detail::refused<Nothing...>, "write x.fill_(0)");
-  }
-  template <class Other>
-  void add_(const Other&) const {
-    static_assert(detail::refused<Other>, "write x += y, and likewise for -, * and /");
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  void operator=(Number) & {
+    static_assert(detail::refused<Number>,
+                  "a name takes another tensor, not a number: write x.fill_(5) for all elements, or x = scalar(5)");
   }
 
  private:

@@ -239,12 +239,8 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Whe
 Tensor Tensor::select(int64_t dim, int64_t index, Where where) const {
   const Call call("select", where);
   const int d = normalise_dim(dim, rank());
-  const int64_t size = shape()[d];
-  if (index < -size || index >= size) {
-    throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
-                                 to_string(shape()), size));
-  }
-  return narrow(d, index < 0 ? index + size : index, 1).squeeze(d);
+  check_index(index, dim, shape());
+  return narrow(d, index < 0 ? index + shape()[d] : index, 1).squeeze(d);
 }
 
 Tensor Tensor::diagonal(int64_t offset, int64_t dim1, int64_t dim2, Where where) const {

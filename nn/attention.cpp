@@ -48,7 +48,8 @@ std::unique_ptr<Attention> make_attention(Module& parent, std::string name, cons
   for (const Entry& entry : kMechanisms) {
     if (entry.mechanism == config.mechanism) return entry.make(parent, std::move(name), config);
   }
-  throw ValueError(fmt::format("no attention is called '{}'; choose one of {}", config.mechanism,
+  throw ValueError(fmt::format("{}{}{}: no attention is called '{}'; choose one of {}", parent.path(),
+                               parent.path().empty() ? "" : ".", name, config.mechanism,
                                fmt::join(attention_mechanisms(), ", ")));
 }
 
@@ -147,13 +148,13 @@ AttentionMaps::~AttentionMaps() { collection = outer_; }
 
 std::vector<Setting> Attention::settings() const {
   return {{"mechanism", config_.mechanism},
-          {"width", fmt::to_string(config_.width)},
-          {"heads", fmt::to_string(config_.heads)},
-          {"causal", fmt::to_string(config_.causal)},
-          {"bias", fmt::to_string(config_.bias)},
-          {"rotary", fmt::to_string(config_.rotary)},
-          {"dropout", fmt::to_string(config_.dropout), /*may_differ=*/true},
-          {"short_conv", fmt::to_string(config_.short_conv)}};
+          {"width", config_.width},
+          {"heads", config_.heads},
+          {"causal", config_.causal},
+          {"bias", config_.bias},
+          {"rotary", config_.rotary},
+          {"dropout", config_.dropout, /*may_differ=*/true},
+          {"short_conv", config_.short_conv}};
 }
 
 }  // namespace linnet::nn

@@ -140,7 +140,7 @@ class Attention : public Module {
 /// They have no gradients. Collections do not nest: the inner one gets the maps.
 class AttentionMaps {
  public:
-  AttentionMaps();
+  [[nodiscard("give it a name, AttentionMaps maps;, or it ends in its own line")]] AttentionMaps();
   ~AttentionMaps();
   AttentionMaps(const AttentionMaps&) = delete;
   AttentionMaps& operator=(const AttentionMaps&) = delete;

@@ -64,10 +64,13 @@ Term parse_term(std::string_view term, std::string_view equation) {
     } else if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
       (result.has_ellipsis ? result.after : result.before).push_back(term[i]);
     } else {
+      size_t end = i + 1;
+      while (end < term.size() && (static_cast<unsigned char>(term[end]) & 0xc0) == 0x80)
+        ++end;  // one UTF-8 character
       throw ValueError(fmt::format(
           "\"{}\" has '{}' where a label should be; labels are letters, and one \"...\" in a term stands for "
           "any dims, as in \"...ij,...jk->...ik\"",
-          equation, term[i]));
+          equation, term.substr(i, end - i)));
     }
   }
   return result;
@@ -288,6 +291,13 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Wh
         fmt::format("\"{}\" has {} before the arrow, but {} given", equation,
                     terms.operands.size() == 1 ? "one term" : fmt::format("{} terms", terms.operands.size()),
                     operands.size() == 1 ? "one tensor is" : fmt::format("{} tensors are", operands.size())));
+  }
+  for (size_t i = 1; i < operands.size(); ++i) {
+    if (operands[i].dtype() == operands[0].dtype()) continue;
+    throw DTypeError(fmt::format("operand 0 is {}{}, but operand {} is {}{}; convert one with to(DType::{})",
+                                 name_of(operands[0].dtype()), linnet::to_string(operands[0].shape()), i,
+                                 name_of(operands[i].dtype()), linnet::to_string(operands[i].shape()),
+                                 name_of(operands[0].dtype())));
   }
   std::vector<Labelled> left;
   int64_t ellipsis_dims = 0;

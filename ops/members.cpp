@@ -8,6 +8,7 @@
 #include <linnet/ops/matmul.h>
 #include <linnet/ops/reduction.h>
 #include <linnet/ops/softmax.h>
+#include <linnet/ops/sorting.h>
 
 /// The members of Tensor that are ops. They are defined here, since core knows no op.
 
@@ -98,6 +99,15 @@ Tensor Tensor::cumsum(int64_t dim, Where where) const { return linnet::cumsum(*t
 Tensor Tensor::softmax(int64_t dim, Where where) const { return linnet::softmax(*this, dim, where); }
 Tensor Tensor::log_softmax(int64_t dim, Where where) const { return linnet::log_softmax(*this, dim, where); }
 Tensor Tensor::matmul(const Tensor& other, Where where) const { return linnet::matmul(*this, other, where); }
+ValuesAndIndices Tensor::sort(int64_t dim, bool descending, Where where) const {
+  return linnet::sort(*this, dim, descending, where);
+}
+ValuesAndIndices Tensor::topk(int64_t k, int64_t dim, bool largest, Where where) const {
+  return linnet::topk(*this, k, dim, largest, where);
+}
+bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan, Where where) const {
+  return linnet::allclose(*this, other, rtol, atol, equal_nan, where);
+}
 Tensor Tensor::index_select(int64_t dim, const Tensor& index, Where where) const {
   return linnet::index_select(*this, dim, index, where);
 }

@@ -143,6 +143,7 @@ Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
 
 Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Call call("mean", where);
+  detail::check_floating(x.dtype());
   const Tensor total = detail::sum_in(computed_in(sum_dtype(x)), x, dims, keepdim);
   return div(total, plan_reduction(x, dims, keepdim).count).to(x.dtype());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -84,6 +85,19 @@ void bmm(const T&, const Tensor&) {
 template <std::same_as<Tensor> T>
 void dot(const T&, const Tensor&) {
   static_assert(detail::refused<T>, "write matmul(a, b), which takes vectors too");
+}
+
+template <std::same_as<Tensor> Mask, class A, class B>
+  requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
+void where(const Mask&, A, B) {
+  static_assert(
+      detail::refused<Mask, A, B>,
+      "two numbers have no dtype: write where(mask, scalar(1.0), 0), or mask.to(DType::float32) for 1 and 0");
+}
+template <std::same_as<Tensor> T, std::same_as<Tensor>... More>
+void einsum(std::string_view, const T&, const Tensor&, const Tensor&, const More&...) {
+  static_assert(detail::refused<T, More...>,
+                "three tensors and more stand in braces: write einsum(\"i,ij,j->\", {x, a, y})");
 }
 
 template <std::same_as<Tensor> Mask>

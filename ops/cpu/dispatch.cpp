@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #ifdef LINNET_X86_VARIANTS
 #include <cpuid.h>
@@ -99,12 +100,15 @@ InstructionSet choose_instruction_set() {
   for (const InstructionSet& choice : kChoices) {
     if ((forced == nullptr || std::strcmp(forced, choice.name) == 0) && choice.supported()) return choice;
   }
-  std::string supported;
+  std::vector<const char*> built, supported;
   for (const InstructionSet& choice : kChoices) {
-    if (choice.supported()) supported += (supported.empty() ? "" : ", ") + std::string(choice.name);
+    built.push_back(choice.name);
+    if (choice.supported()) supported.push_back(choice.name);
   }
-  throw ValueError(fmt::format("LINNET_ISA={} is not an instruction set of this machine; unset it, or use one of: {}",
-                               forced, supported));
+  throw ValueError(
+      fmt::format("LINNET_ISA={} cannot be had: this build has kernels for {}, and of these this machine has {}; unset "
+                  "LINNET_ISA, or choose one of the latter",
+                  forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
 }
 
 /// That of all kernels in this process.

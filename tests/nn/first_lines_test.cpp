@@ -70,6 +70,8 @@ TEST_CASE("first lines: looking at tensors") {
   const Tensor& x = matrix();
   CHECK(text_of(x.shape()) == "[2, 3]");
   CHECK(text_of(x[0]) == "[1. 2. 3.]");
+  CHECK(text_of(x.dtype()) == "float32");
+  CHECK(text_of(x.device()) == "cpu");
   CHECK(x.size(0) == 2);
   CHECK(x.shape()[1] == 3);
   CHECK(x.rank() == 2);
@@ -100,6 +102,12 @@ TEST_CASE("first lines: indices and slices") {
   CHECK(x[{newaxis}].shape() == Shape{1, 2, 3});
   CHECK(x[{ellipsis, newaxis}].shape() == Shape{2, 3, 1});
   CHECK_THROWS_AS(x[2], IndexError);
+  CHECK_THROWS_WITH_AS((x[{0, 3}]), doctest::Contains("index 3 is out of range for dimension 1 of [2, 3]"),
+                       IndexError);
+  CHECK_THROWS_WITH_AS((x[{newaxis, Slice{}, -4}]),
+                       doctest::Contains("index -4 is out of range for dimension 1 of [2, 3]"), IndexError);
+  CHECK_THROWS_WITH_AS((zeros({2, 3, 4})[{0, ellipsis, 4}]),
+                       doctest::Contains("index 4 is out of range for dimension 2 of [2, 3, 4]"), IndexError);
   CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), doctest::Contains("3 indices are too many for a tensor of shape [2, 3]"),
                        IndexError);
   CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("only one index may be an ellipsis"), IndexError);
@@ -277,6 +285,10 @@ TEST_CASE("first lines: members are the functions of their names") {
   same(x.softmax(-1), softmax(x, -1));
   same(x.log_softmax(0), log_softmax(x, 0));
   same(x.matmul(y.t()), matmul(x, transpose(y)));
+  same(x.sort(0, true).values, sort(x, 0, true).values);
+  same(x.topk(2).indices, topk(x, 2).indices);
+  CHECK(x.allclose(x + 1e-12));
+  CHECK_FALSE(x.allclose(y));
   same(x.index_select(0, index), index_select(x, 0, index));
   same(x.gather(0, tensor({{0, 1, 1}}, DType::int64)), gather(x, 0, tensor({{0, 1, 1}}, DType::int64)));
   same(x.tril(), tril(x));
@@ -293,6 +305,8 @@ TEST_CASE("first lines: gradients") {
     NoGrad guard;
     w -= 0.01 * w.grad();
   }
+  CHECK_THROWS_WITH_AS(ones({2}).set_requires_grad().grad().sum(),
+                       doctest::Contains("or the gradient of a tensor that no backward reached"), ValueError);
   w.set_grad({});
   CHECK_FALSE(w.grad().defined());
 }

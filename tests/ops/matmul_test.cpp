@@ -343,7 +343,10 @@ TEST_CASE("einsum says what it cannot read") {
   says("\"i..j\" has '.' where a label should be", "i..j", {a});
   says("\"...i...\" has '.' where a label should be", "...i...", {a});
   says("\"i->j->k\" has '-' where a label should be", "i->j->k", {a});
-  CHECK_THROWS_AS(einsum("ij,jk", a, b.to(DType::float64)), DTypeError);
+  says("\"iä->i\" has 'ä' where a label should be", "iä->i", {a});
+  CHECK_THROWS_WITH_AS(einsum("ij,jk", a, b.to(DType::float64)),
+                       doctest::Contains("einsum: operand 0 is float32[2, 3], but operand 1 is float64[3, 2]"),
+                       DTypeError);
 }
 
 TEST_CASE("transpose exchanges the last two dims without a copy") {

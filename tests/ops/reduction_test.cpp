@@ -382,6 +382,9 @@ TEST_CASE("reductions: errors") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum: dim 2 does not exist: the tensor has rank 2"),
                        ShapeError);
+  CHECK_THROWS_WITH_AS(mean(x > 0), doctest::Contains("mean: takes floating tensors, not bool"), DTypeError);
+  CHECK_THROWS_WITH_AS(mean(x.to(DType::int32)), doctest::Contains("mean: takes floating tensors, not int32"),
+                       DTypeError);
   CHECK_THROWS_WITH_AS(mean(x, {1, -1}), doctest::Contains("mean: dims [1, -1] name dim 1 of x[2, 3] twice"),
                        ShapeError);
   CHECK_THROWS_WITH_AS(max(zeros({2, 0}), {1}),

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <concepts>
+
+#include <linnet/core/refused.h>
+#include <linnet/core/shape.h>
+
+namespace linnet::detail {
+
+/// Members of other libraries' tensors that are written otherwise here. `Tensor` inherits them, and each says what to
+/// write instead, where it is compiled.
+class RefusedMembers {
+ public:
+  template <class... Nothing>
+  void dim() const {
+    static_assert(refused<Nothing...>, "the number of dims is x.rank()");
+  }
+  template <class... Nothing>
+  void ndim() const {
+    static_assert(refused<Nothing...>, "the number of dims is x.rank(), not ndim");
+  }
+  template <class... Nothing>
+  void sizes() const {
+    static_assert(refused<Nothing...>, "the sizes are x.shape()");
+  }
+  template <class... Nothing>
+  void cuda() const {
+    static_assert(refused<Nothing...>, "write x.to(Device::cuda)");
+  }
+  template <class... Nothing>
+  void cpu() const {
+    static_assert(refused<Nothing...>, "write x.to(Device::cpu)");
+  }
+  template <class T>
+  void data_ptr() const {
+    static_assert(refused<T>, "write x.data<T>() to read, x.mutable_data<T>() to write: both are spans");
+  }
+  template <class... Nothing>
+  void requires_grad_(Nothing...) const {
+    static_assert(refused<Nothing...>, "write x.set_requires_grad()");
+  }
+
+  // ---- Edits in place ----
+
+  template <class... Nothing>
+  void zero_() const {
+    static_assert(refused<Nothing...>, "write x.fill_(0)");
+  }
+  template <class Other>
+  void add_(const Other&) const {
+    static_assert(refused<Other>, "write x += y, and likewise for -, * and /");
+  }
+  template <class Other>
+  void sub_(const Other&) const {
+    static_assert(refused<Other>, "write x -= y instead of x.sub_(y)");
+  }
+  template <class Other>
+  void mul_(const Other&) const {
+    static_assert(refused<Other>, "write x *= y instead of x.mul_(y)");
+  }
+  template <class Other>
+  void div_(const Other&) const {
+    static_assert(refused<Other>, "write x /= y instead of x.div_(y)");
+  }
+  template <class Mask, class Value>
+  void masked_fill_(const Mask&, Value) const {
+    static_assert(refused<Mask>, "write x.copy_(x.masked_fill(mask, value))");
+  }
+  template <class... Bounds>
+  void clamp_(const Bounds&...) const {
+    static_assert(refused<Bounds...>, "write x.copy_(x.clamp(min, max))");
+  }
+  template <class... Nothing>
+  void abs_() const {
+    static_assert(refused<Nothing...>, "write x.copy_(x.abs())");
+  }
+  template <class... Nothing>
+  void exp_() const {
+    static_assert(refused<Nothing...>, "write x.copy_(x.exp())");
+  }
+  template <class... Nothing>
+  void relu_() const {
+    static_assert(refused<Nothing...>, "write x.copy_(x.relu())");
+  }
+
+  // ---- Products ----
+
+  template <class Other>
+  void mm(const Other&) const {
+    static_assert(refused<Other>, "x.mm is x.matmul(y)");
+  }
+  template <class Other>
+  void bmm(const Other&) const {
+    static_assert(refused<Other>, "x.bmm is x.matmul(y), which takes batches");
+  }
+  template <class Other>
+  void mv(const Other&) const {
+    static_assert(refused<Other>, "x.mv is x.matmul(y), which takes vectors");
+  }
+  template <class Other>
+  void dot(const Other&) const {
+    static_assert(refused<Other>, "x.dot is x.matmul(y), which takes two vectors");
+  }
+  template <class Other>
+  void outer(const Other&) const {
+    static_assert(refused<Other>, "an outer product is x.unsqueeze(1) * y");
+  }
+
+  // ---- Views and reductions ----
+
+  template <class... Nothing>
+  void T() const {
+    static_assert(refused<Nothing...>, "a transposed matrix is x.t()");
+  }
+  template <class... Nothing>
+  void mT() const {
+    static_assert(refused<Nothing...>, "matrices are transposed by x.t(), in batches too");
+  }
+  template <class... Nothing>
+  void diag() const {
+    static_assert(refused<Nothing...>, "the diagonal of a matrix is x.diagonal()");
+  }
+  template <class... Nothing>
+  void trace() const {
+    static_assert(refused<Nothing...>, "a trace is x.diagonal().sum()");
+  }
+  template <std::same_as<Shape> Dims = Shape>
+  void amax(const Dims& = {}, bool = false) const {
+    static_assert(refused<Dims>, "the largest along dims is x.max({dims})");
+  }
+  template <std::same_as<Shape> Dims = Shape>
+  void amin(const Dims& = {}, bool = false) const {
+    static_assert(refused<Dims>, "the smallest along dims is x.min({dims})");
+  }
+  template <std::same_as<Shape> Dims = Shape>
+  void std(const Dims& = {}, bool = false) const {
+    static_assert(refused<Dims>, "a standard deviation is x.var({dims}).sqrt()");
+  }
+  template <class... Nothing>
+  void gelu(Nothing...) const {
+    static_assert(refused<Nothing...>, "gelu is a function: write gelu(x)");
+  }
+};
+
+}  // namespace linnet::detail
