@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
@@ -115,27 +117,132 @@ struct Entry {
   int64_t begin, end;  // in the data
 };
 
+/// Reads a header while it is parsed, and makes no tree of it: a header may list a million tensors.
+class Header final : public nlohmann::json_sax<json> {
+ public:
+  /// A tensor's entry is checked by `check`, and what is wrong goes to `fail`, which throws.
+  using Check = std::function<Entry(const std::string& name, const std::string& dtype,
+                                    const std::vector<int64_t>& shape, const std::vector<int64_t>& offsets)>;
+  using Fail = std::function<void(const std::string& what)>;
+  Header(Check check, Fail fail) : check_(std::move(check)), fail_(std::move(fail)) {}
+
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> metadata;
+
+  bool key(std::string& name) override {
+    if (!keys_.back().insert(name).second) fail_(fmt::format("its header has the key '{}' twice", name));
+    if (depth() == kNames) name_ = name;
+    if (depth() == kFields) field_ = name;
+    return true;
+  }
+  bool start_object(size_t /*size*/) override {
+    if (depth() != kOutside && depth() != kNames) scalar("an object");
+    if (depth() == kNames) tensor_ = {};
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    if (depth() != kNames || name_ == kMetadata) return true;
+    if (!tensor_.dtype || !tensor_.shape || !tensor_.offsets) fail_lacking();
+    entries.push_back(check_(name_, *tensor_.dtype, *tensor_.shape, *tensor_.offsets));
+    return true;
+  }
+  bool start_array(size_t /*size*/) override {
+    if (depth() == kOutside) return false;
+    const bool is_field = depth() == kFields && name_ != kMetadata;
+    if (is_field && field_ == "shape")
+      list_ = &tensor_.shape.emplace();
+    else if (is_field && field_ == "data_offsets")
+      list_ = &tensor_.offsets.emplace();
+    else
+      scalar("a list");
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_array() override {
+    keys_.pop_back();
+    if (depth() == kFields) list_ = nullptr;
+    return true;
+  }
+  bool null() override { return depth() == kNames && name_ == kMetadata ? true : scalar("null"); }
+  bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
+  bool number_integer(int64_t value) override { return scalar(fmt::to_string(value)); }
+  bool number_float(double /*value*/, const std::string& text) override { return scalar(text); }
+  bool number_unsigned(uint64_t value) override {
+    if (list_ == nullptr || depth() != kLists || value > std::numeric_limits<int64_t>::max()) {
+      return scalar(fmt::to_string(value));
+    }
+    list_->push_back(static_cast<int64_t>(value));
+    return true;
+  }
+  bool string(std::string& text) override {
+    if (depth() == kFields && name_ == kMetadata)
+      metadata[field_] = text;
+    else if (depth() == kFields && field_ == "dtype")
+      tensor_.dtype = text;
+    else
+      scalar(fmt::format("\"{}\"", text));
+    return true;
+  }
+  bool binary(json::binary_t& /*value*/) override { return false; }  // of other formats than JSON
+  bool parse_error(size_t /*position*/, const std::string& /*last*/, const json::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  // Around a value stand so many objects and lists: none around the header, then names, fields, sizes or offsets.
+  static constexpr size_t kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
+
+  struct Tensor {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<int64_t>> shape, offsets;
+  };
+
+  size_t depth() const { return keys_.size(); }
+
+  void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name_)); }
+
+  /// What is not read where it belongs: it is wrong, or belongs to a field that the format does not have.
+  bool scalar(const std::string& text) {
+    if (depth() == kOutside) return false;
+    if (name_ == kMetadata && depth() == kNames) fail_("its metadata is not a JSON object");
+    if (name_ == kMetadata) fail_(fmt::format("its metadata '{}' is not a string", field_));
+    if (depth() == kNames) fail_lacking();
+    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name_, text));
+    if (depth() == kFields && (field_ == "shape" || field_ == "data_offsets")) {
+      fail_(fmt::format("tensor '{}' has {} where a list belongs", name_, text));
+    }
+    if (depth() == kFields && field_ == "dtype") fail_lacking();
+    return true;
+  }
+
+  Check check_;
+  Fail fail_;
+  std::vector<std::set<std::string>> keys_;  // of the objects around the place; of a list, none
+  std::string name_, field_;
+  Tensor tensor_;
+  std::vector<int64_t>* list_ = nullptr;  // that is being read
+};
+
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+  explicit Reader(const std::filesystem::path& path) : path_(path) {
+    errno = 0;
+    file_.open(path, std::ios::binary);
     std::error_code ignored;
     if (!file_ || !std::filesystem::is_regular_file(path_, ignored)) {
-      throw IoError(
-          fmt::format("cannot read '{}'; check that the file exists and that you may read it", path.string()));
+      const int error = errno;
+      throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
+                                path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
     }
     size_ = static_cast<int64_t>(std::filesystem::file_size(path_));
   }
 
   Safetensors read() {
-    const json header = read_header();
-    Safetensors content{.tensors = {}, .metadata = {}};
-    std::vector<Entry> entries;
-    for (const auto& [name, value] : header.items()) {
-      if (name == kMetadata)
-        content.metadata = metadata(value);
-      else
-        entries.push_back(entry(name, value));
-    }
+    Header header = read_header();
+    Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
+    std::vector<Entry>& entries = header.entries;
     // Every byte of the data belongs to one tensor.
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
@@ -163,7 +270,7 @@ class Reader {
     if (!file_) fail("it ends too early");
   }
 
-  json read_header() {
+  Header read_header() {
     if (size_ < kPrefix) fail(fmt::format("it has {} bytes", size_));
     uint64_t length = 0;
     read_bytes(&length, kPrefix);
@@ -173,73 +280,29 @@ class Reader {
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
     std::string text(length, '\0');
     read_bytes(text.data(), static_cast<int64_t>(length));
-    std::optional<std::string> repeated;
-    json header = parse(text, repeated);
-    if (!header.is_object()) fail("its header is not a JSON object");
+    Header header([this](auto&&... fields) { return entry(fields...); },
+                  [this](const std::string& what) { fail(what); });
+    if (!json::sax_parse(text, &header)) fail("its header is not a JSON object");
     if (text.front() != '{') fail("its header does not begin with {");
-    if (repeated) fail(fmt::format("its header has the key '{}' twice", *repeated));
     return header;
   }
 
-  /// The text as JSON, discarded where it is none. `repeated` becomes a key that an object has twice: JSON lets the
-  /// last one stand, and the format forbids it.
-  static json parse(const std::string& text, std::optional<std::string>& repeated) {
-    std::vector<std::set<std::string>> keys;  // of the objects around the place
-    const auto note_keys = [&](int, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::object_start) keys.emplace_back();
-      if (event == json::parse_event_t::object_end) keys.pop_back();
-      if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-        repeated = value.get<std::string>();
-      }
-      return true;
-    };
-    return json::parse(text, note_keys, /*allow_exceptions=*/false);
-  }
-
-  std::map<std::string, std::string> metadata(const json& value) const {
-    if (value.is_null()) return {};  // as some writers say that there is none
-    if (!value.is_object()) fail("its metadata is not a JSON object");
-    std::map<std::string, std::string> result;
-    for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) fail(fmt::format("its metadata '{}' is not a string", key));
-      result[key] = text.get<std::string>();
-    }
-    return result;
-  }
-
-  Entry entry(const std::string& name, const json& value) const {
-    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
-        !value.contains("data_offsets") || !value["dtype"].is_string()) {
-      fail(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name));
-    }
-    const std::vector<int64_t> sizes = naturals(name, value["shape"]);
-    const std::vector<int64_t> offsets = naturals(name, value["data_offsets"]);
+  Entry entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& sizes,
+              const std::vector<int64_t>& offsets) const {
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
-      fail(fmt::format("tensor '{}' lies at {} of {} bytes", name, value["data_offsets"].dump(), data_size_));
+      fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
     }
-    const FileDType& type = type_of(name, value["dtype"].get<std::string>());
+    const FileDType& type = type_of(name, dtype);
     const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
     if (!shape) {
-      fail(
-          fmt::format("tensor '{}' has shape {}, more dims or bytes than there can be", name, value["shape"].dump()));
+      fail(fmt::format("tensor '{}' has shape [{}], more dims or bytes than there can be", name,
+                       fmt::join(sizes, ",")));
     }
     if (shape->numel() * type.size != offsets[1] - offsets[0]) {
-      fail(fmt::format("tensor '{}', {} of shape {}, lies in {} bytes", name, type.name, value["shape"].dump(),
+      fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.name, fmt::join(sizes, ","),
                        offsets[1] - offsets[0]));
     }
     return {name, &type, *shape, offsets[0], offsets[1]};
-  }
-
-  std::vector<int64_t> naturals(const std::string& name, const json& value) const {
-    if (!value.is_array()) fail(fmt::format("tensor '{}' has {} where a list belongs", name, value.dump()));
-    std::vector<int64_t> result;
-    for (const json& number : value) {
-      if (!number.is_number_unsigned() || number.get<uint64_t>() > std::numeric_limits<int64_t>::max()) {
-        fail(fmt::format("tensor '{}' has the size or offset {}", name, number.dump()));
-      }
-      result.push_back(number.get<int64_t>());
-    }
-    return result;
   }
 
   const FileDType& type_of(const std::string& tensor, const std::string& name) const {
@@ -291,6 +354,23 @@ std::string_view format_name(const std::string& tensor, DType dtype) {
   throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
 }
 
+/// As JSON. Throws ValueError for a text that is not UTF-8.
+std::string quoted(const std::string& text) {
+  try {
+    return json(text).dump();
+  } catch (const json::exception&) {
+    throw ValueError("a name or a text is not UTF-8, which the format asks for");
+  }
+}
+
+/// The JSON object of these keys and values. It is written by hand, since a tree of it asks for memory in its
+/// destructor, where there may be none.
+std::string object_of(const std::map<std::string, std::string>& values) {
+  std::string text = "{";
+  for (const auto& [key, value] : values) text += (text.size() > 1 ? "," : "") + quoted(key) + ":" + value;
+  return text + "}";
+}
+
 }  // namespace
 
 Safetensors read_safetensors(const std::filesystem::path& path, Where where) {
@@ -311,23 +391,21 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
     return size_of(a->second.dtype()) > size_of(b->second.dtype());
   });
 
-  json header = json::object();
-  if (!content.metadata.empty()) header[kMetadata] = content.metadata;
+  std::map<std::string, std::string> header;  // of JSON
+  if (!content.metadata.empty()) {
+    std::map<std::string, std::string> texts;
+    for (const auto& [key, text] : content.metadata) texts[key] = quoted(text);
+    header[kMetadata] = object_of(texts);
+  }
   int64_t position = 0;
   for (const auto& it : order) {
     const auto& [name, tensor] = *it;
     const int64_t end = position + tensor.numel() * size_of(tensor.dtype());
-    header[name] = {{"dtype", format_name(name, tensor.dtype())},
-                    {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
-                    {"data_offsets", {position, end}}};
+    header[name] = fmt::format(R"({{"data_offsets":[{},{}],"dtype":"{}","shape":[{}]}})", position, end,
+                               format_name(name, tensor.dtype()), fmt::join(tensor.shape(), ","));
     position = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception&) {
-    throw ValueError("a name or a text is not UTF-8, which the format asks for");
-  }
+  std::string text = object_of(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
 
   AtomicFile file(path);

@@ -44,6 +44,6 @@ Tensor AdditivePooling::operator()(const Tensor& x, const Tensor& keep, Where wh
   return pooled.squeeze(2).squeeze(1);
 }
 
-std::vector<Setting> AdditivePooling::settings() const { return {{"released", fmt::to_string(released_)}}; }
+std::vector<Setting> AdditivePooling::settings() const { return {{"released", released_}}; }
 
 }  // namespace linnet::nn

@@ -45,6 +45,6 @@ Tensor Block::step(AttentionState& state, const Tensor& x, Where where) const {
   return apply(x, [&](const Tensor& y) { return attention_->step(state, y, where); }, where);
 }
 
-std::vector<Setting> Block::settings() const { return {{"pre_norm", fmt::to_string(pre_norm_)}}; }
+std::vector<Setting> Block::settings() const { return {{"pre_norm", pre_norm_}}; }
 
 }  // namespace linnet::nn

@@ -92,10 +92,10 @@ Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) cons
 }
 
 std::vector<Setting> DecoderLM::settings() const {
-  return {{"vocabulary", fmt::to_string(config_.vocabulary)},
-          {"context", fmt::to_string(config_.context)},
-          {"layers", fmt::to_string(config_.layers)},
-          {"share_layers", fmt::to_string(config_.share_layers)}};
+  return {{"vocabulary", config_.vocabulary},
+          {"context", config_.context},
+          {"layers", config_.layers},
+          {"share_layers", config_.share_layers}};
 }
 
 }  // namespace linnet::nn

@@ -18,6 +18,6 @@ Tensor Dropout::operator()(const Tensor& x, Where where) const {
   return dropout(x, rate_, generator(), training());
 }
 
-std::vector<Setting> Dropout::settings() const { return {{"rate", fmt::to_string(rate_), /*may_differ=*/true}}; }
+std::vector<Setting> Dropout::settings() const { return {{"rate", rate_, /*may_differ=*/true}}; }
 
 }  // namespace linnet::nn

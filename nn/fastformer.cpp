@@ -222,10 +222,10 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
 std::vector<Setting> FastformerAttention::settings() const {
   std::vector<Setting> all = Attention::settings();
   all.push_back({"interaction", name_of(config().interaction)});
-  all.push_back({"share_query_value", fmt::to_string(config().share_query_value)});
-  all.push_back({"share_heads", fmt::to_string(config().share_heads)});
-  all.push_back({"full_logits", fmt::to_string(config().full_logits)});
-  all.push_back({"columns", fmt::to_string(config().columns)});
+  all.push_back({"share_query_value", config().share_query_value});
+  all.push_back({"share_heads", config().share_heads});
+  all.push_back({"full_logits", config().full_logits});
+  all.push_back({"columns", config().columns});
   return all;
 }
 

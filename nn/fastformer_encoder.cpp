@@ -57,7 +57,7 @@ Tensor FastformerEncoder::operator()(const Tensor& x, const Tensor& keep, Where 
 }
 
 std::vector<Setting> FastformerEncoder::settings() const {
-  return {{"layers", fmt::to_string(config_.layers)}, {"share_layers", fmt::to_string(config_.share_layers)}};
+  return {{"layers", config_.layers}, {"share_layers", config_.share_layers}};
 }
 
 }  // namespace linnet::nn

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include <linnet/nn/positions.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>
@@ -153,7 +151,7 @@ Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
 
 std::vector<Setting> FastmaxAttention::settings() const {
   std::vector<Setting> all = Attention::settings();
-  all.push_back({"fastmax_scale", fmt::to_string(scale_)});
+  all.push_back({"fastmax_scale", scale_});
   all.push_back({"fastmax_form", name_of(config().fastmax_form), /*may_differ=*/true});
   all.push_back({"dropout_kind", name_of(config().dropout_kind), /*may_differ=*/true});
   const bool shared = config().dropout_normaliser == FastmaxNormaliser::shared;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <linnet/core/error.h>
 #include <linnet/core/kernel_access.h>
@@ -39,52 +39,53 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
 }
 
-/// Where a file keeps the settings of the model, among its texts.
-constexpr const char* kSettings = "linnet.settings";
+/// What a file's texts about settings are called: this and the setting's name in the model.
+constexpr std::string_view kSettings = "linnet.settings.";
 
-std::string to_json(const std::vector<Setting>& settings) {
-  nlohmann::json object = nlohmann::json::object();
-  for (const Setting& setting : settings) object[setting.name] = setting.value;
-  return object.dump();
+/// Values of settings by their names in the model.
+using Values = std::map<std::string, std::string>;
+
+Values values_of(const std::vector<Setting>& settings) {
+  Values values;
+  for (const Setting& setting : settings) values[setting.name] = setting.value;
+  return values;
 }
 
-/// A setting with another value in a file.
-struct Difference {
-  Setting here;
-  std::string there;
-};
+/// Those that `save` wrote into a file.
+Values values_in(const Safetensors& file) {
+  Values values;
+  for (const auto& [key, text] : file.metadata) {
+    if (key.starts_with(kSettings)) values[key.substr(kSettings.size())] = text;
+  }
+  return values;
+}
 
 /// Those that are settings on both sides: what only one version of linnet knows is passed over.
-std::vector<Difference> differences(const std::vector<Setting>& here, const Safetensors& file,
-                                    const std::string& source) {
-  std::vector<Difference> result;
-  const auto text = file.metadata.find(kSettings);
-  if (text == file.metadata.end()) return result;
-  const nlohmann::json there = nlohmann::json::parse(text->second, nullptr, /*allow_exceptions=*/false);
-  if (!there.is_object()) throw IoError(fmt::format("{}: {} is no JSON object", source, kSettings));
+std::vector<DifferentSetting> differences(const std::vector<Setting>& here, const Values& there) {
+  std::vector<DifferentSetting> result;
   for (const Setting& setting : here) {
     const auto found = there.find(setting.name);
-    if (setting.may_differ || found == there.end() || *found == setting.value) continue;
-    result.push_back({setting, found->is_string() ? found->get<std::string>() : found->dump()});
+    if (setting.may_differ || found == there.end() || found->second == setting.value) continue;
+    result.push_back({setting.name, setting.value, found->second});
   }
   return result;
 }
 
 /// A line for each way to differ, which many layers may have: "different: heads is 4 here and 8 there, in
 /// blocks.0.attention and 5 more".
-std::vector<std::string> describe(const std::vector<Difference>& differences) {
+std::vector<std::string> describe(const std::vector<DifferentSetting>& differences) {
   std::vector<std::string> lines;
   std::vector<std::vector<std::string>> places;  // of each line
-  for (const auto& [here, there] : differences) {
-    const size_t dot = here.name.rfind('.');
-    const std::string name = here.name.substr(dot == std::string::npos ? 0 : dot + 1);
-    const std::string line = fmt::format("different: {} is {} here and {} there", name, here.value, there);
+  for (const auto& [path, here, there] : differences) {
+    const size_t dot = path.rfind('.');
+    const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
+    const std::string line = fmt::format("different: {} is {} here and {} there", name, here, there);
     const size_t known = std::find(lines.begin(), lines.end(), line) - lines.begin();
     if (known == lines.size()) {
       lines.push_back(line);
       places.emplace_back();
     }
-    if (dot != std::string::npos) places[known].push_back(here.name.substr(0, dot));
+    if (dot != std::string::npos) places[known].push_back(path.substr(0, dot));
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!places[i].empty()) lines[i] += ", in " + places[i].front();
@@ -94,6 +95,20 @@ std::vector<std::string> describe(const std::vector<Difference>& differences) {
 }
 
 }  // namespace
+
+template <class Number>
+std::string Setting::text_of(Number number) {
+  return fmt::to_string(number);
+}
+template std::string Setting::text_of(bool);
+template std::string Setting::text_of(int);
+template std::string Setting::text_of(unsigned);
+template std::string Setting::text_of(long);
+template std::string Setting::text_of(unsigned long);
+template std::string Setting::text_of(long long);
+template std::string Setting::text_of(unsigned long long);
+template std::string Setting::text_of(float);
+template std::string Setting::text_of(double);
 
 Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
     : parent_(nullptr),
@@ -215,10 +230,13 @@ TensorMap Module::state() const {
 
 namespace {
 
-/// copy_state, which refuses the `problems` that are known already too.
-IncompatibleKeys copy_unless(std::vector<std::string> problems, TensorMap to, const TensorMap& from,
-                             const std::string& source, const LoadOptions& options) {
+/// copy_state, from where settings differ as in `different`.
+IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
+                                       const std::vector<DifferentSetting>& different, const std::string& source,
+                                       const LoadOptions& options) {
   IncompatibleKeys keys;
+  keys.settings = different;
+  std::vector<std::string> problems = options.strict ? describe(different) : std::vector<std::string>();
   for (const auto& [name, tensor] : to) {
     const auto found = from.find(name);
     if (found == from.end()) {
@@ -250,7 +268,7 @@ IncompatibleKeys copy_unless(std::vector<std::string> problems, TensorMap to, co
 
 IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
                             const LoadOptions& options) {
-  return copy_unless({}, std::move(to), from, source, options);
+  return copy_state_and_report(std::move(to), from, {}, source, options);
 }
 
 IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& options, Where where) {
@@ -258,23 +276,25 @@ IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& o
   return copy_state(this->state(), state, "the state", options);
 }
 
+IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& options, Where where) {
+  const Call call("load_state", where);
+  return copy_state_and_report(state(), from.state(), differences(named_settings(), values_of(from.named_settings())),
+                               "the other module", options);
+}
+
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
   Safetensors content{.tensors = state(), .metadata = metadata};
-  if (const std::vector<Setting> settings = named_settings(); !settings.empty()) {
-    content.metadata[kSettings] = to_json(settings);
-  }
+  for (const auto& [name, value] : values_of(named_settings()))
+    content.metadata[std::string(kSettings) + name] = value;
   write_safetensors(path, content, where);
 }
 
 IncompatibleKeys Module::load(const std::filesystem::path& path, const LoadOptions& options, Where where) {
   const Call call("load", where);
   const Safetensors file = read_safetensors(path, where);
-  const std::vector<Difference> different = differences(named_settings(), file, path.string());
-  IncompatibleKeys keys = copy_unless(options.strict ? describe(different) : std::vector<std::string>(), state(),
-                                      file.tensors, path.string(), options);
-  for (const Difference& difference : different) keys.settings.push_back(difference.here.name);
-  return keys;
+  return copy_state_and_report(state(), file.tensors, differences(named_settings(), values_in(file)), path.string(),
+                               options);
 }
 
 }  // namespace linnet::nn

@@ -23,10 +23,22 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Something that a module was built with, and what the same weights mean depends on it: `heads` is `4`.
+/// Something that a module was built with, and what the same weights mean depends on it: `{"heads", 4}`.
 struct Setting {
   std::string name, value;  ///< UTF-8
   bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
+
+  Setting(std::string name_, std::string value_, bool may_differ_ = false)
+      : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_) {}
+  /// Of a number, with as many digits as tell it from all others of its type, or a bool.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  Setting(std::string name_, Number number, bool may_differ_ = false)
+      : Setting(std::move(name_), text_of(number), may_differ_) {}
+
+ private:
+  template <class Number>
+  static std::string text_of(Number number);  // of the types that module.cpp names
 };
 
 /// How a state is loaded.
@@ -34,11 +46,17 @@ struct LoadOptions {
   bool strict = true;  ///< whether names, and the settings in a file, must be the same on both sides
 };
 
+/// A setting that has another value where weights come from.
+struct DifferentSetting {
+  std::string name;         ///< in the model: `blocks.0.attention.heads`
+  std::string here, there;  ///< its values in the model and there
+};
+
 /// What a state that is loaded does not share with the model; nothing after a strict load.
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys;     ///< of the model: these tensors stay as they were
   std::vector<std::string> unexpected_keys;  ///< of the state
-  std::vector<std::string> settings;  ///< of the model, with other values in the file: `blocks.0.attention.heads`
+  std::vector<DifferentSetting> settings;
 };
 
 /// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
@@ -63,7 +81,7 @@ concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
 ///     };
 ///
 /// A module registers itself with its parent, the first argument of its constructor, and so can be neither
-/// copied nor moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a.state())`.
+/// copied nor moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a)`.
 class Module {
  public:
   Module(const Module&) = delete;
@@ -97,15 +115,19 @@ class Module {
   TensorMap state() const;
   /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
   /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different. With
-  /// `{.strict = false}` names may be missing and unexpected, and are returned.
+  /// `{.strict = false}` names may be missing and unexpected, and are returned. A TensorMap has no settings, so none
+  /// are compared.
   IncompatibleKeys load_state(const TensorMap& state, const LoadOptions& options = {}, Where where = {});
+  /// Copies the parameters and buffers of another module, as `load` does from its file: ValueError too where it has
+  /// other settings.
+  IncompatibleKeys load_state(const Module& from, const LoadOptions& options = {}, Where where = {});
   /// What the module was built with, for those who load its weights: all that its tensors' names and shapes do not
-  /// tell. A module of your own overrides it: `return {{"eps", fmt::to_string(eps_)}};`.
+  /// tell. A module of your own overrides it: `return {{"eps", eps_}, {"act", "gelu"}};`.
   virtual std::vector<Setting> settings() const { return {}; }
   /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
   std::vector<Setting> named_settings() const;
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. named_settings() are one
-  /// of them, a JSON object called `linnet.settings`. Throws IoError.
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Each of named_settings() is
+  /// one of them: `linnet.settings.blocks.0.attention.heads` is `4`. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
   /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file names other settings than this

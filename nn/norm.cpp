@@ -35,7 +35,7 @@ Tensor RMSNorm::operator()(const Tensor& x, Where where) const {
   return rms_norm(x, weight_, eps_);
 }
 
-std::vector<Setting> LayerNorm::settings() const { return {{"eps", fmt::to_string(eps_)}}; }
-std::vector<Setting> RMSNorm::settings() const { return {{"eps", fmt::to_string(eps_)}}; }
+std::vector<Setting> LayerNorm::settings() const { return {{"eps", eps_}}; }
+std::vector<Setting> RMSNorm::settings() const { return {{"eps", eps_}}; }
 
 }  // namespace linnet::nn

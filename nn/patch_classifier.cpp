@@ -70,11 +70,11 @@ Tensor PatchClassifier::operator()(const Tensor& images, Where where) const {
 }
 
 std::vector<Setting> PatchClassifier::settings() const {
-  return {{"side", fmt::to_string(config_.side)},
-          {"patch", fmt::to_string(config_.patch)},
-          {"classes", fmt::to_string(config_.classes)},
-          {"layers", fmt::to_string(config_.layers)},
-          {"share_layers", fmt::to_string(config_.share_layers)}};
+  return {{"side", config_.side},
+          {"patch", config_.patch},
+          {"classes", config_.classes},
+          {"layers", config_.layers},
+          {"share_layers", config_.share_layers}};
 }
 
 }  // namespace linnet::nn

@@ -35,6 +35,6 @@ Tensor ShortConvolution::step(State& state, const Tensor& h, Where where) const 
   return short_conv(window, weight_, {.causal = true}).narrow(1, tokens - 1, 1);
 }
 
-std::vector<Setting> ShortConvolution::settings() const { return {{"causal", fmt::to_string(causal_)}}; }
+std::vector<Setting> ShortConvolution::settings() const { return {{"causal", causal_}}; }
 
 }  // namespace linnet::nn
