@@ -85,12 +85,13 @@ void AtomicFile::write(const void* data, int64_t bytes) {
 }
 
 void AtomicFile::commit() {
+  const std::filesystem::path parent = folder_of(path_);  // before the rename: what throws leaves the old file
   if (::fsync(descriptor_) != 0) fail("free some space or choose another folder");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
   ::close(std::exchange(descriptor_, -1));
   // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no
   // failure.
-  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;
   ::fsync(folder);
   ::close(folder);

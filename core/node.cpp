@@ -12,21 +12,21 @@ namespace {
 std::atomic<int64_t> live_nodes{0};
 
 /// A node's inputs, and the tensors that its backward saved, own further nodes. Those that become free while one is
-/// being destroyed wait in a list instead of recursing: a tape may be 100,000 ops deep.
+/// being destroyed wait in a list instead of recursing: a tape may be 100,000 ops deep. The list runs through the
+/// nodes, since a destructor cannot do without memory that it asks for.
 void reclaim(Node* node) {
-  thread_local std::vector<Node*>* waiting = nullptr;
-  if (waiting != nullptr) {
-    waiting->push_back(node);
-    return;
-  }
-  std::vector<Node*> list{node};
-  waiting = &list;
-  while (!list.empty()) {
-    Node* next = list.back();
-    list.pop_back();
+  thread_local Node* waiting = nullptr;
+  thread_local bool reclaiming = false;
+  node->next_to_free = waiting;
+  waiting = node;
+  if (reclaiming) return;
+  reclaiming = true;
+  while (waiting != nullptr) {
+    Node* const next = waiting;
+    waiting = next->next_to_free;
     delete next;
   }
-  waiting = nullptr;
+  reclaiming = false;
 }
 
 }  // namespace

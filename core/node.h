@@ -50,6 +50,8 @@ struct [[gnu::visibility("hidden")]] Node {
   Tensor grad;  ///< accumulated here when a leaf or `keeps_grad`
   bool keeps_grad = false;
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
+
+  Node* next_to_free = nullptr;  ///< while it waits for its destruction
 };
 
 /// Throws DeviceError for a gradient that is elsewhere than what it is of: kernels take all that they are given for

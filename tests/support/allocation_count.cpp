@@ -18,7 +18,14 @@ constinit std::atomic<bool> counting{false};
 constinit std::atomic<size_t> large_size{0};
 constinit std::atomic<int64_t> small_calls{0}, large_calls{0}, mmap_calls{0};
 
+constexpr int64_t kNone = -1;
+constinit thread_local int64_t requests_before_failure = kNone;
+
 }  // namespace
+
+AllocationFailure::AllocationFailure(int64_t n) { requests_before_failure = n; }
+AllocationFailure::~AllocationFailure() { requests_before_failure = kNone; }
+bool AllocationFailure::happened() const { return requests_before_failure == kNone; }
 
 AllocationCount::AllocationCount(int64_t large_from) {
   large_size = static_cast<size_t>(large_from);
@@ -49,9 +56,18 @@ bool allocations_are_counted(const std::string& not_tried) {
 
 namespace {
 
-void count_allocation(size_t bytes) {
+/// Whether the request is to be served.
+bool count_allocation(size_t bytes) {
   using namespace linnet::test;
   if (counting) ++(bytes < large_size ? small_calls : large_calls);
+  if (requests_before_failure == kNone) return true;
+  return --requests_before_failure != kNone;
+}
+
+/// What `malloc` does where there is no memory.
+void* no_memory() {
+  errno = ENOMEM;
+  return nullptr;
 }
 
 void count_mmap() {
@@ -72,24 +88,18 @@ void* __libc_realloc(void* memory, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
 // NOLINTEND(bugprone-reserved-identifier)
 
-void* malloc(size_t bytes) noexcept {
-  count_allocation(bytes);
-  return __libc_malloc(bytes);
-}
+void* malloc(size_t bytes) noexcept { return count_allocation(bytes) ? __libc_malloc(bytes) : no_memory(); }
 
 void* calloc(size_t count, size_t bytes) noexcept {
-  count_allocation(count * bytes);
-  return __libc_calloc(count, bytes);
+  return count_allocation(count * bytes) ? __libc_calloc(count, bytes) : no_memory();
 }
 
 void* realloc(void* memory, size_t bytes) noexcept {
-  count_allocation(bytes);
-  return __libc_realloc(memory, bytes);
+  return count_allocation(bytes) ? __libc_realloc(memory, bytes) : no_memory();
 }
 
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  count_allocation(bytes);
-  return __libc_memalign(alignment, bytes);
+  return count_allocation(bytes) ? __libc_memalign(alignment, bytes) : no_memory();
 }
 
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept { return memalign(alignment, bytes); }

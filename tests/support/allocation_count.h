@@ -20,6 +20,18 @@ class AllocationCount {
   int64_t mmaps() const;  ///< calls of mmap; malloc's own are not seen, the calls of malloc that need them are
 };
 
+/// While one lives, one request of this thread for memory, of those that AllocationCount counts, finds none.
+class AllocationFailure {
+ public:
+  /// Request `n`, from 0.
+  explicit AllocationFailure(int64_t n);
+  ~AllocationFailure();
+  AllocationFailure(const AllocationFailure&) = delete;
+  AllocationFailure& operator=(const AllocationFailure&) = delete;
+
+  bool happened() const;  ///< whether there were more than n requests
+};
+
 /// Whether this build counts them. Where it does not, a line says so, why, and what was not tried.
 bool allocations_are_counted(const std::string& not_tried);
 

@@ -1,0 +1,199 @@
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <linnet/core/allocator.h>
+#include <linnet/core/tape.h>
+#include <linnet/linnet.h>
+
+#include "tests/support/allocation_count.h"
+#include "tests/support/files.h"
+#include "tests/support/threads.h"
+
+/// Every request for memory of a training step, of loading, saving and generating text fails once. Each time an error
+/// comes out, nothing leaks, nothing is half done, and the same objects then do the same work to the same bits.
+
+namespace linnet::test {
+namespace {
+
+/// A small language model in training, and all that its next step depends on.
+class Training {
+ public:
+  explicit Training(const std::string& mechanism)
+      : model_(rng_, {.vocabulary = 5,
+                      .context = 8,
+                      .layers = 1,
+                      .block = {.attention = {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = 0.1},
+                                .dropout = 0.1}}),
+        parameters_(model_.parameters()),
+        optimizer_(nn::decay_matrices_only(parameters_, 0.1)) {
+    step();
+    remember();
+  }
+
+  nn::DecoderLM& model() { return model_; }
+
+  double step() {
+    const Tensor loss = cross_entropy(model_(inputs_), targets_);
+    backward(loss);
+    const Tensor norm = nn::grad_norm(parameters_);
+    optimizer_.step(
+        {.grad_factor = nn::clip_factor(norm, 1), .apply = lt(norm, std::numeric_limits<double>::infinity())});
+    optimizer_.zero_grad();
+    return loss.item<double>();
+  }
+
+  void remember() {
+    model_state_.clear();
+    for (const auto& [name, tensor] : model_.state()) model_state_[name] = tensor.clone();
+    optimizer_state_.clear();
+    for (const auto& [name, tensor] : optimizer_.state()) optimizer_state_[name] = tensor.clone();
+    rng_state_ = rng_.state();
+  }
+  void go_back() {
+    optimizer_.zero_grad();
+    model_.load_state(model_state_);
+    optimizer_.load_state(optimizer_state_);
+    rng_.set_state(rng_state_);
+  }
+
+  /// All numbers that training has come to.
+  std::vector<double> numbers() const {
+    std::vector<double> all;
+    for (const auto& states : {model_.state(), optimizer_.state()}) {
+      for (const auto& [name, tensor] : states) {
+        const std::vector<double> values = tensor.to_vector<double>();
+        all.insert(all.end(), values.begin(), values.end());
+      }
+    }
+    return all;
+  }
+
+ private:
+  Tensor inputs_ = tensor({{0, 1, 2, 3, 4, 0, 1, 2}, {4, 3, 2, 1, 0, 4, 3, 2}}, DType::int64);
+  Tensor targets_ = tensor({{1, 2, 3, 4, 0, 1, 2, 3}, {3, 2, 1, 0, 4, 3, 2, 1}}, DType::int64);
+  Generator rng_{1};
+  nn::DecoderLM model_;
+  std::vector<Tensor> parameters_;
+  nn::AdamW optimizer_;
+  TensorMap model_state_, optimizer_state_;
+  Generator::State rng_state_{};
+};
+
+/// Calls `work` again and again, until it is through; in call n its request n for memory fails. After each, `check`
+/// is told whether an error came out. Gives the number of calls.
+int64_t fail_each_request(const std::function<void()>& work, const std::function<void(bool failed)>& check) {
+  for (int64_t n = 0;; ++n) {
+    CAPTURE(n);
+    cpu_memory::release_cached();  // so that tensors ask for memory, too
+    const int64_t live = memory_stats().live, nodes = live_tape_nodes();
+    bool failed = false, happened = false;
+    {
+      const AllocationFailure failure(n);
+      try {
+        work();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      } catch (const Error& error) {
+        failed = true;
+        const std::string text = error.what();
+        CAPTURE(text);
+        CHECK((text.find("memory") != std::string::npos || text.find("Cannot allocate") != std::string::npos));
+      }
+      happened = failure.happened();
+    }
+    check(failed);
+    REQUIRE(memory_stats().live == live);
+    REQUIRE(live_tape_nodes() == nodes);
+    if (!happened) {
+      CHECK_FALSE(failed);
+      return n + 1;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("memory: a training step in which any request fails throws, leaks nothing, and can be made again") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    Training training(mechanism);
+    const double loss = training.step();
+    const std::vector<double> numbers = training.numbers();
+    training.go_back();
+    const int64_t calls = fail_each_request([&] { training.step(); },
+                                            [&](bool) {
+                                              training.go_back();
+                                              REQUIRE(training.step() == loss);
+                                              REQUIRE(training.numbers() == numbers);
+                                              training.go_back();
+                                            });
+    CHECK(calls > 100);
+  }
+}
+
+TEST_CASE("memory: a model that could not be loaded for want of memory is what it was") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  const TemporaryFolder folder;
+  Training saved("softmax");
+  saved.model().save(folder / "model.safetensors");
+  const std::vector<double> there = saved.numbers();
+  Training training("softmax");
+  training.step();
+  training.remember();
+  const std::vector<double> before = training.numbers();
+  REQUIRE(before != there);
+  fail_each_request([&] { training.model().load(folder / "model.safetensors"); },
+                    [&](bool failed) {
+                      if (failed) REQUIRE(training.numbers() == before);
+                      training.go_back();
+                    });
+}
+
+TEST_CASE("memory: a file that could not be saved for want of memory is the old one, and nothing is left beside it") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  const TemporaryFolder folder;
+  Training training("fastformer");
+  training.model().save(folder / "model.safetensors");
+  const std::string old = read_bytes(folder / "model.safetensors");
+  training.step();
+  training.model().save(folder / "new.safetensors");
+  const std::string wanted = read_bytes(folder / "new.safetensors");
+  std::filesystem::remove(folder / "new.safetensors");
+  fail_each_request([&] { training.model().save(folder / "model.safetensors"); },
+                    [&](bool failed) {
+                      REQUIRE(folder.file_count() == 1);
+                      REQUIRE(read_bytes(folder / "model.safetensors") == (failed ? old : wanted));
+                      write_bytes(folder / "model.safetensors", old);
+                    });
+}
+
+TEST_CASE("memory: text that could not be generated for want of memory is generated afterwards") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  const std::vector<int64_t> prompt{1, 2};
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    Training training(mechanism);
+    const auto generate = [&] {
+      Generator rng(7);
+      return nn::generate(training.model(), prompt, rng, {.max_new_tokens = 3});
+    };
+    const std::vector<int64_t> text = generate();
+    fail_each_request([&] { generate(); },
+                      [&](bool) {
+                        REQUIRE(training.model().training());
+                        REQUIRE(generate() == text);
+                      });
+  }
+}
+
+}  // namespace linnet::test
