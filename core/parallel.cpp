@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
 #include <sched.h>
 
 #if defined(__x86_64__)
@@ -311,11 +312,37 @@ struct Threads {
   explicit Threads(ThreadCount by_default) : count(by_default.count), decided_by(by_default.decided_by) {}
 };
 
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
 /// Never destroyed: what is destroyed after any static of ours may still run ops. Threads that wait when the process
 /// ends do no harm; a shared library of ours is not unloaded from under them (`nodelete` in CMakeLists.txt).
 Threads& threads() {
-  static Threads* const instance = new Threads(default_threads());
+  static Threads* const instance = [] {
+    auto* const made = new Threads(default_threads());
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    return made;
+  }();
   return *instance;
+}
+
+// A child that a process forks has the memory of the pool and none of its threads. It leaves that pool alone, whose
+// locks and thread handles are the parent's, and makes one of its own. In a task the lock may be this thread's own:
+// such a child goes on without a pool, as the task does.
+
+void before_fork() {
+  if (!inside_task) threads().mutex.lock();
+}
+
+void after_fork_in_parent() {
+  if (!inside_task) threads().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  if (inside_task) return;
+  static_cast<void>(threads().pool.release());
+  threads().mutex.unlock();
 }
 
 }  // namespace

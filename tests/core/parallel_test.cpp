@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
@@ -190,6 +192,37 @@ TEST_CASE("parallel: two user threads at once") {
   for (std::thread& user : users) user.join();
   CHECK(sums[0] == sums[1]);
   CHECK(sums[0] == harmonic_sum(20'000, 100));
+}
+
+TEST_CASE("parallel: a child that was forked after loops has threads of its own") {
+  constexpr int kThreads = 3;
+  const WithThreads with(kThreads);
+  // Each thread waits in its first task until all have one: with fewer threads, until the time is over.
+  const auto threads_taking_part = [] {
+    std::atomic<int> waiting{0};
+    parallel_tasks(kThreads, [&](int64_t) {
+      ++waiting;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (waiting < kThreads && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (waiting < kThreads) waiting = -kThreads;
+    });
+    return waiting.load();
+  };
+  REQUIRE(threads_taking_part() == kThreads);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // workers spin no longer, but sleep
+  const double sum = harmonic_sum(20'000, 100);
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      const bool whole = i > 0 || threads_taking_part() == kThreads;
+      _exit(whole && harmonic_sum(20'000, 100) == sum ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(harmonic_sum(20'000, 100) == sum);
+  }
 }
 
 TEST_CASE("parallel: the number of threads") {
