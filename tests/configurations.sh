@@ -4,7 +4,6 @@
 #   tests/configurations.sh generators     configures with every generator, compiler, build type, and without CUDA
 #   tests/configurations.sh packages       configures without the packages that only the programs and the tests need
 #   tests/configurations.sh rooms [BUILD]  links each room of the tests alone, in a build folder that has them all
-#   tests/configurations.sh release_clang  builds, and runs the tests of core: Release with clang++, by Ninja Multi-Config
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -81,6 +80,7 @@ without() { # package, programs or tests, option that asks for them
 
 packages() {
   without doctest tests LINNET_TESTS
+  without rapidcheck tests LINNET_TESTS
   without CLI11 tests LINNET_TESTS
   without CLI11 programs LINNET_PROGRAMS
   without PkgConfig programs LINNET_PROGRAMS # which finds cairo
@@ -104,18 +104,8 @@ rooms() {
   return "$status"
 }
 
-# With one set of kernels.
-release_clang() {
-  configure tree -G 'Ninja Multi-Config' -D CMAKE_CXX_COMPILER=clang++-19 -D LINNET_CUDA=OFF \
-    -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D LINNET_TESTS=ON -D LINNET_WERROR=ON -D LINNET_TEST_ROOMS=core ||
-    fail "configuring" "$work/tree.log"
-  cmake --build "$work/tree" --config Release --parallel "$(nproc)" --target linnet_tests >"$work/tree.log" 2>&1 ||
-    fail "building" "$work/tree.log"
-  "$work/tree/bin/Release/linnet_tests" --no-colors
-}
-
 case ${1-} in
-  generators | packages | rooms | release_clang) "$@" ;;
+  generators | packages | rooms) "$@" ;;
   *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2

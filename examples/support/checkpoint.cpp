@@ -73,10 +73,13 @@ Checkpoint::Position Checkpoint::load() const {
     take_number("loss_sum", position.loss_sum);
     take_number("loss_count", position.loss_count);
   }
+  TensorMap before;  // the model's, for a file whose weights fit it and whose optimizer does not
+  for (const auto& [name, tensor] : model_.state()) before[name] = tensor.clone();
   try {
     model_.load_state(take(content.tensors, "model."));
     optimizer_.load_state(take(content.tensors, "optimizer."));
   } catch (const ValueError& error) {
+    model_.load_state(before);
     throw ValueError(fmt::format("{} is of another run: {}; {}", path_.string(), error.what(), kRemedy));
   }
   model_.generator().set_state(random);

@@ -1,0 +1,50 @@
+#include <cstdlib>
+
+#include <linnet/linnet.h>
+
+#include "support/checkpoint.h"
+#include "tests/fuzz/fuzz_target.h"
+
+/// A checkpoint that is refused leaves model, optimizer and generator as they were. The model is one linear layer: a
+/// file that fits it is small.
+
+namespace linnet::fuzz {
+
+const int64_t memory_factor = 64;
+
+namespace {
+
+struct Model : nn::Module {
+  explicit Model(Generator& rng) : Module(rng) {}
+  nn::Linear fc{*this, "fc", 2, 1};
+};
+
+std::string everything(const nn::Module& model, const nn::Optimizer& optimizer) {
+  std::string text;
+  for (const auto& [name, tensor] : model.state()) text += name + to_string(tensor);
+  for (const auto& [name, tensor] : optimizer.state()) text += name + to_string(tensor);
+  const Generator::State random = model.generator().state();
+  return text + std::to_string(random.seed) + " " + std::to_string(random.draws);
+}
+
+}  // namespace
+
+void run(Bytes input) {
+  const Folder folder;
+  folder.write("checkpoint.safetensors", input);
+  Generator rng(1);
+  Model model(rng);
+  nn::AdamW optimizer(model.parameters(), {});
+  const examples::Checkpoint checkpoint(folder.path(), model, optimizer, {});
+  const std::string before = everything(model, optimizer);
+  try {
+    const examples::Checkpoint::Position position = checkpoint.load();
+    checkpoint.save(position);
+    const std::string loaded = everything(model, optimizer);
+    if (checkpoint.load().step != position.step || everything(model, optimizer) != loaded) std::abort();
+  } catch (const Error&) {
+    if (everything(model, optimizer) != before) std::abort();
+  }
+}
+
+}  // namespace linnet::fuzz

@@ -1,0 +1,33 @@
+#include <sstream>
+#include <vector>
+
+#include "support/program.h"
+#include "tests/fuzz/fuzz_target.h"
+
+/// The arguments of a trainer, a line each, up to where its work would begin.
+
+namespace linnet::fuzz {
+
+const int64_t memory_factor = 256;
+
+void run(Bytes input) {
+  std::vector<std::string> words{"train_shakespeare"};
+  std::istringstream lines(text_of(input));
+  for (std::string line; std::getline(lines, line);) words.push_back(line.substr(0, line.find('\0')));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  const auto argc = static_cast<int>(argv.size());
+
+  CLI::App app("a trainer", "train_shakespeare");
+  examples::Settings settings = examples::settings_from_preset(argc, argv.data(), "shakespeare", "nanogpt-cpu");
+  examples::add_common_flags(app, settings);
+  examples::add_attention_flags(app, settings);
+  examples::add_model_flags(app, settings);
+  examples::add_training_flags(app, settings);
+  app.parse(argc, argv.data());
+  examples::settle_training_flags(app, settings);
+  examples::validate(settings);
+  (void)examples::describe(settings);
+}
+
+}  // namespace linnet::fuzz

@@ -1,0 +1,24 @@
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "support/run_folder.h"
+#include "support/settings.h"
+#include "tests/fuzz/fuzz_target.h"
+
+/// Settings that a config.json gives are, written and read again, the same.
+
+namespace linnet::fuzz {
+
+const int64_t memory_factor = 256;  // nlohmann's tree of a text of brackets
+
+void run(Bytes input) {
+  const Folder folder;
+  folder.write("config.json", input);
+  std::string data_name;
+  const examples::Settings settings = examples::read_config(folder.path(), &data_name);
+  const nlohmann::json json = examples::to_json(settings);
+  if (examples::to_json(examples::settings_from_json(json)) != json) std::abort();
+}
+
+}  // namespace linnet::fuzz

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes the seeds of tests/fuzz that a few lines can say: python3 tests/fuzz/make_corpus.py
+
+Those of config, run_folder and checkpoint are files of real runs, of the smallest models.
+"""
+
+import gzip
+import json
+import pathlib
+import struct
+
+corpus = pathlib.Path(__file__).parent / "corpus"
+
+
+def write(target, name, content):
+    folder = corpus / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+def safetensors(tensors, metadata=None):
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+write("safetensors", "empty", safetensors({}))
+write("safetensors", "one", safetensors({"x": ("F32", [2, 1], struct.pack("<2f", 1, -2.5))}, {"made": "by hand"}))
+write("safetensors", "scalar", safetensors({"x": ("F64", [], struct.pack("<d", 0.1))}))
+write("safetensors", "no_elements", safetensors({"x": ("I64", [0, 3], b"")}))
+for dtype, size in [("BOOL", 1), ("U8", 1), ("I8", 1), ("F8_E4M3", 1), ("F8_E5M2", 1), ("F16", 2), ("BF16", 2),
+                    ("I16", 2), ("U16", 2), ("I32", 4), ("U32", 4), ("I64", 8), ("U64", 8)]:
+    write("safetensors", dtype, safetensors({"x": (dtype, [2], bytes([0, 1] * size)), "y": (dtype, [1], bytes(size))}))
+
+
+def idx(shape, content):
+    return bytes([0, 0, 8, len(shape)]) + b"".join(struct.pack(">I", size) for size in shape) + content
+
+
+images = idx([2, 3, 3], bytes(range(18)))
+write("idx", "images", images)
+write("idx", "labels", idx([4], bytes([0, 1, 2, 9])))
+write("idx", "images.gz", gzip.compress(images, mtime=0))
+write("idx", "two_members.gz", gzip.compress(images[:20], mtime=0) + gzip.compress(images[20:], mtime=0))
+write("idx", "zeros.gz", gzip.compress(idx([100, 100], bytes(10_000)), mtime=0))
+
+for choice in range(4):
+    write("text", f"ascii_{choice}", bytes([choice]) + b"First Citizen:\r\nBefore we proceed\rany further\n")
+    write("text", f"utf8_{choice}", bytes([choice]) + "\ufeffGrüße, Ελλάδα, 你好, 😀\n".encode())
+
+for name, arguments in {
+    "steps": ["--steps", "100", "--seed=7"],
+    "model": ["--attention", "fastmax2", "--layers", "2", "--heads", "2", "--width", "32", "--context", "16"],
+    "fastmax": ["--attention", "fastmax1", "--fastmax-scale", "sqrt", "--dropout-kind", "token"],
+    "fastformer": ["--attention", "fastformer", "--share", "heads,layers", "--short-conv", "4", "--columns", "4"],
+    "training": ["--batch", "4", "--accumulate", "2", "--schedule", "linear", "--lr", "1e-3", "--clip", "0"],
+    "preset": ["--preset", "nanogpt-cpu", "--threads", "1", "--device", "cpu", "--precision", "float32"],
+    "wrong": ["--steps", "-1", "--lr", "nan", "--nonsense", "--data", "", "--out", "out/x"],
+}.items():
+    write("command_line", name, "\n".join(arguments).encode())

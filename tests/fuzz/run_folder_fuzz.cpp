@@ -1,0 +1,36 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "support/run_folder.h"
+#include "tests/fuzz/fuzz_target.h"
+
+/// A run's metrics.jsonl and train_loss.csv, the input's parts before and after the first byte 0, as a resumed run
+/// reads them: it keeps whole lines alone, so that what it wrote back is read the same.
+
+namespace linnet::fuzz {
+
+const int64_t memory_factor = 256;
+
+void run(Bytes input) {
+  const Folder folder;
+  examples::Settings settings = examples::preset("shakespeare", "nanogpt-cpu");
+  settings.out = folder.path();
+  settings.resume = true;
+  const nlohmann::json config{{"settings", examples::to_json(settings)}, {"data", "text"}};
+  const std::string config_text = config.dump();
+  folder.write("config.json", {reinterpret_cast<const uint8_t*>(config_text.data()), config_text.size()});
+  const auto zero = static_cast<size_t>(std::find(input.begin(), input.end(), 0) - input.begin());
+  folder.write("metrics.jsonl", input.first(zero));
+  folder.write("train_loss.csv", input.subspan(std::min(zero + 1, input.size())));
+  examples::RunFolder run(settings, "text");
+  const auto metrics = run.rewind(100);
+  const auto losses = run.rewind_losses(100);
+  if (run.rewind(100).size() != metrics.size() || run.rewind_losses(100).size() != losses.size()) std::abort();
+  for (const auto& each : metrics) {
+    if (each.step > 100) std::abort();
+  }
+}
+
+}  // namespace linnet::fuzz

@@ -1,0 +1,30 @@
+#include <cstdlib>
+
+#include <linnet/nn/data/text.h>
+
+#include "tests/fuzz/fuzz_target.h"
+
+/// A text that can be read is what its vocabulary decodes.
+
+namespace linnet::fuzz {
+
+const int64_t memory_factor = 64;  // int64 for each byte, and in the vocabulary's making
+
+void run(Bytes input) {
+  if (input.empty()) return;
+  const uint8_t choice = input[0];
+  const File file(input.subspan(1));
+  const nn::TextOptions options{
+      .characters = (choice & 1) != 0 ? nn::Characters::bytes : nn::Characters::code_points,
+      .normalise_newlines = (choice & 2) != 0,
+  };
+  const nn::CharText text = nn::CharText::read(file.path(), options);
+  const std::string decoded = text.vocabulary().decode(text.train()) + text.vocabulary().decode(text.validation());
+  if (options.normalise_newlines || text.dropped_marks() > 0) {
+    if (decoded.find("\r\n") != std::string::npos && options.normalise_newlines) std::abort();
+    return;
+  }
+  if (decoded != text_of(input.subspan(1))) std::abort();
+}
+
+}  // namespace linnet::fuzz
