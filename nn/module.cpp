@@ -78,7 +78,8 @@ std::vector<std::string> describe(const std::vector<Difference>& differences) {
   for (const auto& [here, there] : differences) {
     const size_t dot = here.name.rfind('.');
     const std::string name = here.name.substr(dot == std::string::npos ? 0 : dot + 1);
-    const std::string line = fmt::format("different: {} is {} here and {} there", name, here.value, there);
+    const std::string line = fmt::format("different: {} is {} here and {} there{}", name, here.value, there,
+                                         here.note.empty() ? "" : " (" + here.note + ")");
     const size_t known = std::find(lines.begin(), lines.end(), line) - lines.begin();
     if (known == lines.size()) {
       lines.push_back(line);

@@ -27,6 +27,7 @@ struct NamedTensor {
 struct Setting {
   std::string name, value;  ///< UTF-8
   bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
+  std::string note = {};    ///< what an error says of a value that differs: which name stands for which number
 };
 
 /// How a state is loaded.
