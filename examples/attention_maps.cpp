@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "support/data_sets.h"
 #include "support/files.h"
 #include "support/model_maps.h"
 #include "support/program.h"
@@ -54,7 +55,7 @@ HeatMapGrid empty_grid() {
 void write(const HeatMapGrid& grid, const fs::path& out, const std::string& name) {
   make_folder(out);
   write_png(grid, out / name);
-  fmt::print("{}\n", (out / name).string());
+  fmt::print("picture: {}\n", (out / name).string());
 }
 
 /// Every head of every layer, or those that the flags choose.
@@ -63,7 +64,7 @@ void draw_model(const Options& options, const Settings& machine) {
   check_place(options, model.settings);
   HeatMapGrid grid = empty_grid();
   grid.title = fmt::format("Attention maps of {}", model.settings.attention);
-  grid.subtitle = fmt::format("trained on {}, {}; input: {}", model.data, describe(model.settings), model.input);
+  grid.subtitle = fmt::format("trained on {}, {}; input: {}", model.data, model.training, model.input);
   grid.columns = options.head ? 0 : model.settings.heads;
   for (int64_t index = 0; index < std::ssize(model.maps); ++index) {
     if (options.layer && index / model.maps_per_layer() + 1 != *options.layer) continue;
@@ -162,7 +163,10 @@ int main(int argc, char** argv) {
     machine.command = command_line(argc, argv);
     Options options;
     add_common_flags(app, machine);
-    app.add_option("models", options.models, "the --out folder of a trainer; with --figure any number of them");
+    app.add_option(
+        "models", options.models,
+        "the --out folder of a trainer; of a run that was stopped, its checkpoint; with --figure any number "
+        "of them");
     app.add_option("--prompt", options.input.prompt,
                    "what a text model reads (default: the beginning of its validation text)");
     app.add_option("--image", options.input.image, "what an image model sees: a test image, from 0 (default: 0)")
@@ -176,9 +180,13 @@ int main(int argc, char** argv) {
         "one head of each model: Gerami et al. 2024, figure 4. Without models, trains what that shows: softmax "
         "and fastmax2 on MNIST and on Tiny Shakespeare");
     app.add_option("--steps", options.steps, "to train each of them")->check(whole_number());
-    app.add_option("--data", machine.data,
-                   "what the models learned from, or learn from (default: $LINNET_DATA, then data/)");
-    app.add_option("--out", machine.out, "folder for the picture, and the models of --figure");
+    app.add_option(
+        "--data", machine.data,
+        fmt::format("what the models learned from, or learn from (default: the --data that each was trained "
+                    "with, or the first of {} that has it)",
+                    data_places()));
+    app.add_option("--out", machine.out,
+                   "folder for the picture, maps.png, or figure4.png with --figure, whose models it gets too");
     app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out, by the same flags");
     app.parse(argc, argv);
     refuse_flags(app, options);

@@ -11,7 +11,7 @@ using namespace linnet::examples;
 
 namespace {
 
-/// The prompt, as the flag or the default has it, must be one that the model can read.
+/// The prompt must be one that the model can read.
 void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
   try {
     (void)vocabulary.encode(prompt);
@@ -20,8 +20,11 @@ void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
   }
 }
 
-void write_sample(const std::filesystem::path& folder, const SampleOptions& options, const Settings& machine) {
+/// Goes on from options.prompt where the command line has one.
+void write_sample(const std::filesystem::path& folder, SampleOptions options, bool has_prompt,
+                  const Settings& machine) {
   TrainedTextModel trained(folder, machine);
+  if (!has_prompt) options.prompt = default_prompt(trained.vocabulary);
   check_prompt(trained.vocabulary, options.prompt);
   Generator draws(machine.seed);
   generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
@@ -40,14 +43,19 @@ int main(int argc, char** argv) {
     SampleOptions options;
     std::filesystem::path folder;
     add_common_flags(app, settings);
-    app.add_option("model", folder, "the --out folder of train_shakespeare")->required();
-    app.add_option("--prompt", options.prompt, "how the text begins")->default_str("a new line");
+    app.add_option("model", folder,
+                   "the --out folder of train_text or train_shakespeare; of a run that was stopped, its checkpoint")
+        ->required();
+    app.add_option("--prompt", options.prompt,
+                   "how the text begins (default: a new line, or the model's first character where it has seen none)")
+        ->default_str("");
     app.add_option("--tokens", options.tokens, "characters to write")->check(whole_number(0, 10'000'000));
     app.add_option("--temperature", options.temperature,
                    "0 for always the likeliest, 1 as trained, higher for more surprises");
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));
     app.parse(argc, argv);
-    if (options.prompt.empty()) throw UsageError("--prompt is empty; give it at least one character");
+    const bool has_prompt = app.count("--prompt") > 0;
+    if (has_prompt && options.prompt.empty()) throw UsageError("--prompt is empty; give it at least one character");
     if (options.temperature != 0 && !(options.temperature >= 0.01 && options.temperature <= 100)) {
       throw UsageError(fmt::format("--temperature {}: must be 0, or from 0.01 to 100", options.temperature));
     }
@@ -55,6 +63,6 @@ int main(int argc, char** argv) {
       throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest character");
     }
     apply_machine_settings(settings);
-    write_sample(folder, options, settings);
+    write_sample(folder, options, has_prompt, settings);
   });
 }

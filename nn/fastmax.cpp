@@ -151,7 +151,10 @@ Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
 
 std::vector<Setting> FastmaxAttention::settings() const {
   std::vector<Setting> all = Attention::settings();
-  all.push_back({"fastmax_scale", scale_});
+  const auto number = [&](FastmaxScale name) { return fastmax_scale(name, order_ == 2, head_dim()); };
+  all.push_back({"fastmax_scale", scale_, /*may_differ=*/false,
+                 fmt::format("with heads of {}: paper is {}, sqrt {}, unit {}", head_dim(),
+                             number(FastmaxScale::paper), number(FastmaxScale::sqrt), number(FastmaxScale::unit))});
   all.push_back({"fastmax_form", name_of(config().fastmax_form), /*may_differ=*/true});
   all.push_back({"dropout_kind", name_of(config().dropout_kind), /*may_differ=*/true});
   const bool shared = config().dropout_normaliser == FastmaxNormaliser::shared;

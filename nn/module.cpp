@@ -66,7 +66,7 @@ std::vector<DifferentSetting> differences(const std::vector<Setting>& here, cons
   for (const Setting& setting : here) {
     const auto found = there.find(setting.name);
     if (setting.may_differ || found == there.end() || found->second == setting.value) continue;
-    result.push_back({setting.name, setting.value, found->second});
+    result.push_back({setting.name, setting.value, found->second, setting.note});
   }
   return result;
 }
@@ -76,10 +76,11 @@ std::vector<DifferentSetting> differences(const std::vector<Setting>& here, cons
 std::vector<std::string> describe(const std::vector<DifferentSetting>& differences) {
   std::vector<std::string> lines;
   std::vector<std::vector<std::string>> places;  // of each line
-  for (const auto& [path, here, there] : differences) {
+  for (const auto& [path, here, there, note] : differences) {
     const size_t dot = path.rfind('.');
     const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
-    const std::string line = fmt::format("different: {} is {} here and {} there", name, here, there);
+    const std::string line = fmt::format("different: {} is {} here and {} there{}", name, here, there,
+                                         note.empty() ? "" : " (" + note + ")");
     const size_t known = std::find(lines.begin(), lines.end(), line) - lines.begin();
     if (known == lines.size()) {
       lines.push_back(line);

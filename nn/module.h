@@ -27,14 +27,15 @@ struct NamedTensor {
 struct Setting {
   std::string name, value;  ///< UTF-8
   bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
+  std::string note = {};    ///< what an error says of a value that differs: which name stands for which number
 
-  Setting(std::string name_, std::string value_, bool may_differ_ = false)
-      : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_) {}
+  Setting(std::string name_, std::string value_, bool may_differ_ = false, std::string note_ = {})
+      : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_), note(std::move(note_)) {}
   /// Of a number, with as many digits as tell it from all others of its type, or a bool.
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  Setting(std::string name_, Number number, bool may_differ_ = false)
-      : Setting(std::move(name_), text_of(number), may_differ_) {}
+  Setting(std::string name_, Number number, bool may_differ_ = false, std::string note_ = {})
+      : Setting(std::move(name_), text_of(number), may_differ_, std::move(note_)) {}
 
  private:
   template <class Number>
@@ -50,6 +51,7 @@ struct LoadOptions {
 struct DifferentSetting {
   std::string name;         ///< in the model: `blocks.0.attention.heads`
   std::string here, there;  ///< its values in the model and there
+  std::string note = {};    ///< the model's Setting::note
 };
 
 /// What a state that is loaded does not share with the model; nothing after a strict load.
@@ -126,8 +128,8 @@ class Module {
   virtual std::vector<Setting> settings() const { return {}; }
   /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
   std::vector<Setting> named_settings() const;
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Each of named_settings() is
-  /// one of them: `linnet.settings.blocks.0.attention.heads` is `4`. Throws IoError.
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Each of named_settings()
+  /// is one of them: `linnet.settings.blocks.0.attention.heads` is `4`. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
   /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file names other settings than this

@@ -1,6 +1,7 @@
 #include "support/checkpoint.h"
 
 #include <charconv>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -31,14 +32,37 @@ Safetensors read(const std::filesystem::path& path) {
   }
 }
 
+/// A number among the texts of a checkpoint.
+template <class Number>
+Number number_in(const Safetensors& content, const std::filesystem::path& path, const std::string& name) {
+  const auto entry = content.metadata.find(name);
+  const std::string text = entry == content.metadata.end() ? "" : entry->second;
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"; {}", path.string(),
+                              name, kRemedy));
+  }
+  return value;
+}
+
+/// `load` copies what the checkpoint `path` holds: what does not fit is of another run.
+template <class Load>
+void load_from(const std::filesystem::path& path, Load&& load) {
+  try {
+    load();
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("{} is of another run: {}; {}", path.string(), error.what(), kRemedy));
+  }
+}
+
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder) { return folder / "checkpoint.safetensors"; }
+
 }  // namespace
 
-Checkpoint::Checkpoint(std::filesystem::path folder, nn::Module& model, nn::Optimizer& optimizer,
+Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer,
                        std::map<std::string, std::string> metadata)
-    : path_(std::move(folder) / "checkpoint.safetensors"),
-      model_(model),
-      optimizer_(optimizer),
-      metadata_(std::move(metadata)) {}
+    : path_(checkpoint_in(folder)), model_(model), optimizer_(optimizer), metadata_(std::move(metadata)) {}
 
 void Checkpoint::save(const Position& position) const {
   Safetensors content{.tensors = {}, .metadata = metadata_};
@@ -55,14 +79,8 @@ void Checkpoint::save(const Position& position) const {
 
 Checkpoint::Position Checkpoint::load() const {
   const Safetensors content = read(path_);
-  const auto take_number = [&](const std::string& name, auto& value) {
-    const auto entry = content.metadata.find(name);
-    const std::string text = entry == content.metadata.end() ? "" : entry->second;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      throw IoError(fmt::format("{} is no checkpoint of a training run: it has no number \"{}\"; {}", path_.string(),
-                                name, kRemedy));
-    }
+  const auto take_number = [&]<class Number>(const std::string& name, Number& value) {
+    value = number_in<Number>(content, path_, name);
   };
   Position position;
   Generator::State random{};
@@ -75,13 +93,15 @@ Checkpoint::Position Checkpoint::load() const {
   }
   TensorMap before;  // the model's, for a file whose weights fit it and whose optimizer does not
   for (const auto& [name, tensor] : model_.state()) before[name] = tensor.clone();
-  try {
+  load_from(path_, [&] {
     model_.load_state(take(content.tensors, "model."));
-    optimizer_.load_state(take(content.tensors, "optimizer."));
-  } catch (const ValueError& error) {
-    model_.load_state(before);
-    throw ValueError(fmt::format("{} is of another run: {}; {}", path_.string(), error.what(), kRemedy));
-  }
+    try {
+      optimizer_.load_state(take(content.tensors, "optimizer."));
+    } catch (const ValueError&) {
+      model_.load_state(before);
+      throw;
+    }
+  });
   model_.generator().set_state(random);
   return position;
 }
@@ -94,6 +114,42 @@ bool is_first_checkpoint(const std::filesystem::path& path) {
   } catch (const IoError&) {
     return false;
   }
+}
+
+int64_t steps_done(const std::filesystem::path& folder) {
+  const std::filesystem::path path = checkpoint_in(folder);
+  return number_in<int64_t>(read(path), path, "step");
+}
+
+RunWeights::RunWeights(const std::filesystem::path& folder, const Settings& settings)
+    : path_(folder / "model.safetensors") {
+  if (std::filesystem::exists(path_)) {
+    metadata_ = read_safetensors(path_).metadata;
+    return;
+  }
+  path_ = checkpoint_in(folder);
+  if (!std::filesystem::exists(path_)) {
+    throw IoError(
+        fmt::format("{} has no weights, neither model.safetensors nor checkpoint.safetensors; name the --out folder "
+                    "of a run that "
+                    "has them",
+                    folder.string()));
+  }
+  const Safetensors content = read(path_);
+  metadata_ = content.metadata;
+  step_ = number_in<int64_t>(content, path_, "step");
+  notice_ = fmt::format("the run in {} has not ended: taking the weights of its checkpoint, step {} of {}\n",
+                        folder.string(), *step_,
+                        settings.epochs > 0 ? length_of(settings) : fmt::to_string(settings.steps));
+}
+
+void RunWeights::load_into(nn::Module& model) const {
+  if (!step_) {
+    model.load(path_);
+    return;
+  }
+  load_from(path_, [&] { model.load_state(take(read(path_).tensors, "model.")); });
+  std::fputs(notice_.c_str(), stderr);
 }
 
 }  // namespace linnet::examples

@@ -1,12 +1,15 @@
 #include "support/data_sets.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
+#include <linnet/nn/data/utf8.h>
 #include <zlib.h>
 
 namespace linnet::examples {
@@ -15,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
+
+const fs::path kBesideSources = fs::path(LINNET_SOURCE_DIR) / "data";
 
 /// By their size and sum.
 const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
@@ -52,10 +57,21 @@ std::string name_of(const nn::Mnist& mnist, const std::string& name) {
                  name);
 }
 
+/// With a question mark for each byte that is not UTF-8, which config.json is.
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t length = linnet::detail::code_point_length(text);
+    result += length > 0 ? text.substr(0, length) : "?";
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return result;
+}
+
 /// "my.txt" for data/my.txt, "texts" for ./texts/
 std::string last_name(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
-  return whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
 }
 
 /// The data set `name` in --data, or --data itself; without --data where the set is by its name, if anywhere.
@@ -70,7 +86,7 @@ std::optional<Found> find_data(const Settings& settings, const std::string& name
   if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
     folders.emplace_back(variable);
   }
-  folders.emplace_back(fs::path(LINNET_SOURCE_DIR) / "data");
+  folders.push_back(kBesideSources);
   folders.emplace_back("data");
   for (const fs::path& folder : folders) {
     if (fs::exists(folder / name)) return Found{folder / name, name};
@@ -83,7 +99,23 @@ nn::TextOptions text_options(const Settings& s) {
           .normalise_newlines = s.normalise_newlines};
 }
 
+/// That there is no such data set in any place, and what is taken instead.
+void tell_of_stand_in(const char* set, const char* stand_in) {
+  fmt::print(stderr, "no {} in {} (examples/fetch_data.sh gets it): taking {} instead\n", set, data_places(),
+             stand_in);
+}
+
 }  // namespace
+
+bool same_data(const std::string& a, const std::string& b) {
+  const auto sum = [](const std::string& name) {  // "my.txt (19 bytes, crc32 …)" without what is before
+    const size_t begin = name.rfind(" (");
+    return begin != std::string::npos && name.find("crc32", begin) != std::string::npos ? name.substr(begin) : name;
+  };
+  return sum(a) == sum(b);
+}
+
+std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources.string()); }
 
 NamedText load_text(const Settings& settings) {
   const nn::TextOptions options = text_options(settings);
@@ -93,13 +125,10 @@ NamedText load_text(const Settings& settings) {
     if (marks > 0) {
       fmt::print(stderr, "{}: dropped the byte order mark of {} file{}\n", found->name, marks, marks == 1 ? "" : "s");
     }
-    return {name_of(text, found->name), std::move(text)};
+    return {name_of(text, found->name), found->path, std::move(text)};
   }
-  fmt::print(
-      stderr,
-      "no Tiny Shakespeare in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): taking the sources of "
-      "linnet instead\n");
-  return {"linnet's own sources (stand-in)", nn::CharText::of_this_project(options)};
+  tell_of_stand_in("Tiny Shakespeare", "the sources of linnet");
+  return {"linnet's own sources (stand-in)", {}, nn::CharText::of_this_project(options)};
 }
 
 NamedImages load_images(const Settings& settings) {
@@ -107,9 +136,7 @@ NamedImages load_images(const Settings& settings) {
     nn::Mnist mnist(found->path, {.transpose = settings.transpose});
     return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
   }
-  fmt::print(
-      stderr,
-      "no MNIST in --data, $LINNET_DATA or data/ (examples/fetch_data.sh gets it): taking drawn digits instead\n");
+  tell_of_stand_in("MNIST", "drawn digits");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "support/checkpoint.h"
 #include "support/data_sets.h"
 #include "support/program.h"
 #include "support/run_folder.h"
@@ -17,7 +18,7 @@ namespace {
 
 /// The input comes from the data that the model learned from, not from a stand-in for it.
 void check_data(const std::filesystem::path& folder, const ModelMaps& model, const std::string& found) {
-  if (found == model.data) return;
+  if (same_data(found, model.data)) return;
   throw IoError(fmt::format("the model in {} learned from {}, but there is {}; name its file or folder with --data{}",
                             folder.string(), model.data, found,
                             model.settings.task == "mnist" ? "" : ", or give a --prompt"));
@@ -32,10 +33,10 @@ void check_flags(const std::filesystem::path& folder, const MapInput& input, con
   }
 }
 
-/// How the model's data are read, from where `machine` says.
-Settings source_of(const ModelMaps& model, const Settings& machine) {
+/// How the model's data are read, from where `machine` says, or else the model's run.
+Settings source_of(const std::filesystem::path& folder, const ModelMaps& model, const Settings& machine) {
   Settings settings = model.settings;
-  settings.data = machine.data;
+  settings.data = data_of(folder, model.settings, machine.data);
   return settings;
 }
 
@@ -45,12 +46,17 @@ std::string prompt_for(const std::filesystem::path& folder, ModelMaps& model, co
     model.input = "a prompt";
     return *input.prompt;
   }
-  const NamedText source = load_text(source_of(model, machine));
+  const NamedText source = load_text(source_of(folder, model, machine));
   check_data(folder, model, source.name);
   model.input = "the beginning of the validation text";
   const auto text = source.text.validation();
   const auto length = std::min(text.size(), static_cast<size_t>(model.settings.context));
   return source.text.vocabulary().decode(text.first(length));
+}
+
+/// What describes the settings, and of a run that has not ended how far it is.
+std::string training_of(const ModelMaps& model, const RunWeights& weights) {
+  return describe(model.settings) + (weights.step() ? fmt::format(", at step {}", *weights.step()) : "");
 }
 
 /// The maps of all attentions that `run` evaluates.
@@ -68,6 +74,7 @@ void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapI
   const std::string prompt = prompt_for(folder, model, input, machine);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   const TrainedTextModel trained(folder, machine);
+  model.training = training_of(model, trained.weights);
   const std::vector<int64_t> ids = trained.vocabulary.encode(prompt);
   if (ids.size() > kMostTokens) {
     throw ValueError(
@@ -79,7 +86,9 @@ void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapI
 
 void show_image(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                 const Settings& machine) {
-  const NamedImages source = load_images(source_of(model, machine));
+  const RunWeights weights(folder, model.settings);
+  model.training = training_of(model, weights);
+  const NamedImages source = load_images(source_of(folder, model, machine));
   check_data(folder, model, source.name);
   const int64_t number = input.image.value_or(0);
   if (number < 0 || number >= source.test.size()) {
@@ -89,7 +98,7 @@ void show_image(const std::filesystem::path& folder, ModelMaps& model, const Map
   nn::PatchClassifier net(
       rng, image_model_config(model.settings, source.test.height(), nn::class_count(source.train, source.test)),
       DType::float32, device_of(machine));
-  net.load(folder / "model.safetensors");
+  weights.load_into(net);
   net.eval();
   const nn::Batch batch = source.test.collate(std::vector{number}, {});
   model.input = fmt::format("test image {}, label {}", number, batch.targets.item<int64_t>());
@@ -102,7 +111,6 @@ ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, 
   ModelMaps model;
   model.settings = read_config(folder, &model.data);
   check_flags(folder, input, model.settings.task);
-  check_is_trained(folder);
   if (model.settings.task == "mnist") {
     show_image(folder, model, input, machine);
   } else {

@@ -22,6 +22,7 @@ struct MapInput {
 struct ModelMaps {
   Settings settings = {};                   ///< of its training
   std::string data = {};                    ///< that it was trained on
+  std::string training = {};                ///< how, for people
   std::string input = {};                   ///< what it was shown, for people
   std::vector<std::string> tokens = {};     ///< the characters; empty for images, whose tokens are patches
   std::vector<nn::AttentionMap> maps = {};  ///< of a batch of one; as many for each layer
@@ -29,7 +30,8 @@ struct ModelMaps {
   int64_t maps_per_layer() const { return std::ssize(maps) / settings.layers; }
 };
 
-/// Reads the model in `folder`, the --out of a trainer, and shows it `input`, looking for data as `machine` says.
+/// Reads the model in `folder`, the --out of a trainer (see RunWeights), and shows it `input`, looking for data where
+/// `machine` says, or else where the model's run had them.
 /// Throws UsageError for an input that this model does not take, IoError when the folder holds no model or its data
 /// is not there, and ValueError for a prompt that it cannot read or a picture cannot show.
 ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, const Settings& machine);

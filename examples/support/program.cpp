@@ -12,6 +12,7 @@
 #include <linnet/linnet.h>
 
 #include "support/choices.h"
+#include "support/data_sets.h"
 #include "support/event_file.h"
 #include "support/files.h"
 
@@ -42,7 +43,8 @@ int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
     body();
     return 0;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    return complain(app, one_line(error.what()) + "; --help lists the flags", 2);
   } catch (const UsageError& error) {
     return complain(app, error.what(), 2);
   } catch (const Interrupted& error) {
@@ -162,15 +164,17 @@ void add_model_flags(CLI::App& app, Settings& s) {
 
 void add_data_flags(CLI::App& app, Settings& s) {
   if (s.task == "mnist") {
-    app.add_option(
-        "--data", s.data,
-        "folder with the four files of MNIST or of other images, or with mnist/ (default: $LINNET_DATA, then "
-        "data/)");
+    app.add_option("--data", s.data,
+                   fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "
+                               "first of {} that has mnist/)",
+                               data_places()));
     app.add_flag("--transpose", s.transpose, "the files hold images column by column, as EMNIST's do");
   } else {
     app.add_option(
         "--data", s.data,
-        "a text, a folder of *.txt files, or one with tinyshakespeare/ (default: $LINNET_DATA, then data/)");
+        fmt::format("a text, a folder of *.txt files, or one with tinyshakespeare/ (default: the first of {} "
+                    "that has tinyshakespeare/)",
+                    data_places()));
     app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
     app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
   }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/checkpoint.h"
+#include "support/data_sets.h"
 #include "support/files.h"
 #include "support/format.h"
 #include "support/program.h"
@@ -113,6 +114,14 @@ void check_is_free(const Settings& settings) {
   }
 }
 
+/// Where --data is, whatever folder the run goes on from.
+std::string data_path(const Settings& settings) { return fs::absolute(settings.data).lexically_normal().string(); }
+
+/// What config.json holds. A path need not be UTF-8: then it is not found again, and --data must be given.
+std::string text_of(const nlohmann::json& config) {
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 /// "[json.exception.out_of_range.403] key 'data' not found" without what only a programmer understands.
 std::string plain(const nlohmann::json::exception& error) {
   const std::string message = error.what();
@@ -168,18 +177,25 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
     if (!holds_run(path_)) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
     std::string before;
     read_config(path_, &before);
-    if (before != data_name) {
+    if (!same_data(before, data_name)) {
       throw IoError(
-          fmt::format("--resume: the run in {} learns from {}, but there is {}; name its file or folder with "
+          fmt::format("--resume: the run in {} learns from {}, but there is {}{}; name its file or folder with "
                       "--data",
-                      path_.string(), before, data_name));
+                      path_.string(), before, data_name,
+                      settings.data.empty() ? "" : fmt::format(" in {}", data_path(settings))));
     }
+    auto config = nlohmann::json::parse(read_text(path_ / "config.json"));
+    config["settings"].update({{"steps", settings.steps}, {"epochs", settings.epochs}});
+    config["data"] = data_name;
+    if (!settings.data.empty()) config["data_path"] = data_path(settings);
+    config_ = text_of(config);
     return;
   }
   check_is_free(settings);
-  const nlohmann::json config{
+  nlohmann::json config{
       {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info(device_of(settings))}};
-  config_ = config.dump(2) + "\n";
+  if (!settings.data.empty()) config["data_path"] = data_path(settings);
+  config_ = text_of(config);
 }
 
 void RunFolder::require_room(int64_t bytes) const {
@@ -196,6 +212,12 @@ void RunFolder::begin() {
   replace_file(path_ / kLosses, kLossesHeader);
   replace_file(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
+}
+
+void RunFolder::go_on(bool left) {
+  std::error_code ignored;
+  if (left) fs::remove(path_ / "model.safetensors", ignored);
+  if (read_text(path_ / "config.json") != config_) replace_file(path_ / "config.json", config_);
 }
 
 void RunFolder::log(const Metrics& metrics) {
@@ -250,13 +272,6 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
   replace_file(path_ / name, text);
 }
 
-void check_is_trained(const fs::path& folder) {
-  std::error_code ignored;
-  if (fs::exists(folder / "model.safetensors", ignored)) return;
-  throw IoError(fmt::format("{} has no model.safetensors: its run was stopped; train to its end with --resume first",
-                            folder.string()));
-}
-
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";
   try {
@@ -268,7 +283,8 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
                       path.string()));
     }
     if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
-    const Settings settings = settings_from_json(json.at("settings"));
+    Settings settings = settings_from_json(json.at("settings"));
+    if (json.contains("data_path")) settings.data = json["data_path"].get<std::string>();
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
@@ -277,6 +293,14 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     throw IoError(
         fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));
   }
+}
+
+fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  if (stored.data.empty() || fs::exists(stored.data, ignored)) return stored.data;
+  throw IoError(fmt::format("the run in {} learned from {}, which is gone; give its new path with --data",
+                            folder.string(), stored.data.string()));
 }
 
 }  // namespace linnet::examples

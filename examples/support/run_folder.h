@@ -60,6 +60,9 @@ class RunFolder {
   void require_room(int64_t bytes) const;
   /// Makes the folder hold a run, by config.json: call it once there is a checkpoint to go on from.
   void begin();
+  /// Of a run to go on with: has config.json hold how long it is to be now, and what and where its data are now.
+  /// Where it has steps `left`, the weights of an earlier end go, which are not this run's.
+  void go_on(bool left);
   void log(const Metrics& metrics);
   void log(const StepLoss& loss);
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
@@ -83,14 +86,17 @@ void settle_run(Settings& settings);
 /// Once all `runs` are settled: throws UsageError when common.resume asks to go on, and none of them has begun.
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
-/// Throws IoError when the run in `folder` has not come to its end, and so left no weights.
-void check_is_trained(const std::filesystem::path& folder);
-
 /// Ends the messages about a file of a run that cannot be read. The file may not be ours, so none advises to remove
 /// it.
 inline constexpr const char* kRemedy = "begin anew in another --out";
 
-/// The settings and the data set's name that a run folder's config.json holds.
+/// The settings and the data set's name that a run folder's config.json holds; settings.data is where --data said
+/// that they are, empty when it did not.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
+
+/// Where the data of the run in `folder` are: `given` by --data, or else where its settings say. Throws IoError when
+/// nothing is there any more.
+std::filesystem::path data_of(const std::filesystem::path& folder, const Settings& stored,
+                              const std::filesystem::path& given);
 
 }  // namespace linnet::examples

@@ -336,11 +336,12 @@ std::string describe_model(const Settings& settings) {
   return text;
 }
 
-std::string describe(const Settings& s) {
-  return describe_model(s) + (s.epochs == 0   ? fmt::format(", {} steps", s.steps)
-                              : s.epochs == 1 ? ", 1 epoch"
-                                              : fmt::format(", {} epochs", s.epochs));
+std::string length_of(const Settings& s) {
+  if (s.epochs == 0) return fmt::format("{} steps", s.steps);
+  return s.epochs == 1 ? "1 epoch" : fmt::format("{} epochs", s.epochs);
 }
+
+std::string describe(const Settings& s) { return describe_model(s) + ", " + length_of(s); }
 
 nlohmann::json to_json(const Settings& settings) {
   const Settings all = completed(settings);

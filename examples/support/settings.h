@@ -62,7 +62,7 @@ struct Settings {
   int threads = 0;  ///< 0: all that this process may use
   std::string device = "cpu";
   std::string precision = "float32";  ///< float32, tf32 or bfloat16: of matrix products, and see model_dtype
-  std::filesystem::path data = {};
+  std::filesystem::path data = {};    ///< --data, or what it was when the run that was read began
   std::filesystem::path out = {};
   bool tensorboard = false;
   bool resume = false;
@@ -93,7 +93,9 @@ void validate(const Settings& settings);
 /// The preset and every setting that differs from it, but for steps, seed and settings that change no result:
 /// `preset nanogpt-cpu, layers 2`.
 std::string describe_model(const Settings& settings);
-/// The same and the steps, as tables and pictures name their runs: `preset nanogpt-cpu, layers 2, 40 steps`.
+/// How long the run is to be: `40 steps`, `1 epoch`.
+std::string length_of(const Settings& settings);
+/// The model and its run's length, as tables and pictures name their runs: `preset nanogpt-cpu, layers 2, 40 steps`.
 std::string describe(const Settings& settings);
 
 /// The settings with what the mechanism has and nothing was said about.

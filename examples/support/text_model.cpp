@@ -1,5 +1,7 @@
 #include "support/text_model.h"
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -13,24 +15,25 @@
 namespace linnet::examples {
 namespace {
 
-/// The settings of the run in `folder`, which must be one of train_shakespeare.
+/// The settings of the run in `folder`, which must be one of train_text.
 Settings text_settings(const std::filesystem::path& folder) {
   Settings settings = read_config(folder);
   if (settings.task != "shakespeare") {
     throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
   }
-  check_is_trained(folder);
   return settings;
 }
 
 constexpr const char* kBytes = "bytes";
 
-nn::Vocabulary read_vocabulary(const std::filesystem::path& weights) {
-  const auto metadata = read_safetensors(weights).metadata;
-  const auto codes = metadata.find("vocabulary");
-  if (codes == metadata.end()) throw IoError(fmt::format("{} holds no vocabulary", weights.string()));
-  const auto characters = metadata.find("characters");
-  const bool bytes = characters == metadata.end() || characters->second == kBytes;  // older files do not say
+nn::Vocabulary vocabulary_of(const RunWeights& weights) {
+  const auto codes = weights.metadata().find("vocabulary");
+  if (codes == weights.metadata().end()) {
+    throw IoError(fmt::format("{} holds no vocabulary", weights.path().string()));
+  }
+  const auto characters = weights.metadata().find("characters");
+  const bool bytes =
+      characters == weights.metadata().end() || characters->second == kBytes;  // older files do not say
   std::istringstream stream(codes->second);
   std::string text;
   for (uint32_t code = 0; stream >> code;) {
@@ -56,11 +59,17 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
 
 TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Settings& machine)
     : settings(text_settings(folder)),
-      vocabulary(read_vocabulary(folder / "model.safetensors")),
+      weights(folder, settings),
+      vocabulary(vocabulary_of(weights)),
       rng(machine.seed),
       model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine)) {
-  model.load(folder / "model.safetensors");
+  weights.load_into(model);
   model.eval();
+}
+
+std::string default_prompt(const nn::Vocabulary& vocabulary) {
+  const bool has_lines = std::ranges::count(vocabulary.codes(), U'\n') > 0;
+  return has_lines ? "\n" : vocabulary.decode(std::array<int64_t, 1>{0});
 }
 
 void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,

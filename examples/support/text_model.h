@@ -7,29 +7,35 @@
 
 #include <linnet/linnet.h>
 
+#include "support/checkpoint.h"
 #include "support/settings.h"
 
 namespace linnet::examples {
 
 nn::DecoderConfig text_model_config(const Settings& settings, int64_t vocabulary);
 
-/// A language model and its vocabulary as train_shakespeare left them in its --out folder, in evaluation, on the
-/// device and with the seed of `machine`. Throws IoError or ValueError when there is none, or one of another task.
+/// A language model and its vocabulary as train_text left them in its --out folder (see RunWeights), in evaluation,
+/// on the device and with the seed of `machine`. Throws IoError or ValueError when there is none, or one of another
+/// task.
 struct TrainedTextModel {
   TrainedTextModel(const std::filesystem::path& folder, const Settings& machine);
 
   Settings settings;
+  RunWeights weights;
   nn::Vocabulary vocabulary;
   Generator rng;
   nn::DecoderLM model;
 };
 
 struct SampleOptions {
-  std::string prompt = "\n";
+  std::string prompt = {};
   int64_t tokens = 500;
   double temperature = 1;
   int64_t top_k = 0;  ///< 0: all characters
 };
+
+/// Where a text begins when nobody says: a new line, or the first character of a vocabulary that has none.
+std::string default_prompt(const nn::Vocabulary& vocabulary);
 
 /// Text that goes on from the prompt, one character at a time through the model's step form: `write` gets the prompt,
 /// and then each character as it is made. A model with learned positions forgets the older half of the text each time

@@ -1,7 +1,7 @@
-#include <algorithm>
-#include <array>
+#include <fmt/format.h>
 
 #include "support/data_sets.h"
+#include "support/format.h"
 #include "support/task.h"
 #include "support/text_model.h"
 
@@ -10,15 +10,30 @@
 namespace linnet::examples {
 namespace {
 
+/// Throws IoError when it is too short for a window of the context, and what comes after that, in both of its parts.
+NamedText text_for(const Settings& s) {
+  NamedText source = load_text(s);
+  const int64_t train = std::ssize(source.text.train()), validation = std::ssize(source.text.validation());
+  if (std::min(train, validation) > s.context) return source;
+  constexpr int64_t kParts = 10;  // of which the last one is for validation
+  const auto needed = [](int64_t context) { return kParts * context + 1; };
+  const int64_t size = train + validation;
+  const bool for_any = size < needed(1);
+  throw IoError(fmt::format(
+      "{} has {} characters, too few for {}: it takes {} or more, since the last tenth is for validation; {}take a "
+      "longer text",
+      source.path.empty() ? source.name : source.path.string(), format_count(size),
+      for_any ? "any context" : fmt::format("--context {}", s.context), format_count(needed(for_any ? 1 : s.context)),
+      for_any ? "" : fmt::format("lower --context to {}, or ", (size - 1) / kParts)));
+}
+
 class TextTask : public Task {
  public:
   explicit TextTask(const Settings& s)
       : settings_(s),
-        source_(load_text(s)),
+        source_(text_for(s)),
         rng_(s.seed),
-        model_(rng_, text_model_config(s, source_.text.vocabulary().size()), model_dtype(s), device_of(s)) {
-    nn::Windows(source_.text.validation(), s.context);  // a text that is too short is an error now, not later
-  }
+        model_(rng_, text_model_config(s, source_.text.vocabulary().size()), model_dtype(s), device_of(s)) {}
 
   nn::Module& model() override { return model_; }
 
@@ -64,10 +79,8 @@ class TextTask : public Task {
   std::string sample(int64_t tokens) override {
     Generator rng(settings_.seed);
     const nn::Vocabulary& vocabulary = source_.text.vocabulary();
-    const bool has_lines = std::ranges::count(vocabulary.codes(), U'\n') > 0;
-    const std::string prompt = has_lines ? "\n" : vocabulary.decode(std::array<int64_t, 1>{0});
     std::string text;
-    generate(model_, vocabulary, {.prompt = prompt, .tokens = tokens}, rng,
+    generate(model_, vocabulary, {.prompt = default_prompt(vocabulary), .tokens = tokens}, rng,
              [&](const std::string& part) { text += part; });
     return text;
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "support/checkpoint.h"
 #include "support/format.h"
 #include "support/program.h"
 #include "support/training.h"
@@ -18,6 +19,22 @@ void describe(const char* what, const Task::Evaluation& evaluation) {
   fmt::print("\n");
 }
 
+/// What a run that goes on with a total of `steps` has left: throws UsageError when it has made more already, and
+/// says when it has made them all.
+void check_steps(const Settings& s, int64_t steps) {
+  const int64_t done = steps_done(s.out);
+  if (done > steps) {
+    throw UsageError(fmt::format(
+        "--{}: the run in {} has made {} steps already; name at least as many",
+        s.epochs == 0 ? fmt::format("steps {}", steps) : fmt::format("epochs {}, which is {} steps", s.epochs, steps),
+        s.out.string(), done));
+  }
+  if (done == steps) {
+    fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
+               s.out.string(), steps);
+  }
+}
+
 void train_and_report(const Settings& settings) {
   apply_machine_settings(settings);
   catch_interrupts();
@@ -26,6 +43,7 @@ void train_and_report(const Settings& settings) {
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
              task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
              settings.out.string());
+  if (settings.resume) check_steps(settings, steps);
   const TrainingResult result = train(*task, settings);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
@@ -34,17 +52,43 @@ void train_and_report(const Settings& settings) {
              format_bytes(result.peak_bytes));
 }
 
-/// A resumed run keeps its settings: a flag that says otherwise is refused.
+/// A resumed run keeps its settings, but for how long it is: a flag that says otherwise is refused.
 void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& stored) {
   const nlohmann::json now = to_json(asked), before = to_json(stored);
   for (const CLI::Option* option : app.get_options()) {
     std::string field = option->get_single_name();
     std::replace(field.begin(), field.end(), '-', '_');
-    if (option->count() == 0 || !now.contains(field) || now[field] == before.value(field, nlohmann::json())) continue;
+    if (field == "steps" || field == "epochs" || option->count() == 0 || !now.contains(field)) continue;
+    if (now[field] == before.value(field, nlohmann::json())) continue;
     throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
                                  option->get_single_name(), now[field].dump(), asked.out.string(),
                                  before.value(field, nlohmann::json("no such setting")).dump()));
   }
+}
+
+/// The settings of the run in asked.out, with what the command line asks of it now.
+Settings resumed(const CLI::App& app, const Settings& asked) {
+  Settings settings = read_config(asked.out);
+  if (settings.task != asked.task) {
+    throw UsageError(fmt::format("--resume: the run in {} is one of {}", asked.out.string(),
+                                 settings.task == "mnist" ? "train_mnist" : "train_text or train_shakespeare"));
+  }
+  refuse_changes(app, asked, settings);
+  if (app.count("--steps") + app.count("--epochs") > 0) {
+    settings.steps = asked.steps;
+    settings.epochs = asked.epochs;
+    if (settings.epochs == 0 && settings.steps > 0 && settings.warmup >= settings.steps) {
+      throw UsageError(fmt::format("--steps {}: the run in {} has a warm-up of {} steps; name more", settings.steps,
+                                   asked.out.string(), settings.warmup));
+    }
+  }
+  settings.resume = true;
+  settings.out = asked.out;
+  settings.data = data_of(asked.out, settings, asked.data);
+  settings.threads = asked.threads;
+  settings.profile = asked.profile;
+  settings.command = asked.command;
+  return settings;
 }
 
 }  // namespace
@@ -61,25 +105,14 @@ int train_program(int argc, char** argv, const std::string& name, const std::str
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
     app.add_flag("--profile", settings.profile,
                  "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");
-    app.add_flag("--resume", settings.resume, "go on with the run in --out, with the settings it has");
+    app.add_flag(
+        "--resume", settings.resume,
+        "go on with the run in --out, with the settings and the data it has; --steps or --epochs give it a new "
+        "total, over which the schedule of the learning rate then runs");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
-    if (settings.resume) {
-      Settings stored = read_config(settings.out);
-      if (stored.task != task) {
-        throw UsageError(
-            fmt::format("--resume: the run in {} is one of train_{}", settings.out.string(), stored.task));
-      }
-      refuse_changes(app, settings, stored);
-      stored.resume = true;
-      stored.out = settings.out;
-      stored.data = settings.data;
-      stored.threads = settings.threads;
-      stored.profile = settings.profile;
-      stored.command = settings.command;
-      settings = stored;
-    }
+    if (settings.resume) settings = resumed(app, settings);
     validate(settings);
     train_and_report(settings);
   });

@@ -139,12 +139,15 @@ void Run::begin() {
   }
   if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
   reset_peak_memory(device_of(s_));
-  if (result_.history.empty()) evaluate();
+  // One that ends sooner than was planned has not been evaluated there.
+  const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;
+  if (result_.history.empty() || ends_sooner) evaluate();
 }
 
 void Run::resume() {
   at_ = checkpoint_.load();
   check_profile(s_, steps_ - at_.step);
+  folder_.go_on(!done());
   result_.history = folder_.rewind(at_.step);
   result_.losses = folder_.rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it was cut off before its first evaluation

@@ -69,6 +69,14 @@ TEST_CASE("data of one's own go by the last name of --data") {
   CHECK(load_images(in(shop / "data/mnist")).name == by_name);
 }
 
+TEST_CASE("the same data by another name are the same") {
+  CHECK(same_data("my.txt (19 bytes, crc32 5bd9502e)", "other (1).txt (19 bytes, crc32 5bd9502e)"));
+  CHECK_FALSE(same_data("my.txt (19 bytes, crc32 5bd9502e)", "my.txt (20 bytes, crc32 5bd9502e)"));
+  CHECK(same_data("MNIST", "MNIST"));
+  CHECK_FALSE(same_data("MNIST", "Fashion-MNIST"));
+  CHECK_FALSE(same_data("drawn digits (stand-in)", "linnet's own sources (stand-in)"));
+}
+
 TEST_CASE("the published data have their names") {
   const auto text = real_data("tinyshakespeare/input.txt");
   if (text) CHECK(load_text(in(text->parent_path().parent_path())).name == "Tiny Shakespeare");

@@ -476,4 +476,12 @@ TEST_CASE("every program has --help and --version") {
   }
   CHECK(contains(run_program("train_shakespeare", {"--help"}).out, "1337"));          // the defaults
   CHECK_FALSE(contains(run_program("train_mnist", {"--help"}).out, "--steps INT="));  // it counts epochs
+  for (const std::string program : {"train_text", "train_mnist", "compare", "attention_maps"}) {
+    CAPTURE(program);
+    const std::string help = run_program(program, {"--help"}).out;
+    CHECK(contains(help, "$LINNET_DATA, " LINNET_SOURCE_DIR "/data, data/ here"));
+    CHECK(contains(help, "the first of "));
+  }
+  CHECK(contains(run_program("sample", {"--help"}).out, "the --out folder of train_text or train_shakespeare"));
+  CHECK(contains(run_program("attention_maps", {"--help"}).out, "maps.png, or figure4.png with --figure"));
 }

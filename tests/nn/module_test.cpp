@@ -207,8 +207,10 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
   // The issue that this is for: fastmax2 of another scale has weights of the same names and shapes.
   nn::DecoderLM other(rng, small_decoder({.mechanism = "fastmax2"}));
   const Tensor before = other.state().at("tok.weight").clone();
-  CHECK(refusal_of(other, path) ==
-        "  different: fastmax_scale is 1 here and 0.5 there, in blocks.0.attention and 1 more\n");
+  CHECK(
+      refusal_of(other, path) ==
+      "  different: fastmax_scale is 1 here and 0.5 there (with heads of 4: paper is 1, sqrt 0.5, unit 0.24975), in "
+      "blocks.0.attention and 1 more\n");
   CHECK(allclose(other.state().at("tok.weight"), before, 0, 0));
   const nn::IncompatibleKeys keys = other.load(path, {.strict = false});
   REQUIRE(keys.settings.size() == 2);
@@ -232,7 +234,8 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
   config.block.attention.heads = 4;
   CHECK(line_of(config) ==
         "  different: heads is 4 here and 2 there, in blocks.0.attention and 1 more\n"
-        "  different: fastmax_scale is 0.7071067811865475 here and 0.5 there, in blocks.0.attention and 1 more\n");
+        "  different: fastmax_scale is 0.7071067811865475 here and 0.5 there (with heads of 2: paper is 1, sqrt "
+        "0.7071067811865475, unit 0.4995), in blocks.0.attention and 1 more\n");
   config = small_decoder(same);
   config.block.pre_norm = false;
   CHECK(line_of(config) == "  different: pre_norm is false here and true there, in blocks.0 and 1 more\n");
