@@ -111,7 +111,7 @@ TEST_CASE("random streams: augmentation of images leaves their order as it is") 
   const nn::LabelledImages still = examples::load_images(s).train;  // which nothing has shifted
   nn::Loader loader(still, {.batch = s.batch, .seed = s.seed, .drop_last = true});
   bool moved = false;
-  for (int64_t i = 0; i < 10; ++i) {
+  for (int64_t i = 0; i < loader.batches_per_epoch(); ++i) {
     const nn::Batch batch = task->batch(i), plain = *loader.next();
     CHECK(ids(batch.targets) == ids(plain.targets));
     moved = moved || batch.inputs.to_vector<float>() != plain.inputs.to_vector<float>();

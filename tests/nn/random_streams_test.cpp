@@ -20,12 +20,13 @@ namespace {
 using Key = std::pair<uint64_t, uint64_t>;  // seed and stream
 using Keys = std::vector<Key>;
 
-/// The keys of the kernels that were called from the `first` call on, forward or backward.
+/// The keys of the kernels that were called from the `first` call on, forward or backward. Of no elements nothing is
+/// drawn.
 Keys keys_of(const Profile& profile, size_t first, bool backward) {
   Keys keys;
   for (size_t i = first; i < profile.calls().size(); ++i) {
     const KernelCall& call = profile.calls()[i];
-    if (call.backward != backward) continue;
+    if (call.backward != backward || call.bytes == 0) continue;
     for (const RandomKey& key : call.keys) keys.emplace_back(key.seed, key.stream);
   }
   return keys;
