@@ -16,9 +16,7 @@ thread_local Profile* active_profile = nullptr;
 
 // ---- What a kernel was given ----
 
-void add_keys(KernelCall& call, std::initializer_list<RandomKey> keys) {
-  call.keys.insert(call.keys.end(), keys);
-}
+void add_keys(KernelCall& call, std::initializer_list<RandomKey> keys) { call.keys.insert(call.keys.end(), keys); }
 
 template <class Argument>
 void describe(KernelCall& call, const Argument& argument) {
