@@ -27,11 +27,21 @@ bool is_still_named(int descriptor, const std::filesystem::path& path) {
          opened.st_ino == named.st_ino;
 }
 
+/// Makes the call again when a signal has interrupted it.
+template <class Call>
+int uninterrupted(const Call& call) {
+  for (;;) {
+    const int result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 /// Opens an empty file, and locks it until it is closed or the process ends. Takes over a file that is there unless
 /// somebody has its lock: then returns -1 with errno EWOULDBLOCK, and for other errors theirs.
 int open_locked(const std::filesystem::path& path) {
   for (;;) {
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int descriptor =
+        uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (descriptor < 0) return -1;
     // Where the file system has no locks, the file is ours as well.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -41,8 +51,9 @@ int open_locked(const std::filesystem::path& path) {
     }
     // Between the two calls, whoever had it may have committed or removed it.
     if (is_still_named(descriptor, path)) {
-      if (::ftruncate(descriptor, 0) == 0) return descriptor;
+      if (uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
       const int why = errno;
+      ::unlink(path.c_str());
       ::close(descriptor);
       errno = why;
       return -1;
@@ -86,15 +97,18 @@ void AtomicFile::write(const void* data, int64_t bytes) {
 
 void AtomicFile::commit() {
   const std::filesystem::path parent = folder_of(path_);  // before the rename: what throws leaves the old file
-  if (::fsync(descriptor_) != 0) fail("free some space or choose another folder");
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("free some space or choose another folder");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
   ::close(std::exchange(descriptor_, -1));
   // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no
-  // failure.
-  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // failure; a disk that cannot take it is one.
+  const int folder = uninterrupted([&] { return ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (folder < 0) return;
-  ::fsync(folder);
+  const int why = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
   ::close(folder);
+  if (why != EIO && why != ENOSPC && why != EDQUOT) return;
+  errno = why;
+  fail("its new content is there, but may be lost in a power cut; check the disk");
 }
 
 void AtomicFile::fail(const char* remedy) const {

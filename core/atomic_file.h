@@ -20,7 +20,8 @@ class AtomicFile {
 
   /// Appends. Throws IoError, when the disk is full for example.
   void write(const void* data, int64_t bytes);
-  /// Puts the file in its place, for good: after it, not even a power cut brings the old one back.
+  /// Puts the file in its place, for good: after it, not even a power cut brings the old one back. Throws IoError;
+  /// the file is in its place then only if the disk fails after that, and the message says so.
   void commit();
 
  private:

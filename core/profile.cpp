@@ -1,6 +1,7 @@
 #include <linnet/core/profile.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 
 #include <linnet/core/error.h>
@@ -14,6 +15,8 @@ namespace {
 thread_local Profile* active_profile = nullptr;
 
 // ---- What a kernel was given ----
+
+void add_keys(KernelCall& call, std::initializer_list<RandomKey> keys) { call.keys.insert(call.keys.end(), keys); }
 
 template <class Argument>
 void describe(KernelCall& call, const Argument& argument) {
@@ -31,8 +34,16 @@ void describe(KernelCall& call, const Argument& argument) {
     call.operands.push_back(std::move(operand));
   } else if constexpr (std::is_same_v<Argument, const View*>) {
     if (argument != nullptr) describe(call, *argument);
+  } else if constexpr (std::is_same_v<Argument, RandomKey>) {
+    call.keys.push_back(argument);
+  } else if constexpr (std::is_same_v<Argument, AttentionOptions>) {
+    if (argument.dropout > 0) call.keys.push_back(argument.key);
+    if (argument.tokens.keep % 256 != 0) add_keys(call, {argument.tokens.query_key, argument.tokens.key_key});
+  } else if constexpr (std::is_same_v<Argument, FastmaxKernel>) {
+    if (argument.keep < 256) add_keys(call, {argument.query_key, argument.key_key});
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionProblem>) {
     for (const View& view : {argument.q, argument.k, argument.v, argument.w_q, argument.w_k}) describe(call, view);
+    if (argument.dropout > 0) add_keys(call, {argument.keys[0], argument.keys[1]});
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
     for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
     describe(call, argument.dv);

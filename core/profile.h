@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <linnet/core/backend.h>
+#include <linnet/core/philox.h>
 #include <linnet/core/shape.h>
 
 namespace linnet {
@@ -23,6 +24,7 @@ struct KernelCall {
   double ms = 0;
   int64_t bytes = 0;  ///< of all elements of its operands
   std::vector<Operand> operands;
+  std::vector<RandomKey> keys;  ///< of the random numbers that it draws
 };
 
 /// While one lives, the kernels that this thread calls are timed, one entry a call. A GPU is waited for after each,

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <linnet/nn/positions.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/creation.h>

@@ -325,6 +325,50 @@ TEST_CASE("tape: a gradient in the user's hands is not edited by a later backwar
   CHECK(values_of(x.grad()) == Values{2, 2});
 }
 
+TEST_CASE("tape: a gradient that is summed in place gets a new version, whole and by slices") {
+  Tensor x = leaf({1, 2, 3});
+  const auto memory = [&] { return detail::view(x.grad()).data; };
+  const auto version = [&] { return detail::version(x.grad()); };
+  backward(sum(x));
+  const void* const first = memory();
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t before = version();
+    backward(sum(mul(x, 2)));
+    CHECK(memory() == first);  // nobody else holds it
+    CHECK(version() > before);
+  }
+  CHECK(values_of(x.grad()) == Values{7, 7, 7});
+
+  // Slices that overlap go into the sum of those before, one after the other.
+  const auto version_after = [](int slices) {
+    const Tensor y = leaf({1, 2, 3});
+    Tensor loss = sum(y.narrow(0, 0, 2));
+    for (int i = 1; i < slices; ++i) loss = loss + sum(y.narrow(0, 1, 2));
+    backward(loss);
+    CHECK(values_of(y.grad()) == Values{1, 1.0 * slices, slices - 1.0});
+    return detail::version(y.grad());
+  };
+  CHECK(version_after(3) > version_after(2));
+  CHECK(version_after(4) > version_after(3));
+}
+
+TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is added to its leaf's") {
+  Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  backward(sum(x));
+  const Tensor of_gradient = sum(mul(w, x.grad()));                              // saves the gradient
+  const Tensor of_part = sum(mul(w.narrow(0, 0, 1), x.grad().narrow(0, 0, 1)));  // and a view of it
+  backward(sum(mul(x, 10)));
+  CHECK(values_of(x.grad()) == Values{11, 11});
+  CHECK_NOTHROW(backward(of_gradient));
+  CHECK_NOTHROW(backward(of_part));
+  CHECK(values_of(w.grad()) == Values{2, 1});
+
+  // An edit of the gradient itself is seen.
+  const Tensor again = sum(mul(w, x.grad()));
+  x.grad().fill_(0);
+  CHECK_THROWS_AS(backward(again), AutogradError);
+}
+
 TEST_CASE("tape: hooks see the complete gradient and may replace it") {
   Tensor x = leaf({1, 2});
   Tensor y = mul(x, 3);

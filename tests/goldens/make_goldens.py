@@ -18,6 +18,8 @@ import gpt2_cases
 import layer_cases
 import loss_cases
 import optimizer_cases
+import position_cases
+import preset_cases
 import released_cases
 import schedule_cases
 
@@ -35,6 +37,8 @@ def main() -> None:
         "optim": optimizer_cases.build(),
         "schedules": schedule_cases.build(),
         "decoder": decoder_cases.build(),
+        "positions": position_cases.build(),
+        "presets": preset_cases.build(),
     }
     for name, goldens in files.items():
         path = folder / f"{name}.safetensors"

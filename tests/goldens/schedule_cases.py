@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR
 
 from golden_file import GoldenFile
 
@@ -28,7 +29,51 @@ def build() -> GoldenFile:
     cycle = {"max_lr": 1e-3, "steps": ITERATIONS, "pct_start": 0.3, "div_factor": 25.0, "final_div_factor": 1e4}
     rates = one_cycle(cycle)
     add("one_cycle", {"op": "one_cycle", **cycle}, lambda it: rates[it])
+
+    add_ends(add)
     return goldens
+
+
+def add_ends(add: Callable[[str, dict, Callable[[int], float]], None]) -> None:
+    """Where first, last and highest rates meet. What PyTorch has no rates for, the steps past the last, keep its."""
+    for warmup, steps in [(0, 60), (1, 2), (7, 8), (20, 60), (0, 1)]:
+        decay = {"lr": 3e-3, "min_lr": 2e-4, "warmup": warmup, "steps": steps}
+        for op, formula in [("warmup_cosine", warmup_cosine), ("warmup_linear", warmup_linear)]:
+            rates = torch_decay(op, **decay)
+            for iteration, rate in enumerate(rates):
+                assert math.isclose(formula(iteration, **decay), rate, rel_tol=1e-12), (op, decay, iteration)
+            add(f"{op}_{warmup}_{steps}", {"op": op, **decay}, lambda it, rates=rates: rates[min(it, len(rates) - 1)])
+    for warmup in (1, 60):
+        inverse = {"lr": 3e-3, "warmup": warmup}
+        add(f"inverse_sqrt_{warmup}", {"op": "inverse_sqrt", **inverse}, lambda it, s=inverse: inverse_sqrt(it, **s))
+    for steps, rising in [(1, 0.3), (2, 0.3), (10, 0.0), (10, 1.0), (20, 0.1), (60, 0.25)]:
+        cycle = {"max_lr": 2e-3, "steps": steps, "pct_start": rising, "div_factor": 10.0, "final_div_factor": 100.0}
+        rates = one_cycle(cycle)
+        case = f"one_cycle_{steps}_{round(100 * rising)}"
+        add(case, {"op": "one_cycle", **cycle}, lambda it, rates=rates: rates[min(it, len(rates) - 1)])
+
+
+def torch_decay(op: str, lr: float, min_lr: float, warmup: int, steps: int) -> list[float]:
+    """The rates of iterations 0 to `steps` of PyTorch's own schedules, one after the other."""
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
+    if op == "warmup_cosine":
+        fall = CosineAnnealingLR(optimizer, T_max=steps - warmup, eta_min=min_lr)
+    else:
+        fall = LinearLR(optimizer, start_factor=1.0, end_factor=min_lr / lr, total_iters=steps - warmup)
+    if warmup == 0:
+        return rates_of(optimizer, fall, steps + 1)
+    rise = LinearLR(optimizer, start_factor=1 / (warmup + 1), end_factor=1.0, total_iters=warmup)
+    return rates_of(optimizer, SequentialLR(optimizer, [rise, fall], milestones=[warmup]), steps + 1)
+
+
+def rates_of(optimizer: torch.optim.Optimizer, schedule: LRScheduler, count: int) -> list[float]:
+    rates = []
+    for iteration in range(count):
+        rates.append(schedule.get_last_lr()[0])
+        if iteration + 1 < count:
+            optimizer.step()
+            schedule.step()
+    return rates
 
 
 def warmup_then(decay: Callable[[float], float], it: int, lr: float, min_lr: float, warmup: int, steps: int):
@@ -55,7 +100,7 @@ def inverse_sqrt(it: int, lr: float, warmup: int) -> float:
 
 def one_cycle(settings: dict) -> list[float]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
+    schedule = OneCycleLR(
         optimizer,
         settings["max_lr"],
         total_steps=settings["steps"],
@@ -64,10 +109,4 @@ def one_cycle(settings: dict) -> list[float]:
         final_div_factor=settings["final_div_factor"],
         cycle_momentum=False,
     )
-    rates = []
-    for iteration in range(settings["steps"]):
-        rates.append(schedule.get_last_lr()[0])
-        if iteration + 1 < settings["steps"]:
-            optimizer.step()
-            schedule.step()
-    return rates
+    return rates_of(optimizer, schedule, settings["steps"])

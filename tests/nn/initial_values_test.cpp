@@ -1,0 +1,316 @@
+/// How wide every parameter of every layer and model starts: as its header says, to within what chance allows.
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <linnet/linnet.h>
+
+using namespace linnet;
+
+namespace {
+
+// A bound of five and a half standard deviations is passed by chance once in 26 million times.
+constexpr double kDeviations = 5.5;
+
+/// What the numbers of a parameter are drawn from.
+struct Start {
+  enum class Kind { normal, uniform, constant } kind;
+  double size;  ///< the standard deviation, the bound of U(−b, b), or the value
+};
+
+Start normal(double deviation) { return {Start::Kind::normal, deviation}; }
+Start uniform(double bound) { return {Start::Kind::uniform, bound}; }
+Start constant(double value) { return {Start::Kind::constant, value}; }
+/// What Linear says of its weight and its bias.
+Start linear(int64_t in) { return uniform(1 / std::sqrt(static_cast<double>(in))); }
+
+/// The start that a parameter's name stands for; none where the table lacks it.
+using Table = std::function<std::optional<Start>(const std::string& name)>;
+
+double mean_of(const std::vector<double>& values, const std::function<double(double)>& f) {
+  double sum = 0;
+  for (const double x : values) sum += f(x);
+  return sum / static_cast<double>(values.size());
+}
+
+void check_start(const std::vector<double>& values, const Start& start) {
+  const auto n = static_cast<double>(values.size());
+  const double size = start.size;
+  if (start.kind == Start::Kind::constant) {
+    CHECK(std::ranges::all_of(values, [&](double x) { return x == size; }));
+    return;
+  }
+  REQUIRE(n >= 128);  // with fewer, half the size would pass for a whole one
+  const bool is_normal = start.kind == Start::Kind::normal;
+  const double variance = is_normal ? size * size : size * size / 3;
+  // Of x², in variances: E x⁴ − 1 is 3 − 1 of normal numbers, 9/5 − 1 of uniform ones.
+  const double of_squares = is_normal ? 2 : 0.8;
+  CHECK(std::abs(mean_of(values, [](double x) { return x; })) < kDeviations * std::sqrt(variance / n));
+  const double share = mean_of(values, [](double x) { return x * x; }) / variance;
+  CHECK(std::abs(share - 1) < kDeviations * std::sqrt(of_squares / n));
+  const double largest = std::abs(*std::ranges::max_element(values, {}, [](double x) { return std::abs(x); }));
+  if (is_normal) {
+    CHECK(largest > 2 * size);  // where uniform numbers of this variance end before 1.74
+  } else {
+    CHECK(largest <= size * (1 + 1e-6));
+    CHECK(largest > size * (1 - 17 / n));  // missed with a probability of e⁻¹⁷
+  }
+}
+
+/// Beside one another, numbers drawn apart have no correlation.
+void check_independent(const std::vector<double>& a, const std::vector<double>& b) {
+  const size_t n = std::min(a.size(), b.size());
+  double product = 0, of_a = 0, of_b = 0;
+  for (size_t i = 0; i < n; ++i) product += a[i] * b[i], of_a += a[i] * a[i], of_b += b[i] * b[i];
+  CHECK(std::abs(product) < kDeviations * std::sqrt(of_a * of_b / static_cast<double>(n)));
+}
+
+/// Numbers by the name of their parameter, in the order of construction.
+using Drawn = std::vector<std::pair<std::string, std::vector<double>>>;
+
+/// Adds the parameter in the parts that have a start each: queries, keys and values are thirds of one.
+void add_parts(const nn::NamedTensor& parameter, const std::function<void(const std::string&, const Tensor&)>& add) {
+  const auto& [name, tensor] = parameter;
+  if (!name.ends_with("qkv.weight") && !name.ends_with("qkv.bias")) return add(name, tensor);
+  const int64_t third = tensor.size(0) / 3;
+  int64_t row = 0;
+  for (const char* part : {"queries", "keys", "values"}) {
+    add(fmt::format("{} of {}", name, part), tensor.detach().narrow(0, row, third));
+    row += third;
+  }
+}
+
+/// What as many models as it takes to measure their smallest parameter start with.
+template <class Make>
+Drawn draw(int models, const Make& make) {
+  Generator rng(31);
+  Drawn drawn;
+  for (int i = 0; i < models; ++i) {
+    const auto model = make(rng);
+    size_t place = 0;
+    for (const nn::NamedTensor& parameter : model->named_parameters()) {
+      add_parts(parameter, [&](const std::string& name, const Tensor& part) {
+        if (i == 0) drawn.emplace_back(name, std::vector<double>());
+        std::vector<double>& all = drawn.at(place++).second;
+        const std::vector<double> values = part.to_vector<double>();
+        all.insert(all.end(), values.begin(), values.end());
+      });
+    }
+  }
+  return drawn;
+}
+
+/// Checks every parameter by itself, and that no two share their numbers.
+void check_starts(const Drawn& drawn, const Table& table) {
+  std::vector<const Drawn::value_type*> random;
+  for (const auto& parameter : drawn) {
+    const auto& [name, values] = parameter;
+    CAPTURE(name);
+    const std::optional<Start> start = table(name);
+    REQUIRE(start);
+    check_start(values, *start);
+    if (start->kind == Start::Kind::constant) continue;
+    check_independent(values, {values.begin() + 1, values.end()});
+    for (const auto* other : random) {
+      CAPTURE(other->first);
+      check_independent(values, other->second);
+    }
+    random.push_back(&parameter);
+  }
+}
+
+/// Starts by the ends of names; the first that fits counts.
+Table by_end(std::vector<std::pair<std::string, Start>> starts) {
+  return [starts = std::move(starts)](const std::string& name) -> std::optional<Start> {
+    for (const auto& [end, start] : starts) {
+      if (name.ends_with(end)) return start;
+    }
+    return std::nullopt;
+  };
+}
+
+constexpr int64_t kWidth = 32, kHeads = 2, kHeadDim = kWidth / kHeads, kTaps = 4;
+
+/// Every mechanism, and every option that brings parameters or changes their shapes.
+std::vector<nn::AttentionConfig> attentions() {
+  std::vector<nn::AttentionConfig> configs;
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .short_conv = kTaps});
+    configs.push_back({.mechanism = mechanism, .bias = false});
+  }
+  configs.push_back({.mechanism = "softmax", .rotary = true});
+  configs.push_back({.mechanism = "fastmax2", .rotary = true});
+  configs.push_back({.mechanism = "fastformer", .interaction = Interaction::concat, .share_query_value = false});
+  configs.push_back({.mechanism = "fastformer", .interaction = Interaction::concat, .share_heads = true});
+  configs.push_back({.mechanism = "fastformer", .full_logits = true});
+  configs.push_back({.mechanism = "fastformer", .columns = 5});
+  for (nn::AttentionConfig& config : configs) config.width = kWidth, config.heads = kHeads;
+  return configs;
+}
+
+/// Linear maps of the width, logits of their fan in, convolutions of their taps.
+Table attention_table(const nn::AttentionConfig& config) {
+  const Start logits = linear(config.full_logits ? kWidth : kHeadDim);
+  const Start map = linear(config.share_heads ? kHeadDim : kWidth);
+  std::vector<std::pair<std::string, Start>> starts = {{"conv.weight", uniform(1 / std::sqrt(kTaps))},
+                                                       {"out.weight", linear(kWidth)},
+                                                       {"out.bias", linear(kWidth)},
+                                                       {"_projection", linear(2 * kHeadDim)}};
+  for (const char* name : {"w_q", "w_k", "w1", "w2", "w3", "w4", "w_q_bias", "w_k_bias"}) {
+    starts.emplace_back(name, logits);
+  }
+  const Table others = by_end(std::move(starts));
+  return [=](const std::string& name) -> std::optional<Start> {
+    if (const auto start = others(name)) return start;
+    return map;  // of queries, keys and values
+  };
+}
+
+struct Model : nn::Module {
+  explicit Model(Generator& rng) : Module(rng) {}
+};
+
+struct Layers : Model {
+  using Model::Model;
+  nn::Linear map{*this, "map", 40, 20};
+  nn::Embedding table{*this, "table", 20, 16};
+  nn::PositionEmbedding positions{*this, "positions", nn::Positions::learned, 20, 16};
+  nn::PositionEmbedding narrow{*this, "narrow", nn::Positions::learned, 20, 16, 0.3};
+  nn::LayerNorm layer_norm{*this, "layer_norm", 20};
+  nn::RMSNorm rms_norm{*this, "rms_norm", 20};
+  nn::ShortConvolution conv{*this, "conv", 30, kTaps, true};
+  nn::FeedForward mlp{*this, "mlp", 20, 30};
+  nn::AdditivePooling pool{*this, "pool", 24};
+};
+
+struct OneAttention : Model {
+  OneAttention(Generator& rng, const nn::AttentionConfig& config)
+      : Model(rng), attention(nn::make_attention(*this, "attention", config)) {}
+  std::unique_ptr<nn::Attention> attention;
+};
+
+nn::BlockConfig block(const std::string& mechanism) {
+  return {.attention = {.mechanism = mechanism, .width = kWidth, .heads = kHeads}, .hidden = 3 * kWidth};
+}
+
+}  // namespace
+
+TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution and pooling") {
+  check_starts(draw(200, [](Generator& rng) { return std::make_unique<Layers>(rng); }),
+               by_end({{"map.weight", linear(40)},
+                       {"map.bias", linear(40)},
+                       {"table.weight", normal(1)},
+                       {"positions.weight", normal(1)},
+                       {"narrow.weight", normal(0.3)},
+                       {"norm.weight", constant(1)},
+                       {"norm.bias", constant(0)},
+                       {"conv.weight", uniform(1 / std::sqrt(kTaps))},
+                       {"mlp.fc1.weight", linear(20)},
+                       {"mlp.fc1.bias", linear(20)},
+                       {"mlp.fc2.weight", linear(30)},
+                       {"mlp.fc2.bias", linear(30)},
+                       {"pool.fc1.weight", linear(24)},
+                       {"pool.fc1.bias", linear(24)},
+                       {"pool.fc2.weight", linear(24)},
+                       {"pool.fc2.bias", linear(24)}}));
+}
+
+TEST_CASE("initial values: every attention mechanism and option") {
+  for (const nn::AttentionConfig& config : attentions()) {
+    CAPTURE(config.mechanism);
+    check_starts(draw(100, [&](Generator& rng) { return std::make_unique<OneAttention>(rng, config); }),
+                 attention_table(config));
+  }
+}
+
+TEST_CASE("initial values: DecoderLM, its residual branches by its depth, and queries and keys of fastmax2") {
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    for (const int64_t layers : {1, 3}) {
+      for (const bool share : {false, true}) {
+        CAPTURE(mechanism);
+        CAPTURE(layers);
+        CAPTURE(share);
+        nn::DecoderConfig config{
+            .vocabulary = 50, .context = 20, .layers = layers, .share_layers = share, .block = block(mechanism)};
+        config.block.attention.short_conv = kTaps;
+        const Start ends_branch = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layers)));
+        const Start turning = normal(mechanism == "fastmax2" ? 0.2 : 0.02);
+        check_starts(draw(20, [&](Generator& rng) { return std::make_unique<nn::DecoderLM>(rng, config); }),
+                     by_end({{"conv.weight", uniform(1 / std::sqrt(kTaps))},
+                             {"norm.weight", constant(1)},
+                             {"norm1.weight", constant(1)},
+                             {"norm2.weight", constant(1)},
+                             {"bias", constant(0)},
+                             {"bias of queries", constant(0)},
+                             {"bias of keys", constant(0)},
+                             {"bias of values", constant(0)},
+                             {"attention.out.weight", ends_branch},
+                             {"mlp.fc2.weight", ends_branch},
+                             {"qkv.weight of queries", turning},
+                             {"qkv.weight of keys", turning},
+                             {"", normal(0.02)}}));
+      }
+    }
+  }
+}
+
+TEST_CASE("initial values: PatchClassifier, and its positions by the mechanism") {
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    const nn::PatchClassifierConfig config{
+        .side = 12, .patch = 3, .classes = 7, .layers = 2, .block = block(mechanism)};
+    check_starts(draw(30, [&](Generator& rng) { return std::make_unique<nn::PatchClassifier>(rng, config); }),
+                 by_end({{"norm.weight", constant(1)},
+                         {"norm1.weight", constant(1)},
+                         {"norm2.weight", constant(1)},
+                         {"norm.bias", constant(0)},
+                         {"norm1.bias", constant(0)},
+                         {"norm2.bias", constant(0)},
+                         {"patch.weight", linear(9)},
+                         {"patch.bias", linear(9)},
+                         {"pos.weight", normal(mechanism == "fastformer" ? 0.3 : 1)},
+                         {"w_q", linear(kHeadDim)},
+                         {"w_k", linear(kHeadDim)},
+                         {"fc2.weight", linear(3 * kWidth)},
+                         {"fc2.bias", linear(3 * kWidth)},
+                         {"", linear(kWidth)}}));
+  }
+}
+
+TEST_CASE("initial values: FastformerEncoder") {
+  for (const bool released : {false, true}) {
+    CAPTURE(released);
+    const nn::FastformerEncoderConfig config{
+        .width = kWidth, .heads = kHeads, .hidden = 3 * kWidth, .layers = 2, .max_tokens = 20, .released = released};
+    const Start logits = linear(released ? kWidth : kHeadDim);
+    check_starts(draw(150, [&](Generator& rng) { return std::make_unique<nn::FastformerEncoder>(rng, config); }),
+                 by_end({{"norm.weight", constant(1)},
+                         {"norm1.weight", constant(1)},
+                         {"norm2.weight", constant(1)},
+                         {"norm.bias", constant(0)},
+                         {"norm1.bias", constant(0)},
+                         {"norm2.bias", constant(0)},
+                         {"pos.weight", normal(0.02)},
+                         {"w_q", logits},
+                         {"w_k", logits},
+                         {"w_q_bias", logits},
+                         {"w_k_bias", logits},
+                         {"mlp.fc2.weight", linear(3 * kWidth)},
+                         {"mlp.fc2.bias", linear(3 * kWidth)},
+                         {"", linear(kWidth)}}));
+  }
+}
+
+TEST_CASE("initial values: another seed starts with other numbers, the same seed with the same") {
+  const auto first = [](uint64_t seed) {
+    Generator rng(seed);
+    return Layers(rng).map.weight().to_vector<double>();
+  };
+  CHECK(first(1) == first(1));
+  check_independent(first(1), first(2));
+}
