@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <span>
+
+#include <doctest/doctest.h>
+#include <linnet/core/tape.h>
+
+#include "tests/support/op_case.h"
+#include "tests/support/values.h"
+
+/// What float32 costs: results and gradients of every op of the registry in float32, beside the same op of the same
+/// numbers in float64.
+
+namespace linnet::test {
+namespace {
+
+/// The largest errors of an op, in units of √n·eps of the largest number among what is compared: the result's, or
+/// that of all gradients. n is how many numbers the largest input has.
+struct Errors {
+  double value = 0, gradient = 0;
+};
+
+/// Of several tensors, whose rounding is compared with the largest number of all.
+double error_of(std::span<const Tensor> single, std::span<const Tensor> exact, double n) {
+  double largest = 0, difference = 0;
+  for (size_t t = 0; t < single.size(); ++t) {
+    const std::vector<double> a = single[t].to_vector<double>(), b = exact[t].to_vector<double>();
+    REQUIRE(a.size() == b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!std::isfinite(b[i])) continue;
+      largest = std::max(largest, std::abs(b[i]));
+      difference = std::max(difference, std::abs(a[i] - b[i]));
+    }
+  }
+  constexpr double kEps = std::numeric_limits<float>::epsilon();
+  return difference == 0 ? 0 : difference / (std::sqrt(n) * kEps * largest);
+}
+
+/// A result and the gradients of its sum, weighted at random.
+std::vector<Tensor> results_of(const OpCase& c, const std::vector<Tensor>& inputs, DType dtype) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.to(dtype).clone().set_requires_grad());
+  const Tensor y = c.f(leaves);
+  std::vector<Tensor> results{y.detach()};
+  if (!y.requires_grad()) return results;
+  const Tensor weights = uniform(y.shape(), 77).to(DType::float32).to(y.dtype());
+  for (const Tensor& gradient : grad({y}, leaves, {.grad_outputs = {weights}, .allow_unused = true})) {
+    if (gradient.defined()) results.push_back(gradient);
+  }
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("precision: every op in float32 is within a few units of rounding of float64") {
+  constexpr double kMost = 3;
+  std::map<std::string, Errors> table;
+  for (const OpCase& c : all_cases().differentiable) {
+    CAPTURE(c.op);
+    CAPTURE(c.variant);
+    std::vector<Tensor> inputs;
+    double n = 1;
+    for (const Tensor& input : c.inputs) {
+      inputs.push_back(input.detach().to(DType::float32));
+      n = std::max(n, static_cast<double>(input.numel()));
+    }
+    const std::vector<Tensor> single = results_of(c, inputs, DType::float32);
+    const std::vector<Tensor> exact = results_of(c, inputs, DType::float64);
+    REQUIRE(single.size() == exact.size());
+    const double value = error_of(std::span(single).first(1), std::span(exact).first(1), n);
+    const double gradient = error_of(std::span(single).subspan(1), std::span(exact).subspan(1), n);
+    CHECK(value <= kMost);
+    CHECK(gradient <= kMost);
+    Errors& errors = table[c.op];
+    errors.value = std::max(errors.value, value);
+    errors.gradient = std::max(errors.gradient, gradient);
+  }
+  if (std::getenv("LINNET_PRECISION_TABLE") == nullptr) return;
+  for (const auto& [op, errors] : table) {
+    std::printf("| `%s` | %.2g | %.2g |\n", op.c_str(), errors.value, errors.gradient);
+  }
+}
+
+}  // namespace linnet::test
