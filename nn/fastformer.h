@@ -12,9 +12,9 @@
 namespace linnet::nn {
 
 /// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over
-/// its own prefix. Its step form keeps one running softmax sum a stage and head, however long the text. Two maps, "α"
-/// and "β" (eqs. 3 and 5; "1", "2", … with other columns than three): one row that serves all tokens, [B, H, 1, N],
-/// or when causal a row for each.
+/// its own prefix. Its step form keeps a running softmax sum a stage and head, in two parts, however long the text.
+/// Two maps, "α" and "β" (eqs. 3 and 5; "1", "2", … with other columns than three): one row that serves all tokens,
+/// [B, H, 1, N], or when causal a row for each.
 ///
 /// Parts: the maps of the columns, `query`, `key` and `value` (`column1`, `column2`, … when there are other than
 /// three), where the last is absent while it shares the first's; `<column>_conv` with a short convolution; and `out`.

@@ -1,5 +1,7 @@
 /// The step forms at the end of a long text, where a sum in float32 of all its tokens would have lost digits.
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
@@ -59,10 +61,20 @@ TEST_CASE("attention: the step form of softmax in float32 keeps its digits over 
   const Tensor random = randn({1, 2000, kWidth}, rng);
   CHECK(error_at_the_end(config, random) < 1e-6);
   CHECK(error_at_the_end(config, random * 400) < 1e-5);
-  // What a step computes late in a text, where to come there by steps takes N²: one query of many equal keys.
+  // What a step computes late in a text, where to come there by steps takes N²: one query and many keys. First equal
+  // ones, whose sums grow; then others, beside the formula in float64, with scores around 1 and up to some hundred.
+  const Shape many{1, 1, kTokens, kWidth};
   const Tensor q = randn({1, 1, 1, kWidth}, rng), k = randn({1, 1, 1, kWidth}, rng),
                v = randn({1, 1, 1, kWidth}, rng);
-  const Shape many{1, 1, kTokens, kWidth};
   const Tensor mean = softmax_attention(q, k.expand(many).contiguous(), v.expand(many).contiguous());
   CHECK(norm(mean - v).item<double>() < 1e-5 * norm(v).item<double>());
+  const Tensor keys = randn(many, rng), values = randn(many, rng);
+  for (const double size : {1.0, 60.0}) {
+    CAPTURE(size);
+    const Tensor query = full({1, 1, 1, kWidth}, size);
+    const Tensor scores = matmul(query.to(DType::float64), transpose(keys.to(DType::float64))) / std::sqrt(kWidth);
+    const Tensor expected = matmul(softmax(scores), values.to(DType::float64));
+    const Tensor difference = softmax_attention(query, keys, values).to(DType::float64) - expected;
+    CHECK(norm(difference).item<double>() < 1e-5 * size * norm(expected).item<double>());
+  }
 }
