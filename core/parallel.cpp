@@ -341,7 +341,7 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   if (inside_task) return;
-  static_cast<void>(threads().pool.release());
+  [[maybe_unused]] const Pool* const of_the_parent = threads().pool.release();
   threads().mutex.unlock();
 }
 

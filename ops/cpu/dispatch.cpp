@@ -105,10 +105,10 @@ InstructionSet choose_instruction_set() {
     built.push_back(choice.name);
     if (choice.supported()) supported.push_back(choice.name);
   }
-  throw ValueError(
-      fmt::format("LINNET_ISA={} cannot be had: this build has kernels for {}, and of these this machine has {}; unset "
-                  "LINNET_ISA, or choose one of the latter",
-                  forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
+  throw ValueError(fmt::format(
+      "LINNET_ISA={} cannot be had: this build has kernels for {}, and of these this machine has {}; unset "
+      "LINNET_ISA, or choose one of the latter",
+      forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
 }
 
 /// That of all kernels in this process.
