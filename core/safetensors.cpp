@@ -282,7 +282,9 @@ class Reader {
     read_bytes(text.data(), static_cast<int64_t>(length));
     Header header([this](auto&&... fields) { return entry(fields...); },
                   [this](const std::string& what) { fail(what); });
-    if (!json::sax_parse(text, &header)) fail("its header is not a JSON object");
+    // A byte 0 would end the text for the parser, whatever stands behind it.
+    if (text.find('\0') != std::string::npos || !json::sax_parse(text, &header))
+      fail("its header is not a JSON object");
     if (text.front() != '{') fail("its header does not begin with {");
     return header;
   }

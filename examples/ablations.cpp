@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     add_short_conv_flag(app, settings);
-    app.add_option("--out", settings.out, "folder for all results");
+    app.add_option("--out", settings.out, "folder for all results")->check(path());
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);

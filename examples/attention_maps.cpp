@@ -181,12 +181,14 @@ int main(int argc, char** argv) {
         "and fastmax2 on MNIST and on Tiny Shakespeare");
     app.add_option("--steps", options.steps, "to train each of them")->check(whole_number());
     app.add_option(
-        "--data", machine.data,
-        fmt::format("what the models learned from, or learn from (default: the --data that each was trained "
-                    "with, or the first of {} that has it)",
-                    data_places()));
+           "--data", machine.data,
+           fmt::format("what the models learned from, or learn from (default: the --data that each was trained "
+                       "with, or the first of {} that has it)",
+                       data_places()))
+        ->check(path());
     app.add_option("--out", machine.out,
-                   "folder for the picture, maps.png, or figure4.png with --figure, whose models it gets too");
+                   "folder for the picture, maps.png, or figure4.png with --figure, whose models it gets too")
+        ->check(path());
     app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out, by the same flags");
     app.parse(argc, argv);
     refuse_flags(app, options);

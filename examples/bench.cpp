@@ -228,7 +228,7 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("step", "a training step of a preset, beside its matrix products alone");
   const auto options = std::make_shared<StepOptions>();
   command.add_flag("--profile", options->profile, "the time of each op's kernels in ten steps too");
-  command.add_option("--out", options->out, "folder for profile.txt and trace.json, with --profile");
+  command.add_option("--out", options->out, "folder for profile.txt and trace.json, with --profile")->check(path());
   add_attention_flags(command, bench.settings);
   add_model_flags(command, bench.settings);
   command.add_option("--preset", bench.settings.preset, "whose settings to start from")

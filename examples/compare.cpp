@@ -107,7 +107,8 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember(linnet::nn::attention_mechanisms()));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism");
+    app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")
+        ->check(path());
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);

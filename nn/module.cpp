@@ -102,6 +102,8 @@ std::string Setting::text_of(Number number) {
   return fmt::to_string(number);
 }
 template std::string Setting::text_of(bool);
+template std::string Setting::text_of(short);
+template std::string Setting::text_of(unsigned short);
 template std::string Setting::text_of(int);
 template std::string Setting::text_of(unsigned);
 template std::string Setting::text_of(long);

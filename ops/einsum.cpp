@@ -294,10 +294,11 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Wh
   }
   for (size_t i = 1; i < operands.size(); ++i) {
     if (operands[i].dtype() == operands[0].dtype()) continue;
+    const DType wanted = is_floating(operands[0].dtype()) ? operands[0].dtype() : operands[i].dtype();
     throw DTypeError(fmt::format("operand 0 is {}{}, but operand {} is {}{}; convert one with to(DType::{})",
                                  name_of(operands[0].dtype()), linnet::to_string(operands[0].shape()), i,
                                  name_of(operands[i].dtype()), linnet::to_string(operands[i].shape()),
-                                 name_of(operands[0].dtype())));
+                                 name_of(is_floating(wanted) ? wanted : DType::float32)));
   }
   std::vector<Labelled> left;
   int64_t ellipsis_dims = 0;

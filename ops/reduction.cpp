@@ -221,6 +221,7 @@ Tensor all(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
 
 Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Call call("norm", where);
+  detail::check_floating(x.dtype());
   if (!(p >= 1)) throw ValueError(fmt::format("p is {}; a norm needs p of at least 1", p));
   if (x.dtype() == DType::bfloat16) return norm(detail::in_computed(x), p, dims, keepdim).to(x.dtype());
   if (p == 1) return sum(abs(x), dims, keepdim);

@@ -46,6 +46,18 @@ Number number_in(const Safetensors& content, const std::filesystem::path& path, 
   return value;
 }
 
+/// What the texts about a model's settings are called, as in the file of its weights: see Module::save.
+std::string setting_text(const std::string& name) { return "linnet.settings." + name; }
+
+/// Throws ValueError for weights of a model that was built otherwise. Older checkpoints do not say how.
+void check_settings(const nn::Module& model, const Safetensors& content) {
+  for (const nn::Setting& setting : model.named_settings()) {
+    const auto found = content.metadata.find(setting_text(setting.name));
+    if (setting.may_differ || found == content.metadata.end() || found->second == setting.value) continue;
+    throw ValueError(fmt::format("{} is {} here and {} there", setting.name, setting.value, found->second));
+  }
+}
+
 /// `load` copies what the checkpoint `path` holds: what does not fit is of another run.
 template <class Load>
 void load_from(const std::filesystem::path& path, Load&& load) {
@@ -69,6 +81,9 @@ void Checkpoint::save(const Position& position) const {
   add(content.tensors, "model.", model_.state());
   add(content.tensors, "optimizer.", optimizer_.state());
   const Generator::State random = model_.generator().state();
+  for (const nn::Setting& setting : model_.named_settings()) {
+    content.metadata[setting_text(setting.name)] = setting.value;
+  }
   content.metadata["step"] = fmt::to_string(position.step);
   content.metadata["loss_sum"] = fmt::to_string(position.loss_sum);  // reads back to the bit
   content.metadata["loss_count"] = fmt::to_string(position.loss_count);
@@ -94,6 +109,7 @@ Checkpoint::Position Checkpoint::load() const {
   TensorMap before;  // the model's, for a file whose weights fit it and whose optimizer does not
   for (const auto& [name, tensor] : model_.state()) before[name] = tensor.clone();
   load_from(path_, [&] {
+    check_settings(model_, content);
     model_.load_state(take(content.tensors, "model."));
     try {
       optimizer_.load_state(take(content.tensors, "optimizer."));
@@ -148,7 +164,11 @@ void RunWeights::load_into(nn::Module& model) const {
     model.load(path_);
     return;
   }
-  load_from(path_, [&] { model.load_state(take(read(path_).tensors, "model.")); });
+  load_from(path_, [&] {
+    const Safetensors content = read(path_);
+    check_settings(model, content);
+    model.load_state(take(content.tensors, "model."));
+  });
   std::fputs(notice_.c_str(), stderr);
 }
 

@@ -71,6 +71,10 @@ void catch_interrupts() {
 }
 bool interrupted() { return interrupt_count > 0; }
 
+CLI::Validator path() {
+  return CLI::Validator([](const std::string& text) { return text.empty() ? "it names no file or folder" : ""; }, "");
+}
+
 CLI::Validator whole_number(int64_t least, int64_t most) {
   const bool has_least = least > std::numeric_limits<int64_t>::min();
   const bool has_most = most < std::numeric_limits<int64_t>::max();
@@ -167,14 +171,16 @@ void add_data_flags(CLI::App& app, Settings& s) {
     app.add_option("--data", s.data,
                    fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "
                                "first of {} that has mnist/)",
-                               data_places()));
+                               data_places()))
+        ->check(path());
     app.add_flag("--transpose", s.transpose, "the files hold images column by column, as EMNIST's do");
   } else {
     app.add_option(
-        "--data", s.data,
-        fmt::format("a text, a folder of *.txt files, or one with tinyshakespeare/ (default: the first of {} "
-                    "that has tinyshakespeare/)",
-                    data_places()));
+           "--data", s.data,
+           fmt::format("a text, a folder of *.txt files, or one with tinyshakespeare/ (default: the first of {} "
+                       "that has tinyshakespeare/)",
+                       data_places()))
+        ->check(path());
     app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
     app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
   }

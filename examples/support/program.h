@@ -36,6 +36,8 @@ bool interrupted();
 /// that they do.)
 CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min(),
                             int64_t most = std::numeric_limits<int64_t>::max());
+/// A check for a flag: a file or folder. (An empty one comes from a variable of a shell that is not set.)
+CLI::Validator path();
 /// A check for a flag: a number from `least` to `most`. (CLI11's own lets nan through.)
 CLI::Validator number(double least, double most);
 

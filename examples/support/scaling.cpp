@@ -95,7 +95,7 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
   app.add_flag("--causal", options.causal, "each token sees itself and those before it");
   app.add_option("--limit", options.limit_seconds, "leave out lengths whose step may take more seconds")
       ->check(number(1e-6, 1e6));
-  app.add_option("--out", options.out, "folder for the pictures");
+  app.add_option("--out", options.out, "folder for the pictures")->check(path());
 }
 
 void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {

@@ -102,7 +102,7 @@ int train_program(int argc, char** argv, const std::string& name, const std::str
     add_attention_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)");
+    app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)")->check(path());
     app.add_flag("--profile", settings.profile,
                  "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");
     app.add_flag(

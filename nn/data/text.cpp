@@ -1,6 +1,8 @@
 #include <linnet/nn/data/text.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -84,9 +86,14 @@ std::string shown(char32_t code, Characters kind) {
 }
 
 std::string read_file(const fs::path& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   file.peek();  // a folder opens, and fails only here
-  if (!file.is_open() || file.bad()) throw IoError(fmt::format("cannot read {}", path.string()));
+  if (!file.is_open() || file.bad()) {
+    const int error = errno;
+    throw IoError(
+        fmt::format("cannot read {}{}", path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
+  }
   std::ostringstream text;
   text << file.rdbuf();
   return std::move(text).str();
@@ -96,7 +103,11 @@ std::vector<fs::path> texts_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".txt" && !entry.is_directory()) files.push_back(entry.path());
+    // Not what systems keep beside texts, as macOS's ._a.txt, nor pipes and devices, which may have no end.
+    std::error_code ignored;
+    const bool is_text = entry.path().extension() == ".txt" && !entry.path().filename().string().starts_with('.');
+    const bool is_other = entry.is_directory(ignored) || entry.is_fifo(ignored) || entry.is_character_file(ignored);
+    if (is_text && !is_other) files.push_back(entry.path());
   }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   if (files.empty())
@@ -174,6 +185,7 @@ CharText::CharText(std::string_view text, const TextOptions& options)
 CharText CharText::read(const fs::path& path, const TextOptions& options) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   const bool is_folder = fs::is_directory(path);
+  if (fs::is_character_file(path)) throw IoError(fmt::format("{} is a device, not a text", path.string()));
   std::string text;
   int64_t dropped_marks = 0;
   for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {

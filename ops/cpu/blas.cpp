@@ -1,12 +1,18 @@
 #include <linnet/ops/cpu/blas.h>
 
+#include <atomic>
 #include <limits>
+#include <mutex>
+#include <vector>
 
 #include <cblas.h>
 #include <fmt/format.h>
 #include <omp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/parallel.h>
 
 namespace linnet::cpu {
 namespace {
@@ -29,6 +35,34 @@ class SerialOpenMp {
   int before_;
 };
 
+/// OpenBLAS takes a buffer of 128 MiB for each thread that multiplies, when it first does, and asks the system again
+/// without end where it gets none. So under a limit on addresses we ask first, once, and for something more, since
+/// each thread's heap takes some too. Throws MemoryError.
+void require_buffers() {
+  static std::atomic<bool> are_there{false};
+  if (are_there.load(std::memory_order_relaxed)) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  constexpr size_t kBytes = size_t{200} << 20;
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  std::vector<void*> blocks;
+  bool enough = true;
+  for (int i = 0; is_limited && enough && i < num_threads(); ++i) {
+    void* const block = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    enough = block != MAP_FAILED;
+    if (enough) blocks.push_back(block);
+  }
+  for (void* const block : blocks) munmap(block, kBytes);
+  if (!enough) {
+    throw MemoryError(
+        fmt::format("matrix products on {} threads need {} MiB of addresses, more than the limit on address space "
+                    "(ulimit -v) leaves; raise it, for example by ulimit -v unlimited, or use fewer threads",
+                    num_threads(), num_threads() * (kBytes >> 20)));
+  }
+  are_there = true;
+}
+
 blasint to_blasint(int64_t size) {
   constexpr blasint kMax = std::numeric_limits<blasint>::max();
   if (size > kMax)
@@ -43,6 +77,7 @@ CBLAS_TRANSPOSE to_cblas(bool transpose) { return transpose ? CblasTrans : Cblas
 template <>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
           int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  require_buffers();
   const SerialOpenMp serial;
   cblas_sgemm(CblasRowMajor, to_cblas(transpose_a), to_cblas(transpose_b), to_blasint(m), to_blasint(n),
               to_blasint(k), alpha, a, to_blasint(lda), b, to_blasint(ldb), beta, c, to_blasint(ldc));
@@ -51,6 +86,7 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, f
 template <>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
+  require_buffers();
   const SerialOpenMp serial;
   cblas_dgemm(CblasRowMajor, to_cblas(transpose_a), to_cblas(transpose_b), to_blasint(m), to_blasint(n),
               to_blasint(k), alpha, a, to_blasint(lda), b, to_blasint(ldb), beta, c, to_blasint(ldc));

@@ -185,6 +185,7 @@ TEST_CASE("safetensors: a header that lies is refused") {
   refused("{", 0, "not a JSON object");
   refused("{\"a\":\"\xff\"}", 0, "not a JSON object");
   refused(std::string(200'000, '['), 0, "not a JSON object");
+  refused(std::string("{}\0anything", 11), 0, "not a JSON object");
   refused(R"({"a":3})", 0, "lacks dtype");
   refused(R"({"__metadata__":{"a":3}})", 0, "metadata 'a' is not a string");
   refused("{" + entry("a", "F32", "[2]", "[0,4]") + "}", 4, "lies in 4 bytes");

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/child_program.h"
+#include "tests/support/files.h"
 
 /// Programs in processes that may not use all of the machine.
 
@@ -22,6 +23,22 @@ TEST_CASE("under a limit on address space programs start, or say at once that it
     CHECK(few.code == 1);
     CHECK(few.err.find(": the limit on address space (ulimit -v) is below 208 MiB") != std::string::npos);
   }
+}
+
+TEST_CASE("under a limit on address space that leaves products no memory, programs say so") {
+  const TemporaryFolder folder;
+  const auto under = [&](const std::string& kib) {
+    return run_program("/bin/sh",
+                       {"-c", "ulimit -v " + kib + " && LINNET_ISA=baseline exec timeout -s KILL 60 '" +
+                                  LINNET_BIN_DIR "/train_text' --layers 1 --heads 2 --context 16 --batch 2 "
+                                                 "--steps 1 --warmup 0 --eval-batches 1 --threads 2 --out '" +
+                                  (folder / kib).string() + "'"});
+  };
+  const Ended few = under("300000");  // without a check, OpenBLAS would ask for memory without end
+  CHECK(few.code == 1);
+  CHECK(few.err.find("matrix products on 2 threads need 400 MiB of addresses, more than the limit") !=
+        std::string::npos);
+  CHECK(under("1200000").code == 0);
 }
 
 TEST_CASE("LINNET_ISA: a name that is not there is told from what the build has and what the machine has") {

@@ -82,6 +82,7 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--positions", "sinusoidal", "--width", "15", "--heads", "3"}, "--width 15 is odd");
   refused({"--preset", "nanogpt"}, "--preset nanogpt: the presets for shakespeare are nanogpt-cpu, nanogpt-gpu");
   refused({"--preset=mnist-small"}, "--preset mnist-small");
+  refused({"--data", ""}, "--data: it names no file or folder");
   refused({"stray"}, "stray");
   check_usage("train_shakespeare", run_program("train_shakespeare", {"--steps", "5", "--steps", "6"}), "--steps");
 }

@@ -79,6 +79,23 @@ TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves t
   CHECK(training.everything() == before);
 }
 
+TEST_CASE("truncation: a checkpoint of a model that was built otherwise is refused") {
+  struct Scaled : nn::Module {
+    Scaled(Generator& generator, double factor) : Module(generator), scale(factor) {}
+    std::vector<nn::Setting> settings() const override { return {{"scale", scale}}; }
+    double scale;
+    nn::Linear fc{*this, "fc", 3, 2};
+  };
+  const TemporaryFolder folder;
+  Generator rng(1);
+  Scaled saved(rng, 0.5), other(rng, 1e-7), same(rng, 0.5);
+  nn::AdamW of_saved(saved.parameters(), {}), of_other(other.parameters(), {}), of_same(same.parameters(), {});
+  Checkpoint(folder.path(), saved, of_saved, {}).save({.step = 3});
+  CHECK_THROWS_WITH_AS(Checkpoint(folder.path(), other, of_other, {}).load(),
+                       doctest::Contains("is of another run: scale is 1e-07 here and 0.5 there; "), ValueError);
+  CHECK(Checkpoint(folder.path(), same, of_same, {}).load().step == 3);
+}
+
 TEST_CASE("truncation: a config.json cut off at any byte is refused") {
   const TemporaryFolder folder;
   Settings settings = preset("shakespeare", "nanogpt-cpu");

@@ -344,6 +344,8 @@ TEST_CASE("einsum says what it cannot read") {
   says("\"...i...\" has '.' where a label should be", "...i...", {a});
   says("\"i->j->k\" has '-' where a label should be", "i->j->k", {a});
   says("\"iä->i\" has 'ä' where a label should be", "iä->i", {a});
+  CHECK_THROWS_WITH_AS(einsum("ij,jk", a.to(DType::int64), b),
+                       doctest::Contains("convert one with to(DType::float32)"), DTypeError);
   CHECK_THROWS_WITH_AS(einsum("ij,jk", a, b.to(DType::float64)),
                        doctest::Contains("einsum: operand 0 is float32[2, 3], but operand 1 is float64[3, 2]"),
                        DTypeError);

@@ -382,6 +382,10 @@ TEST_CASE("reductions: errors") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_WITH_AS(sum(x, {2}), doctest::Contains("sum: dim 2 does not exist: the tensor has rank 2"),
                        ShapeError);
+  for (const double p : {1.0, 2.0, kInfinity}) {
+    CHECK_THROWS_WITH_AS(norm(x.to(DType::int64), p), doctest::Contains("norm: takes floating tensors, not int64"),
+                         DTypeError);
+  }
   CHECK_THROWS_WITH_AS(mean(x > 0), doctest::Contains("mean: takes floating tensors, not bool"), DTypeError);
   CHECK_THROWS_WITH_AS(mean(x.to(DType::int32)), doctest::Contains("mean: takes floating tensors, not int32"),
                        DTypeError);

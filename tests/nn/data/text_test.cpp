@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <linnet/nn/data/text.h>
 
 #include <doctest/doctest.h>
@@ -112,6 +114,10 @@ TEST_CASE("CharText: reads a file whole; an empty, missing or unreadable one is 
   write_bytes(folder / "empty", "");
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "empty"), doctest::Contains("empty is empty"), IoError);
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "none"), doctest::Contains("cannot read"), IoError);
+  CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "none"), doctest::Contains("none: No such file or directory"),
+                       IoError);
+  CHECK_THROWS_WITH_AS(nn::CharText::read("/dev/zero"), doctest::Contains("/dev/zero is a device, not a text"),
+                       IoError);
   CHECK_THROWS_WITH_AS(nn::CharText(""), doctest::Contains("the text is empty"), ValueError);
 }
 
@@ -160,6 +166,8 @@ TEST_CASE("CharText: of a folder, all .txt files in the order of their names, ea
   write_bytes(folder / "c.txt", "third");
   write_bytes(folder / "d.md", "not this");
   std::filesystem::create_directories(folder / "e.txt");
+  write_bytes(folder / "._a.txt", "\x01\xff");             // as macOS leaves it beside a.txt
+  REQUIRE(mkfifo((folder / "f.txt").c_str(), 0600) == 0);  // of which nobody writes the other end
   const nn::CharText text = nn::CharText::read(folder.path());
   CHECK(whole(text) == "first\nsecond\nthird");
   CHECK(text.dropped_marks() == 1);
