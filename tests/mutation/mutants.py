@@ -48,7 +48,10 @@ TERM_ENDS = {"+", "-", "<", "<=", ">", ">=", "==", "!=", "&&", "||", ",", ";", "
              "/=", ")", "]", "}", "{"}
 # No values: what is thrown or said, what the compiler checks, what names things.
 UNTOUCHED = {"throw", "static_assert", "using", "namespace", "template", "operator", "asm", "friend"}
-MESSAGES = {"format", "alignas", "sizeof", "Call"}
+MESSAGES = {"format", "alignas", "sizeof", "Call", "refuse_device"}
+WITHOUT_EFFECT = {"reserve", "yield", "sched_yield", "_mm_pause"}  # calls that change nothing but speed
+# Last words of arguments that differ in type from those without.
+DISTINCT = {"where", "device", "dtype", "shape", "strides", "options", "keep", "true", "false"}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -105,6 +108,9 @@ class File:
                 fixed.update(range(i, end))
             elif token.text in MESSAGES and self.at(i + 1) == "(" and i + 1 in self.partner:
                 fixed.update(range(i, self.partner[i + 1] + 1))
+            elif token.text == "if" and i + 1 in self.partner:  # a second device, which builds without CUDA lack
+                if re.search(r"device\(\) !=|is_cuda|Device::cuda", self.source(i + 1, self.partner[i + 1])):
+                    fixed.update(range(i, self.partner[i + 1] + 1))
             elif token.text == "Call" and self.at(i + 2) == "(" and i + 2 in self.partner:
                 fixed.update(range(i, self.partner[i + 2] + 1))
         return fixed
@@ -139,7 +145,7 @@ class File:
             elif text[0].isdigit() and self.at(i - 1) not in ("<", "<=", ">", ">="):  # whose mutants do the same
                 self.number(i)
             elif text == "(":
-                if self.at(i - 1) == "if":
+                if self.at(i - 1) == "if" and i - 1 not in self.fixed:
                     self.condition(i)
                 elif re.match(r"\w", self.at(i - 1)) and self.at(i - 1) not in ("for", "while", "switch", "return"):
                     self.swap(i)
@@ -188,14 +194,14 @@ class File:
                 self.add("swapped arguments", a, d, f"{second}, {first}")
 
     def may_be_alike(self, a: int, b: int, c: int, d: int) -> bool:
-        """Whether two arguments may have one type, as far as their first words tell."""
+        """Whether two arguments may have one type, as far as their words tell; the compiler says the rest."""
         def sort(begin: int, end: int) -> str:
-            text = self.at(begin)
-            if text[-1] in "\"'" or text in "[{*&":
-                return text[0]
-            return "word" if end - begin > 1 or not text[0].isdigit() else "number"
-        sorts = {sort(a, b), sort(c, d)}
-        return len(sorts) == 1 or sorts == {"word", "number"}
+            first = self.at(begin)
+            if first[-1] in "\"'" or first in "[{*&":
+                return first[0]
+            last = re.findall(r"[A-Za-z]\w*", self.source(begin, end)) or [""]
+            return last[-1] if last[-1] in DISTINCT else "word"
+        return sort(a, b) == sort(c, d)
 
     def drop_call(self, i: int) -> None:
         """A statement that is one call and nothing else; what it does is not done."""
@@ -209,8 +215,8 @@ class File:
             if self.at(at) == "(":
                 if not word or at not in self.partner or self.at(at - 1) in ("if", "for", "while", "switch", "return"):
                     return
-                at = self.partner[at] + 1
-                if self.at(at) == ";" and i not in self.fixed:
+                called, at = self.at(at - 1), self.partner[at] + 1
+                if self.at(at) == ";" and i not in self.fixed and called not in WITHOUT_EFFECT:
                     self.add("dropped call", i, at, "")
                     return
 
