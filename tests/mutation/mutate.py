@@ -23,7 +23,7 @@ FILES = ["core/*.cpp", "core/*.h", "ops/*.cpp", "ops/*.h", "ops/cpu/**/*.cpp", "
          "nn/**/*.h", "examples/support/checkpoint.cpp", "examples/support/run_folder.cpp",
          "examples/support/training*.cpp"]
 NOT = {"ops/cpu/dispatch.cpp"}  # depends on the machine: .ci/run tries it on other machines
-DEPENDANTS = 10  # a header that more objects include would take too long
+DEPENDANTS = 5  # of a header: with more it would take too long
 LONG = {"tests/core/deep_graph_test.cpp", "tests/nn/allocation_test.cpp", "tests/ops/fastmax_forms_test.cpp"}
 PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # in tests that run them
 ISA = "baseline"  # the kernels that mutants are made of, which every machine can run
@@ -44,10 +44,14 @@ class Build:
         try:
             rules = json.loads(self.ninja("compdb"))
         except (OSError, subprocess.CalledProcessError):
-            sys.exit(f"mutate.sh: {folder} is no build by Ninja; ./tests/run.sh makes one")
+            rules = []
         self.rules = {rule["output"]: rule for rule in rules}
+        archives = ("liblinnet.a", "examples/liblinnet_examples.a")
+        if not self.rules.keys() >= {*archives, "bin/linnet_tests"}:
+            sys.exit(f"mutate.sh: {folder} is no build by Ninja with programs, tests and a static library; "
+                     "./tests/run.sh makes one")
         self.sources = {}  # of the library: by file, the object that mutants take the place of
-        self.library = [word for archive in ("liblinnet.a", "examples/liblinnet_examples.a")
+        self.library = [word for archive in archives
                         for word in shlex.split(self.rules[archive]["command"]) if word.endswith(".o")]
         for output in self.library:
             source = pathlib.Path(self.rules[output]["file"])
