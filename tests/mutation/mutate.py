@@ -290,10 +290,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which (1)")
     parser.add_argument("--files", default="*", metavar="GLOB", help="of these files alone, such as 'ops/cpu/*'")
     parser.add_argument("--mutants", nargs="+", metavar="ID", help="these alone, whether or not they are explained")
-    parser.add_argument("--thorough", action="store_true", help="try each mutant with all tests; otherwise not with those "
-                        "of another subject that take long or run programs")
+    parser.add_argument("--thorough", action="store_true", help="try each mutant with all tests; otherwise not with "
+                        "those of another subject that take long or run programs")
     parser.add_argument("--list", action="store_true", help="print the mutants instead of trying them")
-    parser.add_argument("--share", type=float, default=95, help="per cent to be caught; with fewer the status is 1 (95)")
+    parser.add_argument("--share", type=float, default=95, help="per cent to be caught, or the status is 1 (95)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="what ./tests/run.sh built (build)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one a processor)")
     arguments = parser.parse_args()
