@@ -92,6 +92,21 @@ TEST_CASE("AtomicFile: one writer at a time; a killed one's leftovers go to the 
   CHECK(folder.file_count() == 1);
 }
 
+TEST_CASE("AtomicFile: no descriptor stays open, however a file ends") {
+  const TemporaryFolder folder;
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_descriptors();
+  {
+    AtomicFile committed(folder / "a"), abandoned(folder / "b");
+    committed.commit();
+    CHECK_THROWS_WITH_AS(AtomicFile(folder / "b"), doctest::Contains("another program is writing it"), IoError);
+  }
+  CHECK(open_descriptors() == before);
+}
+
 TEST_CASE("AtomicFile: a process killed at any moment leaves a whole file") {
   const TemporaryFolder folder;
   const auto path = folder / "letters";

@@ -11,6 +11,7 @@
 
 #include <sched.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -93,6 +94,22 @@ TEST_CASE("parallel: several threads do take part") {
     --inside;
   });
   CHECK(most >= 2);
+}
+
+TEST_CASE("parallel: workers sleep when there is no work") {
+  const WithThreads with(3);
+  std::atomic<int> runs{0};
+  parallel_tasks(100, [&](int64_t) { ++runs; });
+  REQUIRE(runs == 100);
+  const auto processor_time = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they look for work for a moment first
+  const auto before = processor_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(processor_time() - before < std::chrono::milliseconds(10));
 }
 
 TEST_CASE("parallel: a worker leaves the caller's core, where there is another") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -245,6 +246,27 @@ TEST_CASE("drawn_digits: dark, with ink, whole within the frame, and no two alik
     CHECK(std::find(seen.begin(), seen.end(), copy) == seen.end());
     seen.push_back(std::move(copy));
   }
+}
+
+TEST_CASE("drawn_digits: in the middle of the frame on average") {
+  constexpr int64_t kCount = 400;
+  const nn::LabelledImages digits = nn::drawn_digits(kCount, 5);
+  double rows = 0, columns = 0;  // Σ first + last one with ink
+  for (int64_t i = 0; i < kCount; ++i) {
+    const std::array<int64_t, 1> one{i};
+    const Tensor image = digits.collate(one, kKey).inputs;
+    std::vector<int64_t> inked_rows, inked_columns;
+    for (int64_t p = 0; p < kPixels; ++p) {
+      if (image.data<float>()[static_cast<size_t>(p)] <= 0) continue;
+      inked_rows.push_back(p / kSide);
+      inked_columns.push_back(p % kSide);
+    }
+    rows += static_cast<double>(inked_rows.front() + inked_rows.back());
+    const auto [left, right] = std::ranges::minmax(inked_columns);
+    columns += static_cast<double>(left + right);
+  }
+  CHECK(std::abs(rows / kCount - (kSide - 1)) < 0.5);
+  CHECK(std::abs(columns / kCount - (kSide - 1)) < 0.5);
 }
 
 TEST_CASE("MNIST as published: 60,000 and 10,000 images with the known numbers of each digit") {
