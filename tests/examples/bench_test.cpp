@@ -298,7 +298,7 @@ TEST_CASE("bench: what it refuses") {
   refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
   refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
   refused({"step", "--out", "profile"}, "--out does not apply to step without --profile");
-  refused({"step", "--out", ""}, "--out does not apply to step without --profile");
+  refused({"step", "--out", ""}, "--out: it names no file or folder");
   refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
   refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
   refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
