@@ -74,6 +74,11 @@ TEST_CASE("precision: every op in float32 is within a few units of rounding of f
     const double value = error_of(std::span(single).first(1), std::span(exact).first(1), n);
     const double gradient = error_of(std::span(single).subspan(1), std::span(exact).subspan(1), n);
     CHECK(value <= kMost);
+    // Of a row of one number the gradient is g - g, where an FMA leaves the rounding of g, times rstd, 1/√eps.
+    if (c.op == "layer_norm" && c.variant == "size 1") {
+      CHECK(gradient <= kMost / std::sqrt(1e-5));
+      continue;
+    }
     CHECK(gradient <= kMost);
     Errors& errors = table[c.op];
     errors.value = std::max(errors.value, value);
