@@ -66,6 +66,13 @@ DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
     throw ValueError(fmt::format("'{}': \"{}\" is {}; models of GPT-2's architecture have {} here", path.string(),
                                  name, value.dump(), wanted.dump()));
   };
+  // nlohmann's own conversion cuts fractions off, and what it makes of a number beyond int64 is undefined.
+  const auto size = [&](const char* name) -> int64_t {
+    const json& value = settings.at(name);
+    if (value.is_number_integer()) return value;
+    throw IoError(fmt::format("'{}' does not give the sizes of a model: \"{}\" is {}, where a whole number is needed",
+                              path.string(), name, value.dump()));
+  };
   require("model_type", "gpt2");
   require("activation_function", "gelu_new");
   require("layer_norm_epsilon", 1e-5);
@@ -74,12 +81,12 @@ DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
   require("scale_attn_by_inverse_layer_idx", false);
   require("add_cross_attention", false);
   try {
-    const int64_t hidden = settings.value("n_inner", json()).is_null() ? 0 : settings.at("n_inner").get<int64_t>();
-    return {.vocabulary = settings.at("vocab_size"),
-            .context = settings.at("n_positions"),
-            .layers = settings.at("n_layer"),
-            .block = {.attention = {.width = settings.at("n_embd"),
-                                    .heads = settings.at("n_head"),
+    const int64_t hidden = settings.value("n_inner", json()).is_null() ? 0 : size("n_inner");
+    return {.vocabulary = size("vocab_size"),
+            .context = size("n_positions"),
+            .layers = size("n_layer"),
+            .block = {.attention = {.width = size("n_embd"),
+                                    .heads = size("n_head"),
                                     .dropout = settings.value("attn_pdrop", 0.1)},
                       .hidden = hidden,
                       .dropout = settings.value("resid_pdrop", 0.1),

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/choices.h"
+#include "support/json_value.h"
 #include "support/task.h"
 
 namespace linnet::examples {
@@ -356,13 +357,14 @@ nlohmann::json to_json(const Settings& settings) {
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   nlohmann::json unknown = json;
-  json.at("task").get_to(settings.task);            // which all have had from the first
-  settings.bytes = settings.task == "shakespeare";  // before there was a choice
+  settings.task = value_of<std::string>(json, "task");  // which all have had from the first
+  settings.bytes = settings.task == "shakespeare";      // before there was a choice
   for_each_field(settings, [&](const char* name, auto& value) {
-    if (unknown.erase(name) > 0) json[name].get_to(value);
+    if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
   });
   for_each_optional(settings, [&](const char* name, auto& value) {
-    if (unknown.erase(name) > 0) json[name].get_to(value.emplace());
+    using T = std::remove_cvref_t<decltype(*value)>;
+    if (unknown.erase(name) > 0) value = value_of<T>(json, name);
   });
   forget_fastformer_defaults(settings);
   require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));

@@ -104,6 +104,12 @@ TEST_CASE("config.json gives back all settings that it holds") {
     nlohmann::json wrong = json;
     wrong[name] = nlohmann::json::object();
     CHECK_THROWS_AS(settings_from_json(wrong), nlohmann::json::exception);
+    if (!value.is_number_integer()) continue;
+    for (const char* number : {"2.5", "7.77778e+33", "-18446744073709551615"}) {
+      wrong[name] = nlohmann::json::parse(number);
+      CHECK_THROWS_WITH_AS(settings_from_json(wrong), doctest::Contains("where a whole number is needed"),
+                           nlohmann::json::exception);
+    }
   }
 }
 

@@ -130,6 +130,8 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
   refused("1e-05", "1e-06", "layer_norm_epsilon");
   refused("n_head", "heads", "does not give the sizes of a model");
   refused("\"n_embd\": 12", "\"n_embd\": \"twelve\"", "does not give the sizes of a model");
+  refused("\"n_embd\": 12", "\"n_embd\": 12.5", R"(sizes of a model: "n_embd" is 12.5, where a whole number)");
+  refused("\"n_embd\": 12", "\"n_embd\": 1e33", R"("n_embd" is 1e+33, where a whole number is needed)");
   refused("{", "", "missing or no JSON file");
   CHECK_THROWS_AS(nn::read_gpt2_config(folder / "none"), IoError);
 }
