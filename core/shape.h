@@ -85,6 +85,20 @@ class Shape {
 
 using Strides = Shape;
 
+/// `keepdim` of a reduction: true keeps the reduced dims with size 1. Takes a bool alone, since in `x.sum(0, 1)` the
+/// 1 is a dim of someone who forgot the braces, and not a truth.
+class KeepDim {
+ public:
+  template <std::integral T>
+  KeepDim(T keepdim) : value_(keepdim) {  // NOLINT(google-explicit-constructor): `keepdim` is written as a bool
+    static_assert(std::same_as<T, bool>, "dims stand in braces, as in x.sum({0, 1}), and keepdim is true or false");
+  }
+  operator bool() const { return value_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  bool value_;
+};
+
 /// The most dims that a tensor has.
 constexpr int kMaxRank = 64;
 

@@ -223,24 +223,24 @@ class Tensor : public detail::RefusedMembers {
   Tensor isnan(Where where = {}) const;
   Tensor clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {}) const;
   Tensor masked_fill(const Tensor& mask, Scalar value, Where where = {}) const;
-  Tensor sum(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor mean(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor max(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor min(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor sum(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor mean(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor max(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor min(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   template <std::integral Dim>
-  ValuesAndIndices max(Dim dim, bool keepdim = false, Where where = {}) const;
+  ValuesAndIndices max(Dim dim, KeepDim keepdim = false, Where where = {}) const;
   template <std::integral Dim>
-  ValuesAndIndices min(Dim dim, bool keepdim = false, Where where = {}) const;
-  Tensor logsumexp(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor any(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor all(const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
-  Tensor var(const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {}) const;
+  ValuesAndIndices min(Dim dim, KeepDim keepdim = false, Where where = {}) const;
+  Tensor logsumexp(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor any(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor all(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor var(const Shape& dims = {}, double correction = 1, KeepDim keepdim = false, Where where = {}) const;
   template <std::same_as<bool> Bool>
   Tensor var(const Shape& dims, Bool) const = delete;
-  Tensor norm(double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {}) const;
+  Tensor norm(double p = 2, const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor norm(std::initializer_list<int64_t> dims) const = delete;
-  Tensor argmax(int64_t dim, bool keepdim = false, Where where = {}) const;
-  Tensor argmin(int64_t dim, bool keepdim = false, Where where = {}) const;
+  Tensor argmax(int64_t dim, KeepDim keepdim = false, Where where = {}) const;
+  Tensor argmin(int64_t dim, KeepDim keepdim = false, Where where = {}) const;
   Tensor cumsum(int64_t dim, Where where = {}) const;
   Tensor softmax(int64_t dim, Where where = {}) const;
   Tensor log_softmax(int64_t dim, Where where = {}) const;

@@ -62,37 +62,37 @@ Tensor Tensor::clamp(std::optional<Scalar> min, std::optional<Scalar> max, Where
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Where where) const {
   return linnet::masked_fill(*this, mask, value, where);
 }
-Tensor Tensor::sum(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::sum(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::sum(*this, dims, keepdim, where);
 }
-Tensor Tensor::mean(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::mean(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::mean(*this, dims, keepdim, where);
 }
-Tensor Tensor::max(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::max(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::max(*this, dims, keepdim, where);
 }
-Tensor Tensor::min(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::min(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::min(*this, dims, keepdim, where);
 }
-Tensor Tensor::logsumexp(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::logsumexp(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::logsumexp(*this, dims, keepdim, where);
 }
-Tensor Tensor::any(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::any(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::any(*this, dims, keepdim, where);
 }
-Tensor Tensor::all(const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::all(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::all(*this, dims, keepdim, where);
 }
-Tensor Tensor::var(const Shape& dims, double correction, bool keepdim, Where where) const {
+Tensor Tensor::var(const Shape& dims, double correction, KeepDim keepdim, Where where) const {
   return linnet::var(*this, dims, correction, keepdim, where);
 }
-Tensor Tensor::norm(double p, const Shape& dims, bool keepdim, Where where) const {
+Tensor Tensor::norm(double p, const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::norm(*this, p, dims, keepdim, where);
 }
-Tensor Tensor::argmax(int64_t dim, bool keepdim, Where where) const {
+Tensor Tensor::argmax(int64_t dim, KeepDim keepdim, Where where) const {
   return linnet::argmax(*this, dim, keepdim, where);
 }
-Tensor Tensor::argmin(int64_t dim, bool keepdim, Where where) const {
+Tensor Tensor::argmin(int64_t dim, KeepDim keepdim, Where where) const {
   return linnet::argmin(*this, dim, keepdim, where);
 }
 Tensor Tensor::cumsum(int64_t dim, Where where) const { return linnet::cumsum(*this, dim, where); }

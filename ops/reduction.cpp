@@ -137,29 +137,29 @@ Tensor detail::sum_in(DType dtype, const Tensor& x, const Shape& dims, bool keep
   });
 }
 
-Tensor sum(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor sum(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return detail::sum_in(sum_dtype(x), x, dims, keepdim, where);
 }
 
-Tensor mean(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor mean(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   Call call("mean", where);
   detail::check_floating(x.dtype());
   const Tensor total = detail::sum_in(computed_in(sum_dtype(x)), x, dims, keepdim);
   return div(total, plan_reduction(x, dims, keepdim).count).to(x.dtype());
 }
 
-Tensor var(const Tensor& x, const Shape& dims, double correction, bool keepdim, Where where) {
+Tensor var(const Tensor& x, const Shape& dims, double correction, KeepDim keepdim, Where where) {
   Call call("var", where);
   const double count = static_cast<double>(plan_reduction(x, dims, keepdim).count);
   const Tensor wide = detail::in_computed(x), deviation = sub(wide, mean(wide, dims, true));
   return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0)).to(x.dtype());
 }
 
-Tensor max(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor max(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return extreme("max", Reduce::max, x, dims, keepdim, where);
 }
 
-Tensor min(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor min(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return extreme("min", Reduce::min, x, dims, keepdim, where);
 }
 
@@ -183,15 +183,15 @@ ValuesAndIndices detail::min_along(const Tensor& x, int64_t dim, bool keepdim, W
   return at_extremes(x, argmin(x, dim, true), dim, keepdim);
 }
 
-Tensor argmax(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+Tensor argmax(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
   return arg_extreme("argmax", ArgReduce::max, x, dim, keepdim, where);
 }
 
-Tensor argmin(const Tensor& x, int64_t dim, bool keepdim, Where where) {
+Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
   return arg_extreme("argmin", ArgReduce::min, x, dim, keepdim, where);
 }
 
-Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor logsumexp(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   Op op("logsumexp", where, {x});
   op.floating_dtype();
   const Plan plan = plan_reduction(x, dims, keepdim);
@@ -211,15 +211,15 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim, Where where) 
   });
 }
 
-Tensor any(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor any(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return truth("any", Reduce::any, x, dims, keepdim, where);
 }
 
-Tensor all(const Tensor& x, const Shape& dims, bool keepdim, Where where) {
+Tensor all(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return truth("all", Reduce::all, x, dims, keepdim, where);
 }
 
-Tensor norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
+Tensor norm(const Tensor& x, double p, const Shape& dims, KeepDim keepdim, Where where) {
   Call call("norm", where);
   detail::check_floating(x.dtype());
   if (!(p >= 1)) throw ValueError(fmt::format("p is {}; a norm needs p of at least 1", p));

@@ -14,24 +14,24 @@
 namespace linnet {
 
 /// Sums, of any dtype; those of integers and bools are int64. Float32 is accumulated in float64.
-Tensor sum(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor sum(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Means of a floating tensor; NaN over no elements.
-Tensor mean(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor mean(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// sum (x − mean)² / (n − correction), n the number of elements reduced: 1 for the unbiased estimate, 0 for
 /// the mean square. Floating. NaN or infinite when n ≤ correction, and NaN where x has an infinity or a NaN; its
 /// gradients are NaN then.
-Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, bool keepdim = false, Where where = {});
+Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, KeepDim keepdim = false, Where where = {});
 /// A bool behind `dims` is `keepdim` in the other reductions, and would be a correction here.
 template <std::same_as<bool> Bool>
 Tensor var(const Tensor& x, const Shape& dims, Bool) = delete;
 
 /// The largest elements, of any dtype but bool; NaN where there is one. The gradient is shared evenly among equals.
 /// Throws ShapeError over a dim of size 0.
-Tensor max(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor max(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 /// The smallest elements, likewise.
-Tensor min(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor min(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Elements, and where they were.
 struct ValuesAndIndices {
@@ -48,41 +48,41 @@ ValuesAndIndices min_along(const Tensor& x, int64_t dim, bool keepdim, Where whe
 /// among equals, or the first NaN, and the gradient goes to it alone. (Braces, as in `max(x, {1})`, name dims to
 /// reduce.)
 template <std::integral Dim>
-ValuesAndIndices max(const Tensor& x, Dim dim, bool keepdim = false, Where where = {}) {
+ValuesAndIndices max(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::max_along(x, dim, keepdim, where);
 }
 /// The smallest elements, likewise.
 template <std::integral Dim>
-ValuesAndIndices min(const Tensor& x, Dim dim, bool keepdim = false, Where where = {}) {
+ValuesAndIndices min(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::min_along(x, dim, keepdim, where);
 }
 
 template <std::integral Dim>
-ValuesAndIndices Tensor::max(Dim dim, bool keepdim, Where where) const {
+ValuesAndIndices Tensor::max(Dim dim, KeepDim keepdim, Where where) const {
   return linnet::max(*this, dim, keepdim, where);
 }
 template <std::integral Dim>
-ValuesAndIndices Tensor::min(Dim dim, bool keepdim, Where where) const {
+ValuesAndIndices Tensor::min(Dim dim, KeepDim keepdim, Where where) const {
   return linnet::min(*this, dim, keepdim, where);
 }
 
 /// int64 index along `dim` of the largest element, the first among equals; of the first NaN where there is
 /// one. Any dtype but bool; no gradient. Throws ShapeError when `dim` has size 0.
-Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
+Tensor argmax(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
 /// The same of the smallest element.
-Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false, Where where = {});
+Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
 
 /// log(sum exp(x)) of floating x, without overflow; −inf, with gradient 0, where all of x is.
-Tensor logsumexp(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor logsumexp(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Whether any element is nonzero, as bool; false over none. Takes every dtype; no gradient.
-Tensor any(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor any(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 /// Whether all elements are nonzero; true over none.
-Tensor all(const Tensor& x, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor all(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// (sum |x|^p)^(1/p) of floating x for p ≥ 1, or max |x| for an infinite p; powers of float32 are float64. The
 /// gradient is 0 where the norm is 0, and NaN at a NaN. Throws ValueError for another p.
-Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, bool keepdim = false, Where where = {});
+Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 /// Braces behind `x` are `dims` in the other reductions, and would be `p` here: write norm(x, 2, {1}).
 Tensor norm(const Tensor& x, std::initializer_list<int64_t> dims) = delete;
 
