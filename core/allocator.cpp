@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <fmt/format.h>
@@ -41,7 +42,10 @@ void refuse(int64_t bytes, int64_t live) {
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.
 BlockCache& cache() {
-  static BlockCache* const instance = new BlockCache({kAlignment, take, std::free, refuse});
+  static BlockCache* const instance = [] {
+    handle_forks();
+    return new BlockCache({kAlignment, take, std::free, refuse});
+  }();
   return *instance;
 }
 
@@ -81,6 +85,9 @@ class ThreadBlocks {
     while (!blocks_.empty()) give_back_oldest();
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   static constexpr int64_t kMost = int64_t{2} << 20;  // about what the cache of a core holds
 
@@ -119,6 +126,15 @@ class Registry {
     for (ThreadBlocks* blocks : all_) f(*blocks);
   }
 
+  void lock() {
+    mutex_.lock();
+    for (ThreadBlocks* blocks : all_) blocks->lock();
+  }
+  void unlock() {
+    for (ThreadBlocks* blocks : all_) blocks->unlock();
+    mutex_.unlock();
+  }
+
  private:
   std::mutex mutex_;
   std::vector<ThreadBlocks*> all_;
@@ -128,6 +144,16 @@ class Registry {
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
+}
+
+// Around a fork, in the order in which all others take these locks.
+void lock() {
+  registry().lock();
+  cache().lock();
+}
+void unlock() {
+  cache().unlock();
+  registry().unlock();
 }
 
 /// Set when a thread ends and its blocks are gone: what is destroyed after them may still run kernels.
@@ -164,6 +190,10 @@ void reset_peak() { cache().reset_peak(); }
 void release_cached() {
   registry().for_each([](ThreadBlocks& blocks) { blocks.release(); });
   cache().release_cached();
+}
+
+void handle_forks() {
+  [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock);
 }
 
 }  // namespace linnet::cpu_memory

@@ -24,4 +24,9 @@ void reset_peak();
 /// Gives the blocks that are kept back to the system.
 void release_cached();
 
+/// From here on a fork() waits until no other thread is in the middle of an allocation, so that the child can
+/// allocate. The first allocation calls this. Those who hold a lock of their own while they allocate call it before
+/// their own pthread_atfork(), since the handlers before a fork run from the last to the first.
+void handle_forks();
+
 }  // namespace linnet::cpu_memory

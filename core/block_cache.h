@@ -41,6 +41,10 @@ class [[gnu::visibility("hidden")]] BlockCache {
   /// Gives the blocks that are kept back to the source; in a hold none, since that could break what is recorded.
   void release_cached();
 
+  /// Keeps all other threads out, as a fork needs it.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   // Recorded work writes to its blocks whenever it runs, so that nothing else may be handed them.
 
   /// Blocks, and their sizes.

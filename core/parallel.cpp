@@ -21,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/allocator.h>
 #include <linnet/core/cpu_quota.h>
 #include <linnet/core/error.h>
 #include <linnet/core/thread.h>
@@ -321,6 +322,7 @@ void after_fork_in_child();
 Threads& threads() {
   static Threads* const instance = [] {
     auto* const made = new Threads(default_threads());
+    cpu_memory::handle_forks();  // tasks allocate
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     return made;
   }();

@@ -16,6 +16,9 @@
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
+#include <linnet/core/tensor.h>
+#include <linnet/ops/arithmetic.h>
+#include <linnet/ops/creation.h>
 
 #include "tests/support/child_program.h"
 #include "tests/support/threads.h"
@@ -240,6 +243,32 @@ TEST_CASE("parallel: a child that was forked after loops has threads of its own"
     CHECK(status == 0);
     CHECK(harmonic_sum(20'000, 100) == sum);
   }
+}
+
+TEST_CASE("parallel: a child that is forked while other threads run ops can run ops") {
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> users;
+  for (int user = 0; user < 2; ++user) {
+    users.emplace_back([&] {
+      const Tensor x = ones({8});
+      while (!ended) (x * 2 + x).sum();
+    });
+  }
+  int hung = 0;
+  for (int i = 0; i < 300 && hung == 0; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);  // ends a child that waits for a lock of a thread that it has not
+      const Tensor x = ones({8});
+      _exit((x * 2 + x).sum().item<float>() == 24 ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    hung += static_cast<int>(status != 0);
+  }
+  ended = true;
+  for (std::thread& user : users) user.join();
+  CHECK(hung == 0);
 }
 
 TEST_CASE("parallel: the number of threads") {
