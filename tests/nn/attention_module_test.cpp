@@ -6,20 +6,16 @@
 #include <linnet/core/profile.h>
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
 #include "tests/support/same_bits.h"
 
 using namespace linnet;
+using test::AttentionModel;
 using test::same_bits;
 
 namespace {
 
 /// A model that is nothing but an attention, in float64.
-struct Model : nn::Module {
-  Model(Generator& rng, const nn::AttentionConfig& config)
-      : Module(rng, DType::float64), attention(nn::make_attention(*this, "attention", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-};
-
 double largest_difference(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
   REQUIRE(x.size() == y.size());
@@ -85,7 +81,7 @@ TEST_CASE("attention: the step form gives what the sequence form gives") {
     CAPTURE(config.mechanism);
     CAPTURE(config.rotary);
     Generator rng(7);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     const Tensor x = randn({2, 9, 12}, rng, DType::float64) * 3;
     const Tensor sequence = (*model.attention)(x);
     const auto state = model.attention->start();
@@ -101,7 +97,7 @@ TEST_CASE("attention: the step form gives what the sequence form gives") {
 
 TEST_CASE("SoftmaxAttention: the step form copies O(N) rows in N tokens, recording or not gives the same") {
   Generator rng(19);
-  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
   const Tensor x = randn({2, 200, 8}, rng, DType::float64);
   const Tensor sequence = (*model.attention)(x);
   const auto state = model.attention->start();
@@ -124,7 +120,7 @@ TEST_CASE("SoftmaxAttention: the step form copies O(N) rows in N tokens, recordi
 
 TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence form's gradients") {
   Generator rng(20);
-  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
   Tensor x = randn({1, 5, 8}, rng, DType::float64).set_requires_grad();
   const Tensor weight = randn({1, 5, 8}, rng, DType::float64);
   const Tensor expected = grad({sum((*model.attention)(x)*weight)}, {x}).front();
@@ -137,7 +133,7 @@ TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence f
 TEST_CASE("FastmaxAttention: the step form of a long text, where sums would round away what is added") {
   for (const char* mechanism : {"fastmax1", "fastmax2"}) {
     Generator rng(15);
-    const Model model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
+    const AttentionModel model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
     const Tensor x = randn({1, 600, 8}, rng, DType::float64);
     const Tensor sequence = (*model.attention)(x);
     const auto state = model.attention->start();
@@ -153,7 +149,7 @@ TEST_CASE("attention: causal outputs do not see what comes later, to the bit") {
   for (const nn::AttentionConfig& config : causal_configs()) {
     CAPTURE(config.mechanism);
     Generator rng(8);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     const Tensor x = randn({1, 6, 12}, rng, DType::float64);
     const Tensor changed = concat({x.narrow(1, 0, 4), randn({1, 2, 12}, rng, DType::float64)}, 1);
     const Tensor before = (*model.attention)(x), after = (*model.attention)(changed);
@@ -168,7 +164,7 @@ TEST_CASE("attention: without causality, tokens are a set, and padding is not se
     CAPTURE(config.mechanism);
     config.causal = false;
     Generator rng(9);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({2, 5, 12}, rng, DType::float64);
     const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
@@ -190,7 +186,7 @@ TEST_CASE("attention: every parameter and the input get gradients") {
   for (const nn::AttentionConfig& config : causal_configs()) {
     CAPTURE(config.mechanism);
     Generator rng(10);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     Tensor x = randn({2, 5, 12}, rng, DType::float64).set_requires_grad();
     backward(sum(square((*model.attention)(x))));
     CHECK(norm(x.grad()).item<double>() > 0);
@@ -230,16 +226,17 @@ TEST_CASE("attention of one projection: its gradient is made whole, and is that 
 
 TEST_CASE("attention: names and numbers of parameters") {
   Generator rng(11);
-  const Model softmax(rng, {.mechanism = "softmax", .width = 12, .heads = 3});
+  const AttentionModel softmax(rng, {.mechanism = "softmax", .width = 12, .heads = 3});
   CHECK(names_of(softmax) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
                                                       "attention.out.weight", "attention.out.bias"});
-  const Model fastmax(rng, {.mechanism = "fastmax1", .width = 12, .heads = 3, .bias = false});
+  const AttentionModel fastmax(rng, {.mechanism = "fastmax1", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(fastmax) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
-  const Model shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
+  const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
   CHECK(count_parameters(shared) == 3 * 12 * 12 + 2 * 12);  // 3C² + 2C
-  const Model apart(rng, {.mechanism = "fastformer", .width = 12, .bias = false, .share_query_value = false});
+  const AttentionModel apart(rng,
+                             {.mechanism = "fastformer", .width = 12, .bias = false, .share_query_value = false});
   CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
 }
 
@@ -248,7 +245,7 @@ TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4
   const auto count = [](nn::AttentionConfig config) {
     Generator rng(16);
     config.mechanism = "fastformer", config.width = 12, config.heads = 3, config.bias = false;
-    return count_parameters(Model(rng, config));
+    return count_parameters(AttentionModel(rng, config));
   };
   CHECK(count({}) == 3 * c * c + 2 * c);
   CHECK(count({.interaction = Interaction::add}) == 3 * c * c + 2 * c);
@@ -294,7 +291,7 @@ TEST_CASE("attention: dropout in training only") {
   }
   for (nn::AttentionConfig& config : configs) {
     config.width = 8, config.heads = 2, config.dropout = 0.5;
-    Model model(rng, config);
+    AttentionModel model(rng, config);
     const Tensor x = randn({1, 6, 8}, rng, DType::float64);
     CAPTURE(config.mechanism);
     CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
@@ -309,10 +306,10 @@ TEST_CASE("attention: a rate of dropout changes no weight that a model starts wi
     CAPTURE(mechanism);
     const auto initial = [&](double rate) {
       Generator rng(21);
-      const Model first(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
-      const Model second(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      const AttentionModel first(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      const AttentionModel second(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
       std::vector<std::vector<double>> values;
-      for (const Model* model : {&first, &second}) {
+      for (const AttentionModel* model : {&first, &second}) {
         for (const auto& [name, tensor] : model->state()) values.push_back(tensor.to_vector<double>());
       }
       return values;
@@ -324,7 +321,8 @@ TEST_CASE("attention: a rate of dropout changes no weight that a model starts wi
 TEST_CASE("FastmaxAttention: its form can be forced") {
   const auto run = [](FastmaxForm form) {
     Generator rng(14);
-    const Model model(rng, {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_form = form});
+    const AttentionModel model(
+        rng, {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_form = form});
     return (*model.attention)(randn({2, 70, 12}, rng, DType::float64));
   };
   const Tensor expected = run(FastmaxForm::reference);
@@ -336,7 +334,7 @@ TEST_CASE("FastmaxAttention: its form can be forced") {
 TEST_CASE("attention: what cannot be is refused") {
   Generator rng(13);
   const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
-    CHECK_THROWS_WITH_AS(Model(rng, config), doctest::Contains(because), ValueError);
+    CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
   };
   refused({.mechanism = "linear", .width = 8},
           "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
@@ -373,7 +371,7 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "fastmax2", .width = 8, .dropout = 0.1, .fastmax_form = FastmaxForm::quadratic},
           "quadratic dropout needs the features of the factorised form");
 
-  const Model model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
   const nn::Attention& attention = *model.attention;
   const auto f64 = DType::float64;
   CHECK_THROWS_WITH_AS(attention(zeros({2, 8}, f64)),
@@ -384,13 +382,13 @@ TEST_CASE("attention: what cannot be is refused") {
   attention.step(*state, zeros({2, 8}, f64));
   CHECK_THROWS_WITH_AS(attention.step(*state, zeros({3, 8}, f64)), doctest::Contains("start() a new state"),
                        ShapeError);
-  const Model other(rng, {.mechanism = "fastmax2", .width = 8, .causal = true});
+  const AttentionModel other(rng, {.mechanism = "fastmax2", .width = 8, .causal = true});
   CHECK_THROWS_WITH_AS(other.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
                        ValueError);
-  const Model twin(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const AttentionModel twin(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
   CHECK_THROWS_WITH_AS(twin.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
                        ValueError);
-  const Model full(rng, {.mechanism = "softmax", .width = 8});
+  const AttentionModel full(rng, {.mechanism = "softmax", .width = 8});
   CHECK_THROWS_WITH_AS(full.attention->start(), doctest::Contains("only causal attention has a step form"),
                        ValueError);
 }

@@ -3,6 +3,7 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
 #include "tests/support/properties.h"
 
 /// What holds of every attention mechanism, whatever its sizes and options.
@@ -42,12 +43,6 @@ Case arbitrary_case(bool causal) {
   return c;
 }
 
-struct Model : nn::Module {
-  Model(Generator& rng, const nn::AttentionConfig& config)
-      : Module(rng, DType::float64), attention(nn::make_attention(*this, "attention", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-};
-
 /// Equal but for rounding: results here are of about 1.
 bool near(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-9, 1e-10); }
 
@@ -57,7 +52,7 @@ TEST_CASE("property: an attention treats each sequence of a batch as if it were 
   check_property("batches", [] {
     const Case c = arbitrary_case(*rc::gen::arbitrary<bool>());
     Generator rng(c.seed);
-    const Model model(rng, c.config);
+    const AttentionModel model(rng, c.config);
     const Tensor x = randn({c.batch, c.tokens, c.config.width}, rng, DType::float64);
     const Tensor together = (*model.attention)(x);
     for (int64_t b = 0; b < c.batch; ++b) {
@@ -70,7 +65,7 @@ TEST_CASE("property: tokens of an attention that is not causal are a set, and pa
   check_property("sets", [] {
     const Case c = arbitrary_case(false);
     Generator rng(c.seed);
-    const Model model(rng, c.config);
+    const AttentionModel model(rng, c.config);
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({c.batch, c.tokens, c.config.width}, rng, DType::float64);
     const Tensor y = attention(x);
@@ -88,7 +83,7 @@ TEST_CASE("property: a causal attention does not see what comes later, and its s
   check_property("steps", [] {
     const Case c = arbitrary_case(true);
     Generator rng(c.seed);
-    const Model model(rng, c.config);
+    const AttentionModel model(rng, c.config);
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({c.batch, c.tokens, c.config.width}, rng, DType::float64);
     const Tensor y = attention(x);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
 #include "tests/support/goldens.h"
 
 using namespace linnet;
@@ -8,12 +9,6 @@ using namespace linnet::test;
 using Json = nlohmann::json;
 
 namespace {
-
-struct Model : nn::Module {
-  Model(Generator& rng, DType dtype, const nn::AttentionConfig& config)
-      : Module(rng, dtype), attention(nn::make_attention(*this, "attention", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-};
 
 int64_t number(const Json& parameters, const char* name) { return parameters.at(name); }
 
@@ -34,7 +29,7 @@ void compare_rotary_attention(const Golden& golden, DType dtype) {
                              .rotary = true};
   if (config.mechanism == "fastmax2") config.fastmax_scale = FastmaxScale::sqrt;
   Generator rng(0);
-  const Model model(rng, dtype, config);
+  const AttentionModel model(rng, config, dtype);
   TensorMap weights = golden.leaves(dtype), leaves;
   const Tensor x = leaves["input"] = weights.at("input");
   weights.erase("input");

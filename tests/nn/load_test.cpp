@@ -9,6 +9,7 @@
 #include <linnet/core/tape.h>
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
 #include "tests/support/threads.h"
 
 /// Much work in one process. With LINNET_LOAD set, as much as the longest of runs.
@@ -59,12 +60,6 @@ class Training {
 };
 
 /// A model that is nothing but an attention.
-struct Model : nn::Module {
-  Model(Generator& rng, const nn::AttentionConfig& config, DType dtype)
-      : Module(rng, dtype), attention(nn::make_attention(*this, "attention", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-};
-
 /// Of this process.
 int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -126,7 +121,7 @@ TEST_CASE("load: long sequences through each linear mechanism, both passes, in l
       CAPTURE(causal);
       const nn::AttentionConfig config{.mechanism = mechanism, .width = kWidth, .heads = 2, .causal = causal};
       Generator rng(5);
-      const Model model(rng, config, DType::float32);
+      const AttentionModel model(rng, config, DType::float32);
       const Tensor x = randn({1, tokens, kWidth}, rng);
       release_cached_memory();
       reset_peak_memory();
@@ -135,7 +130,7 @@ TEST_CASE("load: long sequences through each linear mechanism, both passes, in l
       backward(mean(square(y)));
       CHECK(memory_stats().peak - before < 24 * tokens * kWidth * int64_t{sizeof(float)});
 
-      Model exact(rng, config, DType::float64);
+      AttentionModel exact(rng, config, DType::float64);
       TensorMap weights = model.state();
       for (auto& [name, tensor] : weights) tensor = tensor.to(DType::float64);
       exact.load_state(weights);

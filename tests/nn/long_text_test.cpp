@@ -5,24 +5,21 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
+
 using namespace linnet;
+using test::AttentionModel;
 
 namespace {
 
 constexpr int64_t kTokens = 20'000, kWidth = 4;
 
-struct Model : nn::Module {
-  Model(Generator& rng, const nn::AttentionConfig& config, DType dtype)
-      : Module(rng, dtype), attention(nn::make_attention(*this, "attention", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-};
-
 /// What the step form in float32 gives the last of the tokens x [1, N, C], and how far that is from the sequence form
 /// in float64, relatively.
 double error_at_the_end(const nn::AttentionConfig& config, const Tensor& x) {
   Generator rng(41);
-  const Model model(rng, config, DType::float32);
-  Model exact(rng, config, DType::float64);
+  const AttentionModel model(rng, config, DType::float32);
+  AttentionModel exact(rng, config, DType::float64);
   TensorMap weights = model.state();
   for (auto& [name, tensor] : weights) tensor = tensor.to(DType::float64);
   exact.load_state(weights);

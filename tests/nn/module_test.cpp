@@ -6,6 +6,7 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention_model.h"
 #include "tests/support/files.h"
 #include "tests/support/near.h"
 
@@ -280,12 +281,7 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
     const auto build = [&](nn::AttentionConfig config) {
       config.width = 8;
       if (config.heads == 1) config.heads = 2;
-      struct Model : nn::Module {
-        Model(Generator& generator, const nn::AttentionConfig& attention_config)
-            : Module(generator), attention(nn::make_attention(*this, "attention", attention_config)) {}
-        std::unique_ptr<nn::Attention> attention;
-      };
-      return std::make_unique<Model>(rng, config);
+      return std::make_unique<linnet::test::AttentionModel>(rng, config);
     };
     build(from)->save(path);
     CHECK(refusal_of(*build(from), path).empty());
