@@ -27,7 +27,8 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   const Call call("operator[]", indices.size() > 0 ? indices.begin()->where : Where{});
   const int64_t used = count_of<int64_t>(indices) + count_of<Slice>(indices);
   if (used > rank()) {
-    throw IndexError(fmt::format("{} indices are too many for a tensor of shape {}", used, to_string(shape())));
+    throw IndexError(fmt::format("{} too many for a tensor of shape {}",
+                                 used == 1 ? "1 index is" : fmt::format("{} indices are", used), to_string(shape())));
   }
   if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
   Tensor part = *this;

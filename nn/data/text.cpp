@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 void check_length(std::span<const int64_t> ids, int64_t context) {
   if (context < 1) throw ValueError(fmt::format("the context must be at least 1, not {}", context));
   if (std::ssize(ids) <= context) {
-    throw ValueError(fmt::format("a text of {} characters is too short for context {}: it must have at least {}",
-                                 ids.size(), context, context + 1));
+    throw ValueError(fmt::format("a text of {} character{} is too short for context {}: it must have at least {}",
+                                 ids.size(), ids.size() == 1 ? "" : "s", context, context + 1));
   }
 }
 
