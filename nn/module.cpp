@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -40,36 +39,7 @@ std::string describe(const Tensor& tensor) {
 }
 
 /// What a file's texts about settings are called: this and the setting's name in the model.
-constexpr std::string_view kSettings = "linnet.settings.";
-
-/// Values of settings by their names in the model.
-using Values = std::map<std::string, std::string>;
-
-Values values_of(const std::vector<Setting>& settings) {
-  Values values;
-  for (const Setting& setting : settings) values[setting.name] = setting.value;
-  return values;
-}
-
-/// Those that `save` wrote into a file.
-Values values_in(const Safetensors& file) {
-  Values values;
-  for (const auto& [key, text] : file.metadata) {
-    if (key.starts_with(kSettings)) values[key.substr(kSettings.size())] = text;
-  }
-  return values;
-}
-
-/// Those that are settings on both sides: what only one version of linnet knows is passed over.
-std::vector<DifferentSetting> differences(const std::vector<Setting>& here, const Values& there) {
-  std::vector<DifferentSetting> result;
-  for (const Setting& setting : here) {
-    const auto found = there.find(setting.name);
-    if (setting.may_differ || found == there.end() || found->second == setting.value) continue;
-    result.push_back({setting.name, setting.value, found->second, setting.note});
-  }
-  return result;
-}
+constexpr const char* kSettings = "linnet.settings.";
 
 /// A line for each way to differ, which many layers may have: "different: heads is 4 here and 8 there, in
 /// blocks.0.attention and 5 more".
@@ -218,6 +188,23 @@ void Module::add_settings(const std::string& prefix, std::vector<Setting>& to) c
   for (const Module* child : children_) child->add_settings(join_path(prefix, child->name_), to);
 }
 
+std::map<std::string, std::string> Module::settings_metadata() const {
+  std::map<std::string, std::string> texts;
+  for (const Setting& setting : named_settings()) texts[kSettings + setting.name] = setting.value;
+  return texts;
+}
+
+/// What only one side knows, as another version of linnet may, is passed over.
+std::vector<DifferentSetting> Module::different_settings(const std::map<std::string, std::string>& metadata) const {
+  std::vector<DifferentSetting> result;
+  for (const Setting& setting : named_settings()) {
+    const auto found = metadata.find(kSettings + setting.name);
+    if (setting.may_differ || found == metadata.end() || found->second == setting.value) continue;
+    result.push_back({setting.name, setting.value, found->second, setting.note});
+  }
+  return result;
+}
+
 std::vector<Setting> Module::named_settings() const {
   std::vector<Setting> result;
   add_settings("", result);
@@ -281,23 +268,21 @@ IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& o
 
 IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& options, Where where) {
   const Call call("load_state", where);
-  return copy_state_and_report(state(), from.state(), differences(named_settings(), values_of(from.named_settings())),
+  return copy_state_and_report(state(), from.state(), different_settings(from.settings_metadata()),
                                "the other module", options);
 }
 
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
-  Safetensors content{.tensors = state(), .metadata = metadata};
-  for (const auto& [name, value] : values_of(named_settings()))
-    content.metadata[std::string(kSettings) + name] = value;
+  Safetensors content{.tensors = state(), .metadata = settings_metadata()};
+  content.metadata.insert(metadata.begin(), metadata.end());  // which may be another file's, with its settings
   write_safetensors(path, content, where);
 }
 
 IncompatibleKeys Module::load(const std::filesystem::path& path, const LoadOptions& options, Where where) {
   const Call call("load", where);
   const Safetensors file = read_safetensors(path, where);
-  return copy_state_and_report(state(), file.tensors, differences(named_settings(), values_in(file)), path.string(),
-                               options);
+  return copy_state_and_report(state(), file.tensors, different_settings(file.metadata), path.string(), options);
 }
 
 }  // namespace linnet::nn

@@ -128,12 +128,17 @@ class Module {
   virtual std::vector<Setting> settings() const { return {}; }
   /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
   std::vector<Setting> named_settings() const;
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it. Each of named_settings()
-  /// is one of them: `linnet.settings.blocks.0.attention.heads` is `4`. Throws IoError.
+  /// named_settings() as texts beside the tensors of a file: `linnet.settings.blocks.0.attention.heads` is `4`.
+  /// `save` writes them; so does who writes state() into a file of their own.
+  std::map<std::string, std::string> settings_metadata() const;
+  /// Where the settings among the texts of a file are not those of this model, but for those that may differ.
+  std::vector<DifferentSetting> different_settings(const std::map<std::string, std::string>& metadata) const;
+  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it, settings_metadata() among
+  /// them. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file names other settings than this
-  /// model has, but for those that may differ; a file without settings is taken. Throws IoError for a file that is
+  /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file has different_settings(); one
+  /// without settings is taken. Throws IoError for a file that is
   /// missing or damaged.
   IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 

@@ -46,15 +46,10 @@ Number number_in(const Safetensors& content, const std::filesystem::path& path, 
   return value;
 }
 
-/// What the texts about a model's settings are called, as in the file of its weights: see Module::save.
-std::string setting_text(const std::string& name) { return "linnet.settings." + name; }
-
 /// Throws ValueError for weights of a model that was built otherwise. Older checkpoints do not say how.
 void check_settings(const nn::Module& model, const Safetensors& content) {
-  for (const nn::Setting& setting : model.named_settings()) {
-    const auto found = content.metadata.find(setting_text(setting.name));
-    if (setting.may_differ || found == content.metadata.end() || found->second == setting.value) continue;
-    throw ValueError(fmt::format("{} is {} here and {} there", setting.name, setting.value, found->second));
+  for (const auto& [name, here, there, note] : model.different_settings(content.metadata)) {
+    throw ValueError(fmt::format("{} is {} here and {} there", name, here, there));
   }
 }
 
@@ -77,13 +72,11 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, n
     : path_(checkpoint_in(folder)), model_(model), optimizer_(optimizer), metadata_(std::move(metadata)) {}
 
 void Checkpoint::save(const Position& position) const {
-  Safetensors content{.tensors = {}, .metadata = metadata_};
+  Safetensors content{.tensors = {}, .metadata = model_.settings_metadata()};
   add(content.tensors, "model.", model_.state());
   add(content.tensors, "optimizer.", optimizer_.state());
   const Generator::State random = model_.generator().state();
-  for (const nn::Setting& setting : model_.named_settings()) {
-    content.metadata[setting_text(setting.name)] = setting.value;
-  }
+  content.metadata.insert(metadata_.begin(), metadata_.end());
   content.metadata["step"] = fmt::to_string(position.step);
   content.metadata["loss_sum"] = fmt::to_string(position.loss_sum);  // reads back to the bit
   content.metadata["loss_count"] = fmt::to_string(position.loss_count);
@@ -154,9 +147,9 @@ RunWeights::RunWeights(const std::filesystem::path& folder, const Settings& sett
   const Safetensors content = read(path_);
   metadata_ = content.metadata;
   step_ = number_in<int64_t>(content, path_, "step");
-  notice_ = fmt::format("the run in {} has not ended: taking the weights of its checkpoint, step {} of {}\n",
-                        folder.string(), *step_,
-                        settings.epochs > 0 ? length_of(settings) : fmt::to_string(settings.steps));
+  notice_ = fmt::format(
+      "the run in {} has no model.safetensors: taking the weights of its checkpoint, step {} of {}\n",
+      folder.string(), *step_, settings.epochs > 0 ? length_of(settings) : fmt::to_string(settings.steps));
 }
 
 void RunWeights::load_into(nn::Module& model) const {
