@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   return run_program(app, [&] {
     Settings machine;
     machine.out = "out/attention-maps";
-    machine.command = command_line(argc, argv);
+    machine.command.assign(argv, argv + argc);
     Options options;
     add_common_flags(app, machine);
     app.add_option(

@@ -70,7 +70,7 @@ std::string as_utf8(std::string_view text) {
 
 /// "my.txt" for data/my.txt, "texts" for ./texts/
 std::string last_name(const fs::path& path) {
-  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path whole = fs::weakly_canonical(path);
   return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
 }
 
@@ -78,9 +78,11 @@ std::string last_name(const fs::path& path) {
 std::optional<Found> find_data(const Settings& settings, const std::string& name) {
   if (!settings.data.empty()) {
     const fs::path& data = settings.data;
-    if (fs::exists(data / name)) return Found{data / name, name};
-    if (fs::exists(data)) return Found{data, last_name(data)};
-    throw IoError(fmt::format("--data {}: there is no such file or folder", data.string()));
+    std::error_code error;  // a name may be too long for any file
+    if (fs::exists(data / name, error)) return Found{data / name, name};
+    if (fs::exists(data, error)) return Found{data, last_name(data)};
+    throw IoError(
+        fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
   }
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
 
 void append(const std::filesystem::path& path, std::string_view bytes) {
   std::error_code none;
-  const auto size = std::filesystem::exists(path, none) ? std::filesystem::file_size(path) : 0;
+  const auto size = std::filesystem::exists(path, none) ? std::filesystem::file_size(path, none) : 0;
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::app);
   file << bytes << std::flush;
@@ -40,6 +41,19 @@ void append(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::resize_file(path, size, none);
   throw IoError(
       fmt::format("cannot write '{}': {}; free some space, and check that you may write there", path.string(), why));
+}
+
+void flush_to_disk(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  int status = -1;
+  do {
+    status = file < 0 ? -1 : ::fsync(file);
+  } while (status < 0 && errno == EINTR);
+  const int why = errno;
+  if (file >= 0) ::close(file);
+  if (status == 0) return;
+  throw IoError(fmt::format("cannot write '{}': {}; free some space, and check that you may write there",
+                            path.string(), std::generic_category().message(why)));
 }
 
 void flush_output() {

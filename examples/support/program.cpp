@@ -1,10 +1,13 @@
 #include "support/program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <regex>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,8 +24,15 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 
+/// The first one lets the step under way end, which may take a while: this says so.
 void on_interrupt(int signal) {
   interrupt_count = interrupt_count + 1;
+  if (interrupt_count == 1) {
+    constexpr char kText[] = "\nstopping after this step, with a checkpoint; a second interrupt ends it at once\n";
+    const int before = errno;
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+    errno = before;
+  }
   std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
 }
 
@@ -230,17 +240,13 @@ std::string flag_value(int argc, char** argv, const std::string& flag, const std
   return value;
 }
 
-std::string command_line(int argc, char** argv) {
+std::string command_line(std::vector<std::string> words) {
   const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
-  std::string line;
-  for (int i = 0; i < argc; ++i) {
-    std::string word = argv[i];
-    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
-      word = "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
-    }
-    line += (i > 0 ? " " : "") + word;
+  for (std::string& word : words) {
+    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) continue;
+    word = "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
   }
-  return line;
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string task_from_flag(int argc, char** argv) {
@@ -258,7 +264,7 @@ void add_task_flag(CLI::App& app, std::string& task, const std::string& note) {
 
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
   Settings settings = preset(task, flag_value(argc, argv, "--preset", fallback));
-  settings.command = command_line(argc, argv);
+  settings.command.assign(argv, argv + argc);
   return settings;
 }
 

@@ -62,7 +62,7 @@ void settle_training_flags(const CLI::App& app, Settings& settings);
 std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback);
 
 /// What was typed, as a shell takes it.
-std::string command_line(int argc, char** argv);
+std::string command_line(std::vector<std::string> words);
 
 /// The task that the command line names, or the first one, which decides what flags there are. Throws UsageError for
 /// one that does not exist. Call before the flags are parsed.

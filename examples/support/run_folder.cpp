@@ -15,6 +15,7 @@
 #include "support/data_sets.h"
 #include "support/files.h"
 #include "support/format.h"
+#include "support/json_value.h"
 #include "support/program.h"
 
 namespace linnet::examples {
@@ -51,14 +52,14 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   const auto number = [&](const char* name) {
     return json.at(name).is_null() ? std::nan("") : json.at(name).get<double>();
   };
-  Metrics m{.step = json.at("step").get<int64_t>(),
+  Metrics m{.step = value_of<int64_t>(json, "step"),
             .train_loss = number("train_loss"),
             .val_loss = number("val_loss"),
             .lr = number("lr"),
             .seconds = number("seconds"),
             .ms_per_step = number("ms_per_step"),
             .tokens_per_second = number("tokens_per_second"),
-            .peak_bytes = json.at("peak_bytes").get<int64_t>()};
+            .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
   if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
   return m;
 }
@@ -115,7 +116,7 @@ void check_is_free(const Settings& settings) {
 }
 
 /// Where --data is, whatever folder the run goes on from.
-std::string data_path(const Settings& settings) { return fs::absolute(settings.data).lexically_normal().string(); }
+std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
 
 /// What config.json holds. A path need not be UTF-8: then it is not found again, and --data must be given.
 std::string text_of(const nlohmann::json& config) {
@@ -223,6 +224,12 @@ void RunFolder::go_on(bool left) {
 void RunFolder::log(const Metrics& metrics) {
   append(path_ / "metrics.jsonl", to_json(metrics).dump() + "\n");
   if (events_) events_->add(metrics.step, scalars(metrics));
+}
+
+void RunFolder::flush() const {
+  for (const std::string& name : {std::string("metrics.jsonl"), kLosses}) {
+    if (fs::exists(path_ / name)) flush_to_disk(path_ / name);  // an older run has no losses
+  }
 }
 
 void RunFolder::log(const StepLoss& loss) { append(path_ / kLosses, fmt::format("{},{}\n", loss.step, loss.loss)); }

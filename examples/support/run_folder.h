@@ -65,6 +65,8 @@ class RunFolder {
   void go_on(bool left);
   void log(const Metrics& metrics);
   void log(const StepLoss& loss);
+  /// Returns when all that was logged is on the disk.
+  void flush() const;
   /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
   std::vector<Metrics> rewind(int64_t step);
   /// The same for the losses of single steps.
@@ -88,7 +90,7 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
 /// Ends the messages about a file of a run that cannot be read. The file may not be ours, so none advises to remove
 /// it.
-inline constexpr const char* kRemedy = "begin anew in another --out";
+inline constexpr const char* kRemedy = "train anew, into another folder";
 
 /// The settings and the data set's name that a run folder's config.json holds; settings.data is where --data said
 /// that they are, empty when it did not.

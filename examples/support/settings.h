@@ -67,7 +67,7 @@ struct Settings {
   bool tensorboard = false;
   bool resume = false;
   bool profile = false;
-  std::string command = {};  ///< what was typed to begin with it
+  std::vector<std::string> command = {};  ///< the words that were typed to begin with it
 };
 
 /// Where the run computes.

@@ -19,9 +19,8 @@ void describe(const char* what, const Task::Evaluation& evaluation) {
   fmt::print("\n");
 }
 
-/// What a run that goes on with a total of `steps` has left: throws UsageError when it has made more already, and
-/// says when it has made them all.
-void check_steps(const Settings& s, int64_t steps) {
+/// Whether a run that goes on with a total of `steps` has made them all. Throws UsageError when it has made more.
+bool is_finished(const Settings& s, int64_t steps) {
   const int64_t done = steps_done(s.out);
   if (done > steps) {
     throw UsageError(fmt::format(
@@ -29,21 +28,33 @@ void check_steps(const Settings& s, int64_t steps) {
         s.epochs == 0 ? fmt::format("steps {}", steps) : fmt::format("epochs {}, which is {} steps", s.epochs, steps),
         s.out.string(), done));
   }
-  if (done == steps) {
-    fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
-               s.out.string(), steps);
+  return done == steps;
+}
+
+/// The data are read before they are compared with those that a resumed run began with, and may not even be read.
+std::unique_ptr<Task> task_of(const Settings& s) {
+  try {
+    return make_task(s);
+  } catch (const Error& error) {
+    if (!s.resume) throw;
+    std::string before;
+    read_config(s.out, &before);
+    throw IoError(fmt::format("{} (the run in {} learned from {})", error.what(), s.out.string(), before));
   }
 }
 
 void train_and_report(const Settings& settings) {
   apply_machine_settings(settings);
   catch_interrupts();
-  const std::unique_ptr<Task> task = make_task(settings);
+  const std::unique_ptr<Task> task = task_of(settings);
   const int64_t steps = total_steps(settings, *task);
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
              task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
              settings.out.string());
-  if (settings.resume) check_steps(settings, steps);
+  if (settings.resume && is_finished(settings, steps)) {
+    fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
+               settings.out.string(), steps);
+  }
   const TrainingResult result = train(*task, settings);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
@@ -74,16 +85,17 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
                                  settings.task == "mnist" ? "train_mnist" : "train_text or train_shakespeare"));
   }
   refuse_changes(app, asked, settings);
+  settings.out = asked.out;
   if (app.count("--steps") + app.count("--epochs") > 0) {
     settings.steps = asked.steps;
     settings.epochs = asked.epochs;
-    if (settings.epochs == 0 && settings.steps > 0 && settings.warmup >= settings.steps) {
+    const bool has_steps = settings.epochs == 0 && settings.steps > 0;
+    if (has_steps && !is_finished(settings, settings.steps) && settings.warmup >= settings.steps) {
       throw UsageError(fmt::format("--steps {}: the run in {} has a warm-up of {} steps; name more", settings.steps,
                                    asked.out.string(), settings.warmup));
     }
   }
   settings.resume = true;
-  settings.out = asked.out;
   settings.data = data_of(asked.out, settings, asked.data);
   settings.threads = asked.threads;
   settings.profile = asked.profile;

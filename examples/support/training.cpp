@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <regex>
 
 #include <fmt/format.h>
 
@@ -65,11 +64,15 @@ void check_profile(const Settings& s, int64_t left) {
 }
 
 /// The command that goes on with a run that stopped with steps `left`: that which began it, and --resume.
-std::string resume_command(const Settings& s, int64_t left) {
-  std::string command = s.command;
-  const bool profiles = left >= StepProfile::kLast;
-  if (!profiles) command = std::regex_replace(command, std::regex(" --profile\\b[^ ]*"), "");
-  return command + (command.find(" --resume") != std::string::npos ? "" : " --resume");
+std::string command_to_resume(const Settings& s, int64_t left) {
+  std::vector<std::string> words = s.command;
+  const auto drop = [&](const std::string& flag) {
+    std::erase_if(words, [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+  };
+  if (left < StepProfile::kLast) drop("--profile");
+  drop("--resume");
+  words.emplace_back("--resume");
+  return command_line(std::move(words));
 }
 
 /// What a run writes at the most: two checkpoints of the weights and AdamW's moments while one takes the other's
@@ -92,11 +95,15 @@ class Run {
   void step();
   /// Evaluates on all data, and writes what a run leaves behind.
   TrainingResult finish();
+  /// The command that goes on from where the run is.
+  std::string resume_command() const { return command_to_resume(s_, steps_ - at_.step); }
 
  private:
   void resume();
   void evaluate();
   void show(double loss);
+  /// A checkpoint, once all that was logged before it is on the disk: a run that is resumed logs only what follows.
+  void save() const;
   [[noreturn]] void stop() const;
   double tokens_per_second(double ms_per_step) const;
 
@@ -170,7 +177,7 @@ void Run::step() {
     folder_.log(result_.losses.back());
   }
   if (at_.step % s_.eval_every == 0 || done()) evaluate();
-  if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) checkpoint_.save(at_);
+  if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) save();
   if (interrupted()) stop();
   show(loss);
 }
@@ -200,15 +207,19 @@ void Run::show(double loss) {
   progress_.update(at_.step, std::move(fields));
 }
 
-void Run::stop() const {
+void Run::save() const {
+  folder_.flush();
   checkpoint_.save(at_);
-  throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_,
-                                resume_command(s_, steps_ - at_.step)));
+}
+
+void Run::stop() const {
+  save();
+  throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_, resume_command()));
 }
 
 TrainingResult Run::finish() {
   progress_.finish();
-  checkpoint_.save(at_);
+  save();
   result_.full = task_.evaluate(0);
   // A resumed run that was at its end has made no step now.
   const Metrics& last = result_.history.back();
@@ -247,8 +258,12 @@ int64_t total_steps(const Settings& s, const Task& task) {
 TrainingResult train(Task& task, const Settings& settings) {
   Run run(task, settings);
   run.begin();
-  while (!run.done()) run.step();
-  return run.finish();
+  try {
+    while (!run.done()) run.step();
+    return run.finish();
+  } catch (const IoError& error) {  // a full disk, which may have room again
+    throw IoError(fmt::format("{}; then go on with: {}", error.what(), run.resume_command()));
+  }
 }
 
 void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,

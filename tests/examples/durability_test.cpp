@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Lines are added to these while the run goes on, and a resumed one leaves out what it makes again.
+/// Lines are added to these while the run goes on; a resumed one adds those after its checkpoint.
 const std::set<std::string> kLogs{"metrics.jsonl", "train_loss.csv"};
 
 /// What decides the order that a power cut leaves.
@@ -31,7 +31,8 @@ fs::path temporary_of(const fs::path& path) { return path.parent_path() / ("." +
 
 }  // namespace
 
-TEST_CASE("a training run flushes every file before it gets its name, and its folder after") {
+TEST_CASE(
+    "a training run flushes every file before it gets its name, its folder after, and logs before checkpoints") {
   const Workshop shop;
   examples::Settings settings = examples::preset("shakespeare", "nanogpt-cpu");
   settings.data = shop / "data";
@@ -51,18 +52,24 @@ TEST_CASE("a training run flushes every file before it gets its name, and its fo
   }
 
   std::vector<std::string> renamed;
+  std::set<fs::path> unflushed;  // logs
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& [name, path] = calls[i];
     CAPTURE(name);
     CAPTURE(path.string());
     if (name == "rename") {
       renamed.push_back(path.filename());
+      if (renamed.back() == "checkpoint.safetensors") CHECK(unflushed.empty());
       REQUIRE(i > 0);
       CHECK(calls[i - 1] == FileCall{"fsync", temporary_of(path)});
       REQUIRE(i + 1 < calls.size());
       CHECK(calls[i + 1] == FileCall{"fsync", settings.out});
-    } else if (name == "write" && !kLogs.contains(path.filename())) {
+    } else if (name == "write" && kLogs.contains(path.filename())) {
+      unflushed.insert(path);
+    } else if (name == "write") {
       CHECK(path.filename().string().ends_with(".tmp"));
+    } else if (name == "fsync") {
+      unflushed.erase(path);
     }
   }
   for (const std::string& name : names_in(settings.out)) {

@@ -29,25 +29,8 @@ std::string many_scripts() {
   return text;
 }
 
-nlohmann::json config_of(const std::filesystem::path& run) {
-  return nlohmann::json::parse(read_bytes(run / "config.json"));
-}
-
 /// The number of code points of what must be UTF-8.
 size_t characters_in(const std::string& text) { return nn::Vocabulary(text).encode(text).size(); }
-
-Ended done(const std::string& program, const Arguments& flags) {
-  Ended ended = run_program(program, flags);
-  CAPTURE(ended.err);
-  REQUIRE(ended.code == 0);
-  return ended;
-}
-
-void check_refused(const Ended& ended, int code, const std::string& part) {
-  CAPTURE(ended.err);
-  CHECK(ended.code == code);
-  CHECK(ended.err.find(part) != std::string::npos);
-}
 
 /// Two images of each of three classes, in files as EMNIST names them.
 void write_images(const std::filesystem::path& folder, uint32_t height, uint32_t width) {

@@ -95,6 +95,7 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
     run.interrupt(signal);
     const Ended ended = run.wait();
     CHECK(ended.code == 130);
+    CHECK(contains(ended.err, "\nstopping after this step, with a checkpoint; a second interrupt ends it at once\n"));
     CHECK(std::filesystem::exists(shop / "parts/checkpoint.safetensors"));
     CHECK_FALSE(std::filesystem::exists(shop / "parts/model.safetensors"));
     check_done(program, go_on(ended));
@@ -235,6 +236,29 @@ TEST_CASE("SIGTERM is taken as Ctrl-C is") {
   const Workshop shop;
   check_resume("train_shakespeare", shop, shop.tiny("run") + Arguments{"--steps", "400", "--eval-every", "50"},
                SIGTERM);
+}
+
+TEST_CASE("interrupted: the command that goes on is whole, whatever the folder's name") {
+  const Workshop shop;
+  const Arguments flags{"--steps", "100000", "--eval-every", "50", "--resume=false", "--out", shop / "x --resume y"};
+  ChildProgram run = start_interruptible("train_shakespeare", shop.tiny("run") + flags);
+  wait_for_lines(run, shop / "x --resume y/metrics.jsonl", 3);
+  run.interrupt();
+  const Ended ended = run.wait();
+  REQUIRE(ended.code == 130);
+  CHECK(ended.err.ends_with(" --out '" + (shop / "x --resume y").string() + "' --resume\n"));
+}
+
+TEST_CASE("a run whose disk is full says how to go on, which it then does") {
+  const Workshop shop;
+  const Arguments flags{"--steps", "2000", "--eval-every", "1", "--eval-batches", "1"};
+  const std::string program = std::filesystem::path(LINNET_BIN_DIR) / "train_shakespeare";
+  // No file may grow beyond 100 KiB, which metrics.jsonl would: 512 lines of 200 bytes and more.
+  const Arguments limited{"-c", "trap '' XFSZ; ulimit -f 200; exec \"$@\"", "sh", program};
+  const Ended ended = run_program("/bin/sh", limited + (shop.tiny("run") + flags));
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "metrics.jsonl': File too large; "));
+  check_done(go_on(ended));
 }
 
 TEST_CASE("--profile interrupted: the command that goes on leaves it out where it has too few steps left") {

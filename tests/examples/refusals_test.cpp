@@ -383,7 +383,7 @@ TEST_CASE("--resume refuses what is not the run it had") {
     CAPTURE(part);
     const Ended ended = run_program("train_shakespeare", resume);
     check_fails(ended, part);
-    check_says(ended, 1, "; begin anew in another --out\n");
+    check_says(ended, 1, "; train anew, into another folder\n");
     CHECK(ended.err.find("remove") == std::string::npos);
     CHECK(ended.err.find("copy it again") == std::string::npos);  // which nobody can who trained it here
   };
@@ -419,7 +419,7 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
   for (const size_t length : {size_t{0}, size_t{1}, config.size() / 2, config.size() - 3}) {
     write_bytes(shop / "run/config.json", config.substr(0, length));
     refused("config.json is damaged: ");
-    refused("; begin anew in another --out");
+    refused("; train anew, into another folder");
   }
   write_bytes(shop / "run/config.json", R"({"model_type": "gpt2", "n_layer": 12})");
   refused(

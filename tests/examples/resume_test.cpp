@@ -26,8 +26,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-nlohmann::json config_of(const fs::path& run) { return nlohmann::json::parse(read_bytes(run / "config.json")); }
-
 /// Changes what config.json says.
 template <class Change>
 void edit_config(const fs::path& run, Change&& change) {
@@ -45,20 +43,6 @@ nlohmann::json last_metrics(const fs::path& run) {
 
 std::string step_of_checkpoint(const fs::path& run) {
   return read_safetensors(run / "checkpoint.safetensors").metadata.at("step");
-}
-
-Ended done(const std::string& program, const Arguments& flags) {
-  Ended ended = run_program(program, flags);
-  CAPTURE(ended.err);
-  REQUIRE(ended.code == 0);
-  return ended;
-}
-
-void check_refused(const Ended& ended, int code, const std::string& part) {
-  CAPTURE(ended.err);
-  CHECK(ended.code == code);
-  CHECK(ended.err.find(part) != std::string::npos);
-  CHECK(std::ranges::count(ended.err, '\n') == 1);
 }
 
 /// Begins or goes on with a run, and kills it once it has so many evaluations.
@@ -85,7 +69,7 @@ TEST_CASE("a run that was stopped is sampled and drawn by its checkpoint, as a l
   const Workshop shop;
   leave_unfinished(shop, "run");
   const std::string line = "the run in " + (shop / "run").string() +
-                           " has not ended: taking the weights of its checkpoint, step " +
+                           " has no model.safetensors: taking the weights of its checkpoint, step " +
                            step_of_checkpoint(shop / "run") + " of 1000000\n";
   const Ended sample = done("sample", {shop / "run", "--prompt", "to be", "--tokens", "20"});
   CHECK(sample.err == line);
@@ -209,6 +193,35 @@ TEST_CASE("--resume --steps below the warm-up of the run: exit 2") {
   check_refused(
       run_program("train_text", {"--resume", "--out", shop / "run", "--data", shop / "data", "--steps", "400000"}), 2,
       "--steps 400000: the run in " + (shop / "run").string() + " has a warm-up of 500000 steps; name more");
+}
+
+TEST_CASE("--resume --steps of fewer than the run has made says so, whatever its warm-up") {
+  const Workshop shop;
+  done("train_text", shop.tiny("run") + Arguments{"--warmup", "10"});
+  check_refused(
+      run_program("train_text", {"--resume", "--out", shop / "run", "--steps", "5"}), 2,
+      "--steps 5: the run in " + (shop / "run").string() + " has made 20 steps already; name at least as many");
+}
+
+TEST_CASE("--resume, where the text has been changed, says what the run learned from, even if it cannot be read") {
+  const Workshop shop;
+  fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "my.txt");
+  done("train_text", shop.tiny("run") + Arguments{"--data", shop / "my.txt"});
+  for (const std::string text : {"short", "not UTF-8: \xFF", ""}) {
+    CAPTURE(text);
+    write_bytes(shop / "my.txt", text);
+    check_refused(run_program("train_text", {"--resume", "--out", shop / "run"}), 1,
+                  " (the run in " + (shop / "run").string() + " learned from my.txt (6000 bytes, crc32 5bd9502e))");
+  }
+}
+
+TEST_CASE("--resume finds data that --data named from a link's folder") {
+  const Workshop shop;
+  fs::create_directories(shop / "texts/deep");
+  fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "texts/my.txt");
+  fs::create_directory_symlink(shop / "texts/deep", shop / "link");
+  done("train_text", shop.tiny("run") + Arguments{"--data", shop / "link/../my.txt"});  // texts/my.txt for the system
+  CHECK(done("train_text", {"--resume", "--out", shop / "run"}).err == "");
 }
 
 TEST_CASE("--resume finds the data where --data said that they are") {

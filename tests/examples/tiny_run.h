@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
 #include "tests/support/child_program.h"
 
 namespace linnet::examples::test {
@@ -60,6 +63,26 @@ class Workshop {
 
   linnet::test::TemporaryFolder folder_;
 };
+
+/// Runs a program, which must succeed.
+inline linnet::test::Ended done(const std::string& program, const Arguments& flags) {
+  linnet::test::Ended ended = linnet::test::run_program(program, flags);
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  return ended;
+}
+
+/// That a program said one line of which `part` is a part.
+inline void check_refused(const linnet::test::Ended& ended, int code, const std::string& part) {
+  CAPTURE(ended.err);
+  CHECK(ended.code == code);
+  CHECK(ended.err.find(part) != std::string::npos);
+  CHECK(std::ranges::count(ended.err, '\n') == 1);
+}
+
+inline nlohmann::json config_of(const std::filesystem::path& run) {
+  return nlohmann::json::parse(linnet::test::read_bytes(run / "config.json"));
+}
 
 /// What a folder holds, in alphabetical order.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
