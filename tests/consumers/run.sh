@@ -70,6 +70,15 @@ if nm -D --defined-only "$library" | grep -vE ' _Z(NK?|T[ISTV]N|T[hv].*_N)6linne
 fi
 echo "shared: exports $(nm -D --defined-only "$library" | wc -l) names, all of linnet"
 
+# Programs that load linnet and unload it again, and that have an OpenMP and a BLAS of their own.
+read -ra flags <<<"$(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --cflags --libs linnet)"
+flags+=("-Wl,-rpath,${library%/*}")
+g++ -shared -fPIC plugin.cpp "${flags[@]}" -o "$work/plugin.so"
+g++ plugin_host.cpp -std=c++20 -ldl -o "$work/plugin_host"
+(cd "$work" && check 'loaded and unloaded' ./plugin_host)
+clang++-19 -O1 -fopenmp -std=c++20 openmp_host.cpp plugin.cpp "${flags[@]}" -o "$work/openmp_host"
+check 'beside another OpenMP and BLAS' "$work/openmp_host"
+
 # The packages, into a system of their own that knows no others: installed, run, and removed without a trace.
 (cd "$work" && cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >>"$work/install.log")
 mkdir -p "$work/system/var/lib/dpkg/info" "$work/system/var/lib/dpkg/updates"
