@@ -192,8 +192,6 @@ void release_cached() {
   cache().release_cached();
 }
 
-void handle_forks() {
-  [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock);
-}
+void handle_forks() { [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock); }
 
 }  // namespace linnet::cpu_memory

@@ -8,7 +8,8 @@
 
 int main() {
   const auto threads = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
   };
   double first_loss = 0;
   std::ptrdiff_t first_threads = 0;
