@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Checks that take too long for every change: for a night, or before a release.
+#
+#   tests/long.sh [CHECK...]     all of them without one
+#
+#   address    every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+#   thread     every test under ThreadSanitizer
+#   valgrind   the tests of core and ops under valgrind, but for those that time, fork or fill memory
+#   analyzer   the Clang static analyzer
+#   coverage   the lines and branches of core and ops that no test reaches
+#   fuzz       an hour of each target
+#   kills      200 random kills of every trainer
+#   load       200,000 steps, and a million tokens through every linear mechanism
+#   mutations  400 mutants
+#
+# A line for each says whether it passed; build/long/CHECK.log has all that it said.
+# shellcheck disable=SC2317  # the checks are called by name
+set -euo pipefail
+cd "$(dirname "$0")/.."
+checks=(address thread valgrind analyzer coverage fuzz kills load mutations)
+mkdir -p build/long
+
+# Builds the tests with clang, with one set of kernels, in build/long/$1, with the flags $2.
+build_tests() {
+  cmake -G Ninja -B "build/long/$1" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=clang++-19 \
+    -D CMAKE_CXX_FLAGS_RELEASE='-O1 -g1' -D CMAKE_CXX_FLAGS="$2" -D LINNET_CUDA=OFF -D LINNET_TESTS=ON \
+    -D LINNET_PROGRAMS=ON -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF &&
+    cmake --build "build/long/$1"
+}
+
+address() {
+  build_tests address '-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' &&
+    build/long/address/bin/linnet_tests --no-colors --test-case-exclude="$unfit"
+}
+
+thread() {
+  build_tests thread '-fsanitize=thread' &&
+    TSAN_OPTIONS="die_after_fork=0 suppressions=$PWD/tests/support/thread_sanitizer.txt" \
+      build/long/thread/bin/linnet_tests --no-colors --test-case-exclude="$unfit"
+}
+
+# valgrind knows no AVX-512.
+valgrind() {
+  LINNET_ISA=v3 OPENBLAS_CORETYPE=Haswell command valgrind --quiet --error-exitcode=1 --leak-check=full \
+    --show-leak-kinds=definite build/bin/linnet_tests --no-colors \
+    --source-file='*/tests/core/*,*/tests/ops/*' --test-case-exclude="$unfit,$slow"
+}
+
+analyzer() {
+  tests/tidy.sh '--checks=-*,clang-analyzer-*'
+}
+
+coverage() {
+  build_tests coverage '-fprofile-instr-generate -fcoverage-mapping' &&
+    LLVM_PROFILE_FILE=build/long/coverage/%p.profraw build/long/coverage/bin/linnet_tests --no-colors || return
+  llvm-profdata-19 merge -sparse build/long/coverage/*.profraw -o build/long/coverage/tests.profdata &&
+    llvm-cov-19 report build/long/coverage/bin/linnet_tests -instr-profile build/long/coverage/tests.profdata core ops
+}
+
+fuzz() { tests/fuzz/run.sh 3600; }
+
+kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
+
+load() { LINNET_LOAD=1 build/bin/linnet_tests --no-colors --test-case='load:*'; }
+
+mutations() { tests/mutate.sh --count 400; }
+
+# Tests that a sanitizer cannot run: they limit or count memory, which it takes for itself.
+unfit='*ulimit*'
+slow='gradients: every op*'
+
+failed=0
+for check in "${@:-${checks[@]}}"; do
+  if [[ " ${checks[*]} " != *" $check "* ]]; then
+    echo "$0: there is no check '$check'; the checks are ${checks[*]}" >&2
+    exit 2
+  fi
+  if "$check" >"build/long/$check.log" 2>&1; then
+    echo "$check: passed"
+  else
+    echo "$check: FAILED, see build/long/$check.log"
+    failed=1
+  fi
+done
+exit "$failed"
