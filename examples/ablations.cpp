@@ -37,9 +37,9 @@ Ablation interaction() {
   return {"interaction",
           "Interaction function (Wu et al. 2021, figure 3)",
           "fastformer",
-          {{"product", [](Settings& s) { s.fastformer_interaction = "product"; }},
-           {"add", [](Settings& s) { s.fastformer_interaction = "add"; }},
-           {"concat", [](Settings& s) { s.fastformer_interaction = "concat"; }}}};
+          {{"product", [](Settings& s) { s.options["fastformer_interaction"] = "product"; }},
+           {"add", [](Settings& s) { s.options["fastformer_interaction"] = "add"; }},
+           {"concat", [](Settings& s) { s.options["fastformer_interaction"] = "concat"; }}}};
 }
 
 Ablation sharing() {
@@ -53,14 +53,16 @@ Ablation sharing() {
            {"+ heads, layers", [](Settings& s) { s.share = {"query-value", "heads", "layers"}; }}}};
 }
 
+std::vector<std::string> dropout_kinds() { return option_words("fastmax2", "dropout_kind"); }
+
 /// First without dropout; then each kind at each rate.
 Ablation dropout(const std::vector<double>& rates) {
   Ablation ablation{"dropout", "Dropout in Fastmax (Gerami et al. 2024, figure 2)", "fastmax2", {}};
   ablation.variants.push_back({"none", [](Settings&) {}});
-  for (const std::string& kind : words(kDropoutKinds)) {
+  for (const std::string& kind : dropout_kinds()) {
     for (const double rate : rates) {
       ablation.variants.push_back({fmt::format("{} {}", kind, rate), [=](Settings& s) {
-                                     s.dropout_kind = kind;
+                                     s.options["dropout_kind"] = kind;
                                      s.attention_dropout = rate;
                                    }});
     }
@@ -151,7 +153,7 @@ void draw_rates(const Ablation& ablation, const std::vector<Outcome>& outcomes, 
                 const std::string& subtitle, const std::string& y_label, const std::filesystem::path& path) {
   LineChart chart{.title = ablation.title, .subtitle = subtitle, .x_label = "rate of dropout", .y_label = y_label};
   size_t next = 1;
-  for (const std::string& kind : words(kDropoutKinds)) {
+  for (const std::string& kind : dropout_kinds()) {
     Series series{.label = kind, .x = {0}, .y = {outcomes.front().mean()}};
     for (const double rate : rates) {
       series.x.push_back(rate);

@@ -162,6 +162,14 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
+/// The forms of the mechanisms that have several.
+std::vector<std::string> form_words() {
+  for (const std::string& mechanism : kMechanisms) {
+    if (const nn::AttentionOption* form = form_option(mechanism)) return form->words;
+  }
+  return {};
+}
+
 /// The case that a subcommand's flags describe, on the machine that the program's do.
 AttentionCase on_machine(AttentionCase c, const Settings& settings) {
   c.seed = settings.seed;
@@ -182,7 +190,7 @@ void add_attention(CLI::App& app, const BenchOptions& bench) {
   const auto flags = std::make_shared<AttentionCase>();
   const auto dtype = std::make_shared<std::string>(name_of(flags->dtype));
   command.add_option("--mechanism", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember(words(kForms)));
+  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember(form_words()));
   command.add_option("--dropout", flags->dropout, "rate")->check(number(0, 0.99));
   command.add_option("--head-dim", flags->head_dim, "numbers per head")->check(whole_number(1));
   command.add_option("--dtype", *dtype, "of queries, keys and values; bfloat16 needs --device cuda")
@@ -190,7 +198,7 @@ void add_attention(CLI::App& app, const BenchOptions& bench) {
   add_shape_flags(command, *flags);
   command.callback([=, &command, &bench] {
     AttentionCase c = on_machine(*flags, bench.settings);
-    if (command.count("--form") > 0 && !c.mechanism.starts_with("fastmax")) {
+    if (command.count("--form") > 0 && form_option(c.mechanism) == nullptr) {
       throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
     }
     if (c.form == "quadratic" && c.dropout > 0) {

@@ -1,36 +1,30 @@
 #include <linnet/nn/attention.h>
 
-#include <array>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
 #include <linnet/core/tape.h>
-#include <linnet/nn/fastformer.h>
-#include <linnet/nn/fastmax.h>
-#include <linnet/nn/softmax_attention.h>
+#include <linnet/nn/attention/mechanism.h>
 
 namespace linnet::nn {
 
 namespace {
 
-using Maker = std::unique_ptr<Attention> (*)(Module& parent, std::string name, const AttentionConfig& config);
-
-template <class Mechanism>
-std::unique_ptr<Attention> make(Module& parent, std::string name, const AttentionConfig& config) {
-  return std::make_unique<Mechanism>(parent, std::move(name), config);
+/// Throws ValueError for the options of another mechanism.
+void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
+  if (!config.options.has_value() || config.options.type() == mechanism.options.type()) return;
+  for (const Mechanism& other : mechanisms()) {
+    if (other.options.type() != config.options.type()) continue;
+    std::vector<std::string> names;
+    for (const AttentionOption& option : other.option_list) names.push_back(option.name);
+    throw ValueError(fmt::format("{} has none of the options of {} ({}); leave them out", mechanism.name, other.name,
+                                 fmt::join(names, ", ")));
+  }
+  throw ValueError(fmt::format("the options are of a type that no mechanism takes, not of {}'s", mechanism.name));
 }
-
-struct Entry {
-  std::string_view mechanism;
-  Maker make;
-};
-constexpr std::array<Entry, 4> kMechanisms = {{{"softmax", make<SoftmaxAttention>},
-                                               {"fastmax1", make<FastmaxAttention>},
-                                               {"fastmax2", make<FastmaxAttention>},
-                                               {"fastformer", make<FastformerAttention>}}};
 
 thread_local AttentionMaps* collection = nullptr;
 
@@ -38,19 +32,23 @@ thread_local AttentionMaps* collection = nullptr;
 
 std::vector<std::string> attention_mechanisms() {
   std::vector<std::string> names;
-  names.reserve(kMechanisms.size());
-  for (const Entry& entry : kMechanisms) names.emplace_back(entry.mechanism);
+  for (const Mechanism& mechanism : mechanisms()) names.push_back(mechanism.name);
   return names;
 }
 
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config) {
   if (config.make) return config.make(parent, std::move(name), config);
-  for (const Entry& entry : kMechanisms) {
-    if (entry.mechanism == config.mechanism) return entry.make(parent, std::move(name), config);
-  }
-  throw ValueError(fmt::format("{}{}{}: no attention is called '{}'; choose one of {}", parent.path(),
-                               parent.path().empty() ? "" : ".", name, config.mechanism,
-                               fmt::join(attention_mechanisms(), ", ")));
+  const Mechanism& mechanism = [&]() -> const Mechanism& {
+    try {
+      const Mechanism& known = find_mechanism(config.mechanism);
+      check_options(known, config);
+      return known;
+    } catch (const ValueError& error) {
+      throw ValueError(
+          fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
+    }
+  }();
+  return mechanism.make(parent, std::move(name), config);
 }
 
 Attention::Attention(Module& parent, std::string name, const AttentionConfig& config)
@@ -127,20 +125,6 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
 
 void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
-}
-
-void Attention::refuse_fastmax_options() const {
-  if (config_.fastmax_scale != AttentionConfig{}.fastmax_scale) refuse("scale of fastmax");
-  if (config_.fastmax_form != FastmaxForm::automatic) refuse("form of fastmax");
-  if (config_.dropout_kind) refuse("kind of dropout");
-  if (config_.dropout_normaliser != FastmaxNormaliser::clean) refuse("normaliser of dropout");
-}
-
-void Attention::refuse_fastformer_options() const {
-  if (config_.interaction != Interaction::product) refuse("interaction");
-  if (!config_.share_query_value || config_.share_heads) refuse("shared maps");
-  if (config_.full_logits) refuse("full logits");
-  if (config_.columns != 3) refuse("other number of columns");
 }
 
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}

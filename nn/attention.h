@@ -1,15 +1,12 @@
 #pragma once
 
+#include <any>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <linnet/nn/module.h>
-#include <linnet/ops/fastformer.h>
-#include <linnet/ops/fastmax.h>
 
 namespace linnet::nn {
 
@@ -27,21 +24,12 @@ struct AttentionConfig {
   int64_t heads = 1;                  ///< H, which divides C
   bool causal = false;                ///< a token sees itself and those before it
   bool bias = true;                   ///< of the linear maps
-  bool rotary = false;                ///< rotary positions; softmax and fastmax2
-  double dropout = 0;                 ///< of the attention weights; of queries and keys, fastmax
-  std::variant<FastmaxScale, double> fastmax_scale = FastmaxScale::automatic;
-  FastmaxForm fastmax_form = FastmaxForm::automatic;
-  std::optional<FastmaxDropout> dropout_kind = {};  ///< fastmax; unless given, quadratic, and standard of fastmax1
-  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< fastmax
-  int64_t short_conv = 0;  ///< taps of a short convolution on queries, keys and values; 0 for none
-
-  // Fastformer only: see FastformerAttention.
-  Interaction interaction = Interaction::product;
-  bool share_query_value = true;  ///< the first column's linear map serves as the last one's too
-  bool share_heads = false;       ///< one set of small maps serves all heads
-  bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
-  int64_t columns = 3;            ///< queries, keys and values; or any number from 2
-
+  bool rotary = false;                ///< rotary positions, where Mechanism::rotary
+  double dropout = 0;                 ///< of the attention weights; fastmax has its own kinds
+  int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
+  /// What only this mechanism has, in a struct of its own: `FastmaxConfig{.form = FastmaxForm::factorised}`, or
+  /// nothing for its defaults.
+  std::any options = {};
   AttentionMaker make = {};  ///< of an attention of one's own, in the place of those with names
 };
 
@@ -120,9 +108,6 @@ class Attention : public Module {
   int64_t head_dim() const { return config_.width / config_.heads; }
   /// Throws ValueError: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
-  /// Throws ValueError when an option is set that only Fastmax has, or only Fastformer.
-  void refuse_fastmax_options() const;
-  void refuse_fastformer_options() const;
 
  private:
   void check_input(const Tensor& x, const Tensor& keep) const;
@@ -154,12 +139,18 @@ class AttentionMaps {
   AttentionMaps* outer_;
 };
 
-/// The names that `make_attention` knows.
+/// The names that `make_attention` knows: those of mechanisms().
 std::vector<std::string> attention_mechanisms();
 
 /// The attention that `config.mechanism` names, or `config.make` makes, as part `name` of `parent`. Throws ValueError
 /// for an unknown name, listing the known ones, unless the heads divide the width, for an option out of range, and
-/// for one that the mechanism does not have.
+/// for the options of another mechanism.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
+
+/// `config.options` as the mechanism has them, or its defaults.
+template <class Options>
+Options options_of(const AttentionConfig& config) {
+  return config.options.has_value() ? std::any_cast<Options>(config.options) : Options{};
+}
 
 }  // namespace linnet::nn

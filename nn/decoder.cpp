@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/init.h>
 #include <linnet/ops/matmul.h>
 
@@ -34,23 +35,22 @@ DecoderLM::DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype, D
 }
 
 void DecoderLM::init_weights() {
-  const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+  constexpr double kStd = 0.02;
+  const double residual = kStd / std::sqrt(2.0 * static_cast<double>(config_.layers));
   for (auto& [name, tensor] : named_parameters()) {
     const bool ends_branch = name.ends_with("attention.out.weight") || name.ends_with("mlp.fc2.weight");
     if (name.ends_with("conv.weight")) continue;  // its few numbers have to start larger to be of use
-    if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : 0.02);
+    if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : kStd);
     if (name.ends_with("bias")) init::zeros_(tensor);
   }
-  if (config_.block.attention.mechanism != "fastmax2") return;
-  // Fastmax standardises queries and keys, so the size of their maps does not change what the model computes, only
-  // how far a step of the optimizer turns them: at 0.02, AdamW's usual step is a twentieth of a weight. Preset
-  // nanogpt-cpu, validation loss of three seeds: fastmax2 1.954 from 0.02, 1.946 from 0.2. The flat weights of
-  // fastmax1 want the fast turns: 2.04 from 0.02, 2.11 from 0.2 (one seed).
+  const AttentionConfig& attention = config_.block.attention;
+  const double query_key_std = attention.make ? kStd : find_mechanism(attention.mechanism).query_key_std;
+  if (query_key_std == kStd) return;
   const int64_t queries_and_keys = 2 * config_.block.attention.width;
   for (auto& [name, tensor] : named_parameters()) {
     if (!name.ends_with("attention.qkv.weight")) continue;
     Tensor rows = tensor.detach().narrow(0, 0, queries_and_keys);
-    init::normal_(rows, generator(), 0, 0.2);
+    init::normal_(rows, generator(), 0, query_key_std);
   }
 }
 

@@ -10,7 +10,10 @@ namespace linnet::nn {
 namespace {
 
 AttentionConfig attention_config(const FastformerEncoderConfig& config) {
-  return {.mechanism = "fastformer", .width = config.width, .heads = config.heads, .full_logits = config.released};
+  return {.mechanism = "fastformer",
+          .width = config.width,
+          .heads = config.heads,
+          .options = FastformerConfig{.full_logits = config.released}};
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include <linnet/nn/additive_pooling.h>
+#include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/dropout.h>
-#include <linnet/nn/fastformer.h>
 #include <linnet/nn/feed_forward.h>
 #include <linnet/nn/norm.h>
 #include <linnet/nn/positions.h>

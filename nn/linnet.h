@@ -19,6 +19,10 @@
 #include <linnet/core/where.h>
 #include <linnet/nn/additive_pooling.h>
 #include <linnet/nn/attention.h>
+#include <linnet/nn/attention/fastformer.h>
+#include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/block.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
@@ -28,9 +32,7 @@
 #include <linnet/nn/decoder.h>
 #include <linnet/nn/dropout.h>
 #include <linnet/nn/embedding.h>
-#include <linnet/nn/fastformer.h>
 #include <linnet/nn/fastformer_encoder.h>
-#include <linnet/nn/fastmax.h>
 #include <linnet/nn/feed_forward.h>
 #include <linnet/nn/generate.h>
 #include <linnet/nn/gpt2.h>
@@ -44,7 +46,6 @@
 #include <linnet/nn/schedule.h>
 #include <linnet/nn/sequential.h>
 #include <linnet/nn/short_convolution.h>
-#include <linnet/nn/softmax_attention.h>
 #include <linnet/ops/activation.h>
 #include <linnet/ops/arithmetic.h>
 #include <linnet/ops/attention.h>

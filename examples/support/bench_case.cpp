@@ -5,24 +5,30 @@
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
-#include "support/choices.h"
 #include "support/floor.h"
 
 namespace linnet::examples {
 namespace {
 
-/// Multiplications and additions, forward and backward: of the quadratic forms 4·N²·D and 10·N²·D a head (half when
-/// causal), of the factorised one 4·N·M·(D + 1) and 10·N·M·(D + 1) for M features, of additive attention about 10·N·D
-/// and 20·N·D.
+/// The attention with its mechanism's options as programs have them, and the case's form.
+nn::AttentionConfig config_of(const AttentionCase& c) {
+  nn::AttentionConfig config{.mechanism = c.mechanism,
+                             .width = c.heads * c.head_dim,
+                             .heads = c.heads,
+                             .causal = c.causal,
+                             .dropout = c.dropout,
+                             .options = nn::find_mechanism(c.mechanism).options};
+  if (const nn::AttentionOption* form = form_option(c.mechanism)) form->set(config.options, c.form);
+  return config;
+}
+
 double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
-  const auto n = static_cast<double>(c.tokens), d = static_cast<double>(c.head_dim);
-  const auto heads = static_cast<double>(c.batch * c.heads);
-  if (c.mechanism == "fastformer") return heads * 30 * n * d;
-  if (std::ranges::find(calls, "fastmax", &KernelCall::kernel) != calls.end()) {
-    const double features = c.mechanism == "fastmax1" ? d + 1 : (d + 1) * (d + 2) / 2;
-    return heads * 14 * n * features * (d + 1);
-  }
-  return heads * 14 * n * n * d * (c.causal ? 0.5 : 1);
+  std::vector<std::string> kernels;
+  for (const KernelCall& call : calls) kernels.emplace_back(call.kernel);
+  return nn::find_mechanism(c.mechanism)
+      .operations(
+          {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal},
+          kernels);
 }
 
 /// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent, that in turns
@@ -55,16 +61,6 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
   return measured;
 }
 
-FastmaxOptions fastmax_options(const AttentionCase& c, Generator& rng) {
-  const bool first_order = c.mechanism == "fastmax1";
-  return {.order = first_order ? 1 : 2,
-          .scale = first_order ? FastmaxScale::unit : FastmaxScale::sqrt,
-          .causal = c.causal,
-          .form = choose(kForms, "form", c.form),
-          .dropout = c.dropout,
-          .generator = &rng};
-}
-
 /// The kernels that `work` calls: what is said of them is said of what ran.
 std::vector<KernelCall> calls_of(const std::function<void()>& work) {
   const Profile profile;
@@ -73,6 +69,13 @@ std::vector<KernelCall> calls_of(const std::function<void()>& work) {
 }
 
 }  // namespace
+
+const nn::AttentionOption* form_option(const std::string& mechanism) {
+  for (const nn::AttentionOption& option : nn::find_mechanism(mechanism).option_list) {
+    if (option.name.ends_with("_form")) return &option;
+  }
+  return nullptr;
+}
 
 void wait_for(const Tensor& x) {
   if (x.device() == Device::cpu) return;
@@ -89,26 +92,10 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
     return x.to(c.dtype).set_requires_grad();
   };
   const Tensor queries = map(), keys = map(), values = map();
+  const nn::AttentionCore core = nn::find_mechanism(c.mechanism).core(config_of(c), rng, c.device);
   std::vector<Tensor> inputs{queries, keys, values};
-  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> attend;
-  if (c.mechanism == "softmax") {
-    attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-      return softmax_attention(q, k, v, {.causal = c.causal, .dropout = c.dropout, .generator = &rng});
-    };
-  } else if (c.mechanism == "fastformer") {
-    const Tensor w_q = randn({c.heads, c.head_dim}, rng, DType::float32, c.device).set_requires_grad();
-    const Tensor w_k = randn({c.heads, c.head_dim}, rng, DType::float32, c.device).set_requires_grad();
-    inputs.insert(inputs.end(), {w_q, w_k});
-    attend = [&, w_q, w_k](const Tensor& q, const Tensor& k, const Tensor& v) {
-      return additive_attention({q, k, v}, {{w_q}, {w_k}},
-                                {.causal = c.causal, .dropout = c.dropout, .generator = &rng});
-    };
-  } else {
-    attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-      return fastmax(q, k, v, fastmax_options(c, rng));
-    };
-  }
-  const auto run = [&] { return attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
+  inputs.insert(inputs.end(), core.parameters.begin(), core.parameters.end());
+  const auto run = [&] { return core.attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
   Measured measured = measure_differentiable(inputs, run, {}, seconds);
   measured.flops = flops_of(c, calls_of([&] { run(); }));
   return measured;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <linnet/core/tensor.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "support/timing.h"
@@ -14,9 +15,9 @@
 namespace linnet::examples {
 
 struct AttentionCase {
-  std::string mechanism = "softmax";  ///< softmax, fastmax1, fastmax2, fastformer
+  std::string mechanism = nn::AttentionConfig{}.mechanism;
   bool causal = false;
-  std::string form = "auto";  ///< of fastmax: auto, quadratic or factorised
+  std::string form = "auto";  ///< of a mechanism that has a form_option
   double dropout = 0;
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
   uint64_t seed = 1337;
@@ -32,6 +33,9 @@ struct Measured {
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };
+
+/// The option that says in which form a mechanism is computed, or null where it has but one.
+const nn::AttentionOption* form_option(const std::string& mechanism);
 
 /// On a GPU, work is under way when a call returns; to read an element of `x` waits for all of it.
 void wait_for(const Tensor& x);

@@ -9,8 +9,6 @@
 #include <fmt/ranges.h>
 
 #include <linnet/nn/positions.h>
-#include <linnet/ops/fastformer.h>
-#include <linnet/ops/fastmax.h>
 
 #include "support/program.h"
 
@@ -22,18 +20,6 @@ namespace linnet::examples {
 template <class Value, size_t N>
 using Choices = std::array<std::pair<std::string_view, Value>, N>;
 
-constexpr Choices<FastmaxScale, 3> kScales{
-    {{"paper", FastmaxScale::paper}, {"sqrt", FastmaxScale::sqrt}, {"unit", FastmaxScale::unit}}};
-constexpr Choices<FastmaxForm, 3> kForms{{{"auto", FastmaxForm::automatic},
-                                          {"quadratic", FastmaxForm::quadratic},
-                                          {"factorised", FastmaxForm::factorised}}};
-constexpr Choices<FastmaxDropout, 3> kDropoutKinds{{{"quadratic", FastmaxDropout::quadratic},
-                                                    {"standard", FastmaxDropout::standard},
-                                                    {"token", FastmaxDropout::token}}};
-constexpr Choices<FastmaxNormaliser, 2> kNormalisers{
-    {{"clean", FastmaxNormaliser::clean}, {"shared", FastmaxNormaliser::shared}}};
-constexpr Choices<Interaction, 3> kInteractions{
-    {{"product", Interaction::product}, {"add", Interaction::add}, {"concat", Interaction::concat}}};
 constexpr Choices<nn::Positions, 4> kPositions{{{"learned", nn::Positions::learned},
                                                 {"sinusoidal", nn::Positions::sinusoidal},
                                                 {"rotary", nn::Positions::rotary},

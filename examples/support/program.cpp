@@ -129,33 +129,30 @@ void add_common_flags(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 
+/// The flag of a mechanism's option, unless another mechanism had the same one.
+static void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
+  const std::string flag = flag_of(option.name);
+  if (app.get_option_no_throw(flag) != nullptr) return;
+  if (option.kind == nn::AttentionOption::Kind::words) {  // of which there is `share`, for layers too
+    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
+        ->delimiter(',')
+        ->check(CLI::IsMember(share_words()));
+    return;
+  }
+  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
+  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
+  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
+  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
+}
+
 void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--attention-dropout", s.attention_dropout,
                  "rate on the weights (softmax, fastformer), or on queries and keys (fastmax)");
-  app.add_option("--fastmax-scale", s.fastmax_scale,
-                 "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)");
-  app.add_option("--fastformer-interaction", s.fastformer_interaction,
-                 "how fastformer's global vector meets a token (default: product)")
-      ->check(CLI::IsMember(words(kInteractions)));
-  app.add_option("--share", s.share,
-                 "what shares weights, with commas: query-value and heads (fastformer), layers; or none (default: "
-                 "query-value for fastformer)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(share_words()));
-  app.add_option("--columns", s.columns, "of fastformer (default: 3, queries, keys and values)")
-      ->check(whole_number());
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) add_option_flag(app, option, s);
+  }
   add_short_conv_flag(app, s);
-  app.add_option("--fastmax-form", s.fastmax_form, "how fastmax is computed (default: auto, the faster one)")
-      ->check(CLI::IsMember(words(kForms)));
-  app.add_option(
-         "--dropout-kind", s.dropout_kind,
-         "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; token "
-         "costs nothing)")
-      ->check(CLI::IsMember(words(kDropoutKinds)));
-  app.add_option("--dropout-normaliser", s.dropout_normaliser,
-                 "features in fastmax's denominator (default: clean; shared is unstable)")
-      ->check(CLI::IsMember(words(kNormalisers)));
 }
 
 void add_short_conv_flag(CLI::App& app, Settings& s) {

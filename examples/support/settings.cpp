@@ -1,12 +1,12 @@
 #include "support/settings.h"
 
 #include <algorithm>
+#include <any>
 #include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <linnet/nn/attention.h>
-#include <linnet/ops/fastmax.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json.hpp>
 
 #include "support/choices.h"
@@ -107,83 +107,66 @@ void for_each_field(S& s, Field&& field) {
   field("precision", s.precision);
 }
 
-/// The same for what is there only when the command line says so.
-template <class S, class Field>
-void for_each_optional(S& s, Field&& field) {
-  field("fastmax_scale", s.fastmax_scale);
-  field("fastmax_form", s.fastmax_form);
-  field("dropout_kind", s.dropout_kind);
-  field("dropout_normaliser", s.dropout_normaliser);
-  field("fastformer_interaction", s.fastformer_interaction);
-  field("share", s.share);
-  field("columns", s.columns);
+const std::string kShare = "share", kLayers = "layers", kNone = "none";
+
+/// Throws UsageError for one that there is not.
+const nn::Mechanism& mechanism_of(const Settings& s) {
+  const std::vector<std::string> known = nn::attention_mechanisms();
+  require(std::ranges::find(known, s.attention) != known.end(),
+          fmt::format("--attention {}: must be one of {}", s.attention, fmt::join(known, ", ")));
+  return nn::find_mechanism(s.attention);
 }
 
-/// Files of other mechanisms once held Fastformer's defaults.
-void forget_fastformer_defaults(Settings& s) {
-  if (s.attention == "fastformer") return;
-  if (s.fastformer_interaction == "product") s.fastformer_interaction.reset();
-  if (s.columns == 3) s.columns.reset();
-  if (s.share) std::erase(*s.share, "query-value");
-  if (s.share && s.share->empty()) s.share.reset();
+/// The option of a mechanism, or null.
+const nn::AttentionOption* find_option(const nn::Mechanism& mechanism, const std::string& name) {
+  const auto found = std::ranges::find(mechanism.option_list, name, &nn::AttentionOption::name);
+  return found == mechanism.option_list.end() ? nullptr : &*found;
 }
 
-/// Scores that the weights of fastmax bear: a larger scale takes their squares out of float32's range, and those of
-/// fastmax1, 1 + score, must be positive.
-void validate_fastmax_scale(const Settings& s) {
-  if (!s.fastmax_scale) return;
-  constexpr double kMost = 1e6;
-  const std::string& text = *s.fastmax_scale;
-  const int64_t head_width = s.width / s.heads;
-  const double scale = fastmax_scale(block_config(s).attention.fastmax_scale, s.attention != "fastmax1", head_width);
-  require(
-      s.attention != "fastmax1" || scale * static_cast<double>(head_width) < 1,  // |q·k| is head_width at most
-      fmt::format("--fastmax-scale {} does not apply to --attention fastmax1 with --width {} and --heads {}, whose "
-                  "weights are positive only with a scale below 1/{}; use unit, a smaller number, or --attention "
-                  "fastmax2",
-                  text, s.width, s.heads, head_width));
-  require(scale <= kMost, fmt::format("--fastmax-scale {}: must be at most {:.0f}", text, kMost));
+/// What `share` names for the mechanism: all but the layers.
+std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
+  std::vector<std::string> words = share;
+  std::erase_if(words, [](const std::string& word) { return word == kLayers || word == kNone; });
+  return words;
 }
 
-void validate_fastmax(const Settings& s) {
-  const bool fastmax = s.attention.starts_with("fastmax");
-  const auto only_fastmax = [&](const char* flag, const std::optional<std::string>& value) {
-    require(!value || fastmax, fmt::format("--{} does not apply to --attention {}", flag, s.attention));
-  };
-  only_fastmax("fastmax-scale", s.fastmax_scale);
-  only_fastmax("fastmax-form", s.fastmax_form);
-  const auto needs_dropout = [&](const char* flag, const std::optional<std::string>& value) {
-    only_fastmax(flag, value);
-    require(!value || s.attention_dropout > 0,
-            fmt::format("--{} does not apply to --attention-dropout 0; give it a rate", flag));
-  };
-  needs_dropout("dropout-kind", s.dropout_kind);
-  needs_dropout("dropout-normaliser", s.dropout_normaliser);
-  validate_fastmax_scale(s);
-  if (!fastmax || s.attention_dropout == 0) return;
-  const std::string kind = *completed(s).dropout_kind;
-  require(s.attention != "fastmax1" || kind != "quadratic",
-          "--dropout-kind quadratic does not apply to --attention fastmax1, which has no quadratic features; use "
-          "standard or token");
-  require(s.fastmax_form != "quadratic" || kind == "token",
-          fmt::format("--dropout-kind {} does not apply to --fastmax-form quadratic, which has no features to drop; "
-                      "use --dropout-kind token or another form",
-                      kind));
+/// What the command line says of the mechanism's options, `share` among them.
+std::map<std::string, std::string> said_options(const Settings& s) {
+  std::map<std::string, std::string> said = s.options;
+  if (!s.share) return said;
+  const std::vector<std::string> words = shared_by_mechanism(*s.share);
+  const bool has_share = find_option(mechanism_of(s), kShare) != nullptr;
+  if (has_share || !words.empty()) said[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
+  return said;
 }
 
-/// Flags that only Fastformer has.
-void validate_fastformer(const Settings& s) {
-  if (s.columns)
-    require(*s.columns >= 2 && *s.columns <= 16, fmt::format("--columns {}: must be from 2 to 16", *s.columns));
-  if (s.attention == "fastformer") return;
-  const auto refuse = [&](const std::string& flag) {
-    throw UsageError(fmt::format("{} does not apply to --attention {}", flag, s.attention));
-  };
-  if (s.fastformer_interaction) refuse("--fastformer-interaction " + *s.fastformer_interaction);
-  if (s.columns) refuse(fmt::format("--columns {}", *s.columns));
-  for (const char* what : {"query-value", "heads"}) {
-    if (shares(s, what)) refuse(fmt::format("--share {}", what));
+/// Files of other mechanisms once held the defaults of one.
+void forget_defaults_of_others(Settings& s) {
+  const nn::Mechanism& own = mechanism_of(s);
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      if (find_option(own, option.name) != nullptr) continue;
+      const std::string value = option.get(mechanism.options);
+      if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
+        s.options.erase(held);
+      }
+      if (option.name != kShare || !s.share) continue;
+      std::erase(*s.share, value);
+      if (s.share->empty()) s.share.reset();
+    }
   }
+}
+
+void validate_options(const Settings& s) {
+  const nn::AttentionConfig config = block_config(s).attention;
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
+  if (!refusal) return;
+  const auto said = s.options.find(refusal->option);
+  const std::string value =
+      said != s.options.end() ? said->second : find_option(mechanism, refusal->option)->get(config.options);
+  throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
+                               s.attention, refusal->why));
 }
 
 /// Words that no table turns into a value here; the command line knows them, but config.json may hold anything.
@@ -193,7 +176,6 @@ void validate_words(const Settings& s) {
             fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
   };
   one_of("task", s.task, task_names());
-  one_of("attention", s.attention, nn::attention_mechanisms());
   one_of("schedule", s.schedule, {"cosine", "one-cycle"});
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
@@ -209,28 +191,54 @@ DType model_dtype(const Settings& settings) {
   return settings.precision == name_of(DType::bfloat16) ? DType::bfloat16 : DType::float32;
 }
 
-Settings completed(Settings s) {
-  const auto fill = [](auto& setting, auto value) {
-    if (!setting) setting = value;
-  };
-  if (s.attention == "fastformer") {
-    fill(s.fastformer_interaction, "product");
-    fill(s.share, std::vector<std::string>{"query-value"});
-    fill(s.columns, 3);
+std::string flag_of(std::string option) {
+  std::ranges::replace(option, '_', '-');
+  return "--" + option;
+}
+
+std::any attention_options(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  std::any options = mechanism.options;
+  for (const auto& [name, value] : said_options(s)) {
+    const nn::AttentionOption* const option = find_option(mechanism, name);
+    if (option == nullptr) {
+      throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
+    }
+    if (option->of_dropout && s.attention_dropout == 0) {
+      throw UsageError(fmt::format("{} does not apply to --attention-dropout 0; give it a rate", flag_of(name)));
+    }
+    try {
+      option->set(options, value);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("{} {}: {}", flag_of(name), value, error.what()));
+    }
   }
-  if (s.attention.starts_with("fastmax")) {
-    const bool first_order = s.attention == "fastmax1";
-    fill(s.fastmax_scale, first_order ? "unit" : "sqrt");
-    fill(s.fastmax_form, "auto");
-    if (s.attention_dropout > 0) {
-      fill(s.dropout_kind, first_order ? "standard" : "quadratic");  // of which the first order has none
-      fill(s.dropout_normaliser, "clean");
+  return options;
+}
+
+Settings completed(Settings s) {
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  for (const nn::AttentionOption& option : mechanism.option_list) {
+    if (option.of_dropout && s.attention_dropout == 0) continue;
+    if (option.name != kShare) {
+      s.options.try_emplace(option.name, option.get(mechanism.options));
+    } else if (!s.share) {
+      s.share = CLI::detail::split(option.get(mechanism.options), ',');
     }
   }
   return s;
 }
 
-std::vector<std::string> share_words() { return {"query-value", "layers", "heads", "none"}; }
+std::vector<std::string> share_words() {
+  std::vector<std::string> words{kLayers};
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    if (const auto* option = find_option(mechanism, kShare)) {
+      words.insert(words.end(), option->words.begin(), option->words.end());
+    }
+  }
+  words.push_back(kNone);
+  return words;
+}
 
 bool shares(const Settings& settings, const std::string& what) {
   const std::optional<std::vector<std::string>> shared = completed(settings).share;
@@ -259,6 +267,10 @@ Settings preset(const std::string& task, const std::string& name) {
   }
   throw UsageError(
       fmt::format("--preset {}: the presets for {} are {}", name, task, fmt::join(preset_names(task), ", ")));
+}
+
+std::vector<std::string> option_words(const std::string& attention, const std::string& option) {
+  return find_option(nn::find_mechanism(attention), option)->words;
 }
 
 size_t mechanism_index(const std::string& attention) {
@@ -305,15 +317,13 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
-  validate_fastformer(s);
-  validate_fastmax(s);
-  block_config(s);  // these three know every other word
+  validate_options(s);  // these three know every other word
   positions_of(s);
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
           fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",
                       s.width));
-  require(s.positions != "rotary" || s.attention == "softmax" || s.attention == "fastmax2",
+  require(s.positions != "rotary" || mechanism_of(s).rotary,
           fmt::format("--positions rotary does not apply to --attention {}", s.attention));
   require(
       s.positions != "rotary" || s.width / s.heads % 2 == 0,
@@ -348,9 +358,12 @@ nlohmann::json to_json(const Settings& settings) {
   const Settings all = completed(settings);
   nlohmann::json json;
   for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
-  for_each_optional(all, [&](const char* name, const auto& value) {
-    if (value) json[name] = *value;
-  });
+  for (const auto& [name, value] : all.options) {
+    const nn::AttentionOption* const option = find_option(mechanism_of(all), name);
+    const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
+    json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
+  }
+  if (all.share) json[kShare] = *all.share;
   return json;
 }
 
@@ -362,11 +375,17 @@ Settings settings_from_json(const nlohmann::json& json) {
   for_each_field(settings, [&](const char* name, auto& value) {
     if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
   });
-  for_each_optional(settings, [&](const char* name, auto& value) {
-    using T = std::remove_cvref_t<decltype(*value)>;
-    if (unknown.erase(name) > 0) value = value_of<T>(json, name);
-  });
-  forget_fastformer_defaults(settings);
+  if (unknown.erase(kShare) > 0) settings.share = value_of<std::vector<std::string>>(json, kShare.c_str());
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      const char* const name = option.name.c_str();
+      if (unknown.erase(name) == 0) continue;
+      const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
+      settings.options[name] =
+          is_number ? fmt::to_string(value_of<int64_t>(json, name)) : value_of<std::string>(json, name);
+    }
+  }
+  forget_defaults_of_others(settings);
   require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
   return settings;
 }

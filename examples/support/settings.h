@@ -1,7 +1,9 @@
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,15 +18,11 @@ struct Settings {
   std::string task;    ///< "shakespeare" or "mnist"
   std::string preset;  ///< the one it started from
   std::string attention = "softmax";
-  // What only some mechanisms have, and only when the command line says so: `completed` has the rest.
-  std::optional<std::string> fastmax_scale = {};           ///< paper, sqrt, unit or a number
-  std::optional<std::string> fastmax_form = {};            ///< auto, quadratic or factorised
-  std::optional<std::string> dropout_kind = {};            ///< of fastmax: quadratic, standard or token
-  std::optional<std::string> dropout_normaliser = {};      ///< of fastmax: clean or shared
-  std::optional<std::string> fastformer_interaction = {};  ///< product, add or concat
-  std::optional<std::vector<std::string>> share = {};      ///< of query-value, layers and heads, or none
-  std::optional<int64_t> columns = {};                     ///< of fastformer
-  int64_t short_conv = 0;  ///< taps of a short convolution in the attention; 0 for none
+  /// What only some mechanisms have, by the names in their nn::Mechanism::option_list, and only what the command line
+  /// says: `completed` has the rest. But for `share`, which names layers too.
+  std::map<std::string, std::string> options = {};
+  std::optional<std::vector<std::string>> share = {};  ///< of share_words()
+  int64_t short_conv = 0;                              ///< taps of a short convolution in the attention; 0 for none
   std::string positions = "learned";
   double attention_dropout = 0;
 
@@ -83,6 +81,9 @@ std::vector<std::string> preset_names(const std::string& task = "");
 /// The presets that a number can be compared with. Throws std::runtime_error naming those that exist.
 Settings preset(const std::string& task, const std::string& name);
 
+/// The words that an option of a mechanism takes.
+std::vector<std::string> option_words(const std::string& attention, const std::string& option);
+
 /// The mechanism's place in the list of all, by which every picture gives it the same colour.
 size_t mechanism_index(const std::string& attention);
 
@@ -98,10 +99,16 @@ std::string length_of(const Settings& settings);
 /// The model and its run's length, as tables and pictures name their runs: `preset nanogpt-cpu, layers 2, 40 steps`.
 std::string describe(const Settings& settings);
 
+/// The struct of the mechanism's own options, with what was said of them. Throws UsageError for an option that it
+/// does not have, and for a value that one does not take.
+std::any attention_options(const Settings& settings);
 /// The settings with what the mechanism has and nothing was said about.
 Settings completed(Settings settings);
 
-/// What settings.share can name.
+/// "--fastmax-scale" for fastmax_scale.
+std::string flag_of(std::string option);
+
+/// What settings.share can name: the layers, what mechanisms have for it, or none.
 std::vector<std::string> share_words();
 /// Whether the weights that it calls `what` are shared.
 bool shares(const Settings& settings, const std::string& what);

@@ -141,9 +141,12 @@ std::vector<Family> families() {
   all.push_back({"fastmax2, rotary", {.mechanism = "fastmax2"}, nn::Positions::rotary});
   all.push_back({"softmax, sinusoidal", {.mechanism = "softmax"}, nn::Positions::sinusoidal});
   all.push_back({"softmax, norms behind", {.mechanism = "softmax"}, nn::Positions::learned, 0, /*pre_norm=*/false});
-  all.push_back({"fastformer, concat", {.mechanism = "fastformer", .interaction = Interaction::concat}});
-  all.push_back({"fastformer, full logits", {.mechanism = "fastformer", .full_logits = true}});
-  all.push_back({"fastformer, shared heads", {.mechanism = "fastformer", .share_heads = true}});
+  all.push_back({"fastformer, concat",
+                 {.mechanism = "fastformer", .options = nn::FastformerConfig{.interaction = Interaction::concat}}});
+  all.push_back(
+      {"fastformer, full logits", {.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}}});
+  all.push_back({"fastformer, shared heads",
+                 {.mechanism = "fastformer", .options = nn::FastformerConfig{.share_heads = true}}});
   return all;
 }
 

@@ -485,6 +485,28 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }
 
+TEST_CASE("own_attention: a registered mechanism has its flag, its settings and its row beside linnet's own") {
+  const Workshop shop;
+  const Arguments decay{"--attention", "decay", "--decay", "80"};
+  const Ended trained = run_program("own_attention", shop.tiny("run") + decay);
+  check_done(trained);
+  CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["settings"]["decay"] == 80);
+  const auto refused = [&](const Arguments& flags, const std::string& part) {
+    const Ended ended = run_program("own_attention", shop.tiny("other") + flags);
+    CHECK(ended.code == 2);
+    CHECK(contains(ended.err, part));
+  };
+  refused({"--decay", "80"}, "--decay 80 does not apply to --attention softmax");
+  refused({"--attention", "decay", "--decay", "0"}, "--decay 0: must be from 1 to 100");
+  refused({"--attention", "decay", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention decay");
+  const Ended table = run_program(
+      "own_attention", Arguments{"compare"} + shop.tiny("all") + Arguments{"--attention", "softmax,decay"});
+  check_done(table);
+  CHECK(contains(table.out, "\ndecay "));
+  CHECK(std::filesystem::exists(shop / "all/compare.png"));
+}
+
 TEST_CASE("every program has --help and --version") {
   const Arguments programs{"train_shakespeare", "train_mnist", "sample", "compare",
                            "attention_maps",    "ablations",   "bench",  "recommend"};

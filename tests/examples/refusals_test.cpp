@@ -108,14 +108,14 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
     check_says(run_program(program, Arguments{"--out", shop / "run"} + flags), 2, part);
     CHECK_FALSE(std::filesystem::exists(shop / "run"));
   };
-  refused("train_shakespeare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale does not apply to --attention softmax");
+  refused("train_shakespeare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale sqrt does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "inf"}, "--fastmax-scale inf: must be");
   refused("train_shakespeare", {"--attention", "fastmax1", "--fastmax-scale", "paper"},
-          "--fastmax-scale paper does not apply to --attention fastmax1 with --width 128 and --heads 4");
+          "--fastmax-scale paper does not apply to --attention fastmax1, whose weights are positive only with a scale below 1/32");
   refused("train_mnist", {"--attention", "fastmax2", "--fastmax-scale", "1e300"},
-          "--fastmax-scale 1e300: must be at most");
+          "--fastmax-scale 1e300 does not apply to --attention fastmax2, which takes 1000000 at most");
   refused("train_shakespeare", {"--fastformer-interaction", "add"},
           "--fastformer-interaction add does not apply to --attention softmax");
   refused("train_shakespeare", {"--columns", "4"}, "--columns 4 does not apply to --attention softmax");
@@ -132,17 +132,17 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare", {"--attention", "fastmax2", "--share", "heads"},
           "--share heads does not apply to --attention fastmax2");
   refused("train_shakespeare", {"--fastmax-form", "quadratic"},
-          "--fastmax-form does not apply to --attention softmax");
+          "--fastmax-form quadratic does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-form", "cubic"}, "--fastmax-form");
   refused("train_shakespeare", {"--attention-dropout", "0.1", "--dropout-kind", "token"},
-          "--dropout-kind does not apply to --attention softmax");
+          "--dropout-kind token does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--dropout-kind", "token"},
           "--dropout-kind does not apply to --attention-dropout 0; give it a rate");
   refused("train_shakespeare", {"--attention", "fastmax2", "--dropout-normaliser", "shared"},
           "--dropout-normaliser does not apply to --attention-dropout 0; give it a rate");
   refused("train_shakespeare",
           {"--attention", "fastmax2", "--attention-dropout", "0.1", "--fastmax-form", "quadratic"},
-          "--dropout-kind quadratic does not apply to --fastmax-form quadratic");
+          "--dropout-kind quadratic does not apply to --attention fastmax2, whose form quadratic has no features");
   refused("train_shakespeare", {"--attention", "fastformer", "--positions", "rotary"},
           "--positions rotary does not apply to --attention fastformer");
   refused("train_shakespeare", {"--precision", "tf32"},

@@ -58,7 +58,7 @@ TEST_CASE("a run is named by its preset, what differs from it, and its steps") {
   settings.warmup = 4;  // as fewer steps bring with them
   settings.layers = 2;
   settings.context = 32;
-  settings.fastmax_scale = "paper";
+  settings.options["fastmax_scale"] = "paper";
   settings.seed = 7;
   settings.eval_every = 1;
   CHECK(describe(settings) == "preset nanogpt-cpu, context 32, fastmax scale paper, layers 2, 40 steps");
@@ -80,10 +80,10 @@ TEST_CASE("models are of bfloat16 where --precision says so, and else of float32
 TEST_CASE("config.json gives back all settings that it holds") {
   Settings settings = preset("mnist", "mnist-small");
   settings.attention = "fastmax2";
-  settings.fastmax_scale = "0.25";
-  settings.fastmax_form = "factorised";
-  settings.dropout_kind = "token";
-  settings.dropout_normaliser = "shared";
+  settings.options["fastmax_scale"] = "0.25";
+  settings.options["fastmax_form"] = "factorised";
+  settings.options["dropout_kind"] = "token";
+  settings.options["dropout_normaliser"] = "shared";
   settings.attention_dropout = 0.1;
   settings.lr = 0.1 + 0.2;
   settings.seed = 18446744073709551615U;
@@ -93,11 +93,8 @@ TEST_CASE("config.json gives back all settings that it holds") {
   CHECK(to_json(again) == json);
   CHECK(again.lr == settings.lr);
   CHECK(again.seed == settings.seed);
-  CHECK(again.fastmax_scale == settings.fastmax_scale);
-  CHECK(again.fastmax_form == settings.fastmax_form);
-  CHECK(again.dropout_kind == settings.dropout_kind);
-  CHECK(again.dropout_normaliser == settings.dropout_normaliser);
-  CHECK_FALSE(settings_from_json(to_json(preset("mnist", "mnist-small"))).fastmax_scale.has_value());
+  CHECK(again.options == settings.options);
+  CHECK(settings_from_json(to_json(preset("mnist", "mnist-small"))).options.empty());
 
   for (const auto& [name, value] : json.items()) {
     CAPTURE(name);
@@ -152,12 +149,14 @@ TEST_CASE("config.json of an older version: Fastformer's defaults, which every f
 TEST_CASE("config.json: a default made explicit is no other run") {
   Settings plain = preset("shakespeare", "nanogpt-cpu"), explicit_one = plain;
   plain.attention = explicit_one.attention = "fastformer";
-  explicit_one.share = {"query-value"}, explicit_one.columns = 3, explicit_one.fastformer_interaction = "product";
+  explicit_one.share = {"query-value"}, explicit_one.options["columns"] = "3",
+  explicit_one.options["fastformer_interaction"] = "product";
   CHECK(to_json(plain) == to_json(explicit_one));
   plain.attention = explicit_one.attention = "fastmax1";
-  explicit_one.share.reset(), explicit_one.columns.reset(), explicit_one.fastformer_interaction.reset();
+  explicit_one.share.reset(), explicit_one.options.erase("columns"),
+      explicit_one.options.erase("fastformer_interaction");
   plain.attention_dropout = explicit_one.attention_dropout = 0.1;
-  explicit_one.dropout_kind = "standard", explicit_one.fastmax_scale = "unit";
+  explicit_one.options["dropout_kind"] = "standard", explicit_one.options["fastmax_scale"] = "unit";
   CHECK(to_json(plain) == to_json(explicit_one));
 }
 
@@ -178,7 +177,7 @@ TEST_CASE("validate: every word is one of those that are known, and so is every 
   refused({{"attention", "fastformer"}, {"fastformer_interaction", "divide"}},
           "--fastformer-interaction divide: must be one of product, add, concat");
   refused({{"attention", "hardmax"}}, "--attention hardmax: must be one of softmax, ");
-  refused({{"share", {"everything"}}}, "--share everything: must be one of query-value, layers, heads, none");
+  refused({{"share", {"everything"}}}, "--share everything: must be one of layers, query-value, heads, none");
   refused({{"schedule", "linear"}}, "--schedule linear: must be one of cosine, one-cycle");
   refused({{"device", "tpu"}}, "--device tpu: must be one of cpu, cuda");
   refused({{"task", "poetry"}}, "--task poetry: must be one of shakespeare, mnist");
@@ -190,11 +189,12 @@ TEST_CASE("block_config: what fastmax drops where nothing is said") {
   settings.attention_dropout = 0.1;
   const auto kind = [&](const char* attention) {
     settings.attention = attention;
-    return block_config(settings).attention.dropout_kind;
+    return std::any_cast<nn::FastmaxConfig>(block_config(settings).attention.options).dropout_kind;
   };
   CHECK(kind("fastmax2") == FastmaxDropout::quadratic);
   CHECK(kind("fastmax1") == FastmaxDropout::standard);
-  CHECK_FALSE(kind("softmax").has_value());
+  settings.attention = "softmax";
+  CHECK_FALSE(block_config(settings).attention.options.has_value());
 }
 
 TEST_CASE("validate: the ends of every range") {
@@ -212,8 +212,8 @@ TEST_CASE("validate: the ends of every range") {
         "--min-lr 0.0001 is above --lr 5e-05; lower it too");
   CHECK(refusal(text, [](Settings& s) { s.width = 130; }) == "--width 130 is not a multiple of --heads 4");
   CHECK(refusal(images, [](Settings& s) { s.patch = 0; }) == "--patch 0: must be at least 1");
-  CHECK(refusal(text, [](Settings& s) { s.fastmax_scale = "sqrt"; }) ==
-        "--fastmax-scale does not apply to --attention softmax");
+  CHECK(refusal(text, [](Settings& s) { s.options["fastmax_scale"] = "sqrt"; }) ==
+        "--fastmax-scale sqrt does not apply to --attention softmax");
   CHECK(refusal(text, [](Settings& s) { s.positions = "rotary"; }) == "");
   CHECK(refusal(text, [](Settings& s) {
           s.positions = "rotary";
@@ -222,7 +222,7 @@ TEST_CASE("validate: the ends of every range") {
   const auto drop_quadratic = [](Settings& s) {
     s.attention = "fastmax1";
     s.attention_dropout = 0.1;
-    s.dropout_kind = "quadratic";
+    s.options["dropout_kind"] = "quadratic";
   };
   CHECK(refusal(text, drop_quadratic) ==
         "--dropout-kind quadratic does not apply to --attention fastmax1, which has no quadratic features; use "
@@ -236,21 +236,22 @@ TEST_CASE("validate: a scale with which fastmax1's weights can be 0 or less, and
   const auto said = [&](const char* attention, const char* scale) {
     return refusal(text, [&](Settings& s) {
       s.attention = attention;
-      s.fastmax_scale = scale;
+      s.options["fastmax_scale"] = scale;
     });
   };
-  CHECK(
-      said("fastmax1", "sqrt") ==
-      "--fastmax-scale sqrt does not apply to --attention fastmax1 with --width 128 and --heads 4, whose weights are "
-      "positive only with a scale below 1/32; use unit, a smaller number, or --attention fastmax2");
+  CHECK(said("fastmax1", "sqrt") ==
+        "--fastmax-scale sqrt does not apply to --attention fastmax1, whose weights are positive only with a scale "
+        "below 1/32, the width of a head; use unit, a smaller number, or fastmax2");
   for (const char* scale : {"paper", "0.03125", "1", "1e300"}) {
     CAPTURE(scale);
     CHECK(said("fastmax1", scale).starts_with("--fastmax-scale " + std::string(scale)));
   }
   for (const char* scale : {"unit", "0.03124"}) CHECK(said("fastmax1", scale) == "");
   for (const char* scale : {"paper", "sqrt", "unit", "1", "1000000"}) CHECK(said("fastmax2", scale) == "");
-  CHECK(said("fastmax2", "1e300") == "--fastmax-scale 1e300: must be at most 1000000");
-  CHECK(said("fastmax2", "1000001") == "--fastmax-scale 1000001: must be at most 1000000");
+  CHECK(said("fastmax2", "1e300") ==
+        "--fastmax-scale 1e300 does not apply to --attention fastmax2, which takes 1000000 at most");
+  CHECK(said("fastmax2", "1000001") ==
+        "--fastmax-scale 1000001 does not apply to --attention fastmax2, which takes 1000000 at most");
   CHECK(said("fastmax2", "big") == "--fastmax-scale big: must be paper, sqrt, unit or a positive number");
 }
 
@@ -258,8 +259,8 @@ TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order 
   const auto scale = [](const char* attention, std::optional<std::string> text) {
     Settings settings = preset("shakespeare", "nanogpt-cpu");
     settings.attention = attention;
-    settings.fastmax_scale = std::move(text);
-    return block_config(settings).attention.fastmax_scale;
+    if (text) settings.options["fastmax_scale"] = *text;
+    return std::any_cast<nn::FastmaxConfig>(block_config(settings).attention.options).scale;
   };
   using Scale = std::variant<FastmaxScale, double>;
   CHECK((scale("fastmax2", std::nullopt) == Scale(FastmaxScale::sqrt)));

@@ -41,14 +41,19 @@ std::vector<nn::AttentionConfig> fastformer_configs() {
   const nn::AttentionConfig plain{.mechanism = "fastformer", .width = 12, .heads = 3};
   std::vector<nn::AttentionConfig> configs;
   const auto add = [&](auto&& change) { change(configs.emplace_back(plain)); };
-  add([](nn::AttentionConfig& c) { c.interaction = Interaction::add; });
-  add([](nn::AttentionConfig& c) { c.interaction = Interaction::concat; });
-  add([](nn::AttentionConfig& c) { c.full_logits = true; });
-  add([](nn::AttentionConfig& c) { c.full_logits = true, c.interaction = Interaction::concat; });
-  add([](nn::AttentionConfig& c) { c.share_heads = true; });
-  add([](nn::AttentionConfig& c) { c.share_heads = true, c.interaction = Interaction::concat, c.short_conv = 2; });
-  add([](nn::AttentionConfig& c) { c.columns = 2, c.share_query_value = false; });
-  add([](nn::AttentionConfig& c) { c.columns = 5; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.interaction = Interaction::add}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.interaction = Interaction::concat}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.full_logits = true}; });
+  add([](nn::AttentionConfig& c) {
+    c.options = nn::FastformerConfig{.interaction = Interaction::concat, .full_logits = true};
+  });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_heads = true}; });
+  add([](nn::AttentionConfig& c) {
+    c.options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true};
+    c.short_conv = 2;
+  });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.columns = 5}; });
   return configs;
 }
 
@@ -59,10 +64,18 @@ std::vector<nn::AttentionConfig> causal_configs() {
   }
   configs.push_back({.mechanism = "softmax", .width = 12, .heads = 3, .causal = true, .rotary = true});
   configs.push_back({.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .rotary = true});
+  configs.push_back({.mechanism = "fastmax2",
+                     .width = 12,
+                     .heads = 3,
+                     .causal = true,
+                     .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}});
   configs.push_back(
-      {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_scale = FastmaxScale::sqrt});
-  configs.push_back({.mechanism = "fastmax1", .width = 12, .heads = 3, .causal = true, .fastmax_scale = 0.1});
-  configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 3, .causal = true, .share_query_value = false});
+      {.mechanism = "fastmax1", .width = 12, .heads = 3, .causal = true, .options = nn::FastmaxConfig{.scale = 0.1}});
+  configs.push_back({.mechanism = "fastformer",
+                     .width = 12,
+                     .heads = 3,
+                     .causal = true,
+                     .options = nn::FastformerConfig{.share_query_value = false}});
   configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 1, .causal = true, .bias = false});
   for (nn::AttentionConfig config : fastformer_configs()) {
     config.causal = true;
@@ -235,8 +248,10 @@ TEST_CASE("attention: names and numbers of parameters") {
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
   CHECK(count_parameters(shared) == 3 * 12 * 12 + 2 * 12);  // 3C² + 2C
-  const AttentionModel apart(rng,
-                             {.mechanism = "fastformer", .width = 12, .bias = false, .share_query_value = false});
+  const AttentionModel apart(rng, {.mechanism = "fastformer",
+                                   .width = 12,
+                                   .bias = false,
+                                   .options = nn::FastformerConfig{.share_query_value = false}});
   CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
 }
 
@@ -248,12 +263,13 @@ TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4
     return count_parameters(AttentionModel(rng, config));
   };
   CHECK(count({}) == 3 * c * c + 2 * c);
-  CHECK(count({.interaction = Interaction::add}) == 3 * c * c + 2 * c);
-  CHECK(count({.interaction = Interaction::concat}) == 3 * c * c + 2 * c + 2 * h * 2 * d * d);
-  CHECK(count({.full_logits = true}) == 3 * c * c + 2 * (h * c + h));
-  CHECK(count({.share_heads = true}) == 2 * d * d + c * c + 2 * d);
-  CHECK(count({.share_query_value = false, .columns = 2}) == 3 * c * c + c);
-  CHECK(count({.columns = 5}) == 5 * c * c + 4 * c);
+  CHECK(count({.options = nn::FastformerConfig{.interaction = Interaction::add}}) == 3 * c * c + 2 * c);
+  CHECK(count({.options = nn::FastformerConfig{.interaction = Interaction::concat}}) ==
+        3 * c * c + 2 * c + 2 * h * 2 * d * d);
+  CHECK(count({.options = nn::FastformerConfig{.full_logits = true}}) == 3 * c * c + 2 * (h * c + h));
+  CHECK(count({.options = nn::FastformerConfig{.share_heads = true}}) == 2 * d * d + c * c + 2 * d);
+  CHECK(count({.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}}) == 3 * c * c + c);
+  CHECK(count({.options = nn::FastformerConfig{.columns = 5}}) == 5 * c * c + 4 * c);
   CHECK(count({.short_conv = 4}) == 3 * c * c + 2 * c + 12 * c);
 }
 
@@ -281,13 +297,14 @@ TEST_CASE("attention: dropout in training only") {
   configs.push_back({.mechanism = "softmax"});
   configs.push_back({.mechanism = "fastformer"});
   configs.push_back({.mechanism = "fastmax1"});
-  configs.push_back({.mechanism = "fastmax1", .dropout_kind = FastmaxDropout::token});
+  configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
   configs.push_back({.mechanism = "fastmax2"});
   for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
-    configs.push_back({.mechanism = "fastmax2", .dropout_kind = kind});
-    configs.push_back({.mechanism = "fastmax2", .rotary = true, .dropout_kind = kind});
+    configs.push_back({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.dropout_kind = kind}});
+    configs.push_back({.mechanism = "fastmax2", .rotary = true, .options = nn::FastmaxConfig{.dropout_kind = kind}});
     configs.push_back(
-        {.mechanism = "fastmax2", .dropout_kind = kind, .dropout_normaliser = FastmaxNormaliser::shared});
+        {.mechanism = "fastmax2",
+         .options = nn::FastmaxConfig{.dropout_kind = kind, .dropout_normaliser = FastmaxNormaliser::shared}});
   }
   for (nn::AttentionConfig& config : configs) {
     config.width = 8, config.heads = 2, config.dropout = 0.5;
@@ -321,8 +338,11 @@ TEST_CASE("attention: a rate of dropout changes no weight that a model starts wi
 TEST_CASE("FastmaxAttention: its form can be forced") {
   const auto run = [](FastmaxForm form) {
     Generator rng(14);
-    const AttentionModel model(
-        rng, {.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .fastmax_form = form});
+    const AttentionModel model(rng, {.mechanism = "fastmax2",
+                                     .width = 12,
+                                     .heads = 3,
+                                     .causal = true,
+                                     .options = nn::FastmaxConfig{.form = form}});
     return (*model.attention)(randn({2, 70, 12}, rng, DType::float64));
   };
   const Tensor expected = run(FastmaxForm::reference);
@@ -339,24 +359,39 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "linear", .width = 8},
           "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
-  refused({.mechanism = "fastformer", .width = 8, .columns = 1}, "1 columns; it takes at least 2");
-  refused({.mechanism = "fastformer", .width = 8, .share_heads = true, .full_logits = true}, "choose one");
-  refused({.mechanism = "softmax", .width = 8, .interaction = Interaction::add}, "softmax has no interaction");
-  refused({.mechanism = "fastmax2", .width = 8, .share_heads = true}, "fastmax2 has no shared maps");
-  refused({.mechanism = "fastmax1", .width = 8, .full_logits = true}, "fastmax1 has no full logits");
-  refused({.mechanism = "softmax", .width = 8, .columns = 4}, "softmax has no other number of columns");
+  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.columns = 1}},
+          "1 columns; it takes at least 2");
+  refused({.mechanism = "fastformer",
+           .width = 8,
+           .options = nn::FastformerConfig{.share_heads = true, .full_logits = true}},
+          "choose one");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.interaction = Interaction::add}},
+          "softmax has none of the options of fastformer (fastformer_interaction, share, columns); leave them out");
+  refused({.mechanism = "fastmax2", .width = 8, .options = nn::FastformerConfig{.share_heads = true}},
+          "fastmax2 has none of the options of fastformer");
+  refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastformerConfig{.full_logits = true}},
+          "fastmax1 has none of the options of fastformer");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.columns = 4}},
+          "softmax has none of the options of fastformer");
   refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
-  refused({.mechanism = "fastmax1", .width = 8, .fastmax_scale = FastmaxScale::paper}, "weights must be positive");
-  refused({.mechanism = "softmax", .width = 8, .fastmax_scale = FastmaxScale::paper},
-          "softmax has no scale of fastmax");
-  refused({.mechanism = "fastformer", .width = 8, .fastmax_scale = 99.0}, "fastformer has no scale of fastmax");
-  refused({.mechanism = "softmax", .width = 8, .fastmax_form = FastmaxForm::factorised},
-          "softmax has no form of fastmax");
-  refused({.mechanism = "softmax", .width = 8, .dropout_kind = FastmaxDropout::quadratic},
-          "softmax has no kind of dropout");
-  refused({.mechanism = "fastformer", .width = 8, .dropout_normaliser = FastmaxNormaliser::shared},
-          "fastformer has no normaliser of dropout");
+  refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},
+          "weights must be positive");
+  refused(
+      {.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},
+      "softmax has none of the options of fastmax1 (fastmax_scale, fastmax_form, dropout_kind, dropout_normaliser)");
+  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastmaxConfig{.scale = 99.0}},
+          "fastformer has none of the options of fastmax1");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::factorised}},
+          "softmax has none of the options of fastmax1");
+  refused(
+      {.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::quadratic}},
+      "softmax has none of the options of fastmax1");
+  refused({.mechanism = "fastformer",
+           .width = 8,
+           .options = nn::FastmaxConfig{.dropout_normaliser = FastmaxNormaliser::shared}},
+          "fastformer has none of the options of fastmax1");
+  refused({.mechanism = "softmax", .width = 8, .options = 3}, "of a type that no mechanism takes, not of softmax's");
   for (const std::string& mechanism : nn::attention_mechanisms()) {
     for (const double rate : {1.0, 1.5, -3.0, std::nan("")}) {
       refused({.mechanism = mechanism, .width = 8, .dropout = rate}, "; it must be in [0, 1)");
@@ -366,9 +401,15 @@ TEST_CASE("attention: what cannot be is refused") {
     refused({.mechanism = mechanism, .width = 9, .heads = 3, .rotary = true},
             "rotary positions turn pairs of numbers, but a head has 3");
   }
-  refused({.mechanism = "fastmax1", .width = 8, .dropout = 0.1, .dropout_kind = FastmaxDropout::quadratic},
+  refused({.mechanism = "fastmax1",
+           .width = 8,
+           .dropout = 0.1,
+           .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::quadratic}},
           "dropout 0.1 of quadratic features does nothing to weights that have none");
-  refused({.mechanism = "fastmax2", .width = 8, .dropout = 0.1, .fastmax_form = FastmaxForm::quadratic},
+  refused({.mechanism = "fastmax2",
+           .width = 8,
+           .dropout = 0.1,
+           .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
           "quadratic dropout needs the features of the factorised form");
 
   const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});

@@ -28,12 +28,14 @@ Case arbitrary_case(bool causal) {
   config.bias = *rc::gen::arbitrary<bool>();
   config.short_conv = causal ? *rc::gen::inRange<int64_t>(0, 4) : 0;
   if (config.mechanism.starts_with("fastmax")) {
-    config.fastmax_form = *rc::gen::element(FastmaxForm::automatic, FastmaxForm::quadratic, FastmaxForm::factorised);
+    config.options = nn::FastmaxConfig{
+        .form = *rc::gen::element(FastmaxForm::automatic, FastmaxForm::quadratic, FastmaxForm::factorised)};
   }
   if (config.mechanism == "fastformer") {
-    config.interaction = *rc::gen::element(Interaction::product, Interaction::add, Interaction::concat);
-    config.columns = *rc::gen::inRange<int64_t>(2, 5);
-    config.share_heads = *rc::gen::arbitrary<bool>();
+    config.options = nn::FastformerConfig{
+        .interaction = *rc::gen::element(Interaction::product, Interaction::add, Interaction::concat),
+        .share_heads = *rc::gen::arbitrary<bool>(),
+        .columns = *rc::gen::inRange<int64_t>(2, 5)};
   } else if (config.mechanism != "fastmax1") {
     config.rotary = causal && config.width / config.heads % 2 == 0 && *rc::gen::arbitrary<bool>();
   }

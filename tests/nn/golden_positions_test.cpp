@@ -27,7 +27,7 @@ void compare_rotary_attention(const Golden& golden, DType dtype) {
                              .causal = true,
                              .bias = false,
                              .rotary = true};
-  if (config.mechanism == "fastmax2") config.fastmax_scale = FastmaxScale::sqrt;
+  if (config.mechanism == "fastmax2") config.options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt};
   Generator rng(0);
   const AttentionModel model(rng, config, dtype);
   TensorMap weights = golden.leaves(dtype), leaves;

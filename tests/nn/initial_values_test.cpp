@@ -145,18 +145,22 @@ std::vector<nn::AttentionConfig> attentions() {
   }
   configs.push_back({.mechanism = "softmax", .rotary = true});
   configs.push_back({.mechanism = "fastmax2", .rotary = true});
-  configs.push_back({.mechanism = "fastformer", .interaction = Interaction::concat, .share_query_value = false});
-  configs.push_back({.mechanism = "fastformer", .interaction = Interaction::concat, .share_heads = true});
-  configs.push_back({.mechanism = "fastformer", .full_logits = true});
-  configs.push_back({.mechanism = "fastformer", .columns = 5});
+  configs.push_back(
+      {.mechanism = "fastformer",
+       .options = nn::FastformerConfig{.interaction = Interaction::concat, .share_query_value = false}});
+  configs.push_back({.mechanism = "fastformer",
+                     .options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true}});
+  configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}});
+  configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.columns = 5}});
   for (nn::AttentionConfig& config : configs) config.width = kWidth, config.heads = kHeads;
   return configs;
 }
 
 /// Linear maps of the width, logits of their fan in, convolutions of their taps.
 Table attention_table(const nn::AttentionConfig& config) {
-  const Start logits = linear(config.full_logits ? kWidth : kHeadDim);
-  const Start map = linear(config.share_heads ? kHeadDim : kWidth);
+  const auto* const fastformer = std::any_cast<nn::FastformerConfig>(&config.options);
+  const Start logits = linear(fastformer != nullptr && fastformer->full_logits ? kWidth : kHeadDim);
+  const Start map = linear(fastformer != nullptr && fastformer->share_heads ? kHeadDim : kWidth);
   std::vector<std::pair<std::string, Start>> starts = {{"conv.weight", uniform(1 / std::sqrt(kTaps))},
                                                        {"out.weight", linear(kWidth)},
                                                        {"out.bias", linear(kWidth)},

@@ -203,7 +203,9 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
   const linnet::test::TemporaryFolder folder;
   const std::filesystem::path path = folder / "model.safetensors";
   Generator rng(1);
-  nn::DecoderLM(rng, small_decoder({.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt})).save(path);
+  nn::DecoderLM(rng,
+                small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}))
+      .save(path);
 
   // The issue that this is for: fastmax2 of another scale has weights of the same names and shapes.
   nn::DecoderLM other(rng, small_decoder({.mechanism = "fastmax2"}));
@@ -230,7 +232,7 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
     nn::DecoderLM model(rng, config);
     return refusal_of(model, path);
   };
-  const nn::AttentionConfig same{.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt};
+  const nn::AttentionConfig same{.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}};
   nn::DecoderConfig config = small_decoder(same);
   config.block.attention.heads = 4;
   CHECK(line_of(config) ==
@@ -253,8 +255,7 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
   // Dropout and the form of a computation may differ, and so may the scale's name for one number.
   config = small_decoder(same);
   config.block.dropout = config.block.attention.dropout = 0.5;
-  config.block.attention.fastmax_form = FastmaxForm::factorised;
-  config.block.attention.fastmax_scale = 0.5;
+  config.block.attention.options = nn::FastmaxConfig{.scale = 0.5, .form = FastmaxForm::factorised};
   CHECK(line_of(config).empty());
 }
 
@@ -271,11 +272,21 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
       {"rotary", {}, {.rotary = true}},
       {"heads", {}, {.heads = 4}},
       {"short_conv", {}, {.short_conv = 2}},
-      {"interaction", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .interaction = Interaction::add}},
-      {"share_query_value", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .share_query_value = false}},
-      {"share_heads", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .share_heads = true}},
-      {"full_logits", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .full_logits = true}},
-      {"columns", {.mechanism = "fastformer"}, {.mechanism = "fastformer", .columns = 4}},
+      {"interaction",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.interaction = Interaction::add}}},
+      {"share_query_value",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.share_query_value = false}}},
+      {"share_heads",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.share_heads = true}}},
+      {"full_logits",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}}},
+      {"columns",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.columns = 4}}},
   };
   for (const auto& [setting, from, to] : changes) {
     const auto build = [&](nn::AttentionConfig config) {
@@ -291,7 +302,8 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
 
 TEST_CASE("Module: load_state of a module compares settings, as load of a file does") {
   Generator rng(1);
-  const nn::DecoderLM from(rng, small_decoder({.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt}));
+  const nn::DecoderLM from(
+      rng, small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}));
   nn::DecoderLM to(rng, small_decoder({.mechanism = "fastmax2"}));
   CHECK_THROWS_WITH_AS(
       to.load_state(from),
@@ -300,7 +312,8 @@ TEST_CASE("Module: load_state of a module compares settings, as load of a file d
       ValueError);
   CHECK(to.load_state(from, {.strict = false}).settings.size() == 2);
   CHECK(allclose(to.state().at("tok.weight"), from.state().at("tok.weight"), 0, 0));
-  nn::DecoderLM same(rng, small_decoder({.mechanism = "fastmax2", .fastmax_scale = FastmaxScale::sqrt}));
+  nn::DecoderLM same(
+      rng, small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}));
   CHECK(same.load_state(from).settings.empty());
 }
 

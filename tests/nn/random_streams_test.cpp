@@ -76,11 +76,14 @@ std::vector<std::pair<nn::AttentionConfig, int64_t>> attentions() {
       {{.mechanism = "softmax"}, 1}, {{.mechanism = "fastformer"}, 2}, {{.mechanism = "fastmax1"}, 2}};
   for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
     for (const bool rotary : {false, true}) {
-      all.push_back({{.mechanism = "fastmax2", .rotary = rotary, .dropout_kind = kind}, 2});
+      all.push_back(
+          {{.mechanism = "fastmax2", .rotary = rotary, .options = nn::FastmaxConfig{.dropout_kind = kind}}, 2});
     }
   }
   all.push_back(
-      {{.mechanism = "fastmax2", .fastmax_form = FastmaxForm::quadratic, .dropout_kind = FastmaxDropout::token}, 2});
+      {{.mechanism = "fastmax2",
+        .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic, .dropout_kind = FastmaxDropout::token}},
+       2});
   for (auto& [config, draws] : all) config.width = 16, config.heads = 2, config.dropout = 0.2;
   return all;
 }

@@ -4,12 +4,21 @@
 #include <optional>
 #include <vector>
 
-#include <linnet/nn/attention.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/linear.h>
 #include <linnet/nn/short_convolution.h>
 #include <linnet/ops/fastformer.h>
 
 namespace linnet::nn {
+
+/// What only Fastformer has.
+struct FastformerConfig {
+  Interaction interaction = Interaction::product;
+  bool share_query_value = true;  ///< the first column's linear map serves as the last one's too
+  bool share_heads = false;       ///< one set of small maps serves all heads
+  bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
+  int64_t columns = 3;            ///< queries, keys and values; or any number from 2
+};
 
 /// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over
 /// its own prefix. Its step form keeps a running softmax sum a stage and head, in two parts, however long the text.
@@ -49,15 +58,18 @@ class FastformerAttention : public Attention {
   void add_column(const std::string& column_name, bool has_map);
   void add_stage(const std::string& weight_name);
   Columns project(const Tensor& x, const Tensor& keep) const;
-  AdditiveAttentionOptions options(const Tensor& keep) const;
+  AdditiveAttentionOptions call_options(const Tensor& keep) const;
   /// The columns of tokens x [B, N, C], before any convolution.
   std::vector<Tensor> map_columns(const Tensor& x) const;
   /// The parameters of the stages, one row for each head.
   std::vector<AdditiveStage> stages() const;
 
+  FastformerConfig options_;
   std::deque<Column> columns_;
   std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when they share
   std::optional<Linear> out_;
 };
+
+Mechanism fastformer_mechanism();
 
 }  // namespace linnet::nn

@@ -1,4 +1,4 @@
-#include <linnet/nn/softmax_attention.h>
+#include <linnet/nn/attention/softmax.h>
 
 #include <algorithm>
 
@@ -55,8 +55,6 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
     : Attention(parent, std::move(name), config),
       qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
       out_(*this, "out", config.width, config.width, config.bias) {
-  refuse_fastmax_options();
-  refuse_fastformer_options();
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
 }
 
@@ -92,6 +90,19 @@ Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
   auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q, state.tokens()), k = rotate(k, state.tokens());
   return out_(merge_heads(softmax_attention(q, past.k.append(k), past.v.append(v))));
+}
+
+Mechanism softmax_mechanism() {
+  Mechanism m{.name = "softmax", .paper = "Vaswani et al. 2017, eq. 1", .make = maker<SoftmaxAttention>()};
+  m.rotary = true;
+  m.operations = quadratic_operations;
+  m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
+    return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+              return softmax_attention(q, k, v,
+                                       {.causal = config.causal, .dropout = config.dropout, .generator = &rng});
+            }};
+  };
+  return m;
 }
 
 }  // namespace linnet::nn

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include <linnet/nn/attention.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/heads.h>
 #include <linnet/nn/linear.h>
 #include <linnet/nn/short_convolution.h>
@@ -28,5 +28,7 @@ class SoftmaxAttention : public Attention {
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;
 };
+
+Mechanism softmax_mechanism();
 
 }  // namespace linnet::nn

@@ -2,12 +2,21 @@
 
 #include <optional>
 
-#include <linnet/nn/attention.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/heads.h>
 #include <linnet/nn/linear.h>
 #include <linnet/nn/short_convolution.h>
+#include <linnet/ops/fastmax.h>
 
 namespace linnet::nn {
+
+/// What only Fastmax has: see FastmaxOptions.
+struct FastmaxConfig {
+  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;
+  FastmaxForm form = FastmaxForm::automatic;
+  std::optional<FastmaxDropout> dropout_kind = {};  ///< unless given, quadratic, and standard of fastmax1
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
+};
 
 /// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts:
 /// `qkv`, one projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per
@@ -26,7 +35,7 @@ class FastmaxAttention : public Attention {
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   void check_options() const;
-  FastmaxOptions options(const Tensor& keep = {}) const;
+  FastmaxOptions call_options(const Tensor& keep = {}) const;
   /// Queries, keys and values of tokens x [B, N, C], the first two standardised and rotated when positions are
   /// rotary.
   Qkv project(const Tensor& x, const Tensor& keep) const;
@@ -35,11 +44,15 @@ class FastmaxAttention : public Attention {
   Tensor features(const Tensor& x) const;
 
   int order_;
+  FastmaxConfig options_;
   double scale_;
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;
   Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
   Tensor coefficients_;    // of the features, on the side of the queries
 };
+
+Mechanism fastmax1_mechanism();
+Mechanism fastmax2_mechanism();
 
 }  // namespace linnet::nn

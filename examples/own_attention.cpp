@@ -1,0 +1,76 @@
+/// An attention of one's own, beside those of linnet. Registered, it has a flag of its own in every program, a row in
+/// tables and a curve in pictures:
+///
+///     build/bin/own_attention --attention decay --decay 80 --steps 300 --out out/decay       # as train_text
+///     build/bin/own_attention compare --attention softmax,decay --steps 300                  # as compare
+///
+/// Every token takes the mean of the values before it, each weighted by γ^(how long ago it was): a running sum.
+
+#include <string_view>
+
+#include <linnet/linnet.h>
+
+#include "support/compare.h"
+#include "support/train_program.h"
+
+using namespace linnet;
+
+namespace {
+
+/// What only this attention has.
+struct DecayConfig {
+  int64_t percent = 90;  ///< γ, in per cent
+};
+
+class DecayAttention : public nn::Attention {
+ public:
+  DecayAttention(nn::Module& parent, std::string name, const nn::AttentionConfig& config)
+      : Attention(parent, std::move(name), config),
+        gamma_(static_cast<double>(nn::options_of<DecayConfig>(config).percent) / 100) {}
+
+ private:
+  struct Sums : nn::AttentionState {
+    Tensor values, weights;
+  };
+
+  /// Row i: γ^(i − j) for tokens j ≤ i, or γ^|i − j| unless causal, divided by their sum. [N, N]
+  Tensor weights(int64_t tokens) const {
+    const Tensor place = arange(tokens).to(dtype()).to(device());
+    const Tensor powers = pow(gamma_, abs(place.unsqueeze(1) - place));
+    const Tensor seen = config().causal ? tril(powers) : powers;
+    return seen / sum(seen, {1}, true);
+  }
+  Tensor forward(const Tensor& x, const Tensor&) const override {
+    return out_(matmul(weights(x.size(1)), value_(x)));
+  }
+  std::vector<nn::AttentionMap> forward_maps(const Tensor& x, const Tensor&) const override {
+    return {{"", weights(x.size(1)).reshape({1, 1, x.size(1), x.size(1)})}};
+  }
+  std::unique_ptr<nn::AttentionState> start_state() const override { return std::make_unique<Sums>(); }
+  Tensor forward_step(nn::AttentionState& state, const Tensor& x) const override {
+    auto& sums = dynamic_cast<Sums&>(state);
+    const Tensor v = value_(x), one = ones({1}, dtype(), device());
+    sums.values = sums.values.defined() ? gamma_ * sums.values + v : v;
+    sums.weights = sums.weights.defined() ? gamma_ * sums.weights + one : one;
+    return out_(sums.values / sums.weights);
+  }
+
+  double gamma_;
+  nn::Linear value_{*this, "value", config().width, config().width, config().bias};
+  nn::Linear out_{*this, "out", config().width, config().width, config().bias};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  nn::Mechanism decay{.name = "decay", .paper = "none", .make = nn::maker<DecayAttention>()};
+  decay.options = DecayConfig{};
+  decay.option_list = {
+      nn::integer_option("decay", "of decay, in per cent a token (default: 90)", &DecayConfig::percent, 1, 100)};
+  nn::register_mechanism(decay);
+  if (argc > 1 && std::string_view(argv[1]) == "compare") {
+    return examples::compare_program(argc - 1, argv + 1, "own_attention compare");
+  }
+  return examples::train_program(argc, argv, "own_attention", "shakespeare", "nanogpt-cpu",
+                                 "Trains a text model, with an attention of its own among the mechanisms.");
+}

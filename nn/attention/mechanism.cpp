@@ -1,0 +1,105 @@
+#include <linnet/nn/attention/mechanism.h>
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/attention/fastformer.h>
+#include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/softmax.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// The list. A new mechanism is a file pair in nn/attention/ and a line here.
+std::vector<Mechanism>& list() {
+  static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
+      softmax_mechanism(),
+      fastmax1_mechanism(),
+      fastmax2_mechanism(),
+      fastformer_mechanism(),
+  };
+  return all;
+}
+
+const Mechanism* found(std::string_view name) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.name == name) return &mechanism;
+  }
+  return nullptr;
+}
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<Mechanism>& mechanisms() { return list(); }
+
+const Mechanism& find_mechanism(std::string_view name) {
+  if (const Mechanism* const mechanism = found(name)) return *mechanism;
+  throw ValueError(
+      fmt::format("no attention is called '{}'; choose one of {}", name, fmt::join(attention_mechanisms(), ", ")));
+}
+
+double quadratic_operations(const AttentionSize& size, const std::vector<std::string>&) {
+  const auto heads = static_cast<double>(size.batch * size.heads), n = static_cast<double>(size.tokens);
+  return heads * 14 * n * n * static_cast<double>(size.head_dim) * (size.causal ? 0.5 : 1);
+}
+
+void register_mechanism(Mechanism mechanism) {
+  if (mechanism.name.empty() || !mechanism.make) {
+    throw ValueError(fmt::format("a mechanism called '{}' needs a name and `make`", mechanism.name));
+  }
+  if (found(mechanism.name) != nullptr) {
+    throw ValueError(fmt::format("there is a mechanism '{}' already; choose another name", mechanism.name));
+  }
+  list().push_back(std::move(mechanism));
+}
+
+void detail::refuse_word(const std::vector<std::string>& words, const char* or_else) {
+  const std::string_view or_other = or_else;
+  throw ValueError(
+      fmt::format("must be {}{}{}", or_other.empty() ? "one of " : "", fmt::join(words, ", "), or_other));
+}
+
+int64_t detail::parse_integer(std::string_view text, int64_t least, int64_t most) {
+  const std::optional<int64_t> number = parse<int64_t>(text);
+  if (!number || *number < least || *number > most) {
+    throw ValueError(fmt::format("must be from {} to {}", least, most));
+  }
+  return *number;
+}
+
+std::optional<double> detail::parse_positive(std::string_view text) {
+  const std::optional<double> number = parse<double>(text);
+  return number && *number > 0 && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::string detail::text_of(double number) { return fmt::to_string(number); }
+
+std::vector<std::string> detail::parse_words(std::string_view text, const std::vector<std::string>& words) {
+  std::vector<std::string> named;
+  if (text == "none") return named;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    named.emplace_back(text.substr(begin, end - begin));
+    if (std::ranges::find(words, named.back()) == words.end()) refuse_word(words, " or none");
+    begin = end + 1;
+  }
+  return named;
+}
+
+std::string detail::joined(const std::vector<std::string>& words) {
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ","));
+}
+
+}  // namespace linnet::nn

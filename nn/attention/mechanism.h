@@ -1,0 +1,216 @@
+#pragma once
+
+#include <algorithm>
+#include <any>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <linnet/nn/attention.h>
+
+/// What an attention mechanism says about itself, so that models, programs and tables need not know it by name.
+
+namespace linnet::nn {
+
+/// An option that a mechanism has beside those of AttentionConfig, as data: flags of programs, `config.json`, errors
+/// and tables are made of it. Values are texts, as a command line has them.
+struct AttentionOption {
+  enum class Kind {
+    word,            ///< one of `words`
+    word_or_number,  ///< one of `words`, or a positive number
+    integer,         ///< from `least` to `most`
+    words,           ///< some of `words`, with commas, or "none"
+  };
+
+  std::string name;  ///< "fastmax_scale"; the flag is --fastmax-scale
+  std::string help;  ///< a line, in lower case and without a full stop; says what is the default
+  Kind kind = Kind::word;
+  std::vector<std::string> words = {};
+  int64_t least = 0, most = 0;
+  bool of_dropout = false;  ///< it does nothing without dropout
+
+  /// The value in a mechanism's options.
+  std::function<std::string(const std::any& options)> get = {};
+  /// Sets it there. Throws ValueError, which says what it must be, for a text that is none of its values.
+  std::function<void(std::any& options, std::string_view value)> set = {};
+};
+
+/// Why a mechanism does not take the value of one of its options beside the rest of a config.
+struct OptionRefusal {
+  std::string option;
+  std::string why;  ///< "whose weights …; use …"
+};
+
+/// A mechanism without its linear maps, to be timed.
+struct AttentionCore {
+  std::vector<Tensor> parameters;
+  /// q, k and v [B, H, N, D] → [B, H, N, D]
+  std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)> attend;
+};
+
+/// The sizes of an attention.
+struct AttentionSize {
+  int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;
+  bool causal = false;
+};
+
+/// A mechanism, as `mechanisms()` lists it: in a file pair of its own, nn/attention/NAME.h and .cpp.
+struct Mechanism {
+  std::string name;   ///< "fastmax2"
+  std::string paper;  ///< authors, year and equations
+  /// Makes it. It checks the config; make_attention compares the type of `config.options` first.
+  AttentionMaker make;
+
+  /// Its options, a struct such as FastmaxConfig, as programs start from them; nothing where it has none. What the
+  /// struct has without programs is its own defaults.
+  std::any options = {};
+  /// The same as data.
+  std::vector<AttentionOption> option_list = {};
+  /// Nothing where it takes them.
+  std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
+
+  bool rotary = false;  ///< takes rotary positions
+
+  /// Multiplications and additions of forward and backward, between the linear maps, of `kernels`, which it called.
+  std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
+  /// Random parameters, where it has any, are drawn from `rng`, as is what it drops.
+  std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
+
+  /// How its weights start: the standard deviation of the maps of queries and keys in a language model, and of
+  /// learned positions in a classifier of images. Its file says why.
+  double query_key_std = 0.02;
+  double position_std = 1;
+};
+
+/// A Mechanism::make of a class that is constructed as Attention is.
+template <class Class>
+AttentionMaker maker() {
+  return [](Module& parent, std::string name, const AttentionConfig& config) {
+    return std::make_unique<Class>(parent, std::move(name), config);
+  };
+}
+
+/// Of one that weighs every pair of tokens: 4·N²·D multiplications and additions a head forward and 10·N²·D backward,
+/// half of them when causal.
+double quadratic_operations(const AttentionSize& size, const std::vector<std::string>& kernels);
+
+/// All of them, in the order of tables and pictures: those of linnet first, then those that were registered.
+const std::vector<Mechanism>& mechanisms();
+/// Throws ValueError, listing the names, for one that there is not.
+const Mechanism& find_mechanism(std::string_view name);
+/// Adds one of your own: models take it by name from then on, programs make flags and rows of it. Call it before any
+/// other thread makes an attention. Throws ValueError for a name that there is already, or without `make`.
+void register_mechanism(Mechanism mechanism);
+
+// ---- How option lists are written ----
+
+/// What each word of an option stands for.
+template <class Value>
+using OptionWords = std::vector<std::pair<std::string, Value>>;
+
+namespace detail {
+template <class Value>
+std::vector<std::string> words_of(const OptionWords<Value>& table) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : table) words.push_back(word);
+  return words;
+}
+/// Throws ValueError: "must be one of product, add, concat".
+[[noreturn]] void refuse_word(const std::vector<std::string>& words, const char* or_else = "");
+int64_t parse_integer(std::string_view text, int64_t least, int64_t most);
+std::optional<double> parse_positive(std::string_view text);
+std::string text_of(double number);
+std::vector<std::string> parse_words(std::string_view text, const std::vector<std::string>& words);
+std::string joined(const std::vector<std::string>& words);
+}  // namespace detail
+
+/// One of some words: an enum, or an optional one.
+template <class Config, class Value, class Member>
+AttentionOption word_option(std::string name, std::string help, Member Config::* member, OptionWords<Value> table) {
+  AttentionOption option{.name = std::move(name), .help = std::move(help), .words = detail::words_of(table)};
+  option.get = [=](const std::any& options) {
+    for (const auto& [word, value] : table) {
+      if (std::any_cast<const Config&>(options).*member == value) return word;
+    }
+    return std::string("automatic");
+  };
+  option.set = [=, words = option.words](std::any& options, std::string_view text) {
+    for (const auto& [word, value] : table) {
+      if (word == text) return void(std::any_cast<Config&>(options).*member = value);
+    }
+    detail::refuse_word(words);
+  };
+  return option;
+}
+
+/// One of some words, or a positive number.
+template <class Config, class Value>
+AttentionOption word_or_number_option(std::string name, std::string help,
+                                      std::variant<Value, double> Config::* member, OptionWords<Value> table) {
+  AttentionOption option{.name = std::move(name),
+                         .help = std::move(help),
+                         .kind = AttentionOption::Kind::word_or_number,
+                         .words = detail::words_of(table)};
+  option.get = [=](const std::any& options) {
+    const std::variant<Value, double>& stored = std::any_cast<const Config&>(options).*member;
+    if (const double* number = std::get_if<double>(&stored)) return detail::text_of(*number);
+    for (const auto& [word, value] : table) {
+      if (std::get<Value>(stored) == value) return word;
+    }
+    return std::string("automatic");
+  };
+  option.set = [=, words = option.words](std::any& options, std::string_view text) {
+    std::variant<Value, double>& stored = std::any_cast<Config&>(options).*member;
+    for (const auto& [word, value] : table) {
+      if (word == text) return void(stored = value);
+    }
+    const std::optional<double> number = detail::parse_positive(text);
+    if (!number) detail::refuse_word(words, " or a positive number");
+    stored = *number;
+  };
+  return option;
+}
+
+template <class Config>
+AttentionOption integer_option(std::string name, std::string help, int64_t Config::* member, int64_t least,
+                               int64_t most) {
+  AttentionOption option{.name = std::move(name),
+                         .help = std::move(help),
+                         .kind = AttentionOption::Kind::integer,
+                         .least = least,
+                         .most = most};
+  option.get = [=](const std::any& options) { return std::to_string(std::any_cast<const Config&>(options).*member); };
+  option.set = [=](std::any& options, std::string_view text) {
+    std::any_cast<Config&>(options).*member = detail::parse_integer(text, least, most);
+  };
+  return option;
+}
+
+/// Some of several bools, each named by a word.
+template <class Config>
+AttentionOption words_option(std::string name, std::string help, OptionWords<bool Config::*> table) {
+  AttentionOption option{.name = std::move(name),
+                         .help = std::move(help),
+                         .kind = AttentionOption::Kind::words,
+                         .words = detail::words_of(table)};
+  option.get = [=](const std::any& options) {
+    std::vector<std::string> set;
+    for (const auto& [word, member] : table) {
+      if (std::any_cast<const Config&>(options).*member) set.push_back(word);
+    }
+    return detail::joined(set);
+  };
+  option.set = [=, words = option.words](std::any& options, std::string_view text) {
+    const std::vector<std::string> named = detail::parse_words(text, words);
+    for (const auto& [word, member] : table) {
+      std::any_cast<Config&>(options).*member = std::ranges::find(named, word) != named.end();
+    }
+  };
+  return option;
+}
+
+}  // namespace linnet::nn
