@@ -30,7 +30,7 @@ struct AttentionConfig {
   /// What only this mechanism has, in a struct of its own: `FastmaxConfig{.form = FastmaxForm::factorised}`, or
   /// nothing for its defaults.
   std::any options = {};
-  AttentionMaker make = {};  ///< of an attention of one's own, in the place of those with names
+  AttentionMaker make = {};  ///< of an attention of your own that no register_mechanism has named
 };
 
 /// What the step form of an attention carries from token to token, in place of the tokens before.
@@ -60,7 +60,7 @@ struct AttentionMap {
 };
 
 /// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
-/// any model takes any of them by name, and one of your own, derived from this, by `AttentionConfig::make`. Shapes: B
+/// any model takes any of them by name, and one of your own, derived from this, by register_mechanism. Shapes: B
 /// batch, N tokens, C width, and H heads of D = C/H numbers.
 ///
 /// | | time beside the maps' N·C² | step form: time and memory a token |
