@@ -60,10 +60,10 @@ struct AttentionSize {
 
 /// A mechanism, as `mechanisms()` lists it: in a file pair of its own, nn/attention/NAME.h and .cpp.
 struct Mechanism {
-  std::string name;   ///< "fastmax2"
-  std::string paper;  ///< authors, year and equations
+  std::string name;        ///< "fastmax2"
+  std::string paper = {};  ///< authors, year and equations
   /// Makes it. It checks the config; make_attention compares the type of `config.options` first.
-  AttentionMaker make;
+  AttentionMaker make = {};
 
   /// Its options, a struct such as FastmaxConfig, as programs start from them; nothing where it has none. What the
   /// struct has without programs is its own defaults.
