@@ -369,7 +369,9 @@ std::string quoted(const std::string& text) {
 /// destructor, where there may be none.
 std::string object_of(const std::map<std::string, std::string>& values) {
   std::string text = "{";
-  for (const auto& [key, value] : values) text += (text.size() > 1 ? "," : "") + quoted(key) + ":" + value;
+  for (const auto& [key, value] : values) {
+    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", quoted(key), value);
+  }
   return text + "}";
 }
 

@@ -130,8 +130,9 @@ std::string joined(const std::vector<std::string>& words);
 
 /// One of some words: an enum, or an optional one.
 template <class Config, class Value, class Member>
-AttentionOption word_option(std::string name, std::string help, Member Config::* member, OptionWords<Value> table) {
-  AttentionOption option{.name = std::move(name), .help = std::move(help), .words = detail::words_of(table)};
+AttentionOption word_option(const std::string& name, const std::string& help, Member Config::* member,
+                            OptionWords<Value> table) {
+  AttentionOption option{.name = name, .help = help, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
     for (const auto& [word, value] : table) {
       if (std::any_cast<const Config&>(options).*member == value) return word;
@@ -149,12 +150,10 @@ AttentionOption word_option(std::string name, std::string help, Member Config::*
 
 /// One of some words, or a positive number.
 template <class Config, class Value>
-AttentionOption word_or_number_option(std::string name, std::string help,
+AttentionOption word_or_number_option(const std::string& name, const std::string& help,
                                       std::variant<Value, double> Config::* member, OptionWords<Value> table) {
-  AttentionOption option{.name = std::move(name),
-                         .help = std::move(help),
-                         .kind = AttentionOption::Kind::word_or_number,
-                         .words = detail::words_of(table)};
+  AttentionOption option{
+      .name = name, .help = help, .kind = AttentionOption::Kind::word_or_number, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
     const std::variant<Value, double>& stored = std::any_cast<const Config&>(options).*member;
     if (const double* number = std::get_if<double>(&stored)) return detail::text_of(*number);
@@ -176,13 +175,10 @@ AttentionOption word_or_number_option(std::string name, std::string help,
 }
 
 template <class Config>
-AttentionOption integer_option(std::string name, std::string help, int64_t Config::* member, int64_t least,
-                               int64_t most) {
-  AttentionOption option{.name = std::move(name),
-                         .help = std::move(help),
-                         .kind = AttentionOption::Kind::integer,
-                         .least = least,
-                         .most = most};
+AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::* member,
+                               int64_t least, int64_t most) {
+  AttentionOption option{
+      .name = name, .help = help, .kind = AttentionOption::Kind::integer, .least = least, .most = most};
   option.get = [=](const std::any& options) { return std::to_string(std::any_cast<const Config&>(options).*member); };
   option.set = [=](std::any& options, std::string_view text) {
     std::any_cast<Config&>(options).*member = detail::parse_integer(text, least, most);
@@ -192,11 +188,9 @@ AttentionOption integer_option(std::string name, std::string help, int64_t Confi
 
 /// Some of several bools, each named by a word.
 template <class Config>
-AttentionOption words_option(std::string name, std::string help, OptionWords<bool Config::*> table) {
-  AttentionOption option{.name = std::move(name),
-                         .help = std::move(help),
-                         .kind = AttentionOption::Kind::words,
-                         .words = detail::words_of(table)};
+AttentionOption words_option(const std::string& name, const std::string& help, OptionWords<bool Config::*> table) {
+  AttentionOption option{
+      .name = name, .help = help, .kind = AttentionOption::Kind::words, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
     std::vector<std::string> set;
     for (const auto& [word, member] : table) {
