@@ -108,12 +108,14 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
     check_says(run_program(program, Arguments{"--out", shop / "run"} + flags), 2, part);
     CHECK_FALSE(std::filesystem::exists(shop / "run"));
   };
-  refused("train_shakespeare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale sqrt does not apply to --attention softmax");
+  refused("train_shakespeare", {"--fastmax-scale", "sqrt"},
+          "--fastmax-scale sqrt does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "big"}, "--fastmax-scale big: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "-1"}, "--fastmax-scale -1: must be");
   refused("train_shakespeare", {"--attention", "fastmax2", "--fastmax-scale", "inf"}, "--fastmax-scale inf: must be");
   refused("train_shakespeare", {"--attention", "fastmax1", "--fastmax-scale", "paper"},
-          "--fastmax-scale paper does not apply to --attention fastmax1, whose weights are positive only with a scale below 1/32");
+          "--fastmax-scale paper does not apply to --attention fastmax1, whose weights are positive only with a "
+          "scale below 1/32");
   refused("train_mnist", {"--attention", "fastmax2", "--fastmax-scale", "1e300"},
           "--fastmax-scale 1e300 does not apply to --attention fastmax2, which takes 1000000 at most");
   refused("train_shakespeare", {"--fastformer-interaction", "add"},
