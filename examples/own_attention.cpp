@@ -4,7 +4,8 @@
 ///     build/bin/own_attention --attention decay --decay 80 --steps 300 --out out/decay       # as train_text
 ///     build/bin/own_attention compare --attention softmax,decay --steps 300                  # as compare
 ///
-/// Every token takes the mean of the values before it, each weighted by γ^(how long ago it was): a running sum.
+/// Every token takes the mean of the values before it, each weighted by γ^(how long ago it was): a running sum. (It
+/// knows no padding, which text models have none of.)
 
 #include <string_view>
 
@@ -27,6 +28,13 @@ class DecayAttention : public nn::Attention {
   DecayAttention(nn::Module& parent, std::string name, const nn::AttentionConfig& config)
       : Attention(parent, std::move(name), config),
         gamma_(static_cast<double>(nn::options_of<DecayConfig>(config).percent) / 100) {}
+
+  /// Weights that were trained with another γ are refused.
+  std::vector<nn::Setting> settings() const override {
+    std::vector<nn::Setting> all = Attention::settings();
+    all.push_back({"decay", gamma_});
+    return all;
+  }
 
  private:
   struct Sums : nn::AttentionState {

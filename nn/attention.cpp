@@ -19,6 +19,7 @@ void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
   for (const Mechanism& other : mechanisms()) {
     if (other.options.type() != config.options.type()) continue;
     std::vector<std::string> names;
+    names.reserve(other.option_list.size());
     for (const AttentionOption& option : other.option_list) names.push_back(option.name);
     throw ValueError(fmt::format("{} has none of the options of {} ({}); leave them out", mechanism.name, other.name,
                                  fmt::join(names, ", ")));

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
 #include "support/floor.h"
+#include "support/program.h"
 
 namespace linnet::examples {
 namespace {
@@ -22,13 +24,14 @@ nn::AttentionConfig config_of(const AttentionCase& c) {
   return config;
 }
 
+/// 0 of a mechanism that does not say.
 double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
+  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
+  if (!mechanism.operations) return 0;
   std::vector<std::string> kernels;
   for (const KernelCall& call : calls) kernels.emplace_back(call.kernel);
-  return nn::find_mechanism(c.mechanism)
-      .operations(
-          {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal},
-          kernels);
+  return mechanism.operations(
+      {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal}, kernels);
 }
 
 /// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent, that in turns
@@ -92,7 +95,14 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
     return x.to(c.dtype).set_requires_grad();
   };
   const Tensor queries = map(), keys = map(), values = map();
-  const nn::AttentionCore core = nn::find_mechanism(c.mechanism).core(config_of(c), rng, c.device);
+  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
+  if (!mechanism.core) {
+    throw UsageError(
+        fmt::format("--mechanism {}: its description has no `core`, which is what bench attention times; use bench "
+                    "layer",
+                    c.mechanism));
+  }
+  const nn::AttentionCore core = mechanism.core(config_of(c), rng, c.device);
   std::vector<Tensor> inputs{queries, keys, values};
   inputs.insert(inputs.end(), core.parameters.begin(), core.parameters.end());
   const auto run = [&] { return core.attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };

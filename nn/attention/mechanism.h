@@ -75,9 +75,10 @@ struct Mechanism {
 
   bool rotary = false;  ///< takes rotary positions
 
-  /// Multiplications and additions of forward and backward, between the linear maps, of `kernels`, which it called.
+  /// For `bench`: multiplications and additions of forward and backward, between the linear maps, of `kernels`, which
+  /// it called.
   std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
-  /// Random parameters, where it has any, are drawn from `rng`, as is what it drops.
+  /// For `bench attention`. Random parameters, where it has any, are drawn from `rng`, as is what it drops.
   std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
 
   /// How its weights start: the standard deviation of the maps of queries and keys in a language model, and of
