@@ -2,7 +2,7 @@
 /// tables and a curve in pictures:
 ///
 ///     build/bin/own_attention --attention decay --decay 80 --steps 300 --out out/decay       # as train_text
-///     build/bin/own_attention compare --attention softmax,decay --steps 300                  # as compare
+///     build/bin/own_attention compare --attention softmax,decay --steps 300 --out out/own    # as compare
 ///
 /// Every token takes the mean of the values before it, each weighted by γ^(how long ago it was): a running sum. (It
 /// knows no padding, which text models have none of.)
