@@ -132,7 +132,7 @@ std::string joined(const std::vector<std::string>& words);
 /// One of some words: an enum, or an optional one.
 template <class Config, class Value, class Member>
 AttentionOption word_option(const std::string& name, const std::string& help, Member Config::* member,
-                            OptionWords<Value> table) {
+                            const OptionWords<Value>& table) {
   AttentionOption option{.name = name, .help = help, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
     for (const auto& [word, value] : table) {
@@ -152,7 +152,7 @@ AttentionOption word_option(const std::string& name, const std::string& help, Me
 /// One of some words, or a positive number.
 template <class Config, class Value>
 AttentionOption word_or_number_option(const std::string& name, const std::string& help,
-                                      std::variant<Value, double> Config::* member, OptionWords<Value> table) {
+                                      std::variant<Value, double> Config::* member, const OptionWords<Value>& table) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::word_or_number, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
@@ -189,7 +189,8 @@ AttentionOption integer_option(const std::string& name, const std::string& help,
 
 /// Some of several bools, each named by a word.
 template <class Config>
-AttentionOption words_option(const std::string& name, const std::string& help, OptionWords<bool Config::*> table) {
+AttentionOption words_option(const std::string& name, const std::string& help,
+                             const OptionWords<bool Config::*>& table) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::words, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
