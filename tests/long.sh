@@ -57,7 +57,7 @@ coverage() {
     llvm-cov-19 report build/long/coverage/bin/linnet_tests -instr-profile build/long/coverage/tests.profdata core ops
 }
 
-fuzz() { tests/fuzz/run.sh 3600; }
+fuzz() { tests/fuzz/run.sh 7200; }  # an hour of processor time, two being on each
 
 kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
 

@@ -4,9 +4,9 @@
 #
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
-# Each target runs for SECONDS (default 120), two at a time, from the seeds in tests/fuzz/corpus/TARGET; all of
-# tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that crashes, leaks, hangs for 10
-# seconds or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
+# Each target runs for SECONDS (default 120), two at a time on each processor, from the seeds in
+# tests/fuzz/corpus/TARGET; all of tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that
+# crashes, leaks, hangs for 10 seconds or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -43,4 +43,4 @@ fuzz() {
 export -f fuzz
 export seconds
 
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I {} bash -c 'fuzz {}'
+printf '%s\n' "${targets[@]}" | xargs -P "$((2 * $(nproc)))" -I {} bash -c 'fuzz {}'
