@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that linnet needs, on Debian 12 or Ubuntu 22.04 and later.
 #
-#   examples/install_packages.sh [build] [test] [lint]
+#   examples/install_packages.sh [build] [test] [lint] [long]
 #
 # Says what is missing before it installs, and does nothing when nothing is missing. Nothing is removed for build and
 # test. For lint, apt-get replaces the OpenMP library of another clang: Debian lets a system have one of them.
@@ -12,6 +12,7 @@ build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcai
 test=(doctest-dev librapidcheck-dev)
 lint=(clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
   qemu-user-static g++-aarch64-linux-gnu)
+long=(llvm-19 valgrind)
 
 removing=(--no-remove)
 wanted=()
@@ -20,8 +21,9 @@ for group in "${@:-build}"; do
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     lint) wanted+=("${lint[@]}") removing=() ;;
+    long) wanted+=("${long[@]}") ;;
     *)
-      echo "$0: unknown group '$group'; the groups are build, test and lint" >&2
+      echo "$0: unknown group '$group'; the groups are build, test, lint and long" >&2
       exit 2
       ;;
   esac

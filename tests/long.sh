@@ -5,19 +5,22 @@
 #
 #   address    every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
 #   thread     every test under ThreadSanitizer
-#   valgrind   the tests of core and ops under valgrind, but for those that time, fork or fill memory
+#   valgrind   the tests of core and ops under valgrind, but for the gradient checks and for forked children, which
+#              leave the pool of their parent alone
 #   analyzer   the Clang static analyzer
 #   coverage   the lines and branches of core and ops that no test reaches
-#   fuzz       an hour of each target
-#   kills      200 random kills of every trainer
+#   fuzz       an hour of processor time for each target
+#   kills      200 random kills of train_shakespeare
 #   load       200,000 steps, and a million tokens through every linear mechanism
 #   mutations  400 mutants
 #
-# A line for each says whether it passed; build/long/CHECK.log has all that it said.
+# A line for each says whether it passed; build/long/CHECK.log has all that it said. They take the programs and tests
+# that tests/run.sh has built in build/, or build their own in build/long/.
 # shellcheck disable=SC2317  # the checks are called by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks=(address thread valgrind analyzer coverage fuzz kills load mutations)
+examples/install_packages.sh build test lint long
 mkdir -p build/long
 
 # Builds the tests with clang, with one set of kernels, in build/long/$1, with the flags $2.
@@ -30,20 +33,19 @@ build_tests() {
 
 address() {
   build_tests address '-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' &&
-    build/long/address/bin/linnet_tests --no-colors --test-case-exclude="$unfit"
+    build/long/address/bin/linnet_tests --no-colors
 }
 
 thread() {
   build_tests thread '-fsanitize=thread' &&
-    TSAN_OPTIONS="die_after_fork=0 suppressions=$PWD/tests/support/thread_sanitizer.txt" \
-      build/long/thread/bin/linnet_tests --no-colors --test-case-exclude="$unfit"
+    TSAN_OPTIONS=die_after_fork=0 build/long/thread/bin/linnet_tests --no-colors
 }
 
 # valgrind knows no AVX-512.
 valgrind() {
   LINNET_ISA=v3 OPENBLAS_CORETYPE=Haswell command valgrind --quiet --error-exitcode=1 --leak-check=full \
     --show-leak-kinds=definite build/bin/linnet_tests --no-colors \
-    --source-file='*/tests/core/*,*/tests/ops/*' --test-case-exclude="$unfit,$slow,*forked*"  # which leave a pool alone
+    --source-file='*/tests/core/*,*/tests/ops/*' --test-case-exclude='gradients: every op*,*forked*'
 }
 
 analyzer() {
@@ -57,17 +59,13 @@ coverage() {
     llvm-cov-19 report build/long/coverage/bin/linnet_tests -instr-profile build/long/coverage/tests.profdata core ops
 }
 
-fuzz() { tests/fuzz/run.sh 7200; }  # an hour of processor time, two being on each
+fuzz() { tests/fuzz/run.sh 7200; }  # two targets share a processor
 
 kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
 
 load() { LINNET_LOAD=1 build/bin/linnet_tests --no-colors --test-case='load:*'; }
 
 mutations() { tests/mutate.sh --count 400; }
-
-# Tests that a sanitizer cannot run: they limit or count memory, which it takes for itself.
-unfit='*ulimit*'
-slow='gradients: every op*'
 
 failed=0
 for check in "${@:-${checks[@]}}"; do
