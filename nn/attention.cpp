@@ -39,17 +39,14 @@ std::vector<std::string> attention_mechanisms() {
 
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config) {
   if (config.make) return config.make(parent, std::move(name), config);
-  const Mechanism& mechanism = [&]() -> const Mechanism& {
-    try {
-      const Mechanism& known = find_mechanism(config.mechanism);
-      check_options(known, config);
-      return known;
-    } catch (const ValueError& error) {
-      throw ValueError(
-          fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
-    }
-  }();
-  return mechanism.make(parent, std::move(name), config);
+  const Mechanism* mechanism = nullptr;
+  try {
+    mechanism = &find_mechanism(config.mechanism);
+    check_options(*mechanism, config);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
+  }
+  return mechanism->make(parent, std::move(name), config);
 }
 
 Attention::Attention(Module& parent, std::string name, const AttentionConfig& config)

@@ -48,9 +48,10 @@ Number number_in(const Safetensors& content, const std::filesystem::path& path, 
 
 /// Throws ValueError for weights of a model that was built otherwise. Older checkpoints do not say how.
 void check_settings(const nn::Module& model, const Safetensors& content) {
-  for (const auto& [name, here, there, note] : model.different_settings(content.metadata)) {
-    throw ValueError(fmt::format("{} is {} here and {} there", name, here, there));
-  }
+  const std::vector<nn::DifferentSetting> different = model.different_settings(content.metadata);
+  if (different.empty()) return;
+  const auto& [name, here, there, note] = different.front();
+  throw ValueError(fmt::format("{} is {} here and {} there", name, here, there));
 }
 
 /// `load` copies what the checkpoint `path` holds: what does not fit is of another run.

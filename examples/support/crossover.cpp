@@ -54,11 +54,12 @@ AttentionCase with_tokens(AttentionCase c, int64_t tokens) {
   return c;
 }
 
-/// Where 4 N² D = 4 N M (D + 1), forward, with M packed features; when causal the left side is half of that.
+/// Where both forms take as many operations: the quadratic one takes N² times those of one token, the factorised one
+/// N times.
 double in_theory(const AttentionCase& c) {
-  const auto d = static_cast<double>(c.head_dim);
-  const double features = c.mechanism == "fastmax1" ? d + 1 : (d + 1) * (d + 2) / 2;
-  return (c.causal ? 2 : 1) * features * (d + 1) / d;
+  const nn::AttentionSize token{.tokens = 1, .head_dim = c.head_dim, .causal = c.causal};
+  const auto& operations = nn::find_mechanism(c.mechanism).operations;
+  return operations(token, {"fastmax"}) / operations(token, {});
 }
 
 struct Crossovers {

@@ -14,6 +14,14 @@
 #include <linnet/core/error.h>
 
 namespace linnet::examples {
+namespace {
+
+[[noreturn]] void refuse_to_write(const std::filesystem::path& path, const std::string& why) {
+  throw IoError(
+      fmt::format("cannot write '{}': {}; free some space, and check that you may write there", path.string(), why));
+}
+
+}  // namespace
 
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
@@ -39,8 +47,7 @@ void append(const std::filesystem::path& path, std::string_view bytes) {
   const std::string why = std::generic_category().message(errno);
   file.close();
   std::filesystem::resize_file(path, size, none);
-  throw IoError(
-      fmt::format("cannot write '{}': {}; free some space, and check that you may write there", path.string(), why));
+  refuse_to_write(path, why);
 }
 
 void flush_to_disk(const std::filesystem::path& path) {
@@ -52,8 +59,7 @@ void flush_to_disk(const std::filesystem::path& path) {
   const int why = errno;
   if (file >= 0) ::close(file);
   if (status == 0) return;
-  throw IoError(fmt::format("cannot write '{}': {}; free some space, and check that you may write there",
-                            path.string(), std::generic_category().message(why)));
+  refuse_to_write(path, std::generic_category().message(why));
 }
 
 void flush_output() {

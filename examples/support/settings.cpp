@@ -140,7 +140,7 @@ std::map<std::string, std::string> said_options(const Settings& s) {
   return said;
 }
 
-/// Files of other mechanisms once held the defaults of one.
+/// Drops the default options of other mechanisms, which older versions wrote into every config.json.
 void forget_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s);
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {

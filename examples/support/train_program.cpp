@@ -90,7 +90,7 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
     settings.steps = asked.steps;
     settings.epochs = asked.epochs;
     const bool has_steps = settings.epochs == 0 && settings.steps > 0;
-    if (has_steps && !is_finished(settings, settings.steps) && settings.warmup >= settings.steps) {
+    if (has_steps && settings.warmup >= settings.steps && !is_finished(settings, settings.steps)) {
       throw UsageError(fmt::format("--steps {}: the run in {} has a warm-up of {} steps; name more", settings.steps,
                                    asked.out.string(), settings.warmup));
     }

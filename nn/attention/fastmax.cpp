@@ -167,8 +167,13 @@ std::vector<Setting> FastmaxAttention::settings() const {
 
 namespace {
 
+AttentionOption of_dropout(AttentionOption option) {
+  option.of_dropout = true;
+  return option;
+}
+
 std::vector<AttentionOption> option_list() {
-  std::vector<AttentionOption> list{
+  return {
       word_or_number_option(
           "fastmax_scale",
           "of the score: paper, sqrt, unit or a number (default: sqrt for fastmax2, unit for fastmax1)",
@@ -178,21 +183,20 @@ std::vector<AttentionOption> option_list() {
                   OptionWords<FastmaxForm>{{"auto", FastmaxForm::automatic},
                                            {"quadratic", FastmaxForm::quadratic},
                                            {"factorised", FastmaxForm::factorised}}),
-      word_option(
+      of_dropout(word_option(
           "dropout_kind",
           "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; "
           "token costs nothing)",
           &FastmaxConfig::dropout_kind,
           OptionWords<FastmaxDropout>{{"quadratic", FastmaxDropout::quadratic},
                                       {"standard", FastmaxDropout::standard},
-                                      {"token", FastmaxDropout::token}}),
-      word_option(
-          "dropout_normaliser", "features in fastmax's denominator (default: clean; shared is unstable)",
-          &FastmaxConfig::dropout_normaliser,
-          OptionWords<FastmaxNormaliser>{{"clean", FastmaxNormaliser::clean}, {"shared", FastmaxNormaliser::shared}}),
+                                      {"token", FastmaxDropout::token}})),
+      of_dropout(word_option("dropout_normaliser",
+                             "features in fastmax's denominator (default: clean; shared is unstable)",
+                             &FastmaxConfig::dropout_normaliser,
+                             OptionWords<FastmaxNormaliser>{{"clean", FastmaxNormaliser::clean},
+                                                            {"shared", FastmaxNormaliser::shared}})),
   };
-  list[2].of_dropout = list[3].of_dropout = true;
-  return list;
 }
 
 /// Scores that the weights of fastmax bear: a larger scale takes their squares out of float32's range, and those of
