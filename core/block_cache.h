@@ -41,7 +41,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
   /// Gives the blocks that are kept back to the source; in a hold none, since that could break what is recorded.
   void release_cached();
 
-  /// Keeps all other threads out, as a fork needs it.
+  /// Keep all other threads out while the process forks.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 

@@ -43,8 +43,7 @@ void DecoderLM::init_weights() {
     if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : kStd);
     if (name.ends_with("bias")) init::zeros_(tensor);
   }
-  const AttentionConfig& attention = config_.block.attention;
-  const double query_key_std = attention.make ? kStd : find_mechanism(attention.mechanism).query_key_std;
+  const double query_key_std = mechanism_of(config_.block.attention).query_key_std;
   if (query_key_std == kStd) return;
   const int64_t queries_and_keys = 2 * config_.block.attention.width;
   for (auto& [name, tensor] : named_parameters()) {

@@ -10,11 +10,6 @@ namespace linnet::nn {
 
 namespace {
 
-/// The standard deviation that learned positions start with.
-double position_std(const AttentionConfig& attention) {
-  return attention.make ? Mechanism().position_std : find_mechanism(attention.mechanism).position_std;
-}
-
 PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.patch < 1 || config.side < 1 || config.side % config.patch != 0) {
     throw ValueError(
@@ -41,7 +36,7 @@ PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& co
       config_(completed(config)),
       patch_(*this, "patch", config.patch * config.patch, config.block.attention.width),
       pos_(*this, "pos", config.positions, tokens_of(config_), config.block.attention.width,
-           position_std(config.block.attention)),
+           mechanism_of(config.block.attention).position_std),
       dropout_(*this, "dropout", config.block.dropout),
       blocks_(*this, "blocks"),
       norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}),

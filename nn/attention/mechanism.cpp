@@ -50,6 +50,11 @@ const Mechanism& find_mechanism(std::string_view name) {
       fmt::format("no attention is called '{}'; choose one of {}", name, fmt::join(attention_mechanisms(), ", ")));
 }
 
+const Mechanism& mechanism_of(const AttentionConfig& config) {
+  static const Mechanism& undescribed = *new Mechanism;
+  return config.make ? undescribed : find_mechanism(config.mechanism);
+}
+
 double quadratic_operations(const AttentionSize& size, const std::vector<std::string>&) {
   const auto heads = static_cast<double>(size.batch * size.heads), n = static_cast<double>(size.tokens);
   return heads * 14 * n * n * static_cast<double>(size.head_dim) * (size.causal ? 0.5 : 1);

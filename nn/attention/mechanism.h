@@ -68,9 +68,9 @@ struct Mechanism {
   /// Its options, a struct such as FastmaxConfig, as programs start from them; nothing where it has none. What the
   /// struct has without programs is its own defaults.
   std::any options = {};
-  /// The same as data.
+  /// Those options as data, one entry for each that programs show.
   std::vector<AttentionOption> option_list = {};
-  /// Nothing where it takes them.
+  /// Says why it does not take the values of a config's options together; returns nothing where it does.
   std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
 
   bool rotary = false;  ///< takes rotary positions
@@ -103,6 +103,8 @@ double quadratic_operations(const AttentionSize& size, const std::vector<std::st
 const std::vector<Mechanism>& mechanisms();
 /// Throws ValueError, listing the names, for one that there is not.
 const Mechanism& find_mechanism(std::string_view name);
+/// The description of `config`'s mechanism; an empty one, with the defaults, where `config.make` makes it.
+const Mechanism& mechanism_of(const AttentionConfig& config);
 /// Adds one of your own: models take it by name from then on, programs make flags and rows of it. Call it before any
 /// other thread makes an attention. Throws ValueError for a name that there is already, or without `make`.
 void register_mechanism(Mechanism mechanism);
