@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/backend.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
 
 namespace linnet {

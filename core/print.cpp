@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/kernel_access.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// Tensors as NumPy prints them. First the elements that are shown become words of one width, then the words

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/recording.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/node.h>
-#include <linnet/core/recording.h>
-#include <linnet/core/tape.h>
 #include <linnet/core/tensor_impl.h>
 
 namespace linnet {

@@ -25,7 +25,7 @@ struct Operand;
 struct ValuesAndIndices;
 
 namespace detail {
-struct TensorAccess;  // what ops and kernels see beside this: core/kernel_access.h
+struct TensorAccess;  // what ops and kernels see beside this: core/device/kernel_access.h
 }
 
 /// An n-dimensional array: a handle that shares its elements when copied (`clone()` copies them). Views (reshape,

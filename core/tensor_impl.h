@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include <linnet/core/kernel_access.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// What is behind a Tensor. Internal to core.

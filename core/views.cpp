@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/node.h>
-#include <linnet/core/recording.h>
+#include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/recording.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those

@@ -72,20 +72,20 @@ endif()
 
 if(LINNET_HAS_CUDA)
   message(STATUS "linnet: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*/*.cu)
   add_library(linnet_cuda OBJECT ${cuda_sources})
   # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms, but for
   # -Wpedantic, which the code that nvcc hands on to the C++ compiler does not pass.
   set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
                                                POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
-  # Relaxed constexpr: core/philox.h, whose functions are constexpr, serves kernels as it is.
+  # Relaxed constexpr: core/random/philox.h, whose functions are constexpr, serves kernels as it is.
   target_compile_options(linnet_cuda PRIVATE --extended-lambda --expt-relaxed-constexpr
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
   target_include_directories(linnet_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   set_source_files_properties(
-    ${PROJECT_SOURCE_DIR}/cuda/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
+    ${PROJECT_SOURCE_DIR}/cuda/matmul/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
   # With objects of CUDA in it linnet counts as CUDA too, and it was made before the architectures were known. Without

@@ -1,4 +1,4 @@
-#include <linnet/core/backend.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
 
 namespace linnet {

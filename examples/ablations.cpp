@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "support/bar_chart.h"
-#include "support/choices.h"
-#include "support/plot.h"
-#include "support/program.h"
+#include "support/plot/bar_chart.h"
+#include "support/plot/plot.h"
+#include "support/run/training.h"
+#include "support/settings/choices.h"
+#include "support/settings/program.h"
 #include "support/table.h"
-#include "support/training.h"
 
 using namespace linnet::examples;
 

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "support/data_sets.h"
 #include "support/files.h"
-#include "support/model_maps.h"
-#include "support/program.h"
-#include "support/training.h"
+#include "support/run/model_maps.h"
+#include "support/run/training.h"
+#include "support/settings/program.h"
+#include "support/tasks/data_sets.h"
 
 using namespace linnet;
 using namespace linnet::examples;

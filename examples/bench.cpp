@@ -10,19 +10,19 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "support/bench_options.h"
-#include "support/choices.h"
-#include "support/crossover.h"
+#include "support/bench/bench_options.h"
+#include "support/bench/crossover.h"
+#include "support/bench/floor.h"
+#include "support/bench/kernel_table.h"
+#include "support/bench/scaling.h"
 #include "support/files.h"
-#include "support/floor.h"
 #include "support/format.h"
-#include "support/kernel_table.h"
-#include "support/profile_report.h"
-#include "support/program.h"
-#include "support/scaling.h"
+#include "support/run/profile_report.h"
+#include "support/run/text_model.h"
+#include "support/run/training_step.h"
+#include "support/settings/choices.h"
+#include "support/settings/program.h"
 #include "support/table.h"
-#include "support/text_model.h"
-#include "support/training_step.h"
 
 using namespace linnet;
 using namespace linnet::examples;

@@ -1,5 +1,5 @@
 /// Compares attention mechanisms on one task.
 
-#include "support/compare.h"
+#include "support/run/compare.h"
 
 int main(int argc, char** argv) { return linnet::examples::compare_program(argc, argv, "compare"); }

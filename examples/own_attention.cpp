@@ -11,8 +11,8 @@
 
 #include <linnet/linnet.h>
 
-#include "support/compare.h"
-#include "support/train_program.h"
+#include "support/run/compare.h"
+#include "support/run/train_program.h"
 
 using namespace linnet;
 

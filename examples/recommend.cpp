@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <linnet/linnet.h>
 
-#include "support/click_data.h"
-#include "support/program.h"
-#include "support/progress.h"
-#include "support/ranking.h"
+#include "support/run/progress.h"
+#include "support/settings/program.h"
 #include "support/table.h"
+#include "support/tasks/click_data.h"
+#include "support/tasks/ranking.h"
 
 using namespace linnet;
 using namespace linnet::examples;

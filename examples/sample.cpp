@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "support/files.h"
-#include "support/program.h"
-#include "support/text_model.h"
+#include "support/run/text_model.h"
+#include "support/settings/program.h"
 
 using namespace linnet;
 using namespace linnet::examples;

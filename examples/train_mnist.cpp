@@ -1,6 +1,6 @@
 /// Trains an image classifier over patches on MNIST.
 
-#include "support/train_program.h"
+#include "support/run/train_program.h"
 
 int main(int argc, char** argv) {
   return linnet::examples::train_program(argc, argv, "train_mnist", "mnist", "mnist-small",

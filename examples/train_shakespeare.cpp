@@ -1,6 +1,6 @@
 /// Trains a character-level language model on Tiny Shakespeare.
 
-#include "support/train_program.h"
+#include "support/run/train_program.h"
 
 int main(int argc, char** argv) {
   return linnet::examples::train_program(argc, argv, "train_shakespeare", "shakespeare", "nanogpt-cpu",

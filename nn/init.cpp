@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/tape.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/random.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/random.h>
 
 namespace linnet::nn::init {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <linnet/core/generator.h>
+#include <linnet/core/random/generator.h>
 #include <linnet/core/tensor.h>
 
 /// Initial values of parameters, with PyTorch's names and meanings, written in place: a Tensor is a handle. A weight

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/tape.h>
 
 namespace linnet::nn {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <linnet/core/generator.h>
+#include <linnet/core/files/safetensors.h>
+#include <linnet/core/random/generator.h>
 #include <linnet/core/refused.h>
-#include <linnet/core/safetensors.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet::nn {

@@ -1,4 +1,4 @@
-#include <linnet/core/kernel_access.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/detail/arguments.h>
 
 #include <fmt/format.h>

@@ -1,14 +1,14 @@
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/tensor.h>
-#include <linnet/ops/activation.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/indexing.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/matmul.h>
-#include <linnet/ops/reduction.h>
-#include <linnet/ops/softmax.h>
-#include <linnet/ops/sorting.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/sorting.h>
+#include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/softmax.h>
+#include <linnet/ops/matmul/matmul.h>
 
 /// The members of Tensor that are ops. They are defined here, since core knows no op.
 

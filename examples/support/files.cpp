@@ -10,8 +10,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <linnet/core/atomic_file.h>
 #include <linnet/core/error.h>
+#include <linnet/core/files/atomic_file.h>
 
 namespace linnet::examples {
 namespace {

@@ -5,15 +5,15 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/heads.h>
 #include <linnet/nn/init.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/join.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/matmul.h>
-#include <linnet/ops/random.h>
-#include <linnet/ops/reduction.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
 

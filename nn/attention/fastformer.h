@@ -5,9 +5,9 @@
 #include <vector>
 
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/linear.h>
-#include <linnet/nn/short_convolution.h>
-#include <linnet/ops/fastformer.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/fastformer/fastformer.h>
 
 namespace linnet::nn {
 

@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
-#include <linnet/nn/positions.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/indexing.h>
-#include <linnet/ops/join.h>
-#include <linnet/ops/matmul.h>
-#include <linnet/ops/normalisation.h>
+#include <linnet/nn/layers/positions.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
 

@@ -3,10 +3,10 @@
 #include <optional>
 
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/heads.h>
-#include <linnet/nn/linear.h>
-#include <linnet/nn/short_convolution.h>
-#include <linnet/ops/fastmax.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/fastmax/fastmax.h>
 
 namespace linnet::nn {
 

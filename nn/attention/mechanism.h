@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include <linnet/nn/attention.h>
+#include <linnet/nn/attention/attention.h>
 
 /// What an attention mechanism says about itself, so that models, programs and tables need not know it by name.
 

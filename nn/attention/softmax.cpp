@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include <linnet/core/tape.h>
-#include <linnet/nn/positions.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/join.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/nn/layers/positions.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/attention/attention.h>
 
 namespace linnet::nn {
 

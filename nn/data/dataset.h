@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <linnet/core/philox.h>
+#include <linnet/core/random/philox.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet::nn {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/philox.h>
+#include <linnet/core/random/philox.h>
 #include <linnet/nn/data/mnist.h>
 
 namespace linnet::nn {

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
-#include <linnet/core/generator.h>
-#include <linnet/core/recording.h>
-#include <linnet/core/thread.h>
+#include <linnet/core/parallel/thread.h>
+#include <linnet/core/random/generator.h>
 
 namespace linnet::nn {
 namespace {

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
+#include <linnet/core/parallel/parallel.h>
 
 namespace linnet::cpu {
 namespace {

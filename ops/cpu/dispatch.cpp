@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/allocator.h>
-#include <linnet/core/backend.h>
+#include <linnet/core/device/allocator.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
-#include <linnet/core/parallel.h>
+#include <linnet/core/parallel/parallel.h>
 #include <linnet/ops/cpu/blas.h>
 
 /// The CPU's backend: the kernels of this folder, compiled for the best instruction set that this machine

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include <linnet/ops/fastformer.h>
+#include <linnet/ops/fastformer/fastformer.h>
 
 namespace linnet::detail {
 

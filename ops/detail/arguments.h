@@ -1,9 +1,9 @@
 #pragma once
 
-#include <linnet/core/kernel_access.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// What ops of several families do with their arguments. Internal to ops/*.cpp.
+/// What ops of several families do with their arguments. Internal to ops/.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {

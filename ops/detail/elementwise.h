@@ -1,10 +1,10 @@
 #pragma once
 
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/kernel_names.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/kernel_names.h>
 
-/// What the elementwise ops share. Internal to ops/*.cpp.
+/// What the elementwise ops share. Internal to ops/.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {

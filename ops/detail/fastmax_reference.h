@@ -1,6 +1,6 @@
 #pragma once
 
-#include <linnet/core/backend.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include <linnet/core/generator.h>
+#include <linnet/core/random/generator.h>
 #include <linnet/core/tensor.h>
 
 /// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a

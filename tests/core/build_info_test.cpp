@@ -3,7 +3,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <linnet/core/backend.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
 
 namespace linnet::test {

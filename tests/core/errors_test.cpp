@@ -6,12 +6,12 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <linnet/core/parallel.h>
-#include <linnet/core/tape.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/matmul.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/parallel/parallel.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/support/public_functions.h"
 

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 #include <linnet/core/tensor.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
 
 /// The expected texts are what `str` of the same arrays gives in NumPy 2.4.6.
 

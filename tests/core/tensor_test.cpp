@@ -1,4 +1,4 @@
-#include <linnet/core/kernel_access.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <memory>
 
 #include <doctest/doctest.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/tape.h>
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/creation.h>
 
 #include "tests/support/values.h"
 

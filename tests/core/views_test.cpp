@@ -2,11 +2,11 @@
 #include <limits>
 
 #include <doctest/doctest.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
-#include <linnet/core/kernel_access.h>
 #include <linnet/core/tensor.h>
 #include <linnet/core/views.h>
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/creation.h>
 
 #include "tests/support/values.h"
 

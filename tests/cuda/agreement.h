@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 
 #include "tests/support/gpu.h"
 #include "tests/support/near.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/random.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/random.h>
 
 #include "tests/cuda/agreement.h"
 

@@ -2,11 +2,11 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/fastformer.h>
-#include <linnet/ops/fastmax.h>
-#include <linnet/ops/indexing.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/fastformer/fastformer.h>
+#include <linnet/ops/fastmax/fastmax.h>
 
 #include "tests/cuda/bfloat16.h"
 

@@ -2,25 +2,25 @@
 #include <limits>
 #include <string>
 
-#include <linnet/nn/optim.h>
-#include <linnet/ops/activation.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/fastformer.h>
-#include <linnet/ops/fastmax.h>
-#include <linnet/ops/indexing.h>
-#include <linnet/ops/join.h>
-#include <linnet/ops/loss.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/matmul.h>
-#include <linnet/ops/normalisation.h>
-#include <linnet/ops/random.h>
-#include <linnet/ops/reduction.h>
-#include <linnet/ops/short_conv.h>
-#include <linnet/ops/softmax.h>
-#include <linnet/ops/sorting.h>
+#include <linnet/nn/optim/optim.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/sorting.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/fastformer/fastformer.h>
+#include <linnet/ops/fastmax/fastmax.h>
+#include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/loss.h>
+#include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/layers/short_conv.h>
+#include <linnet/ops/layers/softmax.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/cuda/bfloat16.h"
 

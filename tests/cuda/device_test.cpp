@@ -2,11 +2,11 @@
 #include <string>
 
 #include <linnet/core/build_info.h>
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/profile.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/matmul.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/profile.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/cuda/agreement.h"
 

@@ -1,10 +1,10 @@
-#include <linnet/ops/fastmax.h>
+#include <linnet/ops/fastmax/fastmax.h>
 
 #include <limits>
 #include <string>
 #include <tuple>
 
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/creation.h>
 
 #include "tests/cuda/agreement.h"
 

@@ -1,9 +1,9 @@
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/tape.h>
-#include <linnet/nn/optim.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/reduction.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/nn/optim/optim.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/reduction.h>
 
 #include "tests/cuda/agreement.h"
 

@@ -1,16 +1,16 @@
 #include <limits>
 
-#include <linnet/core/kernel_access.h>
-#include <linnet/ops/activation.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/indexing.h>
-#include <linnet/ops/matmul.h>
-#include <linnet/ops/random.h>
-#include <linnet/ops/reduction.h>
-#include <linnet/ops/softmax.h>
-#include <linnet/ops/sorting.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/sorting.h>
+#include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/softmax.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/cuda/agreement.h"
 

@@ -1,15 +1,15 @@
 #include <algorithm>
 
-#include <linnet/nn/optim.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/fastformer.h>
-#include <linnet/ops/fastmax.h>
-#include <linnet/ops/loss.h>
-#include <linnet/ops/normalisation.h>
-#include <linnet/ops/random.h>
-#include <linnet/ops/short_conv.h>
+#include <linnet/nn/optim/optim.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/fastformer/fastformer.h>
+#include <linnet/ops/fastmax/fastmax.h>
+#include <linnet/ops/layers/loss.h>
+#include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/layers/short_conv.h>
 
 #include "tests/cuda/agreement.h"
 

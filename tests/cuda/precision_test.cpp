@@ -1,11 +1,11 @@
 #include <limits>
 
 #include <linnet/core/build_info.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/fastmax.h>
-#include <linnet/ops/matmul.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/fastmax/fastmax.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/cuda/agreement.h"
 

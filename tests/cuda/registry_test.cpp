@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 
 #include "tests/support/gpu.h"
 #include "tests/support/gradient_check.h"

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "support/bar_chart.h"
-#include "tests/examples/picture.h"
-#include "tests/examples/tiny_run.h"
+#include "support/plot/bar_chart.h"
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
 
 using namespace linnet::examples;
 using namespace linnet::examples::test;

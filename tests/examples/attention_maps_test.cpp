@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "support/model_maps.h"
-#include "tests/examples/picture.h"
-#include "tests/examples/tiny_run.h"
+#include "support/run/model_maps.h"
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
 #include "tests/nn/data/idx_file.h"
 #include "tests/support/gpu.h"
 

@@ -4,8 +4,8 @@
 
 #include <linnet/linnet.h>
 
-#include "tests/examples/picture.h"
-#include "tests/examples/tiny_run.h"
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
 #include "tests/support/real_data.h"
 
 using namespace linnet::examples::test;

@@ -11,10 +11,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <linnet/core/safetensors.h>
+#include <linnet/core/files/safetensors.h>
 
-#include "tests/examples/picture.h"
-#include "tests/examples/tiny_run.h"
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
 
 using namespace linnet;
 using namespace linnet::examples::test;

@@ -2,7 +2,7 @@
 
 #include <linnet/linnet.h>
 
-#include "support/checkpoint.h"
+#include "support/run/checkpoint.h"
 #include "tests/fuzz/fuzz_target.h"
 
 /// A checkpoint that is refused leaves model, optimizer and generator as they were. The model is one linear layer: a

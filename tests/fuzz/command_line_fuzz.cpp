@@ -1,7 +1,7 @@
 #include <sstream>
 #include <vector>
 
-#include "support/program.h"
+#include "support/settings/program.h"
 #include "tests/fuzz/fuzz_target.h"
 
 /// The arguments of a trainer, a line each, up to where its work would begin.

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/run_folder.h"
-#include "support/settings.h"
+#include "support/run/run_folder.h"
+#include "support/settings/settings.h"
 #include "tests/fuzz/fuzz_target.h"
 
 /// Settings that a config.json gives are, written and read again, the same.

@@ -13,7 +13,7 @@
 
 #include <linnet/core/error.h>
 
-#include "support/program.h"
+#include "support/settings/program.h"
 
 /// What libFuzzer calls, and the limit on memory.
 

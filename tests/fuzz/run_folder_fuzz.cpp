@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/run_folder.h"
+#include "support/run/run_folder.h"
 #include "tests/fuzz/fuzz_target.h"
 
 /// A run's metrics.jsonl and train_loss.csv, the input's parts before and after the first byte 0, as a resumed run

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include <linnet/core/safetensors.h>
+#include <linnet/core/files/safetensors.h>
 
 #include "tests/fuzz/fuzz_target.h"
 

@@ -19,12 +19,13 @@ import typing
 from mutants import Mutant, mutants_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FILES = ["core/*.cpp", "core/*.h", "ops/*.cpp", "ops/*.h", "ops/cpu/**/*.cpp", "ops/cpu/**/*.h", "nn/**/*.cpp",
-         "nn/**/*.h", "examples/support/checkpoint.cpp", "examples/support/run_folder.cpp",
-         "examples/support/training*.cpp"]
+FILES = ["core/**/*.cpp", "core/**/*.h", "ops/**/*.cpp", "ops/**/*.h", "nn/**/*.cpp", "nn/**/*.h",
+         "examples/support/run/checkpoint.cpp", "examples/support/run/run_folder.cpp",
+         "examples/support/run/training*.cpp"]
 NOT = {"ops/cpu/dispatch.cpp"}  # depends on the machine: .ci/run tries it on other machines
 DEPENDANTS = 5  # of a header: with more it would take too long
-LONG = {"tests/core/deep_graph_test.cpp", "tests/nn/allocation_test.cpp", "tests/ops/fastmax_forms_test.cpp"}
+LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_test.cpp",
+        "tests/ops/fastmax/fastmax_forms_test.cpp"}
 PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # in tests that run them
 ISA = "baseline"  # the kernels that mutants are made of, which every machine can run
 LIMITS = ["prlimit", "--core=0", f"--as={8 << 30}", f"--fsize={1 << 30}"]

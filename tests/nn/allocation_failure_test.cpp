@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <linnet/core/allocator.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/allocator.h>
 #include <linnet/linnet.h>
 
 #include "tests/support/allocation_count.h"

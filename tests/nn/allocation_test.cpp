@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include <linnet/core/profile.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/profile.h>
 #include <linnet/linnet.h>
 #include <sys/mman.h>
 
@@ -17,7 +17,8 @@
 namespace linnet::test {
 namespace {
 
-/// Training with the shape of the preset nanogpt-cpu and the step of examples/support/training_step.cpp, and dropout.
+/// Training with the shape of the preset nanogpt-cpu and the step of examples/support/run/training_step.cpp, and
+/// dropout.
 class Training {
  public:
   explicit Training(const std::string& mechanism)
@@ -172,7 +173,7 @@ TEST_CASE("a warm training step takes no memory for tensors, and few small alloc
 // first one on, whenever that is. So there may be calls in any step, but only for that, and not for much.
 TEST_CASE("with several threads training takes no more memory than what each thread keeps") {
   constexpr int kThreads = 4, kSteps = 10;
-  constexpr int64_t kKept = int64_t{2} << 20;  // core/allocator.h
+  constexpr int64_t kKept = int64_t{2} << 20;  // core/device/allocator.h
   const WithThreads with(kThreads);
   const bool counted = allocations_are_counted("the allocations of training with several threads");
   for (const std::string& mechanism : nn::attention_mechanisms()) {

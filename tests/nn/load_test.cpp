@@ -6,10 +6,10 @@
 #include <thread>
 
 #include <doctest/doctest.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/linnet.h>
 
-#include "tests/nn/attention_model.h"
+#include "tests/nn/attention/attention_model.h"
 #include "tests/support/threads.h"
 
 /// Much work in one process. With LINNET_LOAD set, as much as the longest of runs.

@@ -6,7 +6,7 @@
 
 #include <linnet/linnet.h>
 
-#include "tests/nn/attention_model.h"
+#include "tests/nn/attention/attention_model.h"
 #include "tests/support/files.h"
 #include "tests/support/near.h"
 

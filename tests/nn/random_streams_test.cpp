@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
-#include <linnet/core/profile.h>
+#include <linnet/core/device/profile.h>
 
 using namespace linnet;
 

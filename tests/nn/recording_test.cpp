@@ -1,4 +1,4 @@
-#include <linnet/core/recording.h>
+#include <linnet/core/autograd/recording.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/linnet.h>
 
 using namespace linnet;

@@ -6,14 +6,14 @@
 #include <set>
 
 #include <doctest/doctest.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/tape.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/indexing.h>
-#include <linnet/ops/join.h>
-#include <linnet/ops/reduction.h>
-#include <linnet/ops/sorting.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/sorting.h>
 
 #include "tests/support/gradient_check.h"
 #include "tests/support/op_case.h"
@@ -232,8 +232,11 @@ TEST_CASE("gradients: an op with a bool or integer result takes inputs that requ
 
 TEST_CASE("gradients: the registry names every public function, and no other") {
   std::set<std::string> public_functions;
-  for (const auto& file : std::filesystem::directory_iterator(LINNET_SOURCE_DIR "/ops")) {
-    if (file.path().extension() != ".h") continue;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(LINNET_SOURCE_DIR "/ops")) {
+    const std::string path = file.path().string();
+    const bool is_public =
+        !path.starts_with(LINNET_SOURCE_DIR "/ops/cpu/") && !path.starts_with(LINNET_SOURCE_DIR "/ops/detail/");
+    if (file.path().extension() != ".h" || !is_public) continue;
     public_functions.merge(functions_in(read_text(file.path())));
   }
   for (const std::string& name : tensor_members_in(read_text(LINNET_SOURCE_DIR "/core/tensor.h"))) {
@@ -245,7 +248,7 @@ TEST_CASE("gradients: the registry names every public function, and no other") {
   for (const auto& [name, reason] : registry().exempt) registered.insert(name);
 
   for (const std::string& name : public_functions) {
-    CHECK_MESSAGE(registered.contains(name), name, " has no gradient check: add it to tests/ops/*_cases.cpp");
+    CHECK_MESSAGE(registered.contains(name), name, " has no gradient check: add it to tests/ops/*/*_cases.cpp");
   }
   for (const std::string& name : registered) {
     CHECK_MESSAGE(public_functions.contains(name), name, " is in the registry, but no header declares it");

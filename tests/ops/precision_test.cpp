@@ -7,7 +7,7 @@
 #include <span>
 
 #include <doctest/doctest.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 
 #include "tests/support/op_case.h"
 #include "tests/support/values.h"

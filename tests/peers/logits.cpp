@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "support/program.h"
-#include "support/run_folder.h"
-#include "support/text_model.h"
+#include "support/run/run_folder.h"
+#include "support/run/text_model.h"
+#include "support/settings/program.h"
 
 using namespace linnet;
 using namespace linnet::examples;

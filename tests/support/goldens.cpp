@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include <doctest/doctest.h>
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 
 #include "tests/support/near.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <linnet/core/safetensors.h>
+#include <linnet/core/files/safetensors.h>
 #include <linnet/core/tensor.h>
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include <linnet/core/backend.h>
+#include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
 
 #include "tests/support/op_case.h"

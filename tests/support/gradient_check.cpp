@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/tape.h>
+#include <linnet/core/autograd/tape.h>
 
 #include "tests/support/layout.h"
 #include "tests/support/values.h"

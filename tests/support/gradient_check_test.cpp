@@ -1,14 +1,14 @@
 #include "tests/support/gradient_check.h"
 
 #include <doctest/doctest.h>
-#include <linnet/core/kernel_access.h>
-#include <linnet/core/kernel_names.h>
-#include <linnet/core/tape.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/reduction.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/kernel_names.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
 
 #include "tests/support/public_functions.h"
 #include "tests/support/values.h"

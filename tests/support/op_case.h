@@ -12,7 +12,7 @@ namespace linnet::test {
 /// differences in float64 with random cotangents, with each input contiguous and strided; second derivatives
 /// when `twice`.
 struct OpCase {
-  std::string op;              ///< the public function, as declared in ops/*.h
+  std::string op;              ///< the public function, as declared in ops/
   std::string variant;         ///< what is special: "broadcast", "empty", "size 1", "dims {0, 2} keepdim", …
   std::vector<Tensor> inputs;  ///< float64; every one is differentiated
   std::function<Tensor(const std::vector<Tensor>&)> f;
@@ -33,7 +33,7 @@ struct Registry {
   std::vector<std::pair<std::string, std::string>> exempt;
 };
 
-// One per op family, in tests/ops/<family>_cases.cpp. Together they must name every function of ops/*.h: the
+// One per op family, in tests/ops/<family>_cases.cpp. Together they must name every function of ops/: the
 // suite reads the headers and fails for one that is missing.
 void add_elementwise_cases(Registry& registry);
 void add_reduction_cases(Registry& registry);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <linnet/core/parallel.h>
+#include <linnet/core/parallel/parallel.h>
 
 namespace linnet::test {
 

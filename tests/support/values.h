@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include <linnet/core/philox.h>
+#include <linnet/core/random/philox.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet::test {

@@ -1,4 +1,4 @@
-#include "support/event_file.h"
+#include "support/tensorboard/event_file.h"
 
 #include <chrono>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "support/files.h"
-#include "support/tfrecord.h"
+#include "support/tensorboard/tfrecord.h"
 
 namespace linnet::examples {
 namespace {

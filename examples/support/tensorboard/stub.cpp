@@ -1,5 +1,5 @@
-#include "support/event_file.h"
-#include "support/program.h"
+#include "support/settings/program.h"
+#include "support/tensorboard/event_file.h"
 
 /// Stands in for event_file.cpp in builds without protobuf.
 

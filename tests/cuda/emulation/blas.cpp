@@ -7,7 +7,8 @@
 #include "product.h"
 #include "stream.h"
 
-/// What cuda/blas.cu uses of cuBLAS. It looks for the library by dlopen, and for the name "" gets the program itself.
+/// What cuda/matmul/blas.cu uses of cuBLAS. It looks for the library by dlopen, and for the name "" gets the program
+/// itself.
 
 struct cublasContext {
   cudaStream_t stream = nullptr;

@@ -7,7 +7,7 @@
 #include "product.h"
 #include "stream.h"
 
-/// What cuda/blas_lt.cu uses of cuBLASLt: products with a bias. It has an algorithm for each.
+/// What cuda/matmul/blas_lt.cu uses of cuBLASLt: products with a bias. It has an algorithm for each.
 
 struct cublasLtContext {};
 

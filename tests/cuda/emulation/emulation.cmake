@@ -2,19 +2,21 @@
 
 # Rewritten for the C++ compiler, under the path that they include each other by.
 set(emulation_dir ${PROJECT_BINARY_DIR}/emulation)
-file(MAKE_DIRECTORY ${emulation_dir}/linnet/cuda)
-file(GLOB emulated_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu ${PROJECT_SOURCE_DIR}/cuda/*.cuh)
+file(GLOB emulated_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*/*.cu ${PROJECT_SOURCE_DIR}/cuda/*/*.cuh)
 set(rewrite ${CMAKE_CURRENT_LIST_DIR}/rewrite.sed)
 foreach(source IN LISTS emulated_sources)
   cmake_path(GET source FILENAME name)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
+  set(rewritten ${emulation_dir}/linnet/${path})
+  cmake_path(GET rewritten PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
   if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name})  # stands in for what is written in PTX
     set(source ${CMAKE_CURRENT_LIST_DIR}/${name})
   endif()
-  set(rewritten ${emulation_dir}/linnet/cuda/${name})
   add_custom_command(OUTPUT ${rewritten}
                      COMMAND sed -E -f ${rewrite} ${source} > ${rewritten}
                      DEPENDS ${source} ${rewrite}
-                     COMMENT "Rewriting cuda/${name}"
+                     COMMENT "Rewriting ${path}"
                      VERBATIM)
   list(APPEND rewritten_sources ${rewritten})
   if(name MATCHES "\\.cu$")

@@ -5,10 +5,10 @@
 
 #include <cublas_v2.h>
 #include <doctest/doctest.h>
-#include <linnet/core/recording.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/matmul.h>
+#include <linnet/core/autograd/recording.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "control.h"
 #include "tests/support/child_program.h"

@@ -6,8 +6,9 @@
 #include "failure.h"
 #include "grid.h"
 
-/// Stands in for cuda/mma.cuh, whose functions are single instructions. Written from the PTX ISA's own words on which
-/// lane holds what ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"), not from their use.
+/// Stands in for cuda/device/mma.cuh, whose functions are single instructions. Written from the PTX ISA's own words
+/// on which lane holds what ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"), not from
+/// their use.
 
 namespace linnet::emulation {
 

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-/// The stand-in for cuda/mma.cuh, alone, against plain loops: by numbers that bfloat16 holds, each another, so that
-/// one in a wrong place shows.
+/// The stand-in for cuda/device/mma.cuh, alone, against plain loops: by numbers that bfloat16 holds, each another, so
+/// that one in a wrong place shows.
 
 namespace linnet::emulation {
 namespace {

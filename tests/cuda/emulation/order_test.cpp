@@ -2,8 +2,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
 
 #include "control.h"
 #include "tests/support/gpu.h"

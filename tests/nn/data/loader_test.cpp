@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include <linnet/core/error.h>
-#include <linnet/ops/arithmetic.h>
-#include <linnet/ops/compare.h>
-#include <linnet/ops/creation.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
 
 #include "tests/support/gpu.h"
 #include "tests/support/threads.h"

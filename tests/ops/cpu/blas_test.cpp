@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include <linnet/core/parallel.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/matmul.h>
+#include <linnet/core/parallel/parallel.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/matmul/matmul.h>
 
 #include "tests/support/threads.h"
 

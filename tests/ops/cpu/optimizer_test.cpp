@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <linnet/core/backend.h>
-#include <linnet/core/kernel_access.h>
-#include <linnet/ops/creation.h>
+#include <linnet/core/device/backend.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/array/creation.h>
 
 namespace linnet {
 

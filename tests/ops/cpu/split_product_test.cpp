@@ -6,15 +6,15 @@
 #include <limits>
 #include <vector>
 
-#include <linnet/core/generator.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/random.h>
+#include <linnet/core/random/generator.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/random.h>
 
 // The kernels' own header, here for the instruction set of the tests: what it says of numbers needs no AMX. (Nothing
 // that it inlines is called from elsewhere, where vectors might be passed otherwise.)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define LINNET_ISA split_test
-#include <linnet/ops/cpu/split_product.h>
+#include <linnet/ops/cpu/matmul/split_product.h>
 
 using namespace linnet;
 

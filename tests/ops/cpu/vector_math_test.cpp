@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include <linnet/core/tape.h>
-#include <linnet/ops/activation.h>
-#include <linnet/ops/attention.h>
-#include <linnet/ops/creation.h>
-#include <linnet/ops/math.h>
-#include <linnet/ops/reduction.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/layers/activation.h>
 
 using namespace linnet;
 

@@ -1,0 +1,197 @@
+#include <linnet/core/device/allocator.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <mutex>
+#include <vector>
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/device/block_cache.h>
+#include <linnet/core/error.h>
+
+namespace linnet::cpu_memory {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+/// Large blocks lie in huge pages where the system has such for who asks: new memory costs one fault for 512, and the
+/// rows of a large matrix, each on pages of its own, need fewer look-ups in the page table.
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+void* take(int64_t bytes) {
+  const bool huge = bytes >= kHugePage;
+  void* block = nullptr;
+  if (posix_memalign(&block, static_cast<size_t>(huge ? kHugePage : kAlignment), static_cast<size_t>(bytes)) != 0) {
+    return nullptr;
+  }
+  if (huge) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a system without them refuses: as well
+  return block;
+}
+
+void refuse(int64_t bytes, int64_t live) {
+  throw MemoryError(
+      fmt::format("out of memory: asked for {} bytes with {} bytes live in tensors and recordings and {} kept for "
+                  "reuse; use a smaller batch or context, or free tensors first",
+                  bytes, live, stats().cached));
+}
+
+/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+BlockCache& cache() {
+  static BlockCache* const instance = [] {
+    handle_forks();
+    return new BlockCache({kAlignment, take, std::free, refuse});
+  }();
+  return *instance;
+}
+
+/// Working memory that a thread has given back and keeps.
+class ThreadBlocks {
+ public:
+  ThreadBlocks();
+  ~ThreadBlocks();
+  ThreadBlocks(const ThreadBlocks&) = delete;
+  ThreadBlocks& operator=(const ThreadBlocks&) = delete;
+
+  /// The latest block of that size, or null.
+  void* take(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto block =
+        std::find_if(blocks_.rbegin(), blocks_.rend(), [=](const Block& b) { return b.bytes == bytes; });
+    if (block == blocks_.rend()) return nullptr;
+    void* const data = block->data;
+    blocks_.erase(std::next(block).base());
+    bytes_ -= bytes;
+    cache().count_live(bytes);
+    return data;
+  }
+
+  /// Gives the oldest blocks back to the cache where there is no room.
+  void keep(void* data, int64_t bytes) {
+    if (bytes > kMost) return cache().deallocate(data, bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back({data, bytes});
+    bytes_ += bytes;
+    cache().count_kept(bytes);
+    while (bytes_ > kMost) give_back_oldest();
+  }
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    while (!blocks_.empty()) give_back_oldest();
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static constexpr int64_t kMost = int64_t{2} << 20;  // about what the cache of a core holds
+
+  struct Block {
+    void* data;
+    int64_t bytes;
+  };
+
+  void give_back_oldest() {
+    const Block oldest = blocks_.front();
+    blocks_.erase(blocks_.begin());
+    bytes_ -= oldest.bytes;
+    cache().count_live(oldest.bytes);
+    cache().deallocate(oldest.data, oldest.bytes);
+  }
+
+  std::mutex mutex_;  // for `release_cached`, which any thread may call
+  std::vector<Block> blocks_;
+  int64_t bytes_ = 0;
+};
+
+/// Those of all threads.
+class Registry {
+ public:
+  void add(ThreadBlocks* blocks) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(blocks);
+  }
+  void remove(ThreadBlocks* blocks) {
+    const std::lock_guard lock(mutex_);
+    std::erase(all_, blocks);
+  }
+  template <class F>
+  void for_each(F f) {
+    const std::lock_guard lock(mutex_);
+    for (ThreadBlocks* blocks : all_) f(*blocks);
+  }
+
+  void lock() {
+    mutex_.lock();
+    for (ThreadBlocks* blocks : all_) blocks->lock();
+  }
+  void unlock() {
+    for (ThreadBlocks* blocks : all_) blocks->unlock();
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ThreadBlocks*> all_;
+};
+
+/// Never destroyed: the last thread to end needs it.
+Registry& registry() {
+  static Registry* const instance = new Registry;
+  return *instance;
+}
+
+// Around a fork, in the order in which all others take these locks.
+void lock() {
+  registry().lock();
+  cache().lock();
+}
+void unlock() {
+  cache().unlock();
+  registry().unlock();
+}
+
+/// Set when a thread ends and its blocks are gone: what is destroyed after them may still run kernels.
+thread_local bool ended = false;
+
+ThreadBlocks::ThreadBlocks() { registry().add(this); }
+ThreadBlocks::~ThreadBlocks() {
+  registry().remove(this);
+  release();
+  ended = true;
+}
+
+ThreadBlocks& own_blocks() {
+  thread_local ThreadBlocks blocks;
+  return blocks;
+}
+
+}  // namespace
+
+void* allocate(int64_t bytes) { return cache().allocate(bytes); }
+void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
+
+void* allocate_scratch(int64_t bytes) {
+  void* const kept = ended ? nullptr : own_blocks().take(cache().block_size(bytes));
+  return kept != nullptr ? kept : cache().allocate(bytes);
+}
+void deallocate_scratch(void* data, int64_t bytes) {
+  if (ended) return cache().deallocate(data, bytes);
+  own_blocks().keep(data, cache().block_size(bytes));
+}
+
+MemoryStats stats() { return cache().stats(); }
+void reset_peak() { cache().reset_peak(); }
+void release_cached() {
+  registry().for_each([](ThreadBlocks& blocks) { blocks.release(); });
+  cache().release_cached();
+}
+
+void handle_forks() { [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock); }
+
+}  // namespace linnet::cpu_memory

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+
+/// What the kernels with a choice in `core/device/backend.h` can be asked for. `name_of` is what a profile calls it;
+/// the compiler warns of one that has no name. C++17, so that nvcc reads it.
+
+namespace linnet {
+
+// clang-format off
+
+/// y = f(x), one element each.
+enum class Unary : uint8_t {
+  neg, abs, sign, reciprocal, square, exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu,
+  softplus, erf, logical_not
+};
+// clang-format on
+constexpr const char* name_of(Unary op) {
+  switch (op) {
+    case Unary::neg: return "neg";
+    case Unary::abs: return "abs";
+    case Unary::sign: return "sign";
+    case Unary::reciprocal: return "reciprocal";
+    case Unary::square: return "square";
+    case Unary::exp: return "exp";
+    case Unary::log: return "log";
+    case Unary::sqrt: return "sqrt";
+    case Unary::rsqrt: return "rsqrt";
+    case Unary::sin: return "sin";
+    case Unary::cos: return "cos";
+    case Unary::tanh: return "tanh";
+    case Unary::sigmoid: return "sigmoid";
+    case Unary::relu: return "relu";
+    case Unary::gelu: return "gelu";
+    case Unary::gelu_tanh: return "gelu_tanh";
+    case Unary::silu: return "silu";
+    case Unary::softplus: return "softplus";
+    case Unary::erf: return "erf";
+    case Unary::logical_not: return "logical_not";
+  }
+  return "?";
+}
+
+// clang-format off
+
+/// y = f(a, b). The `*_backward` take (cotangent, x), or (cotangent, y) for tanh and sigmoid.
+enum class Binary : uint8_t {
+  add, sub, mul, div, pow, maximum, minimum, tanh_backward, sigmoid_backward, relu_backward, gelu_backward,
+  gelu_tanh_backward, silu_backward, softplus_backward
+};
+// clang-format on
+constexpr const char* name_of(Binary op) {
+  switch (op) {
+    case Binary::add: return "add";
+    case Binary::sub: return "sub";
+    case Binary::mul: return "mul";
+    case Binary::div: return "div";
+    case Binary::pow: return "pow";
+    case Binary::maximum: return "maximum";
+    case Binary::minimum: return "minimum";
+    case Binary::tanh_backward: return "tanh_backward";
+    case Binary::sigmoid_backward: return "sigmoid_backward";
+    case Binary::relu_backward: return "relu_backward";
+    case Binary::gelu_backward: return "gelu_backward";
+    case Binary::gelu_tanh_backward: return "gelu_tanh_backward";
+    case Binary::silu_backward: return "silu_backward";
+    case Binary::softplus_backward: return "softplus_backward";
+  }
+  return "?";
+}
+
+enum class Compare : uint8_t { eq, ne, lt, le, gt, ge };
+constexpr const char* name_of(Compare op) {
+  switch (op) {
+    case Compare::eq: return "eq";
+    case Compare::ne: return "ne";
+    case Compare::lt: return "lt";
+    case Compare::le: return "le";
+    case Compare::gt: return "gt";
+    case Compare::ge: return "ge";
+  }
+  return "?";
+}
+
+enum class Reduce : uint8_t { sum, sum_squares, max, min, any, all };
+constexpr const char* name_of(Reduce op) {
+  switch (op) {
+    case Reduce::sum: return "sum";
+    case Reduce::sum_squares: return "sum_squares";
+    case Reduce::max: return "max";
+    case Reduce::min: return "min";
+    case Reduce::any: return "any";
+    case Reduce::all: return "all";
+  }
+  return "?";
+}
+
+enum class ArgReduce : uint8_t { max, min };
+constexpr const char* name_of(ArgReduce op) {
+  switch (op) {
+    case ArgReduce::max: return "max";
+    case ArgReduce::min: return "min";
+  }
+  return "?";
+}
+
+}  // namespace linnet

@@ -1,0 +1,118 @@
+#include <linnet/core/files/atomic_file.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linnet/core/error.h>
+
+namespace linnet {
+
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+bool is_still_named(int descriptor, const std::filesystem::path& path) {
+  struct stat opened = {}, named = {};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+/// Makes the call again when a signal has interrupted it.
+template <class Call>
+int uninterrupted(const Call& call) {
+  for (;;) {
+    const int result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+/// Opens an empty file, and locks it until it is closed or the process ends. Takes over a file that is there unless
+/// somebody has its lock: then returns -1 with errno EWOULDBLOCK, and for other errors theirs.
+int open_locked(const std::filesystem::path& path) {
+  for (;;) {
+    const int descriptor =
+        uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    if (descriptor < 0) return -1;
+    // Where the file system has no locks, the file is ours as well.
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor);
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    // Between the two calls, whoever had it may have committed or removed it.
+    if (is_still_named(descriptor, path)) {
+      if (uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
+      const int why = errno;
+      ::unlink(path.c_str());
+      ::close(descriptor);
+      errno = why;
+      return -1;
+    }
+    ::close(descriptor);
+  }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(folder_of(path_) / fmt::format(".{}.tmp", path_.filename().string())) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
+    throw IoError(fmt::format("cannot write '{}': it is not a file; choose another name", path_.string()));
+  }
+  descriptor_ = open_locked(temporary_);
+  if (descriptor_ < 0 && errno == EWOULDBLOCK) {
+    throw IoError(fmt::format("cannot write '{}': another program is writing it; wait for it, or choose another name",
+                              path_.string()));
+  }
+  if (descriptor_ < 0) fail("check that the folder exists and that you may write to it");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::unlink(temporary_.c_str());  // while it is locked: another program's file may soon have the name
+  ::close(descriptor_);
+}
+
+void AtomicFile::write(const void* data, int64_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, static_cast<size_t>(bytes));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("free some space or choose another folder");
+    next += written;
+    bytes -= written;
+  }
+}
+
+void AtomicFile::commit() {
+  const std::filesystem::path parent = folder_of(path_);  // before the rename: what throws leaves the old file
+  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("free some space or choose another folder");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
+  ::close(std::exchange(descriptor_, -1));
+  // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no
+  // failure; a disk that cannot take it is one.
+  const int folder = uninterrupted([&] { return ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (folder < 0) return;
+  const int why = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
+  ::close(folder);
+  if (why != EIO && why != ENOSPC && why != EDQUOT) return;
+  errno = why;
+  fail("its new content is there, but may be lost in a power cut; check the disk");
+}
+
+void AtomicFile::fail(const char* remedy) const {
+  throw IoError(fmt::format("cannot write '{}': {}; {}", path_.string(), std::strerror(errno), remedy));
+}
+
+}  // namespace linnet

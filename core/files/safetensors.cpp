@@ -1,0 +1,426 @@
+#include <linnet/core/files/safetensors.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/error.h>
+#include <linnet/core/files/atomic_file.h>
+
+// The format: the size of the header (8 bytes, little-endian), the header, the tensors' bytes end to end. The
+// header is JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
+// "__metadata__": {"key": "text"}}.
+
+namespace linnet {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kPrefix = 8;
+constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
+constexpr const char* kMetadata = "__metadata__";
+
+/// Reads `count` elements at `from` into `to`, which holds them in a wider dtype. Returns an element that does not
+/// fit, as text, or nothing.
+using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, Tensor& to);
+
+/// The number that a floating code of few bits stands for. As in IEEE 754, but that a code of 4 exponent bits has no
+/// infinity: there the highest exponent is one like the others, and NaN is the code with all bits set (E4M3,
+/// Micikevicius et al. 2022, table 1).
+float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
+  const uint32_t mantissa = code & ((1U << mantissa_bits) - 1);
+  const uint32_t highest = (1U << exponent_bits) - 1, exponent = code >> mantissa_bits & highest;
+  const int bias = static_cast<int>(highest / 2);
+  const bool has_infinity = exponent_bits != 4;
+  const float sign = (code >> (exponent_bits + mantissa_bits)) != 0 ? -1.0F : 1.0F;
+  if (exponent == highest && (has_infinity ? mantissa != 0 : mantissa == (1U << mantissa_bits) - 1)) return NAN;
+  if (exponent == highest && has_infinity) return sign * std::numeric_limits<float>::infinity();
+  const bool normal = exponent > 0;
+  const auto significand = static_cast<float>(mantissa + (normal ? 1U << mantissa_bits : 0));
+  return sign * std::ldexp(significand, static_cast<int>(normal ? exponent : 1) - bias - mantissa_bits);
+}
+
+/// Floating codes of 8 or 16 bits, by a table of all of them.
+template <class Code, int kExponentBits, int kMantissaBits>
+std::optional<std::string> widen_float(const std::byte* from, int64_t count, Tensor& to) {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(size_t{1} << (8 * sizeof(Code)));
+    for (size_t code = 0; code < values.size(); ++code) {
+      values[code] = small_float(static_cast<uint32_t>(code), kExponentBits, kMantissaBits);
+    }
+    return values;
+  }();
+  const auto* codes = reinterpret_cast<const Code*>(from);
+  std::transform(codes, codes + count, to.mutable_data<float>().begin(), [](Code code) { return table[code]; });
+  return std::nullopt;
+}
+
+template <class From, class To>
+std::optional<std::string> widen_integer(const std::byte* from, int64_t count, Tensor& to) {
+  const auto* numbers = reinterpret_cast<const From*>(from);
+  const auto* too_large = std::find_if(numbers, numbers + count, [](From v) { return !std::in_range<To>(v); });
+  if (too_large != numbers + count) return std::to_string(*too_large);
+  std::copy(numbers, numbers + count, to.mutable_data<To>().begin());
+  return std::nullopt;
+}
+
+struct FileDType {
+  std::string_view name;
+  int64_t size;      ///< bytes of an element in the file
+  DType dtype;       ///< in memory, which holds every value exactly
+  Widen widen = {};  ///< none where the file's bytes are those in memory
+};
+constexpr std::array<FileDType, 15> kDTypes = {{
+    {"F32", 4, DType::float32},
+    {"F64", 8, DType::float64},
+    {"I32", 4, DType::int32},
+    {"I64", 8, DType::int64},
+    {"BOOL", 1, DType::boolean},
+    {"BF16", 2, DType::float32, widen_float<uint16_t, 8, 7>},
+    {"F16", 2, DType::float32, widen_float<uint16_t, 5, 10>},
+    {"F8_E5M2", 1, DType::float32, widen_float<uint8_t, 5, 2>},
+    {"F8_E4M3", 1, DType::float32, widen_float<uint8_t, 4, 3>},
+    {"I8", 1, DType::int32, widen_integer<int8_t, int32_t>},
+    {"U8", 1, DType::int32, widen_integer<uint8_t, int32_t>},
+    {"I16", 2, DType::int32, widen_integer<int16_t, int32_t>},
+    {"U16", 2, DType::int32, widen_integer<uint16_t, int32_t>},
+    {"U32", 4, DType::int64, widen_integer<uint32_t, int64_t>},
+    {"U64", 8, DType::int64, widen_integer<uint64_t, int64_t>},
+}};
+
+/// A tensor as the header describes it.
+struct Entry {
+  std::string name;
+  const FileDType* type;
+  Shape shape;
+  int64_t begin, end;  // in the data
+};
+
+/// Reads a header while it is parsed, and makes no tree of it: a header may list a million tensors.
+class Header final : public nlohmann::json_sax<json> {
+ public:
+  /// A tensor's entry is checked by `check`, and what is wrong goes to `fail`, which throws.
+  using Check = std::function<Entry(const std::string& name, const std::string& dtype,
+                                    const std::vector<int64_t>& shape, const std::vector<int64_t>& offsets)>;
+  using Fail = std::function<void(const std::string& what)>;
+  Header(Check check, Fail fail) : check_(std::move(check)), fail_(std::move(fail)) {}
+
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> metadata;
+
+  bool key(std::string& name) override {
+    if (!keys_.back().insert(name).second) fail_(fmt::format("its header has the key '{}' twice", name));
+    if (depth() == kNames) name_ = name;
+    if (depth() == kFields) field_ = name;
+    return true;
+  }
+  bool start_object(size_t /*size*/) override {
+    if (depth() != kOutside && depth() != kNames) scalar("an object");
+    if (depth() == kNames) tensor_ = {};
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    if (depth() != kNames || name_ == kMetadata) return true;
+    if (!tensor_.dtype || !tensor_.shape || !tensor_.offsets) fail_lacking();
+    entries.push_back(check_(name_, *tensor_.dtype, *tensor_.shape, *tensor_.offsets));
+    return true;
+  }
+  bool start_array(size_t /*size*/) override {
+    if (depth() == kOutside) return false;
+    const bool is_field = depth() == kFields && name_ != kMetadata;
+    if (is_field && field_ == "shape")
+      list_ = &tensor_.shape.emplace();
+    else if (is_field && field_ == "data_offsets")
+      list_ = &tensor_.offsets.emplace();
+    else
+      scalar("a list");
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_array() override {
+    keys_.pop_back();
+    if (depth() == kFields) list_ = nullptr;
+    return true;
+  }
+  bool null() override { return depth() == kNames && name_ == kMetadata ? true : scalar("null"); }
+  bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
+  bool number_integer(int64_t value) override { return scalar(fmt::to_string(value)); }
+  bool number_float(double /*value*/, const std::string& text) override { return scalar(text); }
+  bool number_unsigned(uint64_t value) override {
+    if (list_ == nullptr || depth() != kLists || value > std::numeric_limits<int64_t>::max()) {
+      return scalar(fmt::to_string(value));
+    }
+    list_->push_back(static_cast<int64_t>(value));
+    return true;
+  }
+  bool string(std::string& text) override {
+    if (depth() == kFields && name_ == kMetadata)
+      metadata[field_] = text;
+    else if (depth() == kFields && field_ == "dtype")
+      tensor_.dtype = text;
+    else
+      scalar(fmt::format("\"{}\"", text));
+    return true;
+  }
+  bool binary(json::binary_t& /*value*/) override { return false; }  // of other formats than JSON
+  bool parse_error(size_t /*position*/, const std::string& /*last*/, const json::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  // Around a value stand so many objects and lists: none around the header, then names, fields, sizes or offsets.
+  static constexpr size_t kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
+
+  struct Tensor {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<int64_t>> shape, offsets;
+  };
+
+  size_t depth() const { return keys_.size(); }
+
+  void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name_)); }
+
+  /// What is not read where it belongs: it is wrong, or belongs to a field that the format does not have.
+  bool scalar(const std::string& text) {
+    if (depth() == kOutside) return false;
+    if (name_ == kMetadata && depth() == kNames) fail_("its metadata is not a JSON object");
+    if (name_ == kMetadata) fail_(fmt::format("its metadata '{}' is not a string", field_));
+    if (depth() == kNames) fail_lacking();
+    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name_, text));
+    if (depth() == kFields && (field_ == "shape" || field_ == "data_offsets")) {
+      fail_(fmt::format("tensor '{}' has {} where a list belongs", name_, text));
+    }
+    if (depth() == kFields && field_ == "dtype") fail_lacking();
+    return true;
+  }
+
+  Check check_;
+  Fail fail_;
+  std::vector<std::set<std::string>> keys_;  // of the objects around the place; of a list, none
+  std::string name_, field_;
+  Tensor tensor_;
+  std::vector<int64_t>* list_ = nullptr;  // that is being read
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : path_(path) {
+    errno = 0;
+    file_.open(path, std::ios::binary);
+    std::error_code ignored;
+    if (!file_ || !std::filesystem::is_regular_file(path_, ignored)) {
+      const int error = errno;
+      throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
+                                path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
+    }
+    size_ = static_cast<int64_t>(std::filesystem::file_size(path_));
+  }
+
+  Safetensors read() {
+    Header header = read_header();
+    Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
+    std::vector<Entry>& entries = header.entries;
+    // Every byte of the data belongs to one tensor.
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    int64_t position = 0;
+    for (const Entry& e : entries) {
+      if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", e.name));
+      if (e.begin > position) fail(fmt::format("bytes {}…{} belong to no tensor", position, e.begin));
+      content.tensors[e.name] = read_tensor(e);
+      position = e.end;
+    }
+    if (position != data_size_) {
+      fail(fmt::format("its tensors take {} bytes, but {} follow the header", position, data_size_));
+    }
+    return content;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw IoError(fmt::format("'{}' is damaged, truncated or not a safetensors file: {}; make or copy it again",
+                              path_.string(), what));
+  }
+
+  void read_bytes(void* target, int64_t bytes) {
+    file_.read(static_cast<char*>(target), bytes);
+    if (!file_) fail("it ends too early");
+  }
+
+  Header read_header() {
+    if (size_ < kPrefix) fail(fmt::format("it has {} bytes", size_));
+    uint64_t length = 0;
+    read_bytes(&length, kPrefix);
+    if (length > static_cast<uint64_t>(std::min(kMaxHeader, size_ - kPrefix))) {
+      fail(fmt::format("a header of {} bytes, in a file of {} (at most {} are allowed)", length, size_, kMaxHeader));
+    }
+    data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
+    std::string text(length, '\0');
+    read_bytes(text.data(), static_cast<int64_t>(length));
+    Header header([this](auto&&... fields) { return entry(fields...); },
+                  [this](const std::string& what) { fail(what); });
+    // A byte 0 would end the text for the parser, whatever stands behind it.
+    if (text.find('\0') != std::string::npos || !json::sax_parse(text, &header))
+      fail("its header is not a JSON object");
+    if (text.front() != '{') fail("its header does not begin with {");
+    return header;
+  }
+
+  Entry entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& sizes,
+              const std::vector<int64_t>& offsets) const {
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
+      fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
+    }
+    const FileDType& type = type_of(name, dtype);
+    const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
+    if (!shape) {
+      fail(fmt::format("tensor '{}' has shape [{}], more dims or bytes than there can be", name,
+                       fmt::join(sizes, ",")));
+    }
+    if (shape->numel() * type.size != offsets[1] - offsets[0]) {
+      fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.name, fmt::join(sizes, ","),
+                       offsets[1] - offsets[0]));
+    }
+    return {name, &type, *shape, offsets[0], offsets[1]};
+  }
+
+  const FileDType& type_of(const std::string& tensor, const std::string& name) const {
+    for (const FileDType& known : kDTypes) {
+      if (known.name == name) return known;
+    }
+    throw IoError(fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32 or as I64",
+                              path_.string(), tensor, name));
+  }
+
+  /// The sizes as a shape, or nothing when no tensor can have it.
+  static std::optional<Shape> possible_shape(const std::vector<int64_t>& sizes, DType dtype) {
+    if (std::ssize(sizes) > kMaxRank) return std::nullopt;
+    Shape shape(sizes.begin(), sizes.end());
+    if (!checked_product(shape, size_of(dtype))) return std::nullopt;
+    return shape;
+  }
+
+  Tensor read_tensor(const Entry& e) {
+    Tensor tensor = Tensor::empty(e.shape, e.type->dtype);
+    if (e.type->widen != nullptr) {
+      std::vector<std::byte> bytes(static_cast<size_t>(e.end - e.begin));  // aligned for every element
+      read_bytes(bytes.data(), e.end - e.begin);
+      const std::optional<std::string> too_large = e.type->widen(bytes.data(), tensor.numel(), tensor);
+      if (!too_large) return tensor;
+      throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
+                                path_.string(), e.name, e.type->name, *too_large, name_of(tensor.dtype())));
+    }
+    read_bytes(detail::view(tensor).data, e.end - e.begin);
+    if (tensor.dtype() == DType::boolean) {
+      const auto* bytes = static_cast<const unsigned char*>(detail::view(tensor).data);
+      if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char byte) { return byte > 1; })) {
+        fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", e.name));
+      }
+    }
+    return tensor;
+  }
+
+  std::filesystem::path path_;
+  std::ifstream file_;
+  int64_t size_ = 0;
+  int64_t data_size_ = 0;
+};
+
+std::string_view format_name(const std::string& tensor, DType dtype) {
+  for (const FileDType& known : kDTypes) {
+    if (known.dtype == dtype && known.widen == nullptr) return known.name;
+  }
+  throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
+}
+
+/// As JSON. Throws ValueError for a text that is not UTF-8.
+std::string quoted(const std::string& text) {
+  try {
+    return json(text).dump();
+  } catch (const json::exception&) {
+    throw ValueError("a name or a text is not UTF-8, which the format asks for");
+  }
+}
+
+/// The JSON object of these keys and values. It is written by hand, since a tree of it asks for memory in its
+/// destructor, where there may be none.
+std::string object_of(const std::map<std::string, std::string>& values) {
+  std::string text = "{";
+  for (const auto& [key, value] : values) {
+    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", quoted(key), value);
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+Safetensors read_safetensors(const std::filesystem::path& path, Where where) {
+  const Call call("read_safetensors", where);
+  return Reader(path).read();
+}
+
+void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where) {
+  const Call call("write_safetensors", where);
+  const NoGrad guard;
+  if (content.tensors.contains(kMetadata)) {
+    throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", kMetadata));
+  }
+  // Wide elements first: then all are aligned, since the header is padded to 8 bytes.
+  std::vector<TensorMap::const_iterator> order;
+  for (auto it = content.tensors.begin(); it != content.tensors.end(); ++it) order.push_back(it);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return size_of(a->second.dtype()) > size_of(b->second.dtype());
+  });
+
+  std::map<std::string, std::string> header;  // of JSON
+  if (!content.metadata.empty()) {
+    std::map<std::string, std::string> texts;
+    for (const auto& [key, text] : content.metadata) texts[key] = quoted(text);
+    header[kMetadata] = object_of(texts);
+  }
+  int64_t position = 0;
+  for (const auto& it : order) {
+    const auto& [name, tensor] = *it;
+    const int64_t end = position + tensor.numel() * size_of(tensor.dtype());
+    header[name] = fmt::format(R"({{"data_offsets":[{},{}],"dtype":"{}","shape":[{}]}})", position, end,
+                               format_name(name, tensor.dtype()), fmt::join(tensor.shape(), ","));
+    position = end;
+  }
+  std::string text = object_of(header);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+
+  AtomicFile file(path);
+  const uint64_t length = text.size();
+  file.write(&length, kPrefix);
+  file.write(text.data(), static_cast<int64_t>(length));
+  for (const auto& it : order) {
+    const Tensor dense = it->second.to(Device::cpu).contiguous();
+    file.write(detail::view(dense).data, dense.numel() * size_of(dense.dtype()));
+  }
+  file.commit();
+}
+
+}  // namespace linnet

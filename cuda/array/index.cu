@@ -1,0 +1,163 @@
+#include <linnet/cuda/array/radix_sort.cuh>
+#include <linnet/cuda/device/bfloat16.cuh>
+
+/// Reading and adding at indices. What is added is first sorted by where it goes, stably, so that each place is
+/// written by one thread, in the order of the CPU's kernel: the same bits, without atomics. Memory bounds reading;
+/// for adding it is the sort, and the longest run of equal indices.
+
+namespace linnet::cuda {
+namespace {
+
+/// Strides that are all 0 but for one dim, or those of a view but for one dim.
+struct Strides {
+  int64_t of[64];
+
+  Strides(int rank, int dim, int64_t stride) {
+    for (int d = 0; d < rank; ++d) of[d] = d == dim ? stride : 0;
+  }
+  Strides(const View& view, int dim, int64_t stride) {
+    for (int d = 0; d < view.rank; ++d) of[d] = d == dim ? stride : view.strides[d];
+  }
+};
+
+/// Offsets in out, in x without the part that the index decides, and in the index.
+template <class T>
+__global__ void take(Walk<3> walk, int64_t x_step, T* out, const T* x, const int64_t* index) {
+  for (int64_t i = first_item(); i < walk.count; i += item_step()) {
+    const Offsets<3> at = walk.at(i);
+    out[at.of[0]] = x[at.of[1] + index[at.of[2]] * x_step];
+  }
+}
+
+void gather(View out, View x, View index, int dim) {
+  const Strides start(x, dim, 0);
+  const View from{x.data, x.dtype, x.rank, out.shape, start.of};
+  const Walk<3> walk = walk_without<3>({out, from, index}, -1);
+  dispatch_stored(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(take<T>, blocks_for(walk.count), kThreads, walk, x.strides[dim], data<T>(out), data<const T>(x),
+           data<const int64_t>(index));
+  });
+}
+
+void index_select(View out, View x, View index, int dim) {
+  const Strides strides(out.rank, dim, index.strides[0]);
+  gather(out, x, {index.data, index.dtype, out.rank, out.shape, strides.of}, dim);
+}
+
+// ---- Adding ----
+
+/// How `dim` is stepped through.
+struct Steps {
+  int64_t n;     ///< of src
+  int64_t size;  ///< of out
+  int64_t out, src, index;
+};
+
+/// Element e is number e % n of line e / n. keys[e] = the number of the element of out that it goes to.
+__global__ void find_places(Walk<3> lines, Steps steps, const int64_t* index, uint64_t* keys, int64_t* values) {
+  for (int64_t e = first_item(); e < lines.count * steps.n; e += item_step()) {
+    const int64_t line = e / steps.n, i = e % steps.n;
+    const int64_t chosen = index[lines.at(line).of[2] + i * steps.index];
+    keys[e] = static_cast<uint64_t>(line * steps.size + chosen);
+    values[e] = e;
+  }
+}
+
+/// One behind the last of the sorted keys that equal keys[first]. Knowing it, a loop over the run has the loads of
+/// many elements on the way together, and not each behind the look at its key.
+__device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count) {
+  const uint64_t key = keys[first];
+  int64_t last = first, step = 1;  // most runs are short: wider and wider steps, then halves
+  for (; last + step < count && keys[last + step] == key; step *= 2) last += step;
+  int64_t end = min(last + step, count);
+  while (end - last > 1) {
+    const int64_t middle = last + (end - last) / 2;
+    (keys[middle] == key ? last : end) = middle;
+  }
+  return end;
+}
+
+/// One thread for each sorted element; the first of a run with one key adds them all.
+template <class T>
+__global__ void add_runs(Walk<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
+                         const T* src) {
+  const int64_t count = lines.count * steps.n;
+  for (int64_t first = first_item(); first < count; first += item_step()) {
+    const uint64_t key = keys[first];
+    if (first > 0 && keys[first - 1] == key) continue;
+    const int64_t line = elements[first] / steps.n, end = end_of_run(keys, first, count);
+    const Offsets<3> at = lines.at(line);
+    T* place = out + at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
+    const T* from = src + at.of[0];
+    T sum = *place;
+#pragma unroll 16
+    for (int64_t e = first; e < end; ++e) sum += from[(elements[e] - line * steps.n) * steps.src];
+    *place = sum;
+  }
+}
+
+void scatter_add(View out, View index, View src, int dim) {
+  const Walk<3> lines = walk_without<3>({src, out, index}, dim);
+  const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[dim]};
+  const Pairs pairs(lines.count * steps.n);
+  launch(find_places, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
+         pairs.values.data());
+  sort_pairs(pairs, bits_below(lines.count * steps.size));
+  dispatch_number(src.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(add_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
+           pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+  });
+}
+
+__global__ void number_indices(int64_t n, int64_t step, const int64_t* index, uint64_t* keys, int64_t* values) {
+  for (int64_t i = first_item(); i < n; i += item_step()) {
+    keys[i] = static_cast<uint64_t>(index[i * step]);
+    values[i] = i;
+  }
+}
+
+/// The same where all lines have one index: neighbouring threads add the same rows of neighbouring lines.
+template <class T>
+__global__ void add_row_runs(Walk<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
+                             const T* src) {
+  for (int64_t task = first_item(); task < lines.count * steps.n; task += item_step()) {
+    const int64_t first = task / lines.count;
+    const uint64_t key = keys[first];
+    if (first > 0 && keys[first - 1] == key) continue;
+    const int64_t end = end_of_run(keys, first, steps.n);
+    const Offsets<2> at = lines.at(task % lines.count);
+    T* place = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
+    const T* from = src + at.of[0];
+    T sum = *place;
+#pragma unroll 16
+    for (int64_t r = first; r < end; ++r) sum += from[rows[r] * steps.src];
+    *place = sum;
+  }
+}
+
+void index_add(View out, View index, View src, int dim) {
+  const Walk<2> lines = walk_without<2>({src, out}, dim);
+  const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[0]};
+  const Pairs pairs(steps.n);
+  launch(number_indices, blocks_for(steps.n), kThreads, steps.n, steps.index, data<const int64_t>(index),
+         pairs.keys.data(), pairs.values.data());
+  sort_pairs(pairs, bits_below(steps.size));
+  dispatch_number(src.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(add_row_runs<T>, blocks_for(lines.count * steps.n), kThreads, lines, steps, pairs.sorted_keys.data(),
+           pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+  });
+}
+
+}  // namespace
+
+void fill_index(Backend& table) {
+  table.gather = gather;
+  table.scatter_add = scatter_add;
+  table.index_select = index_select;
+  table.index_add = index_add;
+}
+
+}  // namespace linnet::cuda

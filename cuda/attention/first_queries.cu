@@ -1,0 +1,47 @@
+#include <linnet/cuda/attention/first_queries.cuh>
+
+#include <algorithm>
+
+#include <linnet/cuda/device/group.cuh>
+#include <linnet/cuda/device/heads.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+
+namespace linnet::cuda {
+namespace {
+
+struct Sequences {
+  int64_t count, queries, keys;
+  bool causal;
+
+  /// The first query that sees key j; all see no key where j is behind the last.
+  __host__ __device__ int64_t first_that_sees(int64_t j) const {
+    if (j >= keys) return queries;
+    const int64_t i = causal ? j + queries - keys : 0;
+    return i < 0 ? 0 : i;
+  }
+};
+
+/// A warp for each sequence, up to its first key. The latency of memory bounds it.
+__global__ void find_first_queries(Sequences in, Keep keep, int64_t* first) {
+  using Warp = Group<kWarp>;
+  for (int64_t b = Warp::first_row(); b < in.count; b += Warp::row_step()) {
+    int64_t key = in.keys;
+    for (int64_t j = Warp::lane(); j - Warp::lane() < in.keys && key == in.keys; j += kWarp) {
+      const bool is_key = j < in.keys && keep.has(b, j);
+      key = fold_lanes<kWarp>(is_key ? j : in.keys, Smaller());
+    }
+    if (Warp::lane() == 0) first[b] = in.first_that_sees(key);
+  }
+}
+
+}  // namespace
+
+FirstQueries::FirstQueries(const View& q, const View& k, const View* keep, bool causal)
+    : everywhere_(Sequences{q.shape[0], q.shape[2], k.shape[2], causal}.first_that_sees(0)),
+      of_sequence_(keep == nullptr ? 0 : q.shape[0]) {
+  if (keep == nullptr) return;
+  const Sequences in{q.shape[0], q.shape[2], k.shape[2], causal};
+  launch(find_first_queries, ceil_div(in.count, Group<kWarp>::rows), kThreads, in, Keep(keep), of_sequence_.data());
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,418 @@
+#pragma once
+
+#include <type_traits>
+
+#include <linnet/cuda/attention/weights.cuh>
+#include <linnet/cuda/device/mma.cuh>
+
+/// Quadratic attention of narrow heads with factors of bfloat16, by tensor cores: the sums of attention_tiles.cuh, in
+/// registers. A block has four warps, and a warp 16 rows of the result, whose scores it alone makes and uses: as
+/// sums that tensor cores leave, and, packed, as factors that they take (mma.cuh). Only rows that all warps multiply
+/// by lie in shared memory.
+
+namespace linnet::cuda {
+
+constexpr int kMmaTile = kTile<float>;  ///< rows of a block
+constexpr int kMmaThreads = kMmaTile / 16 * kWarp;
+
+__device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ inline int first_row_of_warp() { return static_cast<int>(threadIdx.x) / kWarp * 16; }
+
+__device__ inline uint32_t packed(BFloat16 low, BFloat16 high) {
+  return __bfloat16_as_ushort(low) | uint32_t{__bfloat16_as_ushort(high)} << 16;
+}
+__device__ inline uint32_t packed(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return packed(pair.x, pair.y);
+}
+
+/// Eight neighbours of a row, packed, in aligned memory.
+using Eight = Strip<uint32_t, 4>;
+__device__ inline Eight load_eight(const BFloat16* from) { return *reinterpret_cast<const Eight*>(from); }
+__device__ inline Eight load_eight(const float* from) {
+  const auto x = *reinterpret_cast<const Strip<float, 8>*>(from);
+  return {{packed(x.of[0], x.of[1]), packed(x.of[2], x.of[3]), packed(x.of[4], x.of[5]), packed(x.of[6], x.of[7])}};
+}
+__device__ inline void store_eight(BFloat16* to, Eight x) { *reinterpret_cast<Eight*>(to) = x; }
+
+// ---- Factors ----
+
+/// Rows in shared memory, as they lie in tensors; 16 bytes more than they need, so that any eight of a column of 8 ×
+/// 8 matrices lie in different banks.
+template <int kWidth, int kRows = kMmaTile>
+struct alignas(16) RowTile {
+  BFloat16 of[kRows][kWidth + 8];
+};
+
+/// tile[i] = x[first + i], with zeros behind the width of x: two columns a thread at a time, or eight where all are
+/// there and aligned.
+template <int kWidth, int kRows, class E>
+__device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, int64_t first) {
+  if (x.width == kWidth && x.in_strips(8)) {
+    constexpr int kThreadsOfRow = kWidth / 8, kStep = kMmaThreads / kThreadsOfRow;
+    const int row = static_cast<int>(threadIdx.x) / kThreadsOfRow;
+    const int column = static_cast<int>(threadIdx.x) % kThreadsOfRow * 8;
+    const auto load = [&](auto has) {
+      const E* from = x.data + (first + row) * x.stride + column;
+#pragma unroll
+      for (int i = row, step = 0; step < kRows / kStep; ++step, i += kStep, from += kStep * x.stride) {
+        Eight of = {};
+        if (has(i)) of = load_eight(from);
+        store_eight(&tile.of[i][column], of);
+      }
+    };
+    const bool all = x.keep == nullptr && x.begin <= first && first + kRows <= x.count;
+    all ? load([](int) { return true; }) : load([&](int i) { return x.has(first + i); });
+    return;
+  }
+  constexpr int kPairs = kWidth / 2, kStep = kMmaThreads / kPairs;
+  const int column = static_cast<int>(threadIdx.x) % kPairs * 2;
+  const bool low = column < x.width, high = column + 1 < x.width;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x) / kPairs, step = 0; step < kRows / kStep; ++step, i += kStep) {
+    const bool has = x.has(first + i);
+    const E* at = x.data + (first + i) * x.stride + column;
+    *reinterpret_cast<Strip<BFloat16, 2>*>(&tile.of[i][column]) = {
+        {BFloat16(has && low ? at[0] : E(0.0f)), BFloat16(has && high ? at[1] : E(0.0f))}};
+  }
+}
+
+/// A warp's 16 rows of a tile, as left factors.
+template <int kWidth>
+struct LeftRows {
+  uint32_t of[kWidth / 16][4];
+
+  __device__ explicit LeftRows(const RowTile<kWidth>& tile) {
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      load_matrices(of[d / 16], &tile.of[first_row_of_warp() + lane() % 16][d + lane() / 16 * 8]);
+    }
+  }
+};
+
+// ---- Products ----
+
+/// What a thread holds of sums in a warp's 16 rows.
+template <int kColumns>
+struct WarpSums {
+  float of[2][kColumns / 4] = {};
+
+  __device__ static int row(int r) { return first_row_of_warp() + lane() / 4 + 8 * r; }
+  __device__ static int column(int c) { return c / 2 * 8 + lane() % 4 * 2 + c % 2; }
+
+  /// The 8 columns from `column` on += a·b
+  __device__ void add(int column, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    const int c = column / 4;
+    multiply_add(of[0][c], of[0][c + 1], of[1][c], of[1][c + 1], a, b0, b1);
+  }
+};
+
+/// a·bᵀ
+template <int kWidth, int kRows>
+__device__ WarpSums<kRows> products(const LeftRows<kWidth>& a, const RowTile<kWidth, kRows>& b) {
+  WarpSums<kRows> result;
+#pragma unroll
+  for (int j = 0; j < kRows; j += 16) {
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      uint32_t m[4];  // rows j and d, j and d + 8, j + 8 and d, j + 8 and d + 8
+      load_matrices(m, &b.of[j + lane() / 16 * 8 + lane() % 8][d + lane() / 8 % 2 * 8]);
+      result.add(j, a.of[d / 16], m[0], m[1]);
+      result.add(j + 8, a.of[d / 16], m[2], m[3]);
+    }
+  }
+  return result;
+}
+
+/// sum += factors·b
+template <int kWidth, int kRows>
+__device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, const RowTile<kWidth, kRows>& b) {
+#pragma unroll
+  for (int k = 0; k < kRows; k += 16) {
+    const int c = k / 4;
+    const uint32_t a[] = {
+        packed(factors.of[0][c], factors.of[0][c + 1]), packed(factors.of[1][c], factors.of[1][c + 1]),
+        packed(factors.of[0][c + 2], factors.of[0][c + 3]), packed(factors.of[1][c + 2], factors.of[1][c + 3])};
+#pragma unroll
+    for (int d = 0; d < kWidth; d += 16) {
+      uint32_t m[4];  // rows k and d, k + 8 and d, k and d + 8, k + 8 and d + 8
+      load_transposed(m, &b.of[k + lane() % 16][d + lane() / 16 * 8]);
+      sum.add(d, a, m[0], m[1]);
+      sum.add(d + 8, a, m[2], m[3]);
+    }
+  }
+}
+
+/// For products without the terms that `counts(r, k)` denies, for row r of the sum and row k of b, which have 0 in
+/// `factors`. Tensor cores leave out no term, but 0 times what is finite is 0: the rest of b is added here, and taken
+/// out of it. All of the block must call it, when all have used the rest of b.
+template <int kWidth, int kRows, class Counts>
+__device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, RowTile<kWidth, kRows>& b,
+                               Counts counts) {
+  uint32_t exponents = 0;  // of pairs, with a carry where all bits of one are set
+#pragma unroll
+  for (int step = 0; step < kRows * kWidth / 8 / kMmaThreads; ++step) {
+    const int e = (step * kMmaThreads + static_cast<int>(threadIdx.x)) * 8;
+    const Eight eight = load_eight(&b.of[e / kWidth][e % kWidth]);
+#pragma unroll
+    for (const uint32_t pair : eight.of) exponents |= (pair & 0x7f807f80) + 0x00800080;
+  }
+  if (__syncthreads_and((exponents & 0x80008000) == 0)) return;
+#pragma unroll 1
+  for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float factor = 0;  // of the row's four lanes, one has it
+#pragma unroll
+      for (int c = 0; c < kRows / 4; ++c) factor += factors.column(c) == k ? factors.of[r][c] : 0.0f;
+      factor = fold_lanes<4>(factor, Plus());
+#pragma unroll
+      for (int c = 0; c < kWidth / 4; ++c) {
+        const auto y = static_cast<float>(b.of[k][sum.column(c)]);
+        if (!isfinite(y) && counts(sum.row(r), k)) sum.of[r][c] += factor * y;
+      }
+    }
+  }
+  __syncthreads();  // they have been used
+  for (int e = static_cast<int>(threadIdx.x); e < kRows * kWidth; e += kMmaThreads) {
+    BFloat16& y = b.of[e / kWidth][e % kWidth];
+    if (!isfinite(static_cast<float>(y))) y = BFloat16(0.0f);
+  }
+  __syncthreads();
+}
+
+/// Writes the rows from `first` on of a result, those that there are: in pairs, where these are aligned.
+template <int kWidth, class E, class Value>
+__device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+  using Two = Strip<E, 2>;
+  const bool pairs = x.in_strips(2);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t i = first + sum.row(r);
+    if (i >= x.count) continue;
+#pragma unroll
+    for (int c = 0; c < kWidth / 4; c += 2) {
+      const int column = sum.column(c);
+      E* to = x.data + i * x.stride + column;
+      const Two two = {{E(value(r, sum.of[r][c], i)), E(value(r, sum.of[r][c + 1], i))}};
+      if (pairs && column + 1 < x.width) {
+        *reinterpret_cast<Two*>(to) = two;
+      } else {
+        if (column < x.width) to[0] = two.of[0];
+        if (column + 1 < x.width) to[1] = two.of[1];
+      }
+    }
+  }
+}
+
+/// The scores of a warp's queries with all keys of a tile, and of its keys with all queries of one: see PartScores.
+constexpr int kQueryRows = 32;  ///< of such a tile, whose two kinds of scores would not fit beside two sums otherwise
+struct QueryScores {
+  static constexpr int kQueries = 2, kKeys = kMmaTile / 4, kLanes = 4, kWarpKeys = kMmaTile;
+  WarpSums<kMmaTile>& sums;
+
+  __device__ static int warp_query() { return first_row_of_warp(); }
+  __device__ static int warp_key() { return 0; }
+  __device__ static int query(int q) { return WarpSums<kMmaTile>::row(q); }
+  __device__ static int key(int k) { return WarpSums<kMmaTile>::column(k); }
+  __device__ float& at(int q, int k) const { return sums.of[q][k]; }
+};
+struct KeyScores {
+  static constexpr int kQueries = kQueryRows / 4, kKeys = 2, kWarpKeys = 16;
+  WarpSums<kQueryRows>& sums;
+
+  __device__ static int warp_query() { return 0; }
+  __device__ static int warp_key() { return first_row_of_warp(); }
+  __device__ static int query(int q) { return WarpSums<kQueryRows>::column(q); }
+  __device__ static int key(int k) { return WarpSums<kQueryRows>::row(k); }
+  __device__ float& at(int q, int k) const { return sums.of[k][q]; }
+};
+
+/// Whether the GPU's code is for one whose tensor cores take bfloat16.
+bool has_mma();
+
+/// Calls `f` with the width that these kernels are to have for queries [B, H, N, D], if they are to be taken, and a
+/// zero of the type of elements; whether they are.
+template <class F>
+bool dispatch_mma(const View& q, F&& f) {
+  const int64_t width = q.shape[3];
+  const bool rounds = q.dtype == DType::float32 && precision() == Precision::bfloat16;
+  if (!(rounds || q.dtype == DType::bfloat16) || width > 64 || !has_mma()) return false;
+  const auto with_elements = [&](auto zero) {
+    width <= 32 ? f(std::integral_constant<int, 32>(), zero) : f(std::integral_constant<int, 64>(), zero);
+  };
+  rounds ? with_elements(float{}) : with_elements(BFloat16{});
+  return true;
+}
+
+// ---- Kernels ----
+
+/// The tiles that a launch makes: some of each head, of some heads.
+struct HeadTiles {
+  int64_t head, heads, first, tiles;
+
+  __host__ __device__ int64_t count() const { return heads * tiles; }
+  /// The number of tile `index` among all, `of_head` a head.
+  __device__ int64_t number(int64_t index, int64_t of_head) const {
+    return (head + index / tiles) * of_head + first + index % tiles;
+  }
+};
+
+/// What is summed up of the other side, and so needs no weights: nothing. fastmax_summary.cuh has another.
+struct NoSummary {
+  static constexpr bool kAny = false;
+
+  template <class In>
+  __device__ int64_t first_key(const In&, int64_t) const {
+    return 0;
+  }
+  template <class In>
+  __device__ int64_t end_query(const In& in, int64_t) const {
+    return in.queries;
+  }
+};
+
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
+template <int kWidth, class E, class Summary>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_mma(Quadratic<float, E> in, Heads<E> o, float* normaliser, HeadTiles tiles, Summary summary) {
+  __shared__ RowTile<kWidth> q_tile;
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
+    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the last tile has been used
+    load_rows(q_tile, task.queries(in, in.q), task.first);
+    WarpSums<kWidth> sum;
+    Totals<float, 2> totals;
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      summary.add_values(in, task, q_tile, sum, totals.total);
+    }
+    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
+    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+      load_rows(k_tile, k, key);
+      load_rows(v_tile, v, key);
+      __syncthreads();
+      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
+      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      weigh(in, k, tile, QueryScores{weights}, totals);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        if (totals.fade[r] == 1) continue;  // as when a maximum stays
+#pragma unroll
+        for (float& x : sum.of[r]) x *= totals.fade[r];
+      }
+      if (!tile.whole) {  // not even an infinity comes back from the future
+        add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+      }
+      add_product(sum, weights, v_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    const float inverse[] = {totals.inverse(0), totals.inverse(1)};
+    store_rows(task.rows(o, in.queries, in.width), task.first, sum,
+               [&](int r, float x, int64_t) { return x * inverse[r]; });
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int64_t i = task.first + sum.row(r);
+      if (lane() % 4 == 0 && i < in.queries) normaliser[task.head * in.queries + i] = totals.normaliser(in, r);
+    }
+  }
+}
+
+/// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
+template <int kWidth, class E, class Summary>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_backward_keys_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dk, Heads<E> dv,
+                             HeadTiles tiles, Summary summary) {
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  __shared__ RowTile<kWidth, kQueryRows> q_tile;
+  __shared__ RowTile<kWidth, kQueryRows> g_tile;
+  __shared__ QueryFactors<float> factors[kQueryRows];
+  for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
+    const Rows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    __syncthreads();  // the last tiles have been used
+    load_rows(k_tile, k, task.first);
+    load_rows(v_tile, task.keys(in, in.v), task.first);
+    WarpSums<kWidth> dk_sum, dv_sum;
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      float total[2] = {};
+      summary.add_values(in, task, k_tile, dv_sum, total);
+      summary.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
+    }
+    // The first query that sees any of these keys is task.first + queries − keys.
+    const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
+    const int64_t end = summary.end_query(in, task.first);
+    for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
+      load_rows(q_tile, q, query);
+      load_rows(g_tile, g, query);
+      if (threadIdx.x < kQueryRows) factors[threadIdx.x] = query_factors(in, from, task.head, query + threadIdx.x);
+      __syncthreads();
+      WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
+      WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
+      const bool whole = query + kQueryRows <= in.queries && task.first + kMmaTile <= in.visible(query);
+      const ScoreTile tile{task.head, query, task.first, whole};
+      score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
+                      [&](int i) { return factors[KeyScores::query(i)]; });
+      if (!tile.whole) {
+        const auto sees = [&](int r, int i) { return task.first + r < in.visible(query + i); };
+        add_infinities(dv_sum, weights, g_tile, sees);
+        add_infinities(dk_sum, gradients, q_tile, sees);
+      }
+      add_product(dv_sum, weights, g_tile);
+      add_product(dk_sum, gradients, q_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    const auto kept = [&](int, float x, int64_t j) { return k.has(j) ? x : 0.0f; };
+    store_rows(task.rows(dk, in.keys, in.width), task.first, dk_sum, kept);
+    store_rows(task.rows(dv, in.keys, in.width), task.first, dv_sum, kept);
+  }
+}
+
+/// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
+template <int kWidth, class E, class Summary>
+__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+    attend_backward_queries_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dq,
+                                HeadTiles tiles, Summary summary) {
+  __shared__ RowTile<kWidth> q_tile;
+  __shared__ RowTile<kWidth> g_tile;
+  __shared__ RowTile<kWidth> k_tile;
+  __shared__ RowTile<kWidth> v_tile;
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
+    const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
+    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the last tiles have been used
+    load_rows(q_tile, task.queries(in, in.q), task.first);
+    load_rows(g_tile, task.queries(in, from.d_o), task.first);
+    QueryFactors<float> factors[2];
+#pragma unroll
+    for (int q = 0; q < 2; ++q) factors[q] = query_factors(in, from, task.head, task.first + QueryScores::query(q));
+    WarpSums<kWidth> sum;
+    if constexpr (Summary::kAny) {
+      __syncthreads();
+      summary.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
+    }
+    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
+    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+      load_rows(k_tile, k, key);
+      load_rows(v_tile, v, key);
+      __syncthreads();
+      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
+      WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
+      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
+      if (!tile.whole) {
+        add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+      }
+      add_product(sum, gradients, k_tile);
+      __syncthreads();  // before the next tiles take the place of these
+    }
+    store_rows(task.rows(dq, in.queries, in.width), task.first, sum, [](int, float x, int64_t) { return x; });
+  }
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include <linnet/cuda/attention/standardise.cuh>
+#include <linnet/cuda/device/head_rows.cuh>
+#include <linnet/cuda/device/math.cuh>
+
+/// Memory bounds these kernels: each reads a row once, or a long one again from the cache.
+
+namespace linnet::cuda {
+namespace {
+
+/// Tokens before `first`, and those that padding holds, are none.
+template <class Group, class E, class T>
+__global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, HeadRows<const E> from, HeadRows<E> to,
+                                 T* inverse_std) {
+  using Batch = RowBatch<Group>;
+  const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const int64_t begin = first.of(batch.b);
+    bool there[kRowBatch];
+#pragma unroll
+    for (int j = 0; j < kRowBatch; ++j) {
+      there[j] = batch.has[j] && batch.token(j) >= begin && keep.has(batch.b, batch.token(j));
+    }
+    const auto load = [&](int64_t c) { return batch.template load<T>(from, there, c); };
+    const RowPacks<T> first_pack = load(batch.column());
+    // Calls f(x, c) with each pack, which begins at column c.
+    const auto for_packs = [&](auto f) {
+      f(first_pack, batch.column());
+      batch.for_further_packs([&](int64_t c) { f(load(c), c); });
+    };
+
+    T mean[kRowBatch] = {}, scale[kRowBatch] = {};
+    for_packs([&](const RowPacks<T>& x, int64_t) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) mean[j] += x.of[j].of[k];
+      }
+    });
+    Batch::join(mean, share);
+    for_packs([&](const RowPacks<T>& x, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          const T rest = k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
+          scale[j] += rest * rest;
+        }
+      }
+    });
+    Batch::join(scale, share);  // the variance, so far
+    T rest[kRowBatch] = {};     // of a large mean, which rounding leaves in the row
+    bool any_large = false;
+    for (int j = 0; j < kRowBatch; ++j) any_large = any_large || has_large_mean(mean[j], scale[j]);
+    if (fold_lanes<kWarp>(any_large ? 1 : 0, Larger()) != 0) {  // all lanes of a warp must join
+      for_packs([&](const RowPacks<T>& x, int64_t c) {
+        for (int j = 0; j < kRowBatch; ++j) {
+          for (int k = 0; k < kPack; ++k) rest[j] += k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
+        }
+      });
+      Batch::join(rest, share);
+      for (int j = 0; j < kRowBatch; ++j) {
+        rest[j] = has_large_mean(mean[j], scale[j]) ? rest[j] : T{0};
+        scale[j] = max(scale[j] - rest[j] * rest[j], T{0});
+      }
+    }
+    for (int j = 0; j < kRowBatch; ++j) {
+      scale[j] = there[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
+      if (Group::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * Group::rows] = scale[j];
+    }
+    for_packs([&](RowPacks<T> x, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) x.of[j].of[k] = (x.of[j].of[k] - mean[j] - rest[j]) * scale[j];
+      }
+      batch.store(to, c, x);
+    });
+  }
+}
+
+/// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
+/// which may be to bfloat16.
+template <class Group, class E, class T>
+__global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse_std) {
+  using Batch = RowBatch<Group>;
+  const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const auto load = [&](const auto& rows, int64_t c) { return batch.template load<T>(rows, batch.has, c); };
+    const RowPacks<T> first_g = load(gradients, batch.column()), first_y = load(ys, batch.column());
+    // Calls f(∂y, y, c) with each pack, which begins at column c.
+    const auto for_packs = [&](auto f) {
+      f(first_g, first_y, batch.column());
+      batch.for_further_packs([&](int64_t c) { f(load(gradients, c), load(ys, c), c); });
+    };
+
+    T scale[kRowBatch], mean[kRowBatch] = {}, slope[kRowBatch] = {};
+    for (int j = 0; j < kRowBatch; ++j) {
+      scale[j] = batch.has[j] ? inverse_std[batch.row + j * Group::rows] : T{0};
+    }
+    for_packs([&](const RowPacks<T>& g, const RowPacks<T>& y, int64_t) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          mean[j] += g.of[j].of[k];
+          slope[j] += g.of[j].of[k] * y.of[j].of[k];
+        }
+      }
+    });
+    Batch::join(mean, share);
+    Batch::join(slope, share);
+    for_packs([&](RowPacks<T> g, const RowPacks<T>& y, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          g.of[j].of[k] = (g.of[j].of[k] - mean[j] - y.of[j].of[k] * slope[j]) * scale[j];
+        }
+      }
+      batch.store(gradients, c, g);
+    });
+  }
+}
+
+}  // namespace
+
+Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
+    : dtype_(x.dtype),
+      y_(numel(x) * size_of(x.dtype)),
+      inverse_std_(numel(x) / x.shape[3] * size_of(computed_in(x.dtype))) {
+  std::copy_n(x.shape, 4, shape_);
+  int64_t stride = 1;
+  for (int d = 3; d >= 0; --d) {
+    strides_[d] = stride;
+    stride *= shape_[d];
+  }
+  const HeadSizes all(x);
+  dispatch_computed(dtype_, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
+    for_row_group(all.width, [&](auto group) {
+      using G = decltype(group);
+      launch(standardise_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, first, Keep(keep),
+             HeadRows<const E>(x), HeadRows<E>(view()), reinterpret_cast<T*>(inverse_std_.data()));
+    });
+  });
+}
+
+void Standardised::differentiate(const View& gradients) const {
+  const HeadSizes all(gradients);
+  dispatch_computed(dtype_, [&](auto element, auto computed) {
+    using E = decltype(element);
+    using T = decltype(computed);
+    for_row_group(all.width, [&](auto group) {
+      using G = decltype(group);
+      launch(differentiate_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<E>(gradients),
+             HeadRows<const E>(view()), reinterpret_cast<const T*>(inverse_std_.data()));
+    });
+  });
+}
+
+}  // namespace linnet::cuda

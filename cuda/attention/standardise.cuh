@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <linnet/core/device/backend.h>
+#include <linnet/cuda/attention/first_queries.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+
+namespace linnet::cuda {
+
+/// The queries or keys x [B, H, N, D] of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6), in
+/// memory of their own; those before `first`, and those that padding holds, where `keep` [B, N] is false, are 0. x is
+/// not empty.
+class Standardised {
+ public:
+  Standardised(const View& x, const View* keep, FirstQuery first);
+
+  View view() const { return {y_.data(), dtype_, 4, shape_, strides_}; }
+
+  /// From the gradients of them to those of x, in place.
+  void differentiate(const View& gradients) const;
+
+ private:
+  DType dtype_;
+  int64_t shape_[4], strides_[4];
+  Scratch<std::byte> y_, inverse_std_;
+};
+
+}  // namespace linnet::cuda

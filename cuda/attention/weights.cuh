@@ -1,0 +1,460 @@
+#pragma once
+
+#include <linnet/cuda/attention/first_queries.cuh>
+#include <linnet/cuda/device/group.cuh>
+#include <linnet/cuda/device/head_rows.cuh>
+#include <linnet/cuda/device/heads.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/math.cuh>
+#include <linnet/cuda/device/random_byte.cuh>
+#include <linnet/cuda/device/recording.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/device/tile.cuh>
+
+/// The mathematics of quadratic attention, for the scores that a thread holds of a tile: what all kernels of
+/// attention.cu and fastmax_mma.cu share.
+
+namespace linnet::cuda {
+
+/// e^s = 2^(s·log2 e), and powers of 2 cost half of what those of e do.
+constexpr double kLog2E = 1.4426950408889634;
+
+/// What all kernels read: queries, keys and values of type E, to be computed with in T.
+template <class T, class E>
+struct Quadratic {
+  Heads<const E> q, k, v;
+  Keep keep;
+  int64_t batch, heads, queries, keys, width;
+  T scale, a0, a1, a2;
+  T binary_scale;                 ///< scale · log2 e
+  T weight_factor, token_factor;  ///< of a weight that dropout leaves, of a pair that dropout of tokens leaves
+  bool softmax, causal, drops;
+  uint64_t threshold;
+  int keep_tokens;
+  bool shared_normaliser;
+  LiveKey key, query_key, key_key;
+  FirstQuery first_query;
+
+  Quadratic(const View& q_view, const View& k_view, const View& v_view, const View* keep_view,
+            const AttentionOptions& options, const FirstQueries& first_queries)
+      : q(q_view),
+        k(k_view),
+        v(v_view),
+        keep(keep_view),
+        batch(q_view.shape[0]),
+        heads(q_view.shape[1]),
+        queries(q_view.shape[2]),
+        keys(k_view.shape[2]),
+        width(q_view.shape[3]),
+        scale(static_cast<T>(options.scale)),
+        a0(static_cast<T>(options.kind.a0)),
+        a1(static_cast<T>(options.kind.a1)),
+        a2(static_cast<T>(options.kind.a2)),
+        binary_scale(static_cast<T>(options.scale * kLog2E)),
+        weight_factor(static_cast<T>(1 / (1 - options.dropout))),
+        token_factor(1),
+        softmax(options.kind.softmax),
+        causal(options.causal),
+        drops(options.dropout > 0),
+        threshold(keep_threshold(1 - options.dropout)),
+        keep_tokens(options.tokens.keep),
+        shared_normaliser(options.tokens.shared_normaliser),
+        key(options.key),
+        query_key(options.tokens.query_key),
+        key_key(options.tokens.key_key),
+        first_query(first_queries.of()) {
+    if (drops_tokens()) token_factor = static_cast<T>(256.0 / keep_tokens) * static_cast<T>(256.0 / keep_tokens);
+  }
+
+  __host__ __device__ int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
+  __host__ __device__ int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
+
+  /// Whether whole queries and keys are dropped: by the bytes that the CPU's factorised form draws, of which this one
+  /// is that of a token at `position`, counted as keys are.
+  __host__ __device__ bool drops_tokens() const { return !softmax && keep_tokens % 256 != 0; }
+  __device__ int64_t token(int64_t head, int64_t position) const {
+    const int64_t first = min(lag(), int64_t{0}), positions = max(keys, queries + lag()) - first;
+    return head * (ceil_div(positions, 64) * 64) + position - first;
+  }
+  /// Where the first query is, counted as keys are.
+  __device__ int64_t lag() const { return causal ? keys - queries : 0; }
+
+  /// The keys that query `i` sees are those before this, without padding.
+  __device__ int64_t visible(int64_t i) const {
+    if (i >= queries) return 0;
+    return causal ? min(max(i + 1 + keys - queries, int64_t{0}), keys) : keys;
+  }
+  __device__ int64_t visible_to_tile(int64_t first) const { return visible(min(first + kTile<T>, queries) - 1); }
+};
+
+/// Blocks that share the columns of a tile of results; one even without columns.
+template <class T>
+int64_t chunks_of(int64_t width) {
+  return std::max(ceil_div(width, kTile<T>), int64_t{1});
+}
+
+/// One head, some rows, some columns: what a block makes at a time.
+template <class T, class E>
+struct QuadraticTask {
+  int64_t head, b, h, first, column;
+
+  __device__ QuadraticTask(const Quadratic<T, E>& in, int64_t index, int64_t tiles, int64_t chunks)
+      : head(index / chunks / tiles),
+        b(head / in.heads),
+        h(head % in.heads),
+        first(index / chunks % tiles * kTile<T>),
+        column(index % chunks * kTile<T>) {}
+
+  template <class U>
+  __device__ Rows<U> rows(const Heads<U>& x, int64_t count, int64_t width) const {
+    return {x.at(b, h, 0), x.row_stride, 0, count, width, nullptr, 0};
+  }
+  __device__ Rows<const E> queries(const Quadratic<T, E>& in, const Heads<const E>& x) const {
+    Rows<const E> result = rows(x, in.queries, in.width);
+    result.begin = in.first_query.of(b);
+    return result;
+  }
+  __device__ Rows<const E> keys(const Quadratic<T, E>& in, const Heads<const E>& x) const {
+    Rows<const E> result = rows(x, in.keys, in.width);
+    if (in.keep.data != nullptr) {
+      result.keep = in.keep.data + b * in.keep.batch_stride;
+      result.keep_stride = in.keep.stride;
+    }
+    return result;
+  }
+};
+
+// ---- Scores ----
+
+/// What a thread holds of a tile of scores: the pairs of its queries and keys, and how many neighbours hold the other
+/// keys of these queries; where in the tile begins what its warp holds, and how many keys that has. This is what the
+/// products of tile.cuh leave.
+template <class T>
+struct PartScores {
+  static constexpr int kQueries = kPart<T>, kKeys = kPart<T>, kLanes = kSide, kWarpKeys = kTile<T>;
+  Part<T>& part;
+
+  __device__ static int warp_query() { return static_cast<int>(threadIdx.x) / kWarp * (kWarp / kSide) * kPart<T>; }
+  __device__ static int warp_key() { return 0; }
+  __device__ static int query(int q) { return part_row<T>() + q; }
+  __device__ static int key(int k) { return part_column<T>() + k; }
+  __device__ T& at(int q, int k) const { return part.of[q][k]; }
+};
+
+/// Where a tile of scores is, and whether all of its queries see all of its keys, but for padding. (A query behind
+/// the last sees none, which matters where sums are over queries.)
+struct ScoreTile {
+  int64_t head, query, key;
+  bool whole;
+};
+
+/// Calls `f(q, c)` for all scores that a thread holds.
+template <class Scores, class F>
+__device__ void for_each_score(F f) {
+#pragma unroll
+  for (int q = 0; q < Scores::kQueries; ++q) {
+#pragma unroll
+    for (int c = 0; c < Scores::kKeys; ++c) f(q, c);
+  }
+}
+
+/// Some of the scores that a thread holds: bit q·kKeys + c stands for its query q and key c.
+template <class Scores>
+struct Marks {
+  static_assert(Scores::kQueries * Scores::kKeys <= 32, "a bit for each score");
+  uint32_t bits = ~0u;
+
+  __device__ bool all() const { return bits == ~0u; }
+  __device__ bool has(int q, int c) const { return (bits >> (q * Scores::kKeys + c) & 1) != 0; }
+  __device__ void clear(int q, int c) { bits &= ~(1u << (q * Scores::kKeys + c)); }
+};
+
+// Functions that few need are not inlined, to leave their registers to kernels.
+
+/// Of the keys that a thread holds, those that are no padding, of `keys` in the tile: bit c stands for key c.
+template <class Scores>
+__noinline__ __device__ uint32_t without_padding(const bool* keep, int64_t stride, int keys) {
+  uint32_t kept = 0;
+#pragma unroll
+  for (int c = 0; c < Scores::kKeys; ++c) {
+    const int key = Scores::key(c);
+    kept |= uint32_t{key < keys && keep[key * stride]} << c;
+  }
+  return kept;
+}
+
+/// The scores of keys that are neither padding nor in the future of their queries.
+template <class Scores, class T, class E>
+__device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile) {
+  Marks<Scores> seen;
+  if (tile.whole && k.keep == nullptr) return seen;
+  const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
+  const int queries = in_tile(in.queries - tile.query), keys = in_tile(in.keys - tile.key);
+  const int ahead = in.causal ? in_tile(tile.query + in.lag() - tile.key) : kTile<T>;
+  uint32_t kept = ~0u;
+  if (k.keep != nullptr) {
+    kept = without_padding<Scores>(k.keep + tile.key * k.keep_stride, k.keep_stride, keys);
+  }
+  for_each_score<Scores>([&](int q, int c) {
+    const int query = Scores::query(q), key = Scores::key(c);
+    const bool sees = query < queries && key < keys && key <= query + ahead && (kept >> c & 1) != 0;
+    if (!sees) seen.clear(q, c);
+  });
+  return seen;
+}
+
+/// The weights that dropout leaves, from element `first` of its stream on, with `keys` of them a query. Each lane of
+/// a warp draws for as many keys in a row as it holds scores, so that hardly a block of random words is made twice,
+/// and hands on what it drew. All of the warp must call it.
+template <class Scores>
+__noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t threshold, uint64_t first, uint64_t keys) {
+  constexpr int kDrawn = Scores::kQueries * Scores::kKeys, kLanesOfQuery = Scores::kWarpKeys / kDrawn;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int own_query = Scores::warp_query() + lane / kLanesOfQuery;
+  const int own_key = Scores::warp_key() + lane % kLanesOfQuery * kDrawn;
+  const uint64_t begin = first + static_cast<uint64_t>(own_query) * keys + static_cast<uint64_t>(own_key);
+  uint32_t drawn = 0;
+#pragma unroll 1
+  for (uint64_t number = begin / 4; number * 4 < begin + kDrawn; ++number) {
+    const PhiloxBlock words = philox(key, number);
+#pragma unroll
+    for (uint64_t w = 0; w < 4; ++w) {
+      const uint64_t i = number * 4 + w - begin;  // beyond all for a word in front of the first
+      if (i < kDrawn) drawn |= uint32_t{words.word[w] < threshold} << i;
+    }
+  }
+  Marks<Scores> left{0};
+#pragma unroll 1
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    uint64_t of_query = 0;
+#pragma unroll
+    for (int l = 0; l < kLanesOfQuery; ++l) {
+      const int from = (Scores::query(q) - Scores::warp_query()) * kLanesOfQuery + l;
+      of_query |= uint64_t{value_of(drawn, from)} << (l * kDrawn);
+    }
+#pragma unroll
+    for (int c = 0; c < Scores::kKeys; ++c) {
+      left.bits |= static_cast<uint32_t>(of_query >> (Scores::key(c) - Scores::warp_key()) & 1)
+                   << (q * Scores::kKeys + c);
+    }
+  }
+  return left;
+}
+
+/// What dropout of tokens leaves, by the bytes from `query` and from `key` on.
+template <class Scores>
+__noinline__ __device__ Marks<Scores> left_tokens(RandomKey query_key, RandomKey key_key, int keep, int64_t query,
+                                                  int64_t key) {
+  uint32_t keys = 0;
+#pragma unroll 1
+  for (int c = 0; c < Scores::kKeys; ++c) {
+    keys |= uint32_t{random_byte(key_key, key + Scores::key(c)) < keep} << c;
+  }
+  Marks<Scores> left{0};
+#pragma unroll 1
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    if (random_byte(query_key, query + Scores::query(q)) < keep) left.bits |= keys << (q * Scores::kKeys);
+  }
+  return left;
+}
+
+template <class Scores, class T, class E>
+__device__ Marks<Scores> left_tokens_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+  if (!in.drops_tokens()) return {};
+  return left_tokens<Scores>(in.query_key, in.key_key, in.keep_tokens, in.token(tile.head, tile.query + in.lag()),
+                             in.token(tile.head, tile.key));
+}
+template <class Scores, class T, class E>
+__device__ Marks<Scores> left_weights_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+  if (!in.drops) return {};
+  const int64_t first = (tile.head * in.queries + tile.query) * in.keys + tile.key;
+  return left_weights<Scores>(in.key, in.threshold, static_cast<uint64_t>(first), static_cast<uint64_t>(in.keys));
+}
+
+/// Multiplies weights with 1 / (1 − rate) where they are left, and else with 0.
+template <class T, class E, class Scores>
+__device__ void drop(const Quadratic<T, E>& in, Marks<Scores> left, Scores s) {
+  if (!in.drops) return;
+  for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= left.has(q, c) ? in.weight_factor : T{0}; });
+}
+
+/// Puts `value` where a key is not seen.
+template <class Scores, class T>
+__device__ void hide(Marks<Scores> seen, Scores s, T value) {
+  if (seen.all()) return;
+  for_each_score<Scores>([&](int q, int c) {
+    if (!seen.has(q, c)) s.at(q, c) = value;
+  });
+}
+
+/// Of some queries, while the weights of their keys are summed up tile by tile.
+template <class T, int kQueries>
+struct Totals {
+  T maximum[kQueries], total[kQueries] = {};
+  T fade[kQueries];  ///< by how much what was summed before the last tile has to shrink
+
+  __device__ Totals() {
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      maximum[q] = -infinity<T>();
+      fade[q] = 1;
+    }
+  }
+  /// What sums of weights are multiplied with in the end: 0 where no key is seen.
+  __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
+  /// What is written down for backward: the denominator g, of softmax log2 g.
+  template <class E>
+  __device__ T normaliser(const Quadratic<T, E>& in, int q) const {
+    return in.softmax ? maximum[q] + log2(total[q]) : total[q];
+  }
+};
+
+/// Turns products q·k into weights, and brings the maximum and the sum of each query up to date.
+template <class T, class E, class Scores>
+__device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
+                      Totals<T, Scores::kQueries>& totals) {
+  const auto seen = seen_of<Scores>(in, k, tile);
+  T sum[Scores::kQueries] = {};
+  if (in.softmax) {
+    for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= in.binary_scale; });
+    hide(seen, s, -infinity<T>());
+#pragma unroll
+    for (int q = 0; q < Scores::kQueries; ++q) {
+      T largest = totals.maximum[q];  // never NaN, which max passes over
+#pragma unroll
+      for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
+      largest = fold_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
+      const T base = largest == -infinity<T>() ? T{0} : largest;
+      totals.fade[q] = exp2(totals.maximum[q] - base);
+      totals.maximum[q] = largest;
+#pragma unroll
+      for (int c = 0; c < Scores::kKeys; ++c) {
+        s.at(q, c) = exp2(s.at(q, c) - base);
+        sum[q] += s.at(q, c);
+      }
+    }
+  } else if (!in.drops_tokens()) {
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale;
+      s.at(q, c) = in.a0 + score * (in.a1 + score * in.a2);
+    });
+    hide(seen, s, T{0});
+    for_each_score<Scores>([&](int q, int c) { sum[q] += s.at(q, c); });
+  } else {
+    const auto tokens = left_tokens_of<Scores>(in, tile);
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, rest = score * (in.a1 + score * in.a2);
+      const T weight = in.a0 + rest * (tokens.has(q, c) ? in.token_factor : T{0});
+      const T summed = in.shared_normaliser ? weight : in.a0 + rest;
+      sum[q] += seen.has(q, c) ? summed : T{0};
+      s.at(q, c) = weight;
+    });
+    hide(seen, s, T{0});
+  }
+#pragma unroll
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    totals.total[q] = totals.total[q] * totals.fade[q] + fold_lanes<Scores::kLanes>(sum[q], Plus());
+  }
+  drop(in, left_weights_of<Scores>(in, tile), s);
+}
+
+/// What the backward kernels read besides.
+template <class T, class E>
+struct QuadraticCotangents {
+  Heads<const E> d_o, o;
+  const T* normaliser;
+  T* delta;  ///< [B, H, N]: d_o·o
+};
+
+template <class Group, class E, class T>
+__global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const E> o, T* delta) {
+  using Batch = RowBatch<Group>;
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    T sum[kRowBatch] = {};
+    const auto add = [&](int64_t c) {
+      const auto g = batch.template load<T>(d_o, batch.has, c), y = batch.template load<T>(o, batch.has, c);
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) sum[j] += g.of[j].of[k] * y.of[j].of[k];
+      }
+    };
+    add(batch.column());
+    batch.for_further_packs(add);
+    Batch::template join<JoinedIn<E>>(sum);
+    for (int j = 0; j < kRowBatch; ++j) {
+      if (Group::lane() == 0 && batch.has[j]) delta[batch.row + j * Group::rows] = sum[j];
+    }
+  }
+}
+
+/// With d_o·o of all rows in `delta`.
+template <class T, class E>
+QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, const View& o, const View& normaliser,
+                                      const Scratch<T>& delta) {
+  const HeadSizes all(o);
+  for_row_group(all.width, [&](auto group) {
+    using G = decltype(group);
+    launch(find_deltas<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<const E>(d_o), HeadRows<const E>(o),
+           delta.data());
+  });
+  return {Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser), delta.data()};
+}
+
+/// What the gradients of a query's scores are made of: log2 g of softmax, else 1 / g, which is 0 for g = 0; and
+/// delta. 0 for a query that is not there.
+template <class T>
+struct alignas(2 * sizeof(T)) QueryFactors {
+  T normaliser, delta;
+};
+template <class T, class E>
+__device__ QueryFactors<T> query_factors(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
+                                         int64_t head, int64_t i) {
+  if (i >= in.queries) return {};
+  const T g = from.normaliser[head * in.queries + i], delta = from.delta[head * in.queries + i];
+  if (in.softmax) return {g, delta};
+  if (g == 0) return {};
+  return {T{1} / g, delta};
+}
+
+/// Turns the products s = q·k into weights p (with dropout), and the products ds = d_o·v into the gradients of the
+/// products q·k, with the factors of each query q as `factors(q)`.
+///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
+///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
+/// With dropout of whole tokens, whose factors make up c_j, d_o·v_j is multiplied by c_j, and delta too where the
+/// denominator g saw the factors.
+template <class T, class E, class Scores, class Factors>
+__device__ void score_gradients(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
+                                Scores ds, Factors factors) {
+  const auto left = left_weights_of<Scores>(in, tile);
+  drop(in, left, ds);
+  QueryFactors<T> of[Scores::kQueries];
+#pragma unroll
+  for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
+  if (in.softmax) {
+    for_each_score<Scores>([&](int q, int c) {
+      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].normaliser);
+      ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);
+    });
+  } else if (!in.drops_tokens()) {
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;
+      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);
+    });
+  } else {
+    const auto tokens = left_tokens_of<Scores>(in, tile);
+    for_each_score<Scores>([&](int q, int c) {
+      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      const T kept = tokens.has(q, c) ? in.token_factor : T{0};
+      const T mean = (in.shared_normaliser ? kept : T{1}) * of[q].delta;
+      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2) * kept) * inverse;
+      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (kept * ds.at(q, c) - mean) * (in.scale * inverse);
+    });
+  }
+  const auto seen = seen_of<Scores>(in, k, tile);
+  hide(seen, s, T{0});
+  hide(seen, ds, T{0});
+  drop(in, left, s);
+}
+
+}  // namespace linnet::cuda

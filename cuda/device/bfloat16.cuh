@@ -1,0 +1,34 @@
+#pragma once
+
+#include <type_traits>
+
+#include <cuda_bf16.h>
+#include <linnet/cuda/device/kernel.cuh>
+
+/// bfloat16: what tensors hold, and never what is computed with. Kernels that move elements take it as it is; those
+/// that compute make float of it and round what they write, to nearest even.
+
+namespace linnet::cuda {
+
+using BFloat16 = __nv_bfloat16;
+
+/// What elements of type E are computed with.
+template <class E>
+using ComputedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, E>;
+
+/// `dispatch_any`, for bfloat16 too.
+template <class F>
+void dispatch_stored(DType dtype, F&& f) {
+  if (dtype == DType::bfloat16) return f(BFloat16{});
+  dispatch_any(dtype, f);
+}
+
+/// `dispatch_floating`, for bfloat16 too: calls `f` with a zero of the type of elements and one of the type that they
+/// are computed with, `f(auto stored, auto computed)`.
+template <class F>
+void dispatch_computed(DType dtype, F&& f) {
+  if (dtype == DType::bfloat16) return f(BFloat16{}, float{});
+  dispatch_floating(dtype, [&](auto zero) { f(zero, zero); });
+}
+
+}  // namespace linnet::cuda

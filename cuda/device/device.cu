@@ -1,0 +1,172 @@
+#include <linnet/cuda/device/device.cuh>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <linnet/core/error.h>
+#include <linnet/cuda/device/allocator.cuh>
+
+namespace linnet::cuda {
+namespace {
+
+/// Asking for its attributes makes the driver's context, and tells whether this build has code for the GPU.
+__global__ void probe() {}
+
+std::string version_text(int version) {  // 13010 is 13.1
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string error_text(cudaError_t status) {
+  return std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
+}
+
+int driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+int runtime_version() {
+  int version = 0;
+  return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+/// After one of these the runtime refuses all further work of the process.
+bool is_final(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable: return true;
+    default: return false;
+  }
+}
+
+/// Whether it says that there is no code for the GPU, or none that its driver takes.
+bool is_of_code(cudaError_t status) {
+  switch (status) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidPtx:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled: return true;
+    default: return false;
+  }
+}
+
+/// Why no GPU answers, and what helps.
+[[noreturn]] void refuse_device(cudaError_t status) {
+  cudaGetLastError();  // so that the error is not found again later
+  std::string cause = "no NVIDIA GPU answers (" + error_text(status) + ")";
+  if (driver_version() == 0) {
+    cause = "no NVIDIA driver is installed, or it is not reachable from here";
+  } else if (status == cudaErrorInsufficientDriver) {
+    cause = "the NVIDIA driver is for CUDA " + version_text(driver_version()) + ", older than this build's " +
+            version_text(runtime_version()) + ": update it";
+  }
+  throw DeviceError(cause + "; see what nvidia-smi says, or use --device cpu (Device::cpu)");
+}
+
+cudaDeviceProp properties() {
+  cudaDeviceProp result;
+  check(cudaGetDeviceProperties(&result, 0), "reading the properties of the GPU");
+  return result;
+}
+
+std::string architecture(const cudaDeviceProp& gpu) {
+  return "sm_" + std::to_string(gpu.major) + std::to_string(gpu.minor);
+}
+
+void check_architecture() {
+  cudaFuncAttributes attributes;
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe);
+  if (status == cudaSuccess) return;
+  if (!is_of_code(status)) refuse_device(status);  // another process has it for itself, or has filled it
+  cudaGetLastError();
+  const cudaDeviceProp gpu = properties();
+  constexpr int kOldest = CUDART_VERSION >= 13000 ? 75 : 70;  // that nvcc, or linnet, makes code for
+  const int number = gpu.major * 10 + gpu.minor;
+  const std::string remedy = number < kOldest ? "it is too old for CUDA " + version_text(CUDART_VERSION) +
+                                                    ", with which linnet takes GPUs from sm_" +
+                                                    std::to_string(kOldest) + " on: use another"
+                                              : "configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(number);
+  throw DeviceError(std::string(gpu.name) + " is " + architecture(gpu) + ", which this build has no code for (" +
+                    error_text(status) + "); " + remedy + ", or use --device cpu (Device::cpu)");
+}
+
+struct Gpu {
+  cudaStream_t stream = nullptr;
+
+  Gpu() {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess) refuse_device(status);
+    if (count == 0) refuse_device(cudaErrorNoDevice);
+    check_architecture();
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  }
+};
+
+/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+const Gpu& gpu() {
+  static const Gpu* const instance = new Gpu;
+  return *instance;
+}
+
+}  // namespace
+
+void open_device() { gpu(); }
+
+bool is_checking() {
+  static const bool checking = is_set("LINNET_CUDA_CHECK");
+  return checking;
+}
+
+cudaStream_t stream() { return gpu().stream; }
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  if (status == cudaErrorMemoryAllocation) refuse_memory(what);
+  std::string message = std::string("CUDA failed in ") + what + " (" + error_text(status) + ")";
+  if (is_final(status)) {
+    message += is_checking() ? "; this process cannot use the GPU any more"
+                             : ", here or in an op before; set LINNET_CUDA_CHECK=1 to see in which. This process "
+                               "cannot use the GPU any more";
+  }
+  throw DeviceError(message);
+}
+
+void check_launch() {
+  check(cudaGetLastError(), "launching a kernel");
+  if (is_checking()) synchronise("a kernel");
+}
+
+void synchronise(const char* what) { check(cudaStreamSynchronize(stream()), what); }
+
+std::string describe_device() {
+  const cudaDeviceProp gpu = properties();
+  return std::string(gpu.name) + " (" + architecture(gpu) + ", " + std::to_string(gpu.totalGlobalMem >> 30) +
+         " GiB, " + std::to_string(gpu.multiProcessorCount) + " multiprocessors), driver for CUDA " +
+         version_text(driver_version()) + ", runtime " + version_text(runtime_version());
+}
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+void refuse_dtype(DType dtype) {
+  if (dtype == DType::bfloat16) {
+    throw DTypeError("bfloat16 is storage, which this does not compute with; convert with to(DType::float32)");
+  }
+  throw DTypeError(std::string("does not take dtype ") + name_of(dtype) + " on the GPU; convert with to(DType)");
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include <linnet/core/device/backend.h>
+
+namespace linnet::cuda {
+
+/// A view as kernels are passed it: [B, H, N, D] with unit stride in D, or [B, H, N].
+template <class T>
+struct Heads {
+  T* data;
+  int64_t batch_stride, head_stride, row_stride;
+
+  explicit Heads(const View& x)
+      : data(static_cast<T*>(x.data)),
+        batch_stride(x.strides[0]),
+        head_stride(x.strides[1]),
+        row_stride(x.strides[2]) {}
+
+  __device__ T* at(int64_t b, int64_t h, int64_t i) const {
+    return data + b * batch_stride + h * head_stride + i * row_stride;
+  }
+};
+
+/// Which tokens are no padding, as kernels are passed it: a bool [B, N], or all of them.
+struct Keep {
+  const bool* data = nullptr;
+  int64_t batch_stride = 0, stride = 0;
+
+  Keep() = default;
+  explicit Keep(const View* x) {
+    if (x == nullptr) return;
+    data = static_cast<const bool*>(x->data);
+    batch_stride = x->strides[0];
+    stride = x->strides[1];
+  }
+
+  __device__ bool has(int64_t b, int64_t i) const { return data == nullptr || data[b * batch_stride + i * stride]; }
+};
+
+}  // namespace linnet::cuda

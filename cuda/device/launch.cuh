@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <linnet/cuda/device/device.cuh>
+
+/// How kernels are launched, and how their threads share work: each thread starts at its own index and steps by
+/// the number of threads, so that any grid does any amount of work. What is summed, and in which order, depends
+/// on sizes alone, never on the grid.
+
+namespace linnet::cuda {
+
+constexpr int kThreads = 256;  ///< of a block, where a kernel says nothing else
+constexpr int64_t kMaxBlocks = 0x7fffffff;
+
+/// Queues a kernel on `blocks` blocks, or fewer where CUDA has a limit; none for no blocks. Throws DeviceError.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), int64_t blocks, int threads, const Arguments&... arguments) {
+  if (blocks == 0) return;
+  kernel<<<static_cast<unsigned>(std::min(blocks, kMaxBlocks)), threads, 0, stream()>>>(arguments...);
+  check_launch();
+}
+
+__host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The blocks of kThreads threads that give each of `count` items a thread.
+constexpr int64_t blocks_for(int64_t count) { return ceil_div(count, kThreads); }
+
+/// The first item of this thread, and the way to its next one.
+__device__ inline int64_t first_item() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t item_step() { return int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace linnet::cuda

@@ -1,0 +1,102 @@
+#include <linnet/cuda/device/recording.cuh>
+
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include <linnet/cuda/device/allocator.cuh>
+#include <linnet/cuda/device/device.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/device/transfer.cuh>
+
+namespace linnet::cuda {
+namespace {
+
+/// Held by the thread that records, and shared by the others; see outside_of_recordings().
+std::shared_mutex recordings;
+
+class Graph : public RecordedWork {
+ public:
+  static thread_local Graph* current;  ///< what this thread records, or null
+
+  ~Graph() override {
+    if (executable_ != nullptr) {
+      const auto lock = outside_of_recordings();
+      cudaStreamSynchronize(stream());  // so that no replay is under way
+      cudaGraphExecDestroy(executable_);
+    }
+    for (void* constant : constants_) cudaFreeHost(constant);
+    let_go(hold_);
+  }
+
+  /// The capture is ended whatever happens, and the stream usable again.
+  void capture(const std::function<void()>& work) {
+    const std::lock_guard<std::shared_mutex> lock(recordings);
+    // Relaxed: a tensor may have its memory from the driver meanwhile.
+    check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a recording");
+    begin_hold();
+    current = this;
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    current = nullptr;
+    hold_ = end_hold();
+    cudaGraph_t captured = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(stream(), &captured);
+    const std::unique_ptr<CUgraph_st, decltype(&cudaGraphDestroy)> graph(captured, cudaGraphDestroy);
+    if (error) {
+      cudaGetLastError();  // so that what went wrong is not found again later
+      std::rethrow_exception(error);
+    }
+    check(status, "recording");
+    with_room([&] { check(cudaGraphInstantiate(&executable_, captured, 0), "making a graph of a recording"); });
+  }
+
+  const void* keep(const void* host, int64_t bytes) {
+    void* copy = nullptr;
+    with_room(
+        [&] { check(cudaMallocHost(&copy, static_cast<size_t>(bytes)), "asking for pinned memory for a constant"); });
+    constants_.push_back(copy);
+    return std::memcpy(copy, host, static_cast<size_t>(bytes));
+  }
+
+  const uint64_t* draws() const { return draws_.data(); }
+
+  void replay(uint64_t draws) override {
+    from_host(draws_.data(), &draws, sizeof(draws));
+    with_room([&] { check(cudaGraphLaunch(executable_, stream()), "launching a recording"); });
+  }
+
+ private:
+  const Scratch<uint64_t> draws_{1};
+  std::vector<void*> constants_;  ///< in pinned memory
+  BlockCache::Hold hold_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+thread_local Graph* Graph::current = nullptr;
+
+}  // namespace
+
+std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
+  if (is_checking()) return nullptr;  // kernels are to be waited for one by one
+  auto graph = std::make_unique<Graph>();
+  graph->capture(work);
+  return graph;
+}
+
+bool is_recording() { return Graph::current != nullptr; }
+
+std::shared_lock<std::shared_mutex> outside_of_recordings() {
+  return is_recording() ? std::shared_lock<std::shared_mutex>() : std::shared_lock<std::shared_mutex>(recordings);
+}
+
+const void* kept_for_replays(const void* host, int64_t bytes) { return Graph::current->keep(host, bytes); }
+
+LiveKey::LiveKey(RandomKey key) : key_(key), draws_(Graph::current == nullptr ? nullptr : Graph::current->draws()) {}
+
+}  // namespace linnet::cuda

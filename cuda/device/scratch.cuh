@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include <linnet/cuda/device/allocator.cuh>
+
+namespace linnet::cuda {
+
+/// Uninitialised working memory of a kernel, from the tensors' allocator, so that it is reused and counted. It may
+/// be given back as soon as the kernels that use it are launched. None is taken for a count of 0.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t count)
+      : bytes_(count * static_cast<int64_t>(sizeof(T))),
+        data_(bytes_ == 0 ? nullptr : static_cast<T*>(allocate(bytes_))) {}
+  ~Scratch() {
+    if (data_ != nullptr) deallocate(data_, bytes_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  T* data() const { return data_; }
+
+ private:
+  int64_t bytes_;
+  T* data_;
+};
+
+}  // namespace linnet::cuda

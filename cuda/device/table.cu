@@ -1,0 +1,80 @@
+#include <linnet/core/device/backend.h>
+#include <linnet/cuda/device/allocator.cuh>
+#include <linnet/cuda/device/device.cuh>
+#include <linnet/cuda/device/precision.cuh>
+#include <linnet/cuda/device/recording.cuh>
+#include <linnet/cuda/device/transfer.cuh>
+#include <linnet/cuda/matmul/blas.cuh>
+
+/// The GPU's backend: all families of kernels of this folder.
+
+namespace linnet {
+namespace cuda {
+
+void fill_elementwise(Backend& table);
+void fill_copy(Backend& table);
+void fill_random(Backend& table);
+void fill_reduce(Backend& table);
+void fill_lines(Backend& table);
+void fill_sort(Backend& table);
+void fill_index(Backend& table);
+void fill_gemm(Backend& table);
+void fill_layers(Backend& table);
+void fill_loss(Backend& table);
+void fill_attention(Backend& table);
+void fill_fastmax(Backend& table);
+void fill_additive_pool(Backend& table);
+void fill_additive_attention(Backend& table);
+void fill_short_conv(Backend& table);
+void fill_norms(Backend& table);
+void fill_optimizer(Backend& table);
+
+namespace {
+
+std::string describe() { return describe_device() + ", " + describe_blas(); }
+
+Backend make_backend() {
+  open_device();
+  precision();  // refuses a setting that there is not, before any work
+  Backend table{};
+  table.describe = describe;
+  table.allocate = allocate;
+  table.deallocate = deallocate;
+  table.memory_stats = memory_stats;
+  table.reset_peak = reset_peak;
+  table.release_cached = release_cached;
+  table.from_host = from_host;
+  table.to_host = to_host;
+  table.record = record;
+  table.set_precision = set_precision;
+  fill_elementwise(table);
+  fill_copy(table);
+  fill_random(table);
+  fill_reduce(table);
+  fill_lines(table);
+  fill_sort(table);
+  fill_index(table);
+  fill_gemm(table);
+  fill_layers(table);
+  fill_loss(table);
+  fill_attention(table);
+  fill_fastmax(table);
+  fill_additive_pool(table);
+  fill_additive_attention(table);
+  fill_short_conv(table);
+  fill_norms(table);
+  fill_optimizer(table);
+  return table;
+}
+
+}  // namespace
+}  // namespace cuda
+
+/// Throws DeviceError while no GPU answers; the next call tries again. The one name of this room that a shared
+/// library exports.
+[[gnu::visibility("default")]] const Backend& cuda_backend() {
+  static const Backend table = cuda::make_backend();
+  return table;
+}
+
+}  // namespace linnet

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include <linnet/cuda/device/launch.cuh>
+
+/// Many tensors in one launch: a model has many small ones, which are not worth a launch each.
+
+namespace linnet::cuda {
+
+/// What a kernel is passed: as many tensors as the 4 KB of its parameters hold. `Tensor` has the members `count`, of
+/// its elements, and `first_block`.
+template <class Tensor>
+struct TensorList {
+  static constexpr int kMost = 4000 / sizeof(Tensor);
+  static constexpr int64_t kBlock = 4 * kThreads;  ///< elements that a block sees to
+
+  Tensor of[kMost];
+  int count;
+  int64_t blocks;
+
+  bool is_full() const { return count == kMost; }
+  void add(Tensor tensor) {
+    tensor.first_block = blocks;
+    of[count++] = tensor;
+    blocks += blocks_of(tensor);
+  }
+  __host__ __device__ static int64_t blocks_of(const Tensor& tensor) { return ceil_div(tensor.count, kBlock); }
+
+  /// The tensor that a block sees to, and the first of the elements there.
+  __device__ const Tensor& at(int64_t block) const {
+    int t = count - 1;
+    while (of[t].first_block > block) --t;
+    return of[t];
+  }
+  __device__ static int64_t first(const Tensor& tensor, int64_t block) {
+    return (block - tensor.first_block) * kBlock;
+  }
+};
+
+}  // namespace linnet::cuda

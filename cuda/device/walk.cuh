@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <linnet/core/device/backend.h>
+#include <linnet/core/error.h>
+
+/// From the number of an element to where it lies in strided views.
+
+namespace linnet::cuda {
+
+/// Offsets into N views, in elements.
+template <int N>
+struct Offsets {
+  int64_t of[N];
+};
+
+/// Dims that N views step through together, passed to kernels by value. Dims of size 1 are dropped, and dims that
+/// every view steps through evenly made one. Dim 0 is the innermost.
+template <int N>
+struct Walk {
+  static constexpr int kMaxRank = 24;  // after what `add` drops and joins
+
+  int rank = 0;
+  int64_t count = 1;  ///< of positions: the product of the sizes
+  int64_t size[kMaxRank];
+  int64_t stride[kMaxRank][N];
+
+  /// Adds a dim outside those so far. Throws ShapeError when there are too many.
+  void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
+    if (dim_size == 1) return;
+    count *= dim_size;
+    bool continues = rank > 0;
+    for (int v = 0; v < N; ++v) {
+      continues = continues && strides[v] == stride[rank - 1][v] * size[rank - 1];
+    }
+    if (continues) {
+      size[rank - 1] *= dim_size;
+      return;
+    }
+    if (rank == kMaxRank) {
+      throw ShapeError("the GPU's kernels walk at most " + std::to_string(kMaxRank) +
+                       " dims that cannot be made one; use contiguous() or reshape() first, on the CPU");
+    }
+    size[rank] = dim_size;
+    for (int v = 0; v < N; ++v) stride[rank][v] = strides[v];
+    ++rank;
+  }
+
+  /// Where position `index` is in each view, in elements from the first.
+  __device__ Offsets<N> at(int64_t index) const {
+    Offsets<N> offsets = {};
+    for (int d = 0; d < rank; ++d) {
+      int64_t i = index;
+      if (d < rank - 1) {  // the outermost dim takes what is left, without a division
+        index = divide(index, size[d]);
+        i -= index * size[d];
+      }
+      for (int v = 0; v < N; ++v) offsets.of[v] += i * stride[d][v];
+    }
+    return offsets;
+  }
+
+ private:
+  /// 32-bit divisions are several times faster, and nearly always enough.
+  __device__ static int64_t divide(int64_t a, int64_t b) {
+    if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+    return a / b;
+  }
+};
+
+/// All dims of the views except `dim`, with the sizes of the first view; `dim` −1 for all of them.
+template <int N>
+Walk<N> walk_without(const std::array<View, N>& views, int dim) {
+  Walk<N> walk;
+  for (int d = views[0].rank - 1; d >= 0; --d) {
+    if (d == dim) continue;
+    std::array<int64_t, N> strides;
+    for (int v = 0; v < N; ++v) strides[v] = views[v].strides[d];
+    walk.add(views[0].shape[d], strides);
+  }
+  return walk;
+}
+
+}  // namespace linnet::cuda

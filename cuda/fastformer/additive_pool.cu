@@ -1,0 +1,484 @@
+#include <algorithm>
+
+#include <linnet/cuda/device/group.cuh>
+#include <linnet/cuda/device/heads.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/math.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/fastformer/row_lanes.cuh>
+
+/// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With
+/// m the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
+///   1. a warp for each chunk sums it up;
+///   2. a scan over the chunks finds what comes before each, or the sum of all;
+///   3. a warp for each chunk goes through its tokens again, from there (causal pooling only).
+/// Backward goes the same way from the last chunk to the first. Memory bounds these kernels, at long sequences,
+/// except the scan, whose steps wait for each other; x is read twice by causal pooling, once by the other.
+
+namespace linnet::cuda {
+namespace {
+
+constexpr int kChunk = kWarp;  // tokens: one for each lane, where lanes do not share out columns
+constexpr int kBatch = 8;      // tokens or chunks of one thread whose loads are on the way together
+using Warp = Group<kWarp>;
+
+/// What all kernels read.
+template <class T>
+struct Pool {
+  Heads<const T> scores, x;
+  Keep keep;
+  int64_t heads, tokens, width, chunks, tasks;  ///< a task is one chunk of one head of one sequence
+  bool causal;
+
+  Pool(const View& scores_view, const View& x_view, const View* keep_view, bool causal_)
+      : scores(scores_view),
+        x(x_view),
+        keep(keep_view),
+        heads(x_view.shape[1]),
+        tokens(x_view.shape[2]),
+        width(x_view.shape[3]),
+        chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // one without tokens, too, for results of 0
+        tasks(x_view.shape[0] * heads * chunks),
+        causal(causal_) {}
+
+  /// Whether token `i` is in any sum: not when it is padding, nor when its score is −∞.
+  __device__ bool counts(int64_t b, int64_t i, T score) const { return score != -infinity<T>() && keep.has(b, i); }
+};
+
+/// One chunk: tokens first … last − 1.
+struct Task {
+  int64_t index, b, h, chunk, first, last;
+
+  template <class T>
+  __device__ Task(const Pool<T>& in, int64_t index_)
+      : index(index_),
+        b(index / in.chunks / in.heads),
+        h(index / in.chunks % in.heads),
+        chunk(index % in.chunks),
+        first(chunk * kChunk),
+        last(min(first + kChunk, in.tokens)) {}
+};
+
+/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lanes have each one's weight. Where that is 0, x_i is
+/// not read.
+template <class T>
+__device__ void sum_rows(T* y, const Heads<const T>& x, const Task& task, int64_t width, T weight) {
+  int lanes = kBatch;  // of the columns; those beside them take other tokens
+  while (lanes < kWarp && lanes < width) lanes *= 2;
+  const int part = Warp::lane() / lanes, parts = kWarp / lanes;
+  for (int64_t d = Warp::lane() % lanes; d - Warp::lane() % lanes < width; d += lanes) {
+    const T* column = x.at(task.b, task.h, task.first) + d;
+    T sum = 0;
+    for (int first = part; first < kChunk; first += kBatch * parts) {
+      T w[kBatch], of[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int i = first + j * parts;
+        w[j] = value_of(weight, i);
+        of[j] = w[j] != 0 && d < width ? column[i * x.row_stride] : T{0};
+      }
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) sum += w[j] * of[j];
+    }
+    for (int distance = lanes; distance < kWarp; distance *= 2) sum += shuffle(sum, distance);
+    if (part == 0 && d < width) y[d] = sum;
+  }
+}
+
+// ---- The scan over the chunks ----
+
+/// How threads share it: a block has a few columns of heads, and cuts the chunks of each into slices.
+struct Scan {
+  int64_t columns, items, chunks;  ///< of a head; in all; of a head
+  int slices = 1;
+  int64_t length;  ///< chunks of a slice
+
+  Scan(int64_t heads, int64_t columns_, int64_t chunks_)
+      : columns(columns_), items(heads * columns), chunks(chunks_) {
+    while (slices < kMostSlices && slices * slices < chunks) slices *= 2;  // as many as chunks in each
+    length = ceil_div(chunks, slices);
+  }
+  int64_t blocks() const { return ceil_div(items, kThreads / slices); }
+
+ private:
+  static constexpr int kMostSlices = 32;  // so that neighbouring threads read eight columns
+};
+
+/// For each column of each head, in the order of the chain: all chunks are passed what comes before them, and then
+/// all of them together are finished. A slice's chunks are added up, then its thread adds up the slices before, and
+/// goes through its chunks again. Latency bounds it.
+template <class Chain>
+__global__ void scan_chunks(Chain chain, Scan scan) {
+  using State = typename Chain::State;
+  __shared__ State of_thread[kThreads];
+  const int columns = kThreads / scan.slices, thread = static_cast<int>(threadIdx.x);
+  const int column = thread % columns, slice = thread / columns;
+  for (int64_t first = int64_t{blockIdx.x} * columns; first < scan.items; first += int64_t{gridDim.x} * columns) {
+    const int64_t item = first + column, head = item / scan.columns, d = item % scan.columns;
+    const int64_t begin = slice * scan.length;
+    const int64_t end = item < scan.items ? min(begin + scan.length, scan.chunks) : 0;
+    const auto walk = [&](State& state, const auto& pass) {
+      for (int64_t position = begin; position < end; position += kBatch) {
+        State own[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          own[j] = position + j < end ? chain.load(head, position + j, d) : Chain::none();
+        }
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          if (position + j < end) pass(position + j, state);
+          state = Chain::joined(state, own[j]);
+        }
+      }
+    };
+    State state = Chain::none();
+    walk(state, [](int64_t, const State&) {});
+    of_thread[thread] = state;
+    __syncthreads();
+    state = Chain::none();
+    for (int s = 0; s < (chain.finishes() ? scan.slices : slice); ++s) {
+      state = Chain::joined(state, of_thread[s * columns + column]);
+    }
+    __syncthreads();  // before the next columns take the place of these
+    if (chain.finishes()) {
+      if (slice == 0 && item < scan.items) chain.finish(head, d, state);
+    } else {
+      walk(state, [&](int64_t position, const State& before) { chain.pass(head, position, d, before); });
+    }
+  }
+}
+
+// ---- Forward ----
+
+/// (m, z, a) of each task: of its chunk alone, or of all chunks before it.
+template <class T>
+struct Sums {
+  T* maximum;
+  double* total;
+  T* weighted;  ///< [tasks, width]
+};
+
+template <class T>
+__global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
+  for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
+    const Task task(in, index);
+    const int64_t i = task.first + Warp::lane();
+    const T s = i < task.last ? *in.scores.at(task.b, task.h, i) : -infinity<T>();
+    const bool counts = i < task.last && in.counts(task.b, i, s);
+    const T m = Warp::fold(counts ? s : -infinity<T>(), Larger());
+    const T weight = counts ? exp(s - m) : T{0};
+    const double z = Warp::fold(static_cast<double>(weight), Plus());
+    sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight);
+    if (Warp::lane() == 0) {
+      sums.maximum[index] = m;
+      sums.total[index] = z;
+    }
+  }
+}
+
+/// From the first chunk to the last. Causal: `before` gets the sums of all chunks before; it may have the memory of
+/// `sums.weighted`. Else `out`, `maximum` and `total` get those of all.
+template <class T>
+struct SumsBefore {
+  struct State {
+    T m;
+    double z, a;
+  };
+
+  Pool<T> in;
+  Sums<T> sums, before;
+  Heads<T> out, maximum, total;
+
+  __device__ static State none() { return {-infinity<T>(), 0, 0}; }
+  __device__ static State joined(const State& x, const State& y) {
+    const T m = Larger()(x.m, y.m), x_fade = fade(x.m, m), y_fade = fade(y.m, m);
+    return {m, x.z * x_fade + y.z * y_fade, x.a * x_fade + y.a * y_fade};
+  }
+  __device__ State load(int64_t head, int64_t chunk, int64_t d) const {
+    const int64_t task = head * in.chunks + chunk;
+    const T a = d < in.width ? sums.weighted[task * in.width + d] : T{0};
+    return {sums.maximum[task], sums.total[task], static_cast<double>(a)};
+  }
+  __device__ void pass(int64_t head, int64_t chunk, int64_t d, const State& state) const {
+    const int64_t task = head * in.chunks + chunk;
+    if (d < in.width) before.weighted[task * in.width + d] = static_cast<T>(state.a);
+    if (d != 0) return;
+    before.maximum[task] = state.m;
+    before.total[task] = state.z;
+  }
+  __device__ bool finishes() const { return !in.causal; }
+  __device__ void finish(int64_t head, int64_t d, const State& state) const {
+    const int64_t b = head / in.heads, h = head % in.heads;
+    if (d < in.width) out.at(b, h, 0)[d] = state.z == 0 ? T{0} : static_cast<T>(state.a / state.z);
+    if (d != 0) return;
+    *maximum.at(b, h, 0) = state.m;
+    *total.at(b, h, 0) = static_cast<T>(state.z);
+  }
+};
+
+/// The sums up to the token `distance` lanes before this one's.
+template <class State>
+__device__ State left_of(const State& sums, int distance) {
+  return {__shfl_up_sync(kAllLanes, sums.m, distance), __shfl_up_sync(kAllLanes, sums.z, distance), 0};
+}
+
+/// A result after each token, y. With m' = max(m, s_i) and z' = e^(m − m') z + e^(s_i − m'):
+///   y ← e^(m − m') z/z' y + e^(s_i − m')/z' x_i
+/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
+template <class T>
+__global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> maximum, Heads<T> total) {
+  using Chain = SumsBefore<T>;
+  for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
+    const Task task(in, index);
+    const int64_t token = task.first + Warp::lane();
+    const T s = token < task.last ? *in.scores.at(task.b, task.h, token) : -infinity<T>();
+    const bool counts = token < task.last && in.counts(task.b, token, s);
+    const typename Chain::State start{before.maximum[index], before.total[index], 0};
+    typename Chain::State sums{counts ? s : -infinity<T>(), counts ? 1.0 : 0.0, 0};  // up to this lane's token
+    for (int distance = 1; distance < kWarp; distance *= 2) {
+      const auto left = left_of(sums, distance);
+      if (Warp::lane() >= distance) sums = Chain::joined(left, sums);
+    }
+    sums = Chain::joined(start, sums);
+    auto last = left_of(sums, 1);
+    if (Warp::lane() == 0) last = start;
+    const T z = static_cast<T>(sums.z);
+    const T weight = counts ? exp(s - sums.m) / z : T{0};
+    const T factor = last.z == 0 ? T{0} : exp(last.m - sums.m) * static_cast<T>(last.z) / z;
+    if (token < task.last) {
+      *maximum.at(task.b, task.h, token) = sums.m;
+      *total.at(task.b, task.h, token) = z;
+    }
+
+    for (int64_t block = 0; block < in.width; block += kWarp) {
+      const int64_t d = block + Warp::lane();
+      const bool there = d < in.width;
+      T y = there && start.z != 0 ? static_cast<T>(before.weighted[index * in.width + d] / start.z) : T{0};
+      for (int first = 0; first < kChunk; first += kBatch) {
+        T x[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          x[j] = there && i < task.last ? in.x.at(task.b, task.h, i)[d] : T{0};
+        }
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          const T w = value_of(weight, first + j);
+          y = y * value_of(factor, first + j) + (w == 0 ? T{0} : w * x[j]);
+          if (there && i < task.last) out.at(task.b, task.h, i)[d] = y;
+        }
+      }
+    }
+  }
+}
+
+// ---- Backward ----
+
+/// What the backward kernels read besides. Results are those of each token (causal), or the one of a head.
+template <class T>
+struct Results {
+  Heads<const T> dout, out, maximum, total;
+  T* products;  ///< [B, H, results]: G·out
+  int64_t count;
+
+  __device__ T& product(const Pool<T>& in, int64_t b, int64_t h, int64_t i) const {
+    return products[(b * in.heads + h) * count + i];
+  }
+  /// e^(L_i − L_next), where L = m + ln z; 0 where no token counted yet.
+  __device__ T decay(int64_t b, int64_t h, int64_t i, int64_t next) const {
+    const T z = *total.at(b, h, i), z_next = *total.at(b, h, next);
+    if (z == 0) return 0;
+    return exp(*maximum.at(b, h, i) - *maximum.at(b, h, next)) * z / z_next;
+  }
+};
+
+/// A few lanes for each result.
+template <class T>
+__global__ void find_products(Pool<T> in, Results<T> results, int lanes) {
+  for_rows(in.tasks / in.chunks * results.count, lanes, [&](int64_t row, int lane, bool there) {
+    const int64_t head = row / results.count, i = row % results.count, b = head / in.heads, h = head % in.heads;
+    const T* g = results.dout.at(b, h, i);
+    const T* y = results.out.at(b, h, i);
+    T product = 0;
+#pragma unroll kPack
+    for (int64_t d = lane; d < in.width; d += lanes) product += g[d] * y[d];
+    const double sum = sum_of_row(static_cast<double>(product), lanes);
+    if (there && lane == 0) results.product(in, b, h, i) = static_cast<T>(sum);
+  });
+}
+
+/// What goes on from chunk to chunk, causal: r ← e^(L_i − L_{i+1}) r + G_i, and t the same of G·out, from the last
+/// token to the first.
+template <class T>
+struct Carried {
+  T* sums;     ///< [tasks, width + 1]: r, and t in the last column
+  T* factors;  ///< [tasks]: e^(L_i − L_j) of a chunk's first token i and the next one's j
+
+  __device__ T& at(const Pool<T>& in, int64_t task, int64_t d) const { return sums[task * (in.width + 1) + d]; }
+};
+
+/// For each chunk alone: its part of r and t, relative to L of its first token.
+template <class T>
+__global__ void gather_chunks(Pool<T> in, Results<T> results, Carried<T> carried) {
+  for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
+    const Task task(in, index);
+    const int64_t i = task.first + Warp::lane();
+    const bool there = i < task.last;
+    const T weight = there ? results.decay(task.b, task.h, task.first, i) : T{0};
+    const T product = there ? weight * results.product(in, task.b, task.h, i) : T{0};
+    const T t = Warp::fold(product, Plus());
+    sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight);
+    if (Warp::lane() != 0) continue;
+    carried.at(in, index, in.width) = t;
+    carried.factors[index] = task.last < in.tokens ? results.decay(task.b, task.h, task.first, task.last) : T{0};
+  }
+}
+
+/// From the last chunk to the first: turns these, in place, into what comes from behind each chunk, relative to L of
+/// the next one's first token.
+template <class T>
+struct SumsBehind {
+  struct State {
+    T factor, sum;
+  };
+
+  Pool<T> in;
+  Carried<T> carried;
+
+  __device__ static State none() { return {1, 0}; }
+  __device__ static State joined(const State& behind, const State& own) {
+    return {behind.factor * own.factor, behind.sum * own.factor + own.sum};
+  }
+  __device__ int64_t task(int64_t head, int64_t position) const { return (head + 1) * in.chunks - 1 - position; }
+  __device__ State load(int64_t head, int64_t position, int64_t d) const {
+    return {carried.factors[task(head, position)], carried.at(in, task(head, position), d)};
+  }
+  __device__ void pass(int64_t head, int64_t position, int64_t d, const State& behind) const {
+    carried.at(in, task(head, position), d) = behind.sum;
+  }
+  __device__ bool finishes() const { return false; }
+  __device__ void finish(int64_t, int64_t, const State&) const {}
+};
+
+/// The sum over the warp of each of a batch's numbers: that of number j at the lanes whose number begins with j.
+template <class T>
+__device__ T fold_batch(T (&x)[kBatch]) {
+#pragma unroll
+  for (int half = kBatch / 2, distance = kWarp / 2; half > 0; half /= 2, distance /= 2) {
+    const bool upper = (Warp::lane() & distance) != 0;  // it goes on with the upper half of the numbers
+#pragma unroll
+    for (int j = 0; j < half; ++j) {
+      const T other = shuffle(upper ? x[j] : x[j + half], distance);
+      x[j] = (upper ? x[j + half] : x[j]) + other;
+    }
+  }
+  return fold_lanes<kWarp / kBatch>(x[0], Plus());
+}
+
+/// With r and t gone on with from what comes from behind, or those of the one result of a head:
+///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t)
+/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
+template <class T>
+__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> carried, Heads<T> dscores,
+                                     Heads<T> dx) {
+  for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
+    const Task task(in, index);
+    const int64_t token = task.first + Warp::lane();
+    T weight = 0, factor = 0, product = 0;  // of that token; the weight is 0 for one that is in no sum
+    if (token < task.last) {
+      const int64_t result = in.causal ? token : 0;
+      const T s = *in.scores.at(task.b, task.h, token);
+      if (in.counts(task.b, token, s)) {
+        weight = exp(s - *results.maximum.at(task.b, task.h, result)) / *results.total.at(task.b, task.h, result);
+      }
+      if (in.causal) product = results.product(in, task.b, task.h, token);
+      if (in.causal && token + 1 < in.tokens) factor = results.decay(task.b, task.h, token, token + 1);
+    }
+
+    T ds = 0;  // of that token, without its weight
+    for (int64_t block = 0; block < in.width; block += kWarp) {
+      const int64_t d = block + Warp::lane();
+      const bool there = d < in.width;
+      T r = 0, t = in.causal ? carried.at(in, index, in.width) : results.product(in, task.b, task.h, 0);
+      if (there) r = in.causal ? carried.at(in, index, d) : results.dout.at(task.b, task.h, 0)[d];
+      for (int first = kChunk - kBatch; first >= 0; first -= kBatch) {
+        T g[kBatch], x[kBatch], x_times_r[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          const int64_t i = task.first + first + j;
+          const bool reads = there && i < task.last;
+          g[j] = reads && in.causal ? results.dout.at(task.b, task.h, i)[d] : T{0};
+          x[j] = reads ? in.x.at(task.b, task.h, i)[d] : T{0};
+        }
+#pragma unroll
+        for (int j = kBatch - 1; j >= 0; --j) {
+          const int64_t i = task.first + first + j;
+          if (in.causal) {
+            const T f = value_of(factor, first + j);
+            r = r * f + g[j];
+            t = t * f + value_of(product, first + j);
+          }
+          const T w = value_of(weight, first + j);
+          // A token that is in no sum may hold anything, as may r before the first one that is.
+          if (there && i < task.last) dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;
+          x_times_r[j] = w == 0 ? T{0} : x[j] * r;
+          if (block == 0 && Warp::lane() == first + j) ds -= t;
+        }
+        const T sum = value_of(fold_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
+        if (Warp::lane() / kBatch == first / kBatch) ds += sum;
+      }
+    }
+    if (token < task.last) *dscores.at(task.b, task.h, token) = weight == 0 ? T{0} : weight * ds;
+  }
+}
+
+void additive_pool(View out, View maximum, View total, View scores, View x, const View* keep, bool causal) {
+  dispatch_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Pool<T> in(scores, x, keep, causal);
+    const int64_t warps = ceil_div(in.tasks, Warp::rows);
+    const Scratch<T> maxima(2 * in.tasks), weighted(in.tasks * in.width);
+    const Scratch<double> totals(2 * in.tasks);
+    const Sums<T> sums{maxima.data(), totals.data(), weighted.data()};
+    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data()};
+    launch(sum_chunks<T>, warps, kThreads, in, sums);
+    const SumsBefore<T> chain{in, sums, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total)};
+    const Scan scan(in.tasks / in.chunks, std::max(in.width, int64_t{1}), in.chunks);
+    launch(scan_chunks<SumsBefore<T>>, scan.blocks(), kThreads, chain, scan);
+    if (!causal) return;
+    launch(pool_chunks<T>, warps, kThreads, in, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
+  });
+}
+
+void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores, View x,
+                            const View* keep, bool causal) {
+  dispatch_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Pool<T> in(scores, x, keep, causal);
+    const int64_t heads = in.tasks / in.chunks, count = causal ? in.tokens : 1;
+    const int64_t warps = ceil_div(in.tasks, Warp::rows);
+    const Scratch<T> products(heads * count), carried_sums(causal ? in.tasks * (in.width + 1) : 0);
+    const Scratch<T> factors(causal ? in.tasks : 0);
+    const Results<T> results{Heads<const T>(dout),  Heads<const T>(out), Heads<const T>(maximum),
+                             Heads<const T>(total), products.data(),     count};
+    const Carried<T> carried{carried_sums.data(), factors.data()};
+    const int lanes = lanes_for(in.width);
+    launch(find_products<T>, blocks_for(heads * count * lanes), kThreads, in, results, lanes);
+    if (causal) {
+      launch(gather_chunks<T>, warps, kThreads, in, results, carried);
+      const Scan scan(heads, in.width + 1, in.chunks);
+      launch(scan_chunks<SumsBehind<T>>, scan.blocks(), kThreads, SumsBehind<T>{in, carried}, scan);
+    }
+    launch(pool_chunks_backward<T>, warps, kThreads, in, results, carried, Heads<T>(dscores), Heads<T>(dx));
+  });
+}
+
+}  // namespace
+
+void fill_additive_pool(Backend& table) {
+  table.additive_pool = additive_pool;
+  table.additive_pool_backward = additive_pool_backward;
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,350 @@
+#include <cmath>
+
+#include <linnet/core/device/kernel_names.h>
+#include <linnet/cuda/device/bfloat16.cuh>
+#include <linnet/cuda/device/heads.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/recording.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/fastformer/additive_attention.cuh>
+#include <linnet/cuda/fastformer/row_lanes.cuh>
+
+/// Additive attention (Wu et al. 2021, eqs. 3–6), in time and memory linear in the tokens, that is causal or of heads
+/// too wide for whole_additive.cu, which does the rest: two stages of additive pooling, with a pass over the tokens
+/// before each and after both. Memory bounds all of it; a single fused pass per stage would read each column once,
+/// this reads it about three times. Tensors of tokens have elements of type E, all else is of type T: for bfloat16
+/// that is float, else they are one type.
+
+namespace linnet::cuda {
+namespace {
+
+/// [B, H, N, D], and [B, H, N] with D 1; N may be 1 with stride 0, for what all tokens share.
+template <class T>
+struct Columns {
+  T* data;
+  int64_t stride[4];
+
+  explicit Columns(const View& x) : data(static_cast<T*>(x.data)) {
+    for (int d = 0; d < 4; ++d) stride[d] = d < x.rank ? x.strides[d] : 0;
+    if (x.shape[2] == 1) stride[2] = 0;
+  }
+  Columns(T* elements, int64_t batch, int64_t head, int64_t token, int64_t column)
+      : data(elements), stride{batch, head, token, column} {}
+
+  __device__ T& operator()(int64_t b, int64_t h, int64_t i, int64_t d = 0) const {
+    return data[b * stride[0] + h * stride[1] + i * stride[2] + d * stride[3]];
+  }
+};
+
+/// What the kernels read.
+template <class T, class E>
+struct Problem {
+  Columns<const E> q, k, v;
+  const T *w_q, *w_k;
+  int64_t w_q_stride[2], w_k_stride[2];
+  Keep keep;
+  int64_t batch, heads, tokens, width;
+  T scale, kept_factor;
+  bool adds, causal, drops;
+  uint64_t threshold;
+  LiveKey keys[2];
+
+  explicit Problem(const AdditiveAttentionProblem& given)
+      : q(given.q),
+        k(given.k),
+        v(given.v),
+        w_q(data<const T>(given.w_q)),
+        w_k(data<const T>(given.w_k)),
+        w_q_stride{given.w_q.strides[0], given.w_q.strides[1]},
+        w_k_stride{given.w_k.strides[0], given.w_k.strides[1]},
+        keep(given.keep),
+        batch(given.q.shape[0]),
+        heads(given.q.shape[1]),
+        tokens(given.q.shape[2]),
+        width(given.q.shape[3]),
+        scale(static_cast<T>(width > 0 ? 1 / std::sqrt(static_cast<double>(width)) : 1)),
+        kept_factor(static_cast<T>(1 / (1 - given.dropout))),
+        adds(given.add),
+        causal(given.causal),
+        drops(given.dropout > 0),
+        threshold(keep_threshold(1 - given.dropout)),
+        keys{given.keys[0], given.keys[1]} {}
+
+  __host__ __device__ int64_t rows() const { return batch * heads * tokens; }
+  int64_t results() const { return causal ? tokens : 1; }
+  /// Of the stage's weight of a token: 0 or 1 / (1 − rate), or 1 without dropout.
+  __device__ T factor(int stage, int64_t row) const {
+    if (!drops) return 1;
+    return random_word(keys[stage], static_cast<uint64_t>(row)) < threshold ? kept_factor : T{0};
+  }
+  /// What a stage pools: q_i, or p_i = q ∘ k_i (or q + k_i) with the global query q.
+  __device__ T value(int stage, const Columns<T>& global_query, int64_t b, int64_t h, int64_t i, int64_t d) const {
+    if (stage == 0) return static_cast<T>(q(b, h, i, d));
+    const T g = global_query(b, h, i, d), x = static_cast<T>(k(b, h, i, d));
+    return adds ? g + x : g * x;
+  }
+  __device__ T weight(int stage, int64_t h, int64_t d) const {
+    return scale *
+           (stage == 0 ? w_q[h * w_q_stride[0] + d * w_q_stride[1]] : w_k[h * w_k_stride[0] + d * w_k_stride[1]]);
+  }
+};
+
+/// One token of one head. Row-major over [B, H, N].
+struct Token {
+  int64_t b, h, i;
+
+  template <class T, class E>
+  __device__ Token(const Problem<T, E>& in, int64_t row)
+      : b(row / in.tokens / in.heads), h(row / in.tokens % in.heads), i(row % in.tokens) {}
+};
+
+/// A contiguous tensor of scratch memory, or part of one.
+template <class T>
+struct Dense {
+  int64_t shape[4], strides[4];
+  T* data;
+
+  Dense(T* elements, int64_t batch_stride, int64_t batch, int64_t heads, int64_t tokens, int64_t width)
+      : shape{batch, heads, tokens, width}, strides{batch_stride, tokens * width, width, 1}, data(elements) {}
+
+  View rank4() const { return {data, dtype_of<T>, 4, shape, strides}; }
+  View rank3() const { return {data, dtype_of<T>, 3, shape, strides}; }
+  Columns<T> columns() const { return Columns<T>(rank4()); }
+};
+
+/// What a stage leaves in `pools`, [B, size] each: the pooled vectors, and the maximum and sum of their softmax.
+template <class T>
+struct Stage {
+  Dense<T> out, maximum, total;
+
+  static int64_t size(int64_t heads, int64_t results, int64_t width) { return heads * results * (width + 2); }
+
+  template <class E>
+  Stage(const Problem<T, E>& in, const View& pools, int index)
+      : Stage(in, data<T>(pools) + index * in.batch * size(in.heads, in.results(), in.width)) {}
+
+ private:
+  template <class E>
+  Stage(const Problem<T, E>& in, T* base)
+      : out(base, step(in), in.batch, in.heads, in.results(), in.width),
+        maximum(base + in.heads * in.results() * in.width, step(in), in.batch, in.heads, in.results(), 1),
+        total(base + in.heads * in.results() * (in.width + 1), step(in), in.batch, in.heads, in.results(), 1) {}
+  template <class E>
+  static int64_t step(const Problem<T, E>& in) {
+    return size(in.heads, in.results(), in.width);
+  }
+};
+
+/// Scratch like the tokens: [B, H, N, width].
+template <class T>
+struct TokenScratch {
+  Scratch<T> memory;
+  Dense<T> dense;
+
+  template <class E>
+  TokenScratch(const Problem<T, E>& in, int64_t width)
+      : memory(in.rows() * width),
+        dense(memory.data(), in.heads * in.tokens * width, in.batch, in.heads, in.tokens, width) {}
+};
+
+/// A few lanes for each token: its score w·x_i/√D, and x_i as it is pooled, times its dropout factor. Padding is 0,
+/// unread.
+template <class T, class E>
+__global__ void score_tokens(Problem<T, E> in, int stage, int lanes, Columns<T> global_query, T* scores, T* pooled) {
+  for_rows(in.rows(), lanes, [&](int64_t row, int lane, bool there) {
+    const Token at(in, row);
+    const bool kept = there && in.keep.has(at.b, at.i);
+    const T factor = in.factor(stage, row);
+    T score = 0;
+    for (int64_t first = lane; there && first < in.width; first += int64_t{kPack} * lanes) {
+      T x[kPack];
+#pragma unroll
+      for (int c = 0; c < kPack; ++c) {
+        const int64_t d = first + c * lanes;
+        x[c] = kept && d < in.width ? in.value(stage, global_query, at.b, at.h, at.i, d) : T{0};
+      }
+#pragma unroll
+      for (int c = 0; c < kPack; ++c) {
+        const int64_t d = first + c * lanes;
+        if (d >= in.width) continue;
+        pooled[row * in.width + d] = x[c] * factor;
+        score += in.weight(stage, at.h, d) * x[c];
+      }
+    }
+    const double sum = sum_of_row(static_cast<double>(score), lanes);
+    if (there && lane == 0) scores[row] = static_cast<T>(sum);
+  });
+}
+
+/// u_i = k ∘ v_i (or k + v_i) with the global key k; 0 where no token is in its sum.
+template <class T, class E>
+__global__ void finish(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<E> u) {
+  for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
+    const Token at(in, e / in.width);
+    const int64_t d = e % in.width;
+    const T g = global_key(at.b, at.h, at.i, d), x = static_cast<T>(in.v(at.b, at.h, at.i, d));
+    u(at.b, at.h, at.i, d) = total(at.b, at.h, at.i) == 0 ? T{0} : in.adds ? g + x : g * x;
+  }
+}
+
+/// From u_i to v_i and the global key: `dv`, of type D, and each token's part of the global key's gradient.
+template <class T, class E, class D>
+__global__ void finish_backward(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<const E> du,
+                                T* dglobal, Columns<D> dv) {
+  for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
+    const Token at(in, e / in.width);
+    const int64_t d = e % in.width;
+    const T g = total(at.b, at.h, at.i) == 0 ? T{0} : static_cast<T>(du(at.b, at.h, at.i, d));
+    const T x = in.adds || g == 0 ? T{1} : static_cast<T>(in.v(at.b, at.h, at.i, d));
+    dglobal[e] = g * x;
+    dv(at.b, at.h, at.i, d) = in.adds ? g : g * global_key(at.b, at.h, at.i, d);
+  }
+}
+
+/// From what a stage pools and its scores: turns `dpooled` into the gradient of x_i, and writes each token's part of
+/// that of w.
+template <class T, class E>
+__global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_query, const T* dscores, T* dpooled,
+                                T* dw) {
+  for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
+    const int64_t row = e / in.width, d = e % in.width;
+    const Token at(in, row);
+    if (!in.keep.has(at.b, at.i)) {
+      dpooled[e] = 0;
+      dw[e] = 0;
+      continue;
+    }
+    const T ds = dscores[row];
+    dpooled[e] = dpooled[e] * in.factor(stage, row) + ds * in.weight(stage, at.h, d);
+    dw[e] = ds * in.scale * in.value(stage, global_query, at.b, at.h, at.i, d);
+  }
+}
+
+/// From p_i to k_i: `dk`, and each token's part of the global query's gradient. Padding is not read.
+template <class T, class E>
+__global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T* dp, T* dglobal, Columns<E> dk) {
+  for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
+    const Token at(in, e / in.width);
+    const int64_t d = e % in.width;
+    const bool kept = in.keep.has(at.b, at.i);
+    const T g = dp[e];
+    dglobal[e] = in.adds ? g : kept ? g * static_cast<T>(in.k(at.b, at.h, at.i, d)) : T{0};
+    dk(at.b, at.h, at.i, d) = in.adds ? g : kept ? g * global_query(at.b, at.h, at.i, d) : T{0};
+  }
+}
+
+/// dq, with what comes to it as v when it is both.
+template <class T, class E>
+__global__ void queries_backward(Problem<T, E> in, const T* dvalue, const T* dv, Columns<E> dq) {
+  for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
+    const Token at(in, e / in.width);
+    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
+  }
+}
+
+/// One problem; both passes.
+template <class T, class E>
+class AdditiveAttention {
+ public:
+  AdditiveAttention(const AdditiveAttentionProblem& problem, const View& pools)
+      : in_(problem), keep_(problem.keep), query_(in_, pools, 0), key_(in_, pools, 1) {}
+
+  void forward(const View& u) const {
+    const TokenScratch<T> scores(in_, 1), pooled(in_, in_.width);
+    for (const int stage : {0, 1}) {  // eqs. 3 and 4, eqs. 5 and 6
+      score(stage, scores, pooled);
+      const Stage<T>& to = stage == 0 ? query_ : key_;
+      cuda_backend().additive_pool(to.out.rank4(), to.maximum.rank3(), to.total.rank3(), scores.dense.rank3(),
+                                   pooled.dense.rank4(), keep_, in_.causal);
+    }
+    launch(finish<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), Columns<E>(u));
+  }
+
+  void backward(const AdditiveAttentionGradients& out, const View& du) const {
+    const TokenScratch<T> dglobal(in_, in_.width), dvalue(in_, in_.width);
+    const bool shared = out.dv == nullptr;
+    const TokenScratch<T> own_dv(in_, shared ? in_.width : 0);
+    if (shared) {
+      differentiate_result(du, dglobal, own_dv.dense.columns());
+    } else {
+      differentiate_result(du, dglobal, Columns<E>(*out.dv));
+    }
+    stage_backward(1, dglobal, dvalue, out.dw_k);
+    launch(keys_backward<T, E>, blocks(), kThreads, in_, query_.out.columns(), dvalue.memory.data(),
+           dglobal.memory.data(), Columns<E>(out.dk));
+    stage_backward(0, dglobal, dvalue, out.dw_q);
+    launch(queries_backward<T, E>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.memory.data(),
+           Columns<E>(out.dq));
+  }
+
+ private:
+  int64_t blocks() const { return blocks_for(in_.rows() * in_.width); }
+
+  template <class D>
+  void differentiate_result(const View& du, const TokenScratch<T>& dglobal, const Columns<D>& dv) const {
+    launch(finish_backward<T, E, D>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
+           Columns<const E>(du), dglobal.memory.data(), dv);
+  }
+
+  void score(int stage, const TokenScratch<T>& scores, const TokenScratch<T>& pooled) const {
+    const int lanes = lanes_for(in_.width);
+    launch(score_tokens<T, E>, blocks_for(in_.rows() * lanes), kThreads, in_, stage, lanes, query_.out.columns(),
+           scores.memory.data(), pooled.memory.data());
+  }
+
+  /// From the gradient of a stage's result, in parts for each token, to that of what it pools, in `dvalue`, and of w.
+  void stage_backward(int stage, const TokenScratch<T>& dglobal, const TokenScratch<T>& dvalue,
+                      const View& dw) const {
+    const Stage<T>& from = stage == 0 ? query_ : key_;
+    const TokenScratch<T> scores(in_, 1), dscores(in_, 1), pooled(in_, in_.width);
+    const Scratch<T> sum(in_.causal ? 0 : in_.batch * in_.heads * in_.width);
+    const Dense<T> total(sum.data(), in_.heads * in_.width, in_.batch, in_.heads, 1, in_.width);
+    if (!in_.causal) cuda_backend().reduce(Reduce::sum, total.rank4(), dglobal.dense.rank4());
+    score(stage, scores, pooled);
+    cuda_backend().additive_pool_backward(dscores.dense.rank3(), dvalue.dense.rank4(),
+                                          in_.causal ? dglobal.dense.rank4() : total.rank4(), from.out.rank4(),
+                                          from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
+                                          pooled.dense.rank4(), keep_, in_.causal);
+    // `pooled` has been read: its memory now takes the parts of dw.
+    launch(pooled_backward<T, E>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
+           dvalue.memory.data(), pooled.memory.data());
+    const int64_t shape[] = {1, in_.heads, 1, in_.width}, strides[] = {0, dw.strides[0], 0, dw.strides[1]};
+    cuda_backend().reduce(Reduce::sum, {dw.data, dw.dtype, 4, shape, strides}, pooled.dense.rank4());
+  }
+
+  Problem<T, E> in_;
+  const View* keep_;
+  Stage<T> query_, key_;
+};
+
+int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, bool causal) {
+  if (is_whole_additive(heads, width, causal)) return whole_additive_pools(heads, width);
+  return Stage<double>::size(heads, causal ? tokens : 1, width);
+}
+
+void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
+  if (is_whole_additive(u.shape[1], u.shape[3], problem.causal)) return whole_additive_attention(u, pools, problem);
+  dispatch_computed(u.dtype, [&](auto element, auto computed) {
+    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).forward(u);
+  });
+}
+
+void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
+                                 AdditiveAttentionProblem problem) {
+  if (is_whole_additive(du.shape[1], du.shape[3], problem.causal)) {
+    return whole_additive_attention_backward(out, du, pools, problem);
+  }
+  dispatch_computed(du.dtype, [&](auto element, auto computed) {
+    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
+  });
+}
+
+}  // namespace
+
+void fill_additive_attention(Backend& table) {
+  table.additive_attention_pools = additive_attention_pools;
+  table.additive_attention = additive_attention;
+  table.additive_attention_backward = additive_attention_backward;
+}
+
+}  // namespace linnet::cuda

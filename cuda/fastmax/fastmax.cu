@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <type_traits>
+
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/fastmax/apply.cuh>
+#include <linnet/cuda/fastmax/fastmax_mma.cuh>
+#include <linnet/cuda/fastmax/gradients.cuh>
+#include <linnet/cuda/fastmax/tokens.cuh>
+
+/// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
+/// work (section 2.5): the sums of ops/cpu/fastmax/fastmax.cpp. Both passes are sweeps over the tokens of the one
+/// side and then of the other, in chunks that all work in parallel:
+///   1. a block for each chunk and tile of features sums up the chunk's tokens (sum_features);
+///   2. the sums are added up over the chunks, when causal up to each chunk (add_states);
+///   3. a block for each tile of tokens makes use of them (apply_states, differentiate), and of the quadratic form
+///      inside of its chunk when causal.
+/// Features are made in shared memory, and never leave it. The states of some chunks are held at a time, so that
+/// memory grows with N·D alone. What fastmax_mma.cu has kernels for is left to it.
+
+namespace linnet::cuda {
+namespace {
+
+int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
+
+template <class T, class S, class E>
+class Pass {
+ public:
+  Pass(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel, bool backward)
+      : kernel_(kernel),
+        q_(q),
+        k_(k),
+        all_heads_(q.shape[0] * q.shape[1]),
+        in_(problem()),
+        query_memory_(side_size(backward)),
+        key_memory_(side_size(true)),
+        queries_(side(query_memory_, backward, kernel.query_key, q.shape[2], lag() - start())),
+        keys_(side(key_memory_, true, kernel.key_key, k.shape[2], -start())),
+        first_queries_(q, k, keep, kernel.causal),
+        query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
+        key_tokens_(tokens(keys_, keep, {})) {
+    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(q), queries_,
+           kernel.standardise);
+    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(k), keys_, kernel.standardise);
+    launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(v), keys_);
+  }
+
+  void forward(const View& o, const View& normaliser) const {
+    sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
+      apply(queries_, keys_, lanes, states, {Heads<E>(o), q_.shape[1], data<T>(normaliser)});
+    });
+  }
+
+  void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
+                const View& normaliser) const {
+    launch(load_cotangents<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(d_o), Heads<const E>(o),
+           data<const T>(normaliser), queries_);
+    const Scratch<T> gradients(all_heads_ * in_.width * in_.positions);
+    sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
+      differentiate(queries_, keys_, lanes, states, gradients.data());
+    });
+    store(query_tokens_, queries_, gradients.data(), dq);
+    sweep(queries_, true, [&](const Lanes& lanes, const T* states) {
+      differentiate(keys_, queries_, lanes, states, gradients.data());
+      apply(keys_, queries_, lanes, states, {Heads<E>(dv), k_.shape[1], nullptr});
+    });
+    store(key_tokens_, keys_, gradients.data(), dk);
+  }
+
+ private:
+  // ---- Sizes ----
+
+  /// When causal, the last query is at the last key's position.
+  int64_t lag() const { return kernel_.causal ? k_.shape[2] - q_.shape[2] : 0; }
+  int64_t start() const { return std::min(lag(), int64_t{0}); }
+
+  Factorised<T> problem() const {
+    Factorised<T> in{};
+    in.width = q_.shape[3];
+    in.positions = round_up(std::max(k_.shape[2], q_.shape[2] + lag()) - start(), 64);
+    in.a0 = static_cast<T>(kernel_.a0);
+    in.a1 = static_cast<T>(kernel_.a1);
+    in.a2 = static_cast<T>(kernel_.a2);
+    in.causal = kernel_.causal;
+    in.dropout = kernel_.dropout;
+    in.keep = kernel_.keep;
+    in.shared_normaliser = kernel_.shared_normaliser;
+    in.count_tiles();
+    return in;
+  }
+
+  /// Positions of a chunk: enough that states cost little beside their use; when causal few enough that the quadratic
+  /// form inside costs little, too. With dropped features that costs M a pair.
+  int64_t chunk() const {
+    if (!in_.causal) return 1024;
+    if (in_.drops_features()) return kTile<T>;
+    return in_.a2 == 0 ? 64 : std::clamp(round_up(4 * in_.width, 64), int64_t{128}, int64_t{512});
+  }
+
+  // ---- The sides ----
+
+  int64_t side_size(bool with_y) const { return all_heads_ * in_.positions * (in_.rows() * (with_y ? 2 : 1) + 2); }
+
+  Side<T> side(const Scratch<T>& memory, bool with_y, RandomKey key, int64_t count, int64_t shift) const {
+    const int64_t row = all_heads_ * in_.positions, size = row * in_.rows();
+    T* const y = memory.data() + size;
+    T* const inverse = with_y ? y + size : y;
+    const bool drops_tokens = in_.drops() && !in_.drops_features();
+    return {memory.data(), y, inverse, drops_tokens ? inverse + row : nullptr, key, count, shift};
+  }
+
+  Tokens tokens(const Side<T>& side, const View* keep, FirstQuery first) const {
+    return {q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, Keep(keep)};
+  }
+
+  int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }
+
+  void store(const Tokens& tokens, const Side<T>& side, const T* gradients, const View& to) const {
+    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, Heads<E>(to),
+           kernel_.standardise);
+  }
+
+  // ---- The sweep ----
+
+  /// Calls `use(lanes, states)` with the sums over the tokens of `side`: for groups of chunks, with a state for each
+  /// of what lies before it (behind it in reverse), when causal; else for all tokens as one chunk with one state.
+  template <class Use>
+  void sweep(const Side<T>& side, bool reverse, const Use& use) const {
+    const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk());
+    const int64_t most = std::max(kStateBytes / (size * static_cast<int64_t>(sizeof(double))), int64_t{1});
+    const int64_t batch = std::min(all_heads_, most), group = std::clamp(most / batch, int64_t{1}, chunks);
+    const Scratch<T> states(batch * group * size), totals(in_.causal ? 0 : batch * size);
+    const Scratch<double> carried(batch * size);
+    for (int64_t head = 0; head < all_heads_; head += batch) {
+      const int64_t heads = std::min(batch, all_heads_ - head);
+      const int64_t shape[] = {heads * size}, strides[] = {1};
+      cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
+      for (int64_t step = 0; step < chunks; step += group) {
+        const Lanes lanes{head, heads, step, std::min(group, chunks - step), chunk(), in_.positions, reverse};
+        sum(side, lanes, states.data());
+        launch(add_states<T>, blocks_for(heads * size), kThreads, lanes, states.data(), carried.data(), totals.data(),
+               size);
+        if (in_.causal) use(lanes, states.data());
+      }
+      if (!in_.causal) use(Lanes{head, heads, 0, 1, in_.positions, in_.positions, reverse}, totals.data());
+    }
+  }
+
+  // ---- Kernels ----
+
+  /// Calls `f(columns, drops)` with the columns of a thread, fewer for narrow heads, and whether anything is dropped.
+  template <class F>
+  void for_variant(const F& f) const {
+    using std::bool_constant, std::integral_constant;
+    const auto with_columns = [&](auto columns) {
+      in_.drops() ? f(columns, bool_constant<true>()) : f(columns, bool_constant<false>());
+    };
+    if (in_.width > kSide * kPart<T> / 2) return with_columns(integral_constant<int, kPart<T>>());
+    with_columns(integral_constant<int, kPart<T> / 2>());
+  }
+
+  int64_t panels(int columns) const { return ceil_div(in_.width, kSide * columns); }
+
+  void sum(const Side<T>& side, const Lanes& lanes, T* states) const {
+    for_variant([&](auto columns, auto drops) {
+      const int64_t count = panels(columns);
+      launch(sum_features<T, S, columns(), drops()>, lanes.count() * in_.tiles * count, kThreads, in_, side, lanes,
+             states, in_.state_size(), count);
+    });
+  }
+
+  void apply(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
+             const Applied<T, E>& to) const {
+    for_variant([&](auto columns, auto drops) {
+      const int64_t count = panels(columns);
+      launch(apply_states<T, S, E, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count,
+             kThreads, in_, own, other, lanes, states, in_.state_size(), count, to);
+    });
+  }
+
+  void differentiate(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
+                     T* gradients) const {
+    const int64_t blocks = lanes.count() * ceil_div(lanes.chunk, kTile<T>);
+    const auto kernel = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
+    launch(kernel, blocks, kThreads, in_, own, other, lanes, states, in_.state_size(), gradients);
+  }
+
+  const FastmaxKernel& kernel_;
+  const View &q_, &k_;
+  int64_t all_heads_;
+  Factorised<T> in_;
+  Scratch<T> query_memory_, key_memory_;
+  Side<T> queries_, keys_;
+  FirstQueries first_queries_;
+  Tokens query_tokens_, key_tokens_;
+};
+
+void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
+  if (fastmax_mma(o, normaliser, q, k, v, keep, kernel)) return;
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, false)
+        .forward(o, normaliser);
+  });
+}
+
+void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
+                      const View* keep, const FastmaxKernel& kernel) {
+  if (fastmax_mma_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel)) return;
+  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, true)
+        .backward(dq, dk, dv, d_o, o, normaliser);
+  });
+}
+
+}  // namespace
+
+void fill_fastmax(Backend& table) {
+  table.fastmax = fastmax;
+  table.fastmax_backward = fastmax_backward;
+}
+
+}  // namespace linnet::cuda

@@ -1,0 +1,90 @@
+#include <type_traits>
+
+#include <linnet/cuda/device/group.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/device/tensor_list.cuh>
+
+/// Norms of many tensors, such as the gradients that are clipped together: sums of squares of pieces, and those added
+/// up. Reading the tensors bounds them.
+
+namespace linnet::cuda {
+namespace {
+
+template <class T>
+struct NormTensor {
+  const T* data;
+  int64_t count, first_block;
+  double* norm;  ///< where it goes
+};
+
+/// sums[b] of each block's elements.
+template <class T>
+__global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
+  using Block = Group<kThreads>;
+  for (int64_t block = blockIdx.x; block < tensors.blocks; block += gridDim.x) {
+    const NormTensor<T>& tensor = tensors.at(block);
+    const int64_t first = tensors.first(tensor, block);
+    const T* x = tensor.data + first;
+    const double sum = Block::sum<double>(min(tensors.kBlock, tensor.count - first), [=](int64_t i) {
+      const double value = x[i];
+      return value * value;
+    });
+    if (threadIdx.x == 0) sums[block] = sum;
+  }
+}
+
+/// A warp for each tensor.
+template <class T>
+__global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* sums) {
+  using Warp = Group<kWarp>;
+  for (int64_t t = Warp::first_row(); t < tensors.count; t += Warp::row_step()) {
+    const NormTensor<T>& tensor = tensors.of[t];
+    const double* own = sums + tensor.first_block;
+    const double sum = Warp::sum<double>(tensors.blocks_of(tensor), [=](int64_t i) { return own[i]; });
+    if (Warp::lane() == 0) *tensor.norm = sqrt(sum);
+  }
+}
+
+/// Tensors of one dtype that wait for their launch.
+template <class T>
+class NormBatch {
+ public:
+  void add(const View& x, double* norm) {
+    if (tensors_.is_full()) flush();
+    tensors_.add({data<const T>(x), numel(x), 0, norm});
+  }
+
+  void flush() {
+    const Scratch<double> sums(tensors_.blocks);
+    launch(sum_squares<T>, tensors_.blocks, kThreads, tensors_, sums.data());
+    launch(finish_norms<T>, ceil_div(tensors_.count, Group<kWarp>::rows), kThreads, tensors_, sums.data());
+    tensors_.count = 0;
+    tensors_.blocks = 0;
+  }
+
+ private:
+  TensorList<NormTensor<T>> tensors_{};
+};
+
+void norms(View out, Views x) {
+  NormBatch<float> floats;
+  NormBatch<double> doubles;
+  for (int64_t i = 0; i < x.count; ++i) {
+    dispatch_floating(x.data[i].dtype, [&](auto zero) {
+      if constexpr (std::is_same_v<decltype(zero), float>) {
+        floats.add(x.data[i], data<double>(out) + i);
+      } else {
+        doubles.add(x.data[i], data<double>(out) + i);
+      }
+    });
+  }
+  floats.flush();
+  doubles.flush();
+}
+
+}  // namespace
+
+void fill_norms(Backend& table) { table.norms = norms; }
+
+}  // namespace linnet::cuda

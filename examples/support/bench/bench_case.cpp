@@ -1,0 +1,157 @@
+#include "support/bench/bench_case.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <linnet/linnet.h>
+#include <nlohmann/json.hpp>
+
+#include "support/bench/floor.h"
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+namespace {
+
+/// The attention with its mechanism's options as programs have them, and the case's form.
+nn::AttentionConfig config_of(const AttentionCase& c) {
+  nn::AttentionConfig config{.mechanism = c.mechanism,
+                             .width = c.heads * c.head_dim,
+                             .heads = c.heads,
+                             .causal = c.causal,
+                             .dropout = c.dropout,
+                             .options = nn::find_mechanism(c.mechanism).options};
+  if (const nn::AttentionOption* form = form_option(c.mechanism)) form->set(config.options, c.form);
+  return config;
+}
+
+/// 0 of a mechanism that does not say.
+double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
+  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
+  if (!mechanism.operations) return 0;
+  std::vector<std::string> kernels;
+  for (const KernelCall& call : calls) kernels.emplace_back(call.kernel);
+  return mechanism.operations(
+      {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal}, kernels);
+}
+
+/// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent, that in turns
+/// with the products it has.
+Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
+                                const std::vector<MatrixProduct>& products, double seconds) {
+  Measured measured;
+  {
+    const NoGrad no_grad;
+    measured.forward = measure([&] { wait_for(run()); }, seconds);
+  }
+  const Tensor cotangent = [&] {
+    const Tensor result = run();
+    Generator rng(2);
+    return randn(result.shape(), rng, DType::float32, result.device()).to(result.dtype());
+  }();
+  const auto step = [&] {
+    for (const Tensor& input : inputs) Tensor(input).set_grad({});
+    backward(run(), {.grad = cotangent});
+    wait_for(inputs[0].grad());
+  };
+  const BesideFloor times = measure_beside_floor(step, products, seconds);
+  measured.forward_backward = times.work;
+  measured.floor = times.floor;
+  const Device device = inputs[0].device();
+  release_cached_memory(device);
+  reset_peak_memory(device);
+  step();
+  measured.peak_bytes = memory_stats(device).peak;
+  return measured;
+}
+
+/// The kernels that `work` calls: what is said of them is said of what ran.
+std::vector<KernelCall> calls_of(const std::function<void()>& work) {
+  const Profile profile;
+  work();
+  return profile.calls();
+}
+
+}  // namespace
+
+const nn::AttentionOption* form_option(const std::string& mechanism) {
+  for (const nn::AttentionOption& option : nn::find_mechanism(mechanism).option_list) {
+    if (option.name.ends_with("_form")) return &option;
+  }
+  return nullptr;
+}
+
+void wait_for(const Tensor& x) {
+  if (x.device() == Device::cpu) return;
+  Tensor element = x;  // not of flatten(), which copies heads that are transposed
+  while (element.rank() > 0) element = element.select(0, 0);
+  element.item<float>();
+}
+
+Measured measure_attention(const AttentionCase& c, double seconds) {
+  Generator rng(c.seed);
+  // What the maps before an attention make, which then transpose it: the gradients are theirs.
+  const auto map = [&] {
+    const Tensor x = randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device);
+    return x.to(c.dtype).set_requires_grad();
+  };
+  const Tensor queries = map(), keys = map(), values = map();
+  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
+  if (!mechanism.core) {
+    throw UsageError(
+        fmt::format("--mechanism {}: its description has no `core`, which is what bench attention times; use bench "
+                    "layer",
+                    c.mechanism));
+  }
+  const nn::AttentionCore core = mechanism.core(config_of(c), rng, c.device);
+  std::vector<Tensor> inputs{queries, keys, values};
+  inputs.insert(inputs.end(), core.parameters.begin(), core.parameters.end());
+  const auto run = [&] { return core.attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
+  Measured measured = measure_differentiable(inputs, run, {}, seconds);
+  measured.flops = flops_of(c, calls_of([&] { run(); }));
+  return measured;
+}
+
+namespace {
+
+/// The layer alone as a model.
+struct Layer : nn::Module {
+  Layer(Generator& rng, DType dtype, Device device, const nn::AttentionConfig& config)
+      : Module(rng, dtype, device), attention(nn::make_attention(*this, "attention", config)) {}
+  std::unique_ptr<nn::Attention> attention;
+};
+
+}  // namespace
+
+Measured measure_layer(const AttentionCase& c, double seconds) {
+  Generator rng(c.seed);
+  const int64_t width = c.heads * c.head_dim;
+  const Layer layer(rng, c.dtype, c.device,
+                    {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
+  const Tensor noise = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device);
+  const Tensor x = noise.to(layer.activation_dtype()).set_requires_grad();
+  std::vector<Tensor> inputs = layer.parameters();
+  inputs.push_back(x);
+  const auto run = [&] { return (*layer.attention)(x); };
+
+  std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
+  const double attention_flops = flops_of(c, calls);
+  std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
+  const std::vector<MatrixProduct> products = products_of(calls);
+  const bool on_cpu = c.device == Device::cpu;  // whose products the floor is made of
+  Measured measured = measure_differentiable(inputs, run, on_cpu ? products : std::vector<MatrixProduct>{}, seconds);
+  measured.flops = attention_flops;
+  for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
+  return measured;
+}
+
+nlohmann::json to_json(const Measured& m) {
+  nlohmann::json json{{"forward_ms", m.forward.median_ms},
+                      {"forward_backward_ms", m.forward_backward.median_ms},
+                      {"peak_bytes", m.peak_bytes},
+                      {"flops", m.flops},
+                      {"gflops", m.gflops()}};
+  if (m.floor) json["floor_ms"] = m.floor->median_ms;
+  return json;
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <linnet/core/tensor.h>
+#include <linnet/nn/attention/mechanism.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include "support/bench/timing.h"
+
+/// What `bench` measures of one mechanism or one layer.
+
+namespace linnet::examples {
+
+struct AttentionCase {
+  std::string mechanism = nn::AttentionConfig{}.mechanism;
+  bool causal = false;
+  std::string form = "auto";  ///< of a mechanism that has a form_option
+  double dropout = 0;
+  int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
+  uint64_t seed = 1337;
+  Device device = Device::cpu;
+  DType dtype = DType::float32;  ///< of queries, keys and values, or of a layer's activations
+};
+
+struct Measured {
+  Timing forward, forward_backward;
+  std::optional<Timing> floor;  ///< of the CPU's matrix products alone, when there are any outside the attention
+  int64_t peak_bytes = 0;       ///< forward and backward, with inputs, output and their gradients
+  double flops = 0;             ///< forward and backward, of the form that ran
+
+  double gflops() const { return flops / forward_backward.median_ms / 1e6; }
+};
+
+/// The option that says in which form a mechanism is computed, or null where it has but one.
+const nn::AttentionOption* form_option(const std::string& mechanism);
+
+/// On a GPU, work is under way when a call returns; to read an element of `x` waits for all of it.
+void wait_for(const Tensor& x);
+
+/// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].
+Measured measure_attention(const AttentionCase& c, double seconds);
+
+/// An attention layer with its linear maps, on x [batch, tokens, heads · head_dim].
+Measured measure_layer(const AttentionCase& c, double seconds);
+
+nlohmann::json to_json(const Measured& measured);
+
+}  // namespace linnet::examples

@@ -1,0 +1,130 @@
+#include "support/bench/scaling.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <linnet/linnet.h>
+#include <nlohmann/json.hpp>
+
+#include "support/files.h"
+#include "support/format.h"
+#include "support/plot/plot.h"
+#include "support/settings/program.h"
+#include "support/table.h"
+
+namespace linnet::examples {
+namespace {
+
+struct Point {
+  AttentionCase c;
+  Measured measured;
+  int64_t sequence_peak_bytes = 0;  ///< of a single sequence, as `bench attention` measures it
+
+  /// Per sequence, so that lengths with other batches compare.
+  double forward_ms() const { return measured.forward.median_ms / static_cast<double>(c.batch); }
+  double training_ms() const { return measured.forward_backward.median_ms / static_cast<double>(c.batch); }
+  double peak_mib() const { return static_cast<double>(sequence_peak_bytes) / (1 << 20); }
+};
+
+/// One mechanism at one width: lengths from short to long, until one would take too long.
+std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings& settings,
+                                   const std::string& mechanism, int64_t head_dim) {
+  fmt::print(stderr, "measuring {}, D = {}\n", mechanism, head_dim);
+  constexpr int64_t kTokens = 4096;  // in all sequences of a batch, as far as there are several
+  std::vector<Point> points;
+  for (int64_t tokens = options.least_tokens; tokens <= options.most_tokens; tokens *= 2) {
+    const double growth = 4;  // at worst: twice the tokens, four times the pairs
+    if (!points.empty() && points.back().training_ms() * growth > 1e3 * options.limit_seconds) {
+      fmt::print(stderr, "{}, D = {}: {} tokens and more left out, over --limit {} s a step\n", mechanism, head_dim,
+                 tokens, options.limit_seconds);
+      break;
+    }
+    const AttentionCase c{.mechanism = mechanism,
+                          .causal = options.causal,
+                          .batch = std::max<int64_t>(1, kTokens / tokens),
+                          .heads = options.heads,
+                          .tokens = tokens,
+                          .head_dim = head_dim,
+                          .seed = settings.seed,
+                          .device = device_of(settings)};
+    constexpr double kSeconds = 0.2;
+    const Measured measured = measure_attention(c, kSeconds);
+    // A share of a batch's peak is less than a sequence's own: what is held per call is held once for the batch.
+    AttentionCase single = c;
+    single.batch = 1;
+    points.push_back({c, measured, c.batch == 1 ? measured.peak_bytes : measure_attention(single, 0).peak_bytes});
+  }
+  return points;
+}
+
+using Value = double (Point::*)() const;
+
+void draw(const ScalingOptions& options, const std::map<std::string, std::vector<Point>>& curves, int64_t head_dim,
+          const std::string& what, Value value, const std::string& y_label, const std::string& file) {
+  LineChart chart{.title = fmt::format("{} against length, D = {}", what, head_dim),
+                  .subtitle = fmt::format("{} heads, one sequence{}, {} threads", options.heads,
+                                          options.causal ? ", causal" : "", num_threads()),
+                  .x_label = "tokens",
+                  .y_label = y_label,
+                  .log_x = true,
+                  .log_y = true};
+  for (const auto& [mechanism, points] : curves) {
+    Series series{.label = mechanism, .color = mechanism_index(mechanism)};
+    for (const Point& point : points) {
+      series.x.push_back(static_cast<double>(point.c.tokens));
+      series.y.push_back((point.*value)());
+    }
+    chart.series.push_back(std::move(series));
+  }
+  write_png(chart, options.out / file);
+}
+
+}  // namespace
+
+void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
+  app.add_option("--mechanisms", options.mechanisms, "which, with commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(nn::attention_mechanisms()));
+  app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
+      ->delimiter(',')
+      ->check(whole_number(1));
+  app.add_option("--from", options.least_tokens, "the shortest length")->check(whole_number(1));
+  app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
+  app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));
+  app.add_flag("--causal", options.causal, "each token sees itself and those before it");
+  app.add_option("--limit", options.limit_seconds, "leave out lengths whose step may take more seconds")
+      ->check(number(1e-6, 1e6));
+  app.add_option("--out", options.out, "folder for the pictures")->check(path());
+}
+
+void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
+  if (options.least_tokens > options.most_tokens) {
+    throw UsageError(fmt::format("--from {} is above --to {}", options.least_tokens, options.most_tokens));
+  }
+  make_folder(options.out);
+  for (const int64_t head_dim : options.head_dims) {
+    std::map<std::string, std::vector<Point>> curves;
+    Table table({"mechanism", "tokens", "forward ms", "training ms", "peak"});
+    for (const std::string& mechanism : options.mechanisms) {
+      const std::vector<Point>& points = curves[mechanism] =
+          measure_lengths(options, bench.settings, mechanism, head_dim);
+      for (const Point& point : points) {
+        if (bench.json) print_json(bench, case_json(point.c, point.measured));
+        table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),
+                       fmt::format("{:.3f}", point.training_ms()), format_bytes(point.sequence_peak_bytes)});
+      }
+    }
+    if (!bench.json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
+    flush_output();  // a width takes minutes
+    draw(options, curves, head_dim, "Time", &Point::training_ms, "ms, forward + backward",
+         fmt::format("training-{}.png", head_dim));
+    draw(options, curves, head_dim, "Time", &Point::forward_ms, "ms, forward",
+         fmt::format("forward-{}.png", head_dim));
+    draw(options, curves, head_dim, "Memory", &Point::peak_mib, "MiB, forward + backward",
+         fmt::format("memory-{}.png", head_dim));
+  }
+  fmt::print(stderr, "pictures: {}\n", options.out.string());
+}
+
+}  // namespace linnet::examples

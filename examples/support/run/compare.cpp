@@ -1,0 +1,117 @@
+#include "support/run/compare.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "support/format.h"
+#include "support/run/training.h"
+#include "support/settings/program.h"
+#include "support/table.h"
+
+namespace linnet::examples {
+namespace {
+
+struct Entry {
+  std::string attention;
+  TrainingResult result;
+  std::string sample;
+};
+
+Settings settings_for(const std::string& attention, const Settings& common) {
+  Settings settings = common;
+  settings.attention = attention;
+  settings.out = common.out / attention;
+  validate(settings);
+  settle_run(settings);
+  return settings;
+}
+
+/// The settings of each run. What would fail late must fail before the first of them has trained.
+std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+  std::vector<Settings> runs;
+  for (const std::string& attention : mechanisms) {
+    if (std::count(mechanisms.begin(), mechanisms.end(), attention) > 1) {
+      throw UsageError(fmt::format("--attention names {} twice", attention));
+    }
+    runs.push_back(settings_for(attention, common));
+  }
+  check_any_began(runs, common);
+  return runs;
+}
+
+std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& data) {
+  std::vector<Entry> entries;
+  for (const Settings& settings : runs) {
+    const std::unique_ptr<Task> task = make_task(settings);
+    data = task->data_name();
+    entries.push_back({settings.attention, train(*task, settings), task->sample(200)});
+  }
+  return entries;
+}
+
+std::string table_of(const std::vector<Entry>& entries) {
+  const bool images = entries.front().result.full.accuracy.has_value();
+  std::vector<std::string> columns{"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
+  if (images) columns.insert(columns.begin() + 2, "accuracy");
+  Table table(columns);
+  for (const auto& [attention, result, sample] : entries) {
+    std::vector<std::string> cells{attention,
+                                   fmt::format("{:.4f}", result.full.loss),
+                                   fmt::format("{:.1f}", result.ms_per_step),
+                                   format_count(static_cast<int64_t>(result.tokens_per_second)),
+                                   format_count(result.parameters),
+                                   format_bytes(result.peak_bytes)};
+    if (images) cells.insert(cells.begin() + 2, fmt::format("{:.2f} %", 100 * *result.full.accuracy));
+    table.add_row(cells);
+  }
+  return table.str();
+}
+
+void compare(const std::vector<Settings>& runs, const Settings& settings) {
+  apply_machine_settings(settings);
+  catch_interrupts();
+  std::string data;
+  const std::vector<Entry> entries = train_all(runs, data);
+  for (const Entry& entry : entries) {
+    if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
+  }
+  const std::string table = table_of(entries);
+  const std::string what = fmt::format("{}, {}, seed {}", data, describe(settings), settings.seed);
+  fmt::print("\n{}; losses on all validation data\n{}", what, table);
+  std::vector<std::pair<std::string, const TrainingResult*>> curves;
+  for (const Entry& entry : entries) curves.emplace_back(entry.attention, &entry.result);
+  // Gerami et al. 2024, figure 6
+  const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
+  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", what, steps);
+  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", what, seconds);
+  fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
+}
+
+}  // namespace
+
+int compare_program(int argc, char** argv, const std::string& name) {
+  CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", name);
+  return run_program(app, [&] {
+    std::string task = task_from_flag(argc, argv);
+    Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
+    std::vector<std::string> mechanisms = linnet::nn::attention_mechanisms();
+    settings.out = "out/compare-" + task;
+    add_common_flags(app, settings);
+    add_task_flag(app, task);
+    app.add_option("--attention", mechanisms, "the mechanisms, with commas")
+        ->delimiter(',')
+        ->check(CLI::IsMember(linnet::nn::attention_mechanisms()));
+    add_model_flags(app, settings);
+    add_training_flags(app, settings);
+    app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")
+        ->check(path());
+    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
+    app.parse(argc, argv);
+    settle_training_flags(app, settings);
+    compare(settings_for_all(mechanisms, settings), settings);
+  });
+}
+
+}  // namespace linnet::examples

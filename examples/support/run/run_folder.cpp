@@ -1,0 +1,313 @@
+#include "support/run/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <sstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "support/files.h"
+#include "support/format.h"
+#include "support/run/checkpoint.h"
+#include "support/settings/json_value.h"
+#include "support/settings/program.h"
+#include "support/tasks/data_sets.h"
+
+namespace linnet::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
+  return text.str();
+}
+
+nlohmann::json to_json(const Metrics& m) {
+  nlohmann::json json{{"step", m.step},
+                      {"train_loss", m.train_loss},
+                      {"val_loss", m.val_loss},
+                      {"accuracy", nullptr},
+                      {"lr", m.lr},
+                      {"seconds", m.seconds},
+                      {"ms_per_step", m.ms_per_step},
+                      {"tokens_per_second", m.tokens_per_second},
+                      {"peak_bytes", m.peak_bytes}};
+  if (m.accuracy) json["accuracy"] = *m.accuracy;
+  return json;
+}
+
+Metrics metrics_from_json(const nlohmann::json& json) {
+  // What is not finite is null in JSON.
+  const auto number = [&](const char* name) {
+    return json.at(name).is_null() ? std::nan("") : json.at(name).get<double>();
+  };
+  Metrics m{.step = value_of<int64_t>(json, "step"),
+            .train_loss = number("train_loss"),
+            .val_loss = number("val_loss"),
+            .lr = number("lr"),
+            .seconds = number("seconds"),
+            .ms_per_step = number("ms_per_step"),
+            .tokens_per_second = number("tokens_per_second"),
+            .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
+  if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
+  return m;
+}
+
+/// What there is of them, under the names that TensorBoard shows.
+std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
+  std::vector<std::pair<std::string, double>> scalars{{"loss/validation", m.val_loss},
+                                                      {"lr", m.lr},
+                                                      {"speed/ms_per_step", m.ms_per_step},
+                                                      {"speed/tokens_per_second", m.tokens_per_second},
+                                                      {"peak_bytes", static_cast<double>(m.peak_bytes)}};
+  if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // there is none before training
+  if (m.accuracy) scalars.emplace_back("accuracy/validation", *m.accuracy);
+  return scalars;
+}
+
+bool holds_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "config.json", ignored);
+}
+
+/// What the run is going to write, config.json and event files aside: these have names of their own.
+std::vector<std::string> results_of(const Settings& s) {
+  std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", kLosses, "model.safetensors", "loss.png"};
+  if (s.task == "shakespeare") names.emplace_back("samples.txt");
+  if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
+  return names;
+}
+
+/// Whether a run that was killed before it had a config.json may have left the file: first it writes a checkpoint of
+/// step 0, then metrics without a line and losses without a step.
+bool is_left_from_before(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  if (path.filename() == "metrics.jsonl") return fs::is_empty(path, ignored);
+  if (path.filename() == kLosses) return read_text(path) == kLossesHeader;
+  return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
+}
+
+/// A fresh run replaces nothing but what such a run left: not another run, and nobody else's files.
+void check_is_free(const Settings& settings) {
+  if (holds_run(settings.out)) {
+    throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
+                              settings.out.string()));
+  }
+  std::error_code ignored;
+  for (const std::string& name : results_of(settings)) {
+    if (!fs::exists(settings.out / name, ignored) || is_left_from_before(settings.out / name)) continue;
+    throw IoError(
+        fmt::format("--out {} has no config.json, but a {}, which a run there would replace; choose another folder, "
+                    "or move that file away",
+                    settings.out.string(), name));
+  }
+}
+
+/// Where --data is, whatever folder the run goes on from.
+std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
+
+/// What config.json holds. A path need not be UTF-8: then it is not found again, and --data must be given.
+std::string text_of(const nlohmann::json& config) {
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+/// "[json.exception.out_of_range.403] key 'data' not found" without what only a programmer understands.
+std::string plain(const nlohmann::json::exception& error) {
+  const std::string message = error.what();
+  const size_t end = message.find("] ");
+  return end == std::string::npos ? message : message.substr(end + 2);
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const fs::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",
+                            folder.string()));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void settle_run(Settings& settings) {
+  const FolderLock nobody_has_it(settings.out);
+  settings.resume = settings.resume && holds_run(settings.out);
+  if (!settings.resume) return check_is_free(settings);
+  const Settings stored = read_config(settings.out);
+  settings.bytes |= stored.bytes;  // which older runs take without the flag
+  const nlohmann::json now = examples::to_json(settings);
+  const nlohmann::json before = examples::to_json(stored);
+  nlohmann::json all = before;
+  all.update(now);
+  for (const auto& item : all.items()) {
+    const auto value_in = [&](const nlohmann::json& json) { return json.value(item.key(), nlohmann::json()); };
+    if (value_in(now) == value_in(before)) continue;
+    throw UsageError(fmt::format("--resume: the run in {} has {} {}, not {}; give the flags that it began with",
+                                 settings.out.string(), item.key(), value_in(before).dump(), value_in(now).dump()));
+  }
+}
+
+void check_any_began(const std::vector<Settings>& runs, const Settings& common) {
+  if (!common.resume || std::ranges::any_of(runs, &Settings::resume)) return;
+  throw UsageError(
+      fmt::format("--resume: none of the runs is in --out {}; name the folder that they began in, or leave --resume "
+                  "out",
+                  common.out.string()));
+}
+
+RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
+    : path_(settings.out), tensorboard_(settings.tensorboard) {
+  if (!settings.resume) make_folder(path_);
+  lock_.emplace(path_);
+  if (settings.resume) {
+    if (!holds_run(path_)) throw IoError(fmt::format("--resume: {} holds no run to go on with", path_.string()));
+    std::string before;
+    read_config(path_, &before);
+    if (!same_data(before, data_name)) {
+      throw IoError(
+          fmt::format("--resume: the run in {} learns from {}, but there is {}{}; name its file or folder with "
+                      "--data",
+                      path_.string(), before, data_name,
+                      settings.data.empty() ? "" : fmt::format(" in {}", data_path(settings))));
+    }
+    auto config = nlohmann::json::parse(read_text(path_ / "config.json"));
+    config["settings"].update({{"steps", settings.steps}, {"epochs", settings.epochs}});
+    config["data"] = data_name;
+    if (!settings.data.empty()) config["data_path"] = data_path(settings);
+    config_ = text_of(config);
+    return;
+  }
+  check_is_free(settings);
+  nlohmann::json config{
+      {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info(device_of(settings))}};
+  if (!settings.data.empty()) config["data_path"] = data_path(settings);
+  config_ = text_of(config);
+}
+
+void RunFolder::require_room(int64_t bytes) const {
+  const auto free = static_cast<int64_t>(fs::space(path_).available);
+  if (free >= bytes) return;
+  throw IoError(
+      fmt::format("--out {}: its disk has {} left, and the run writes up to {}; free some space or choose "
+                  "another folder",
+                  path_.string(), format_bytes(free), format_bytes(bytes)));
+}
+
+void RunFolder::begin() {
+  replace_file(path_ / "metrics.jsonl", "");
+  replace_file(path_ / kLosses, kLossesHeader);
+  replace_file(path_ / "config.json", config_);
+  if (tensorboard_) events_.emplace(path_);
+}
+
+void RunFolder::go_on(bool left) {
+  std::error_code ignored;
+  if (left) fs::remove(path_ / "model.safetensors", ignored);
+  if (read_text(path_ / "config.json") != config_) replace_file(path_ / "config.json", config_);
+}
+
+void RunFolder::log(const Metrics& metrics) {
+  append(path_ / "metrics.jsonl", to_json(metrics).dump() + "\n");
+  if (events_) events_->add(metrics.step, scalars(metrics));
+}
+
+void RunFolder::flush() const {
+  for (const std::string& name : {std::string("metrics.jsonl"), kLosses}) {
+    if (fs::exists(path_ / name)) flush_to_disk(path_ / name);  // an older run has no losses
+  }
+}
+
+void RunFolder::log(const StepLoss& loss) { append(path_ / kLosses, fmt::format("{},{}\n", loss.step, loss.loss)); }
+
+std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
+  const fs::path path = path_ / kLosses;
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // an older run has none
+  std::string kept = kLossesHeader;
+  std::vector<StepLoss> losses;
+  for (std::string line; std::getline(lines, line);) {
+    StepLoss at;
+    char comma = 0;
+    std::istringstream fields(line);
+    const bool whole = static_cast<bool>(fields >> at.step >> comma >> at.loss) && !lines.eof();
+    if (!whole || at.step > step) continue;  // the header, a line that was being written, or a step made again
+    losses.push_back(at);
+    kept += line + "\n";
+  }
+  replace_file(path, kept);
+  return losses;
+}
+
+std::vector<Metrics> RunFolder::rewind(int64_t step) {
+  const fs::path path = path_ / "metrics.jsonl";
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // none when it was cut off at once
+  std::string kept;
+  std::vector<Metrics> metrics;
+  for (std::string line; std::getline(lines, line);) {
+    try {
+      const Metrics m = metrics_from_json(nlohmann::json::parse(line));
+      if (m.step > step) continue;
+      metrics.push_back(m);
+      kept += line + "\n";
+    } catch (const nlohmann::json::exception&) {
+      // The line that was being written when the run was cut off.
+    }
+  }
+  replace_file(path, kept);
+  if (tensorboard_) {
+    events_.emplace(path_);
+    for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
+  }
+  return metrics;
+}
+
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  replace_file(path_ / name, text);
+}
+
+Settings read_config(const fs::path& folder, std::string* data_name) {
+  const fs::path path = folder / "config.json";
+  try {
+    const auto json = nlohmann::json::parse(read_text(path));
+    if (!json.is_object() || !json.contains("settings") || !json.contains("data")) {
+      throw IoError(
+          fmt::format("{} is not the file of a training run of linnet, which has \"settings\" and \"data\"; name the "
+                      "--out folder of a run",
+                      path.string()));
+    }
+    if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
+    Settings settings = settings_from_json(json.at("settings"));
+    if (json.contains("data_path")) settings.data = json["data_path"].get<std::string>();
+    validate(settings);
+    return settings;
+  } catch (const nlohmann::json::exception& error) {
+    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), plain(error), kRemedy));
+  } catch (const UsageError& error) {
+    throw IoError(
+        fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));
+  }
+}
+
+fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  if (stored.data.empty() || fs::exists(stored.data, ignored)) return stored.data;
+  throw IoError(fmt::format("the run in {} learned from {}, which is gone; give its new path with --data",
+                            folder.string(), stored.data.string()));
+}
+
+}  // namespace linnet::examples

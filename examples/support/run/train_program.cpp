@@ -1,0 +1,133 @@
+#include "support/run/train_program.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "support/format.h"
+#include "support/run/checkpoint.h"
+#include "support/run/training.h"
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+namespace {
+
+void describe(const char* what, const Task::Evaluation& evaluation) {
+  fmt::print("{:<22} {:.4f}", what, evaluation.loss);
+  if (evaluation.accuracy) fmt::print("   accuracy {:.2f} %", 100 * *evaluation.accuracy);
+  fmt::print("\n");
+}
+
+/// Whether a run that goes on with a total of `steps` has made them all. Throws UsageError when it has made more.
+bool is_finished(const Settings& s, int64_t steps) {
+  const int64_t done = steps_done(s.out);
+  if (done > steps) {
+    throw UsageError(fmt::format(
+        "--{}: the run in {} has made {} steps already; name at least as many",
+        s.epochs == 0 ? fmt::format("steps {}", steps) : fmt::format("epochs {}, which is {} steps", s.epochs, steps),
+        s.out.string(), done));
+  }
+  return done == steps;
+}
+
+/// The data are read before they are compared with those that a resumed run began with, and may not even be read.
+std::unique_ptr<Task> task_of(const Settings& s) {
+  try {
+    return make_task(s);
+  } catch (const Error& error) {
+    if (!s.resume) throw;
+    std::string before;
+    read_config(s.out, &before);
+    throw IoError(fmt::format("{} (the run in {} learned from {})", error.what(), s.out.string(), before));
+  }
+}
+
+void train_and_report(const Settings& settings) {
+  apply_machine_settings(settings);
+  catch_interrupts();
+  const std::unique_ptr<Task> task = task_of(settings);
+  const int64_t steps = total_steps(settings, *task);
+  fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
+             task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
+             settings.out.string());
+  if (settings.resume && is_finished(settings, steps)) {
+    fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
+               settings.out.string(), steps);
+  }
+  const TrainingResult result = train(*task, settings);
+  if (settings.eval_batches > 0) describe("validation, batches", result.final);
+  describe("validation, all", result.full);
+  fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,
+             format_count(static_cast<int64_t>(result.tokens_per_second)), format_count(result.parameters),
+             format_bytes(result.peak_bytes));
+}
+
+/// A resumed run keeps its settings, but for how long it is: a flag that says otherwise is refused.
+void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& stored) {
+  const nlohmann::json now = to_json(asked), before = to_json(stored);
+  for (const CLI::Option* option : app.get_options()) {
+    std::string field = option->get_single_name();
+    std::replace(field.begin(), field.end(), '-', '_');
+    if (field == "steps" || field == "epochs" || option->count() == 0 || !now.contains(field)) continue;
+    if (now[field] == before.value(field, nlohmann::json())) continue;
+    throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
+                                 option->get_single_name(), now[field].dump(), asked.out.string(),
+                                 before.value(field, nlohmann::json("no such setting")).dump()));
+  }
+}
+
+/// The settings of the run in asked.out, with what the command line asks of it now.
+Settings resumed(const CLI::App& app, const Settings& asked) {
+  Settings settings = read_config(asked.out);
+  if (settings.task != asked.task) {
+    throw UsageError(fmt::format("--resume: the run in {} is one of {}", asked.out.string(),
+                                 settings.task == "mnist" ? "train_mnist" : "train_text or train_shakespeare"));
+  }
+  refuse_changes(app, asked, settings);
+  settings.out = asked.out;
+  if (app.count("--steps") + app.count("--epochs") > 0) {
+    settings.steps = asked.steps;
+    settings.epochs = asked.epochs;
+    const bool has_steps = settings.epochs == 0 && settings.steps > 0;
+    if (has_steps && settings.warmup >= settings.steps && !is_finished(settings, settings.steps)) {
+      throw UsageError(fmt::format("--steps {}: the run in {} has a warm-up of {} steps; name more", settings.steps,
+                                   asked.out.string(), settings.warmup));
+    }
+  }
+  settings.resume = true;
+  settings.data = data_of(asked.out, settings, asked.data);
+  settings.threads = asked.threads;
+  settings.profile = asked.profile;
+  settings.command = asked.command;
+  return settings;
+}
+
+}  // namespace
+
+int train_program(int argc, char** argv, const std::string& name, const std::string& task,
+                  const std::string& default_preset, const std::string& description) {
+  CLI::App app(description, name);
+  return run_program(app, [&] {
+    Settings settings = settings_from_preset(argc, argv, task, default_preset);
+    add_common_flags(app, settings);
+    add_attention_flags(app, settings);
+    add_model_flags(app, settings);
+    add_training_flags(app, settings);
+    app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)")->check(path());
+    app.add_flag("--profile", settings.profile,
+                 "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");
+    app.add_flag(
+        "--resume", settings.resume,
+        "go on with the run in --out, with the settings and the data it has; --steps or --epochs give it a new "
+        "total, over which the schedule of the learning rate then runs");
+    app.parse(argc, argv);
+    settle_training_flags(app, settings);
+    if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
+    if (settings.resume) settings = resumed(app, settings);
+    validate(settings);
+    train_and_report(settings);
+  });
+}
+
+}  // namespace linnet::examples

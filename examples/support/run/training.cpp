@@ -1,0 +1,297 @@
+#include "support/run/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "support/bench/floor.h"
+#include "support/bench/timing.h"
+#include "support/plot/plot.h"
+#include "support/run/checkpoint.h"
+#include "support/run/profile_report.h"
+#include "support/run/training_step.h"
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+namespace {
+
+/// Profiles a few of a run's steps, once those before have warmed up.
+class StepProfile {
+ public:
+  static constexpr int64_t kLast = ProfiledSteps::kWarmUp + ProfiledSteps::kSteps;
+
+  /// `what` is the run that it is of.
+  StepProfile(std::string what, Device device) : what_(std::move(what)), device_(device) {}
+
+  /// Does one step, and after the last one of them writes and prints what came of it.
+  double run(const std::function<double()>& step, const RunFolder& folder) {
+    ++done_;
+    if (done_ <= ProfiledSteps::kWarmUp || done_ > kLast) return step();
+    double loss = 0;
+    steps_.add([&] { loss = step(); });
+    if (done_ == kLast) report(folder);
+    return loss;
+  }
+
+ private:
+  void report(const RunFolder& folder) const {
+    const bool on_cpu = device_ == Device::cpu;  // whose products the floor is made of
+    const double floor = on_cpu ? measure_floor(products_of(steps_.calls_of_one())).median_ms : 0;
+    const std::string text = profile_text(what_, steps_, floor);
+    write_profile(folder.path(), text, steps_);
+    fmt::print("\n{}\n", text);
+  }
+
+  std::string what_;
+  Device device_;
+  int64_t done_ = 0;
+  ProfiledSteps steps_;
+};
+
+nn::Schedule make_schedule(const Settings& s, int64_t steps) {
+  if (s.schedule == "one-cycle") return nn::schedule::one_cycle({.max_lr = s.lr, .steps = steps});
+  return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
+}
+
+/// Throws UsageError when --profile needs more steps than are `left`.
+void check_profile(const Settings& s, int64_t left) {
+  if (!s.profile || left >= StepProfile::kLast) return;
+  throw UsageError(
+      fmt::format("--profile times ten steps after ten others, and the run has only {} to make; leave it out", left));
+}
+
+/// The command that goes on with a run that stopped with steps `left`: that which began it, and --resume.
+std::string command_to_resume(const Settings& s, int64_t left) {
+  std::vector<std::string> words = s.command;
+  const auto drop = [&](const std::string& flag) {
+    std::erase_if(words, [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+  };
+  if (left < StepProfile::kLast) drop("--profile");
+  drop("--resume");
+  words.emplace_back("--resume");
+  return command_line(std::move(words));
+}
+
+/// What a run writes at the most: two checkpoints of the weights and AdamW's moments while one takes the other's
+/// place, the weights alone, and less of pictures and lines. A resumed one has a checkpoint already.
+int64_t bytes_to_write(int64_t parameters, bool resume) {
+  constexpr int64_t kCheckpoint = 3, kRest = int64_t{1} << 18;
+  const int64_t copies = (resume ? 1 : 2) * kCheckpoint + 1;
+  return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
+}
+
+/// A run of the training loop: it begins, makes one step after another, and finishes.
+class Run {
+ public:
+  Run(Task& task, const Settings& settings);
+
+  /// Saves where it begins, or with --resume goes on from where it was; evaluates what has not been yet.
+  void begin();
+  bool done() const { return at_.step >= steps_; }
+  /// One step of the optimizer, and what is due after it: evaluation, checkpoint, a progress line.
+  void step();
+  /// Evaluates on all data, and writes what a run leaves behind.
+  TrainingResult finish();
+  /// The command that goes on from where the run is.
+  std::string resume_command() const { return command_to_resume(s_, steps_ - at_.step); }
+
+ private:
+  void resume();
+  void evaluate();
+  void show(double loss);
+  /// A checkpoint, once all that was logged before it is on the disk: a run that is resumed logs only what follows.
+  void save() const;
+  [[noreturn]] void stop() const;
+  double tokens_per_second(double ms_per_step) const;
+
+  Task& task_;
+  const Settings& s_;
+  const int64_t steps_;      // refused, as the rate is, before there is a folder
+  const int64_t log_every_;  // steps between the lines of train_loss.csv
+  const nn::Schedule rate_;
+  RunFolder folder_;
+  TrainingStep train_step_;
+  const Checkpoint checkpoint_;
+  Progress progress_;
+  std::optional<StepProfile> profile_;
+  Checkpoint::Position at_;
+  TrainingResult result_;
+  std::vector<double> step_times_;  // milliseconds, of the steps since begin()
+  double seconds_ = 0;              // of all steps of the run
+};
+
+Run::Run(Task& task, const Settings& settings)
+    : task_(task),
+      s_(settings),
+      steps_(total_steps(s_, task)),
+      log_every_(std::max<int64_t>(1, steps_ / 200)),
+      rate_(make_schedule(s_, steps_)),
+      folder_(s_, task.data_name()),
+      train_step_(task, s_),
+      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), task.metadata()),
+      progress_(stdout, steps_, s_.attention) {
+  result_.parameters = train_step_.parameters();
+  folder_.require_room(bytes_to_write(result_.parameters, s_.resume));
+}
+
+void Run::begin() {
+  if (s_.resume) {
+    resume();
+  } else {
+    checkpoint_.save(at_);
+    folder_.begin();
+  }
+  if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
+  reset_peak_memory(device_of(s_));
+  // One that ends sooner than was planned has not been evaluated there.
+  const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;
+  if (result_.history.empty() || ends_sooner) evaluate();
+}
+
+void Run::resume() {
+  at_ = checkpoint_.load();
+  check_profile(s_, steps_ - at_.step);
+  folder_.go_on(!done());
+  result_.history = folder_.rewind(at_.step);
+  result_.losses = folder_.rewind_losses(at_.step);
+  if (result_.history.empty()) return;  // it was cut off before its first evaluation
+  const Metrics& last = result_.history.back();
+  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
+  seconds_ = last.seconds;
+}
+
+void Run::step() {
+  const Clock::time_point begin = Clock::now();
+  const auto do_step = [&] { return train_step_(at_.step, rate_(at_.step)); };
+  const double loss = profile_ ? profile_->run(do_step, folder_) : do_step();
+  step_times_.push_back(milliseconds_since(begin));
+  seconds_ += step_times_.back() / 1e3;
+  at_.loss_sum += loss;
+  ++at_.loss_count;
+  ++at_.step;
+  if (at_.step % log_every_ == 0) {
+    result_.losses.push_back({at_.step, loss});
+    folder_.log(result_.losses.back());
+  }
+  if (at_.step % s_.eval_every == 0 || done()) evaluate();
+  if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) save();
+  if (interrupted()) stop();
+  show(loss);
+}
+
+void Run::evaluate() {
+  result_.final = task_.evaluate(s_.eval_batches);
+  const double ms = median(step_times_);
+  const Metrics metrics{.step = at_.step,
+                        .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
+                        .val_loss = result_.final.loss,
+                        .accuracy = result_.final.accuracy,
+                        .lr = rate_(at_.step),
+                        .seconds = seconds_,
+                        .ms_per_step = ms,
+                        .tokens_per_second = tokens_per_second(ms),
+                        .peak_bytes = memory_stats(device_of(s_)).peak};
+  at_.loss_sum = 0;
+  at_.loss_count = 0;
+  folder_.log(metrics);
+  result_.history.push_back(metrics);
+}
+
+void Run::show(double loss) {
+  std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
+                                    {"val", fmt::format("{:.3f}", result_.final.loss)}};
+  if (result_.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result_.final.accuracy)});
+  progress_.update(at_.step, std::move(fields));
+}
+
+void Run::save() const {
+  folder_.flush();
+  checkpoint_.save(at_);
+}
+
+void Run::stop() const {
+  save();
+  throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_, resume_command()));
+}
+
+TrainingResult Run::finish() {
+  progress_.finish();
+  save();
+  result_.full = task_.evaluate(0);
+  // A resumed run that was at its end has made no step now.
+  const Metrics& last = result_.history.back();
+  result_.ms_per_step = step_times_.empty() ? last.ms_per_step : median(step_times_);
+  result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
+  result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
+  task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
+  if (const std::string text = task_.sample(500); !text.empty()) folder_.write_text("samples.txt", text + "\n");
+  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
+              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_.path() / "loss.png");
+  return std::move(result_);
+}
+
+double Run::tokens_per_second(double ms_per_step) const {
+  const double tokens = static_cast<double>(task_.tokens_per_batch() * s_.accumulate);
+  return ms_per_step > 0 ? tokens / ms_per_step * 1e3 : 0;
+}
+
+}  // namespace
+
+int64_t total_steps(const Settings& s, const Task& task) {
+  if (s.epochs == 0) return s.steps;
+  const int64_t batches = s.epochs * task.batches_per_epoch(), steps = batches / s.accumulate;
+  if (steps == 0) {
+    throw UsageError(fmt::format("--accumulate {}: all {} epochs have only {} batches; lower it or --batch",
+                                 s.accumulate, s.epochs, batches));
+  }
+  if (s.warmup > 0 && s.warmup >= steps) {
+    throw UsageError(fmt::format("--warmup {} leaves nothing of the {} steps of --epochs {}; make it shorter",
+                                 s.warmup, steps, s.epochs));
+  }
+  check_profile(s, steps);
+  return steps;
+}
+
+TrainingResult train(Task& task, const Settings& settings) {
+  Run run(task, settings);
+  run.begin();
+  try {
+    while (!run.done()) run.step();
+    return run.finish();
+  } catch (const IoError& error) {  // a full disk, which may have room again
+    throw IoError(fmt::format("{}; then go on with: {}", error.what(), run.resume_command()));
+  }
+}
+
+void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
+                 const std::string& title, const std::string& what, const std::filesystem::path& path) {
+  const bool steps = against == Against::steps;
+  const bool single = runs.size() == 1;
+  LineChart chart{.title = title,
+                  .subtitle = what,
+                  .x_label = steps ? "step" : "seconds of training",
+                  .y_label = single ? "loss" : "validation loss"};
+  if (single && steps) {
+    const auto& [name, result] = runs.front();
+    Series series{.label = "training", .color = mechanism_index(name), .light = true};
+    for (const StepLoss& at : result->losses) {
+      series.x.push_back(static_cast<double>(at.step));
+      series.y.push_back(at.loss);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  for (const auto& [name, result] : runs) {
+    Series series{.label = single ? "validation" : name, .color = mechanism_index(name)};
+    for (const Metrics& m : result->history) {
+      series.x.push_back(steps ? static_cast<double>(m.step) : m.seconds);
+      series.y.push_back(m.val_loss);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  write_png(chart, path);
+}
+
+}  // namespace linnet::examples

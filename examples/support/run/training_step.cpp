@@ -1,0 +1,90 @@
+#include "support/run/training_step.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace linnet::examples {
+namespace {
+
+nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& s) {
+  const nn::AdamWConfig config{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay};
+  return s.decay_matrices_only ? nn::AdamW(nn::decay_matrices_only(parameters, s.weight_decay), config)
+                               : nn::AdamW(parameters, config);
+}
+
+/// What is wrong at `step`, and the flags that this run has against it.
+std::string divergence(double loss, double norm, int64_t step, const Settings& s) {
+  const auto text = [](double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); };  // whatever its sign
+  return fmt::format("the loss is {}{} at step {}; lower --lr{}{} (what was saved before is untouched)", text(loss),
+                     s.clip > 0 ? " and the gradients' norm " + text(norm) : "", step,
+                     s.schedule == "cosine" ? ", or raise --warmup" : "", s.clip > 0 ? "" : ", or set --clip");
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(Task& task, const Settings& settings)
+    : task_(task),
+      settings_(settings),
+      parameters_(task.model().parameters()),
+      optimizer_(make_optimizer(parameters_, settings)),
+      recorded_(task.model().device(), &task.model().generator(),
+                [this](const std::vector<Tensor>& batches) { return run(batches); }) {}
+
+int64_t TrainingStep::parameters() const {
+  int64_t count = 0;
+  for (const Tensor& parameter : parameters_) count += parameter.numel();
+  return count;
+}
+
+double TrainingStep::operator()(int64_t step, double lr) {
+  optimizer_.set_lr(lr);
+  make_ready(step);
+  const std::vector<Tensor> results = recorded_(next_batches_);
+  try {
+    make_ready(step + 1);  // while a GPU still works on this one
+  } catch (const std::exception&) {
+    // The next step tries again and says why; this one has been applied, and has a loss to return.
+  }
+  const double loss = results[0].item<double>(), norm = results[1].item<double>();
+  if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
+  return loss;
+}
+
+void TrainingStep::make_ready(int64_t step) {
+  if (step == next_step_) return;
+  next_batches_ = batches_of(step);
+  next_step_ = step;
+}
+
+std::vector<Tensor> TrainingStep::batches_of(int64_t step) const {
+  std::vector<Tensor> batches;
+  for (int64_t i = 0; i < settings_.accumulate; ++i) {
+    const nn::Batch batch = task_.batch(step * settings_.accumulate + i);
+    batches.insert(batches.end(), {batch.inputs, batch.targets});
+  }
+  return batches;
+}
+
+/// The step itself, on the inputs and targets of its micro-batches: returns their mean loss and the gradients' norm,
+/// and applies the gradients only where both are finite.
+std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
+  const Settings& s = settings_;
+  const auto count = static_cast<double>(s.accumulate);
+  Tensor total = zeros({}, DType::float64, task_.model().device());
+  for (size_t i = 0; i < batches.size(); i += 2) {
+    const Tensor loss = task_.loss({batches[i], batches[i + 1]});
+    backward(s.accumulate == 1 ? loss : loss / count);
+    total = total + loss.detach().to(DType::float64);
+  }
+  total = total / count;
+  const Tensor norm = s.clip > 0 ? nn::grad_norm(parameters_) : zeros_like(total);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  optimizer_.step({.grad_factor = s.clip > 0 ? nn::clip_factor(norm, s.clip) : Tensor(),
+                   .apply = logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity))});
+  optimizer_.zero_grad();
+  return {total, norm};
+}
+
+}  // namespace linnet::examples

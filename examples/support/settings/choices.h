@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+#include <linnet/nn/layers/positions.h>
+
+#include "support/settings/program.h"
+
+/// The words that settings take, and what each stands for: one table a setting, for its flag, for config.json and for
+/// the model.
+
+namespace linnet::examples {
+
+template <class Value, size_t N>
+using Choices = std::array<std::pair<std::string_view, Value>, N>;
+
+constexpr Choices<nn::Positions, 4> kPositions{{{"learned", nn::Positions::learned},
+                                                {"sinusoidal", nn::Positions::sinusoidal},
+                                                {"rotary", nn::Positions::rotary},
+                                                {"none", nn::Positions::none}}};
+constexpr Choices<Device, 2> kDevices{{{"cpu", Device::cpu}, {"cuda", Device::cuda}}};
+
+/// The words alone.
+template <class Value, size_t N>
+std::vector<std::string> words(const Choices<Value, N>& choices) {
+  std::vector<std::string> all;
+  for (const auto& [word, value] : choices) all.emplace_back(word);
+  return all;
+}
+
+/// What `word` stands for. Throws UsageError, naming the flag and listing its words, where it is none of them.
+template <class Value, size_t N>
+Value choose(const Choices<Value, N>& choices, std::string_view flag, std::string_view word) {
+  for (const auto& [known, value] : choices) {
+    if (known == word) return value;
+  }
+  throw UsageError(fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(words(choices), ", ")));
+}
+
+}  // namespace linnet::examples

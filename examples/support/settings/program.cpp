@@ -1,0 +1,283 @@
+#include "support/settings/program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <regex>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <linnet/linnet.h>
+
+#include "support/files.h"
+#include "support/settings/choices.h"
+#include "support/tasks/data_sets.h"
+#include "support/tensorboard/event_file.h"
+
+namespace linnet::examples {
+namespace {
+
+volatile std::sig_atomic_t interrupt_count = 0;
+
+/// The first one lets the step under way end, which may take a while: this says so.
+void on_interrupt(int signal) {
+  interrupt_count = interrupt_count + 1;
+  if (interrupt_count == 1) {
+    constexpr char kText[] = "\nstopping after this step, with a checkpoint; a second interrupt ends it at once\n";
+    const int before = errno;
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+    errno = before;
+  }
+  std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+}
+
+/// The items of a list become parts of a sentence.
+std::string one_line(const std::string& message) {
+  static const std::regex item("\n {2,}"), line_break("\n");
+  return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
+}
+
+/// Says it on stderr, which may be closed: then the code alone does.
+int complain(const CLI::App& app, const std::string& message, int code) {
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
+  return code;
+}
+
+int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
+  try {
+    body();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    return complain(app, one_line(error.what()) + "; --help lists the flags", 2);
+  } catch (const UsageError& error) {
+    return complain(app, error.what(), 2);
+  } catch (const Interrupted& error) {
+    return complain(app, error.what(), 130);
+  } catch (const std::exception& error) {
+    return complain(app, one_line(error.what()), 1);
+  }
+}
+
+}  // namespace
+
+int run_program(const CLI::App& app, const std::function<void()>& body) {
+  const int code = exit_code_of(app, body);
+  return code == 0 ? exit_code_of(app, flush_output) : code;
+}
+
+void catch_interrupts() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction inherited = {};
+    ::sigaction(signal, nullptr, &inherited);
+    if (inherited.sa_handler != SIG_IGN) std::signal(signal, on_interrupt);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+bool interrupted() { return interrupt_count > 0; }
+
+CLI::Validator path() {
+  return CLI::Validator([](const std::string& text) { return text.empty() ? "it names no file or folder" : ""; }, "");
+}
+
+CLI::Validator whole_number(int64_t least, int64_t most) {
+  const bool has_least = least > std::numeric_limits<int64_t>::min();
+  const bool has_most = most < std::numeric_limits<int64_t>::max();
+  const std::string bounds = has_most    ? fmt::format(" from {} to {}", least, most)
+                             : has_least ? fmt::format(", {} or more", least)
+                                         : "";
+  const auto complaint = [=](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
+    if (error == std::errc::result_out_of_range && !has_most) return text + " is out of range";
+    return text + " is not a whole number" + bounds;
+  };
+  const std::string name = has_most     ? fmt::format("{} to {}", least, most)
+                           : least == 0 ? "NONNEGATIVE"
+                           : least == 1 ? "POSITIVE"
+                                        : "";
+  return CLI::Validator(complaint, name);
+}
+
+CLI::Validator number(double least, double most) {
+  const auto complaint = [=](const std::string& text) -> std::string {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
+    return fmt::format("{} is not a number from {} to {}", text, least, most);
+  };
+  return CLI::Validator(complaint, fmt::format("{} to {}", least, most));
+}
+
+void add_common_flags(CLI::App& app, Settings& s) {
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", [] { return build_info(); });  // once asked for: it opens the GPU
+  app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
+  app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
+      ->check(whole_number(0, 1024));
+  app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember(words(kDevices)));
+  app.add_option(
+         "--precision", s.precision,
+         "tf32 rounds the factors of products, bfloat16 these and activations, beside weights of float32; both "
+         "need --device cuda")
+      ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
+}
+
+/// The flag of a mechanism's option, unless another mechanism had the same one.
+static void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
+  const std::string flag = flag_of(option.name);
+  if (app.get_option_no_throw(flag) != nullptr) return;
+  if (option.kind == nn::AttentionOption::Kind::words) {  // of which there is `share`, for layers too
+    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
+        ->delimiter(',')
+        ->check(CLI::IsMember(share_words()));
+    return;
+  }
+  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
+  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
+  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
+  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
+}
+
+void add_attention_flags(CLI::App& app, Settings& s) {
+  app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
+  app.add_option("--attention-dropout", s.attention_dropout,
+                 "rate on the weights (softmax, fastformer), or on queries and keys (fastmax)");
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) add_option_flag(app, option, s);
+  }
+  add_short_conv_flag(app, s);
+}
+
+void add_short_conv_flag(CLI::App& app, Settings& s) {
+  app.add_option("--short-conv", s.short_conv, "taps of a short convolution on queries, keys and values; 0 for none")
+      ->check(whole_number());
+}
+
+void add_model_flags(CLI::App& app, Settings& s) {
+  app.add_option("--layers", s.layers, "blocks")->check(whole_number());
+  app.add_option("--heads", s.heads, "attention heads")->check(whole_number());
+  app.add_option("--width", s.width, "channels, a multiple of the heads")->check(whole_number());
+  app.add_option("--dropout", s.dropout, "rate on embeddings and residual branches");
+  if (s.task == "mnist") {
+    app.add_option("--patch", s.patch, "pixels on a side of a token")->check(whole_number(1));
+  } else {
+    app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
+  }
+  app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
+}
+
+void add_data_flags(CLI::App& app, Settings& s) {
+  if (s.task == "mnist") {
+    app.add_option("--data", s.data,
+                   fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "
+                               "first of {} that has mnist/)",
+                               data_places()))
+        ->check(path());
+    app.add_flag("--transpose", s.transpose, "the files hold images column by column, as EMNIST's do");
+  } else {
+    app.add_option(
+           "--data", s.data,
+           fmt::format("a text, a folder of *.txt files, or one with tinyshakespeare/ (default: the first of {} "
+                       "that has tinyshakespeare/)",
+                       data_places()))
+        ->check(path());
+    app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
+    app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
+  }
+}
+
+void add_training_flags(CLI::App& app, Settings& s) {
+  app.add_option("--preset", s.preset, "start from published settings; other flags change them")
+      ->check(CLI::IsMember(preset_names(s.task)));
+  add_data_flags(app, s);
+  app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
+  app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
+  CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
+  CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
+                            ->check(whole_number(1))
+                            ->excludes(steps);
+  (s.epochs > 0 ? steps : epochs)->default_str("");
+  app.add_option("--lr", s.lr, "highest learning rate");
+  app.add_option("--weight-decay", s.weight_decay, "AdamW's");
+  app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
+  if (s.schedule == "cosine") {
+    app.add_option("--min-lr", s.min_lr, "last learning rate");
+    app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given")
+        ->check(whole_number());
+  }
+  app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
+  app.add_option("--checkpoint-every", s.checkpoint_every, "steps between checkpoints; 0 for none on the way")
+      ->check(whole_number());
+  app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
+  app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
+      ->check(whole_number());
+}
+
+void settle_training_flags(const CLI::App& app, Settings& s) {
+  if (app.count("--epochs") > 0) s.steps = 0;
+  if (app.count("--steps") == 0) return;
+  s.epochs = 0;
+  if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = std::min(s.warmup, s.steps / 10);
+}
+
+std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback) {
+  std::string value = fallback;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == flag && i + 1 < argc) value = argv[i + 1];
+    if (argument.starts_with(flag + "=")) value = argument.substr(flag.size() + 1);
+  }
+  return value;
+}
+
+std::string command_line(std::vector<std::string> words) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  for (std::string& word : words) {
+    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) continue;
+    word = "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string task_from_flag(int argc, char** argv) {
+  const std::vector<std::string> names = task_names();
+  std::string task = flag_value(argc, argv, "--task", names.front());
+  if (std::ranges::find(names, task) == names.end()) {
+    throw UsageError(fmt::format("--task {}: must be {}", task, fmt::join(names, " or ")));
+  }
+  return task;
+}
+
+void add_task_flag(CLI::App& app, std::string& task, const std::string& note) {
+  app.add_option("--task", task, "what to train" + note)->check(CLI::IsMember(task_names()));
+}
+
+Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {
+  Settings settings = preset(task, flag_value(argc, argv, "--preset", fallback));
+  settings.command.assign(argv, argv + argc);
+  return settings;
+}
+
+void apply_machine_settings(const Settings& settings) {
+  if (settings.tensorboard) require_event_files();
+  if (settings.threads > 0) set_num_threads(settings.threads);
+  const std::optional<Precision> precision = precision_named(settings.precision);
+  if (!precision) {
+    throw UsageError(fmt::format("--precision {}: must be float32, tf32 or bfloat16", settings.precision));
+  }
+  if (*precision != Precision::float32 && settings.device == "cpu") {
+    throw UsageError(
+        fmt::format("--precision {} does not apply to --device cpu, which computes in float32; use --device cuda",
+                    settings.precision));
+  }
+  set_precision(*precision, device_of(settings));
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,393 @@
+#include "support/settings/settings.h"
+
+#include <algorithm>
+#include <any>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <linnet/nn/attention/mechanism.h>
+#include <nlohmann/json.hpp>
+
+#include "support/settings/choices.h"
+#include "support/settings/json_value.h"
+#include "support/tasks/task.h"
+
+namespace linnet::examples {
+namespace {
+
+Settings nanogpt_cpu() {
+  Settings s;
+  s.task = "shakespeare";
+  s.preset = "nanogpt-cpu";
+  return s;
+}
+
+Settings nanogpt_gpu() {
+  Settings s = nanogpt_cpu();
+  s.preset = "nanogpt-gpu";
+  s.layers = 6;
+  s.heads = 6;
+  s.width = 384;
+  s.context = 256;
+  s.batch = 64;
+  s.steps = 5000;
+  s.dropout = 0.2;
+  return s;
+}
+
+Settings mnist_small() {
+  Settings s;
+  s.task = "mnist";
+  s.preset = "mnist-small";
+  s.layers = 6;
+  s.width = 96;
+  s.feed_forward = 2;
+  s.bias = true;
+  s.batch = 128;
+  s.steps = 0;
+  s.epochs = 10;
+  s.schedule = "one-cycle";
+  s.min_lr = 0;
+  s.warmup = 0;
+  s.beta2 = 0.999;
+  s.weight_decay = 0.01;
+  s.decay_matrices_only = false;
+  s.clip = 0;
+  s.eval_every = 469;
+  s.eval_batches = 0;
+  return s;
+}
+
+std::vector<Settings> presets() { return {nanogpt_cpu(), nanogpt_gpu(), mnist_small()}; }
+
+void require(bool ok, const std::string& message) {
+  if (!ok) throw UsageError(message);
+}
+
+/// Calls `field(name, member)` for all that config.json holds.
+template <class S, class Field>
+void for_each_field(S& s, Field&& field) {
+  field("task", s.task);
+  field("preset", s.preset);
+  field("attention", s.attention);
+  field("short_conv", s.short_conv);
+  field("positions", s.positions);
+  field("attention_dropout", s.attention_dropout);
+  field("layers", s.layers);
+  field("heads", s.heads);
+  field("width", s.width);
+  field("feed_forward", s.feed_forward);
+  field("context", s.context);
+  field("bytes", s.bytes);
+  field("normalise_newlines", s.normalise_newlines);
+  field("patch", s.patch);
+  field("transpose", s.transpose);
+  field("bias", s.bias);
+  field("dropout", s.dropout);
+  field("batch", s.batch);
+  field("accumulate", s.accumulate);
+  field("steps", s.steps);
+  field("epochs", s.epochs);
+  field("schedule", s.schedule);
+  field("lr", s.lr);
+  field("min_lr", s.min_lr);
+  field("warmup", s.warmup);
+  field("beta1", s.beta1);
+  field("beta2", s.beta2);
+  field("weight_decay", s.weight_decay);
+  field("decay_matrices_only", s.decay_matrices_only);
+  field("clip", s.clip);
+  field("eval_every", s.eval_every);
+  field("eval_batches", s.eval_batches);
+  field("checkpoint_every", s.checkpoint_every);
+  field("tensorboard", s.tensorboard);
+  field("seed", s.seed);
+  field("device", s.device);
+  field("precision", s.precision);
+}
+
+const std::string kShare = "share", kLayers = "layers", kNone = "none";
+
+/// Throws UsageError for one that there is not.
+const nn::Mechanism& mechanism_of(const Settings& s) {
+  const std::vector<std::string> known = nn::attention_mechanisms();
+  require(std::ranges::find(known, s.attention) != known.end(),
+          fmt::format("--attention {}: must be one of {}", s.attention, fmt::join(known, ", ")));
+  return nn::find_mechanism(s.attention);
+}
+
+/// The option of a mechanism, or null.
+const nn::AttentionOption* find_option(const nn::Mechanism& mechanism, const std::string& name) {
+  const auto found = std::ranges::find(mechanism.option_list, name, &nn::AttentionOption::name);
+  return found == mechanism.option_list.end() ? nullptr : &*found;
+}
+
+/// What `share` names for the mechanism: all but the layers.
+std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
+  std::vector<std::string> words = share;
+  std::erase_if(words, [](const std::string& word) { return word == kLayers || word == kNone; });
+  return words;
+}
+
+/// What the command line says of the mechanism's options, `share` among them.
+std::map<std::string, std::string> said_options(const Settings& s) {
+  std::map<std::string, std::string> said = s.options;
+  if (!s.share) return said;
+  const std::vector<std::string> words = shared_by_mechanism(*s.share);
+  const bool has_share = find_option(mechanism_of(s), kShare) != nullptr;
+  if (has_share || !words.empty()) said[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
+  return said;
+}
+
+/// Drops the default options of other mechanisms, which older versions wrote into every config.json.
+void forget_defaults_of_others(Settings& s) {
+  const nn::Mechanism& own = mechanism_of(s);
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      if (find_option(own, option.name) != nullptr) continue;
+      const std::string value = option.get(mechanism.options);
+      if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
+        s.options.erase(held);
+      }
+      if (option.name != kShare || !s.share) continue;
+      std::erase(*s.share, value);
+      if (s.share->empty()) s.share.reset();
+    }
+  }
+}
+
+void validate_options(const Settings& s) {
+  const nn::AttentionConfig config = block_config(s).attention;
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
+  if (!refusal) return;
+  const auto said = s.options.find(refusal->option);
+  const std::string value =
+      said != s.options.end() ? said->second : find_option(mechanism, refusal->option)->get(config.options);
+  throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
+                               s.attention, refusal->why));
+}
+
+/// Words that no table turns into a value here; the command line knows them, but config.json may hold anything.
+void validate_words(const Settings& s) {
+  const auto one_of = [](const char* flag, const std::string& word, const std::vector<std::string>& known) {
+    require(std::ranges::find(known, word) != known.end(),
+            fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
+  };
+  one_of("task", s.task, task_names());
+  one_of("schedule", s.schedule, {"cosine", "one-cycle"});
+  const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
+  for (const std::string& word : share) one_of("share", word, share_words());
+  require(share.size() == 1 || !shares(s, "none"),
+          fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
+}
+
+}  // namespace
+
+Device device_of(const Settings& settings) { return choose(kDevices, "device", settings.device); }
+
+DType model_dtype(const Settings& settings) {
+  return settings.precision == name_of(DType::bfloat16) ? DType::bfloat16 : DType::float32;
+}
+
+std::string flag_of(std::string option) {
+  std::ranges::replace(option, '_', '-');
+  return "--" + option;
+}
+
+std::any attention_options(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  std::any options = mechanism.options;
+  for (const auto& [name, value] : said_options(s)) {
+    const nn::AttentionOption* const option = find_option(mechanism, name);
+    if (option == nullptr) {
+      throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
+    }
+    if (option->of_dropout && s.attention_dropout == 0) {
+      throw UsageError(fmt::format("{} does not apply to --attention-dropout 0; give it a rate", flag_of(name)));
+    }
+    try {
+      option->set(options, value);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("{} {}: {}", flag_of(name), value, error.what()));
+    }
+  }
+  return options;
+}
+
+Settings completed(Settings s) {
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  for (const nn::AttentionOption& option : mechanism.option_list) {
+    if (option.of_dropout && s.attention_dropout == 0) continue;
+    if (option.name != kShare) {
+      s.options.try_emplace(option.name, option.get(mechanism.options));
+    } else if (!s.share) {
+      s.share = CLI::detail::split(option.get(mechanism.options), ',');
+    }
+  }
+  return s;
+}
+
+std::vector<std::string> share_words() {
+  std::vector<std::string> words{kLayers};
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    if (const auto* option = find_option(mechanism, kShare)) {
+      words.insert(words.end(), option->words.begin(), option->words.end());
+    }
+  }
+  words.push_back(kNone);
+  return words;
+}
+
+bool shares(const Settings& settings, const std::string& what) {
+  const std::optional<std::vector<std::string>> shared = completed(settings).share;
+  return shared && std::ranges::find(*shared, what) != shared->end();
+}
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const Settings& known : presets()) {
+    if (std::ranges::find(names, known.task) == names.end()) names.push_back(known.task);
+  }
+  return names;
+}
+
+std::vector<std::string> preset_names(const std::string& task) {
+  std::vector<std::string> names;
+  for (const Settings& known : presets()) {
+    if (task.empty() || known.task == task) names.push_back(known.preset);
+  }
+  return names;
+}
+
+Settings preset(const std::string& task, const std::string& name) {
+  for (const Settings& known : presets()) {
+    if (known.preset == name && known.task == task) return known;
+  }
+  throw UsageError(
+      fmt::format("--preset {}: the presets for {} are {}", name, task, fmt::join(preset_names(task), ", ")));
+}
+
+std::vector<std::string> option_words(const std::string& attention, const std::string& option) {
+  return find_option(nn::find_mechanism(attention), option)->words;
+}
+
+size_t mechanism_index(const std::string& attention) {
+  const std::vector<std::string>& names = nn::attention_mechanisms();
+  return static_cast<size_t>(std::ranges::find(names, attention) - names.begin());
+}
+
+void validate(const Settings& s) {
+  // More than the most would be work without an end, or more memory than any machine has.
+  const auto at_least = [](const char* flag, int64_t value, int64_t least, int64_t most = 1'000'000'000) {
+    require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
+    require(value <= most, fmt::format("--{} {}: must be at most {}", flag, value, most));
+  };
+  const auto within = [](const char* flag, double value, double low, double high) {
+    require(value >= low && value <= high, fmt::format("--{} {}: must lie from {} to {}", flag, value, low, high));
+  };
+  at_least("layers", s.layers, 1, 1000);
+  at_least("heads", s.heads, 1);
+  at_least("width", s.width, 1);
+  require(s.feed_forward >= 1 && s.feed_forward <= 1000,
+          fmt::format("feed_forward {}: must be from 1 to 1000", s.feed_forward));
+  at_least("context", s.context, 1);
+  at_least("patch", s.patch, 1);
+  at_least("batch", s.batch, 1, 1'000'000);
+  at_least("accumulate", s.accumulate, 1, 1'000'000);
+  at_least("epochs", s.epochs, 0);
+  at_least("steps", s.steps, s.epochs > 0 ? 0 : 1);
+  at_least("warmup", s.warmup, 0);
+  at_least("eval-every", s.eval_every, 1);
+  at_least("eval-batches", s.eval_batches, 0, 1'000'000);
+  at_least("checkpoint-every", s.checkpoint_every, 0);
+  at_least("threads", s.threads, 0, 1024);
+  within("dropout", s.dropout, 0, 0.99);
+  within("attention-dropout", s.attention_dropout, 0, 0.99);
+  within("lr", s.lr, 0, 1e3);
+  within("min-lr", s.min_lr, 0, 1e3);
+  require(s.min_lr <= s.lr, fmt::format("--min-lr {} is above --lr {}; lower it too", s.min_lr, s.lr));
+  within("weight-decay", s.weight_decay, 0, 1e3);
+  within("clip", s.clip, 0, 1e9);
+  require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
+  require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
+          fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
+  require(!s.profile || s.epochs > 0 || s.steps >= 20,
+          fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
+  at_least("short-conv", s.short_conv, 0, 1'000'000);
+  validate_words(s);
+  validate_options(s);  // these three know every other word
+  positions_of(s);
+  device_of(s);
+  require(s.positions != "sinusoidal" || s.width % 2 == 0,
+          fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",
+                      s.width));
+  require(s.positions != "rotary" || mechanism_of(s).rotary,
+          fmt::format("--positions rotary does not apply to --attention {}", s.attention));
+  require(
+      s.positions != "rotary" || s.width / s.heads % 2 == 0,
+      fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
+}
+
+std::string describe_model(const Settings& settings) {
+  Settings published = preset(settings.task, settings.preset);
+  published.attention = settings.attention;
+  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // unless a flag said
+  const nlohmann::json before = to_json(published), now = to_json(settings);
+  constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
+                                        "eval_batches", "checkpoint_every", "tensorboard"};
+  std::string text = "preset " + settings.preset;
+  for (const auto& [name, value] : now.items()) {
+    if (value == before.value(name, nlohmann::json()) || std::ranges::count(kNamedOrNoMatter, name) > 0) continue;
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    text += fmt::format(", {} {}", words, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+std::string length_of(const Settings& s) {
+  if (s.epochs == 0) return fmt::format("{} steps", s.steps);
+  return s.epochs == 1 ? "1 epoch" : fmt::format("{} epochs", s.epochs);
+}
+
+std::string describe(const Settings& s) { return describe_model(s) + ", " + length_of(s); }
+
+nlohmann::json to_json(const Settings& settings) {
+  const Settings all = completed(settings);
+  nlohmann::json json;
+  for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
+  for (const auto& [name, value] : all.options) {
+    const nn::AttentionOption* const option = find_option(mechanism_of(all), name);
+    const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
+    json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
+  }
+  if (all.share) json[kShare] = *all.share;
+  return json;
+}
+
+Settings settings_from_json(const nlohmann::json& json) {
+  Settings settings;
+  nlohmann::json unknown = json;
+  settings.task = value_of<std::string>(json, "task");  // which all have had from the first
+  settings.bytes = settings.task == "shakespeare";      // before there was a choice
+  for_each_field(settings, [&](const char* name, auto& value) {
+    if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
+  });
+  if (unknown.erase(kShare) > 0) settings.share = value_of<std::vector<std::string>>(json, kShare.c_str());
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      const char* const name = option.name.c_str();
+      if (unknown.erase(name) == 0) continue;
+      const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
+      settings.options[name] =
+          is_number ? fmt::to_string(value_of<int64_t>(json, name)) : value_of<std::string>(json, name);
+    }
+  }
+  forget_defaults_of_others(settings);
+  require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
+  return settings;
+}
+
+}  // namespace linnet::examples

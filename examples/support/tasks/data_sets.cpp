@@ -1,0 +1,145 @@
+#include "support/tasks/data_sets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <linnet/nn/data/utf8.h>
+#include <zlib.h>
+
+namespace linnet::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
+
+const fs::path kBesideSources = fs::path(LINNET_SOURCE_DIR) / "data";
+
+/// By their size and sum.
+const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
+                                                    {"54950000 bytes, crc32 1939f699", "MNIST"},
+                                                    {"54950000 bytes, crc32 c7a95b27", "Fashion-MNIST"}};
+
+/// A data set's place, and the name that it has there.
+struct Found {
+  fs::path path;
+  std::string name;
+};
+
+/// What published bytes are called, and other bytes by their name, size and sum.
+std::string name_of(std::initializer_list<std::span<const std::byte>> parts, const std::string& name) {
+  size_t size = 0;
+  uLong crc = 0;
+  for (const auto& part : parts) {
+    size += part.size();
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+  }
+  const std::string sum = fmt::format("{} bytes, crc32 {:08x}", size, crc);
+  const auto published = kPublished.find(sum);
+  return published != kPublished.end() ? published->second : fmt::format("{} ({})", name, sum);
+}
+
+std::string name_of(const nn::CharText& text, const std::string& name) {
+  const nn::Vocabulary& vocabulary = text.vocabulary();
+  const std::string train = vocabulary.decode(text.train()), validation = vocabulary.decode(text.validation());
+  return name_of({std::as_bytes(std::span(train)), std::as_bytes(std::span(validation))}, name);
+}
+
+std::string name_of(const nn::Mnist& mnist, const std::string& name) {
+  return name_of({std::as_bytes(mnist.train.pixels()), std::as_bytes(mnist.train.labels()),
+                  std::as_bytes(mnist.test.pixels()), std::as_bytes(mnist.test.labels())},
+                 name);
+}
+
+/// With a question mark for each byte that is not UTF-8, which config.json is.
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t length = linnet::detail::code_point_length(text);
+    result += length > 0 ? text.substr(0, length) : "?";
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return result;
+}
+
+/// "my.txt" for data/my.txt, "texts" for ./texts/
+std::string last_name(const fs::path& path) {
+  const fs::path whole = fs::weakly_canonical(path);
+  return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
+}
+
+/// The data set `name` in --data, or --data itself; without --data where the set is by its name, if anywhere.
+std::optional<Found> find_data(const Settings& settings, const std::string& name) {
+  if (!settings.data.empty()) {
+    const fs::path& data = settings.data;
+    std::error_code error;  // a name may be too long for any file
+    if (fs::exists(data / name, error)) return Found{data / name, name};
+    if (fs::exists(data, error)) return Found{data, last_name(data)};
+    throw IoError(
+        fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
+  }
+  std::vector<fs::path> folders;
+  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
+    folders.emplace_back(variable);
+  }
+  folders.push_back(kBesideSources);
+  folders.emplace_back("data");
+  for (const fs::path& folder : folders) {
+    if (fs::exists(folder / name)) return Found{folder / name, name};
+  }
+  return std::nullopt;
+}
+
+nn::TextOptions text_options(const Settings& s) {
+  return {.characters = s.bytes ? nn::Characters::bytes : nn::Characters::code_points,
+          .normalise_newlines = s.normalise_newlines};
+}
+
+/// That there is no such data set in any place, and what is taken instead.
+void tell_of_stand_in(const char* set, const char* stand_in) {
+  fmt::print(stderr, "no {} in {} (examples/fetch_data.sh gets it): taking {} instead\n", set, data_places(),
+             stand_in);
+}
+
+}  // namespace
+
+bool same_data(const std::string& a, const std::string& b) {
+  const auto sum = [](const std::string& name) {  // "my.txt (19 bytes, crc32 …)" without what is before
+    const size_t begin = name.rfind(" (");
+    return begin != std::string::npos && name.find("crc32", begin) != std::string::npos ? name.substr(begin) : name;
+  };
+  return sum(a) == sum(b);
+}
+
+std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources.string()); }
+
+NamedText load_text(const Settings& settings) {
+  const nn::TextOptions options = text_options(settings);
+  if (const auto found = find_data(settings, kText)) {
+    nn::CharText text = nn::CharText::read(found->path, options);
+    const int64_t marks = text.dropped_marks();
+    if (marks > 0) {
+      fmt::print(stderr, "{}: dropped the byte order mark of {} file{}\n", found->name, marks, marks == 1 ? "" : "s");
+    }
+    return {name_of(text, found->name), found->path, std::move(text)};
+  }
+  tell_of_stand_in("Tiny Shakespeare", "the sources of linnet");
+  return {"linnet's own sources (stand-in)", {}, nn::CharText::of_this_project(options)};
+}
+
+NamedImages load_images(const Settings& settings) {
+  if (const auto found = find_data(settings, kImages)) {
+    nn::Mnist mnist(found->path, {.transpose = settings.transpose});
+    return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
+  }
+  tell_of_stand_in("MNIST", "drawn digits");
+  return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
+}
+
+}  // namespace linnet::examples

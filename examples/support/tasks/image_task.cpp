@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "support/format.h"
+#include "support/settings/program.h"
+#include "support/tasks/data_sets.h"
+#include "support/tasks/task.h"
+
+/// An image classifier over patches, on MNIST, on other images in files of its kind, or on drawn digits.
+
+namespace linnet::examples {
+namespace {
+
+constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
+
+/// Throws UsageError when they do not fill one batch, for a step takes a whole one, or when patches do not tile them.
+NamedImages images_for(const Settings& s) {
+  NamedImages data = load_images(s);
+  const int64_t height = data.train.height(), width = data.train.width();
+  if (height != width) {
+    throw IoError(
+        fmt::format("{} has images of {}×{} pixels; the model takes square ones", data.name, height, width));
+  }
+  if (height % s.patch != 0) {
+    std::vector<int64_t> sides;
+    for (int64_t side = 1; side <= height; ++side) {
+      if (height % side == 0) sides.push_back(side);
+    }
+    throw UsageError(fmt::format("--patch {}: does not divide images of {} pixels a side; choose one of {}", s.patch,
+                                 height, fmt::join(sides, ", ")));
+  }
+  if (s.batch <= data.train.size()) return data;
+  throw UsageError(
+      fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(data.train.size())));
+}
+
+class ImageTask : public Task {
+ public:
+  explicit ImageTask(const Settings& s)
+      : settings_(s),
+        data_(images_for(s)),
+        rng_(s.seed),
+        model_(rng_, image_model_config(s, data_.train.height(), nn::class_count(data_.train, data_.test)),
+               model_dtype(s), device_of(s)),
+        loader_(data_.train, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
+    data_.train.set_shift(kMaxShift);
+  }
+
+  nn::Module& model() override { return model_; }
+
+  nn::Batch batch(int64_t index) override {
+    const int64_t epoch = index / loader_.batches_per_epoch();
+    const int64_t batch = index % loader_.batches_per_epoch();
+    if (loader_.position().epoch != epoch || loader_.position().batch != batch) loader_.seek({epoch, batch});
+    return *loader_.next();
+  }
+  Tensor loss(const nn::Batch& batch) override { return cross_entropy(model_(batch.inputs), batch.targets); }
+
+  Evaluation evaluate(int64_t batches) override {
+    const NoGrad no_grad;
+    model_.eval();
+    nn::Loader loader(data_.test, {.batch = 250, .shuffle = false, .device = model_.device()});
+    double loss = 0;
+    double correct = 0;
+    int64_t examples = 0;
+    for (const auto& [images, labels] : loader) {
+      const Tensor logits = model_(images);
+      const auto size = static_cast<double>(labels.size(0));
+      loss += cross_entropy(logits, labels).item<double>() * size;
+      correct += accuracy(logits, labels) * size;
+      examples += labels.size(0);
+      if (batches > 0 && loader.position().batch == batches) break;
+    }
+    model_.train();
+    const auto count = static_cast<double>(examples);
+    return {.loss = loss / count, .accuracy = correct / count};
+  }
+
+  int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
+  int64_t tokens_per_batch() const override {
+    const int64_t side = data_.train.height() / settings_.patch;
+    return settings_.batch * side * side;
+  }
+  std::string data_name() const override { return data_.name; }
+  std::string sample(int64_t) override { return ""; }
+
+ private:
+  Settings settings_;
+  NamedImages data_;
+  Generator rng_;
+  nn::PatchClassifier model_;
+  nn::Loader loader_;
+};
+
+}  // namespace
+
+nn::PatchClassifierConfig image_model_config(const Settings& s, int64_t side, int64_t classes) {
+  return {.side = side,
+          .patch = s.patch,
+          .classes = classes,
+          .layers = s.layers,
+          .share_layers = shares(s, "layers"),
+          .block = block_config(s),
+          .positions = positions_of(s)};
+}
+
+std::unique_ptr<Task> make_image_task(const Settings& settings) { return std::make_unique<ImageTask>(settings); }
+
+}  // namespace linnet::examples

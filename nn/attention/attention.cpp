@@ -1,0 +1,142 @@
+#include <linnet/nn/attention/attention.h>
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/error.h>
+#include <linnet/nn/attention/mechanism.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// Throws ValueError for the options of another mechanism.
+void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
+  if (!config.options.has_value() || config.options.type() == mechanism.options.type()) return;
+  for (const Mechanism& other : mechanisms()) {
+    if (other.options.type() != config.options.type()) continue;
+    std::vector<std::string> names;
+    names.reserve(other.option_list.size());
+    for (const AttentionOption& option : other.option_list) names.push_back(option.name);
+    throw ValueError(fmt::format("{} has none of the options of {} ({}); leave them out", mechanism.name, other.name,
+                                 fmt::join(names, ", ")));
+  }
+  throw ValueError(fmt::format("the options are of a type that no mechanism takes, not of {}'s", mechanism.name));
+}
+
+thread_local AttentionMaps* collection = nullptr;
+
+}  // namespace
+
+std::vector<std::string> attention_mechanisms() {
+  std::vector<std::string> names;
+  for (const Mechanism& mechanism : mechanisms()) names.push_back(mechanism.name);
+  return names;
+}
+
+std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config) {
+  if (config.make) return config.make(parent, std::move(name), config);
+  const Mechanism* mechanism = nullptr;
+  try {
+    mechanism = &find_mechanism(config.mechanism);
+    check_options(*mechanism, config);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
+  }
+  return mechanism->make(parent, std::move(name), config);
+}
+
+Attention::Attention(Module& parent, std::string name, const AttentionConfig& config)
+    : Module(parent, std::move(name),
+             fmt::format("{} attention, width {}, heads {}", config.mechanism, config.width, config.heads)),
+      config_(config) {
+  if (config.width < 1 || config.heads < 1 || config.width % config.heads != 0) {
+    throw ValueError(fmt::format("{}: the number of heads must divide the width", label()));
+  }
+  if (config.short_conv < 0) {
+    throw ValueError(fmt::format("{}: a short convolution of {} taps; 0 is none", label(), config.short_conv));
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    throw ValueError(fmt::format("{}: dropout is {}; it must be in [0, 1)", label(), config.dropout));
+  }
+  if (config.rotary && head_dim() % 2 != 0) {
+    throw ValueError(fmt::format("{}: rotary positions turn pairs of numbers, but a head has {}; choose other heads",
+                                 label(), head_dim()));
+  }
+}
+
+void Attention::check_input(const Tensor& x, const Tensor& keep) const {
+  if (x.rank() != 3 || x.size(2) != config_.width) {
+    throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
+  }
+  if (keep.defined() && (keep.dtype() != DType::boolean || keep.shape() != Shape{x.size(0), x.size(1)})) {
+    throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
+                                 name_of(keep.dtype()), to_string(keep.shape())));
+  }
+}
+
+Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  check_input(x, keep);
+  if (collection != nullptr) {
+    const NoGrad no_grad;
+    for (AttentionMap& map : maps(x, keep, where)) collection->maps_.push_back(std::move(map));
+  }
+  return forward(x, keep);
+}
+
+std::vector<AttentionMap> Attention::maps(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  check_input(x, keep);
+  std::vector<AttentionMap> maps = forward_maps(x, keep);
+  for (AttentionMap& map : maps) map.name = map.name.empty() ? path() : path() + " " + map.name;
+  return maps;
+}
+
+std::unique_ptr<AttentionState> Attention::start() const {
+  if (!config_.causal) {
+    throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
+  }
+  std::unique_ptr<AttentionState> state = start_state();
+  state->owner_ = this;
+  return state;
+}
+
+Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) const {
+  const Call call(label(), where);
+  if (state.owner_ != this) throw ValueError("the state belongs to another attention; start() one here");
+  if (x.rank() != 2 || x.size(1) != config_.width) {
+    throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
+  }
+  if (state.tokens_ > 0 && state.batch_ != x.size(0)) {
+    throw ShapeError(
+        fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
+  }
+  const Tensor y = forward_step(state, x.unsqueeze(1)).squeeze(1);
+  state.batch_ = x.size(0);
+  ++state.tokens_;
+  return y;
+}
+
+void Attention::refuse(const char* option) const {
+  throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
+}
+
+AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
+AttentionMaps::~AttentionMaps() { collection = outer_; }
+
+std::vector<Setting> Attention::settings() const {
+  return {{"mechanism", config_.mechanism},
+          {"width", config_.width},
+          {"heads", config_.heads},
+          {"causal", config_.causal},
+          {"bias", config_.bias},
+          {"rotary", config_.rotary},
+          {"dropout", config_.dropout, /*may_differ=*/true},
+          {"short_conv", config_.short_conv}};
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,49 @@
+#include <linnet/nn/layers/additive_pooling.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/fastformer/fastformer.h>
+#include <linnet/ops/layers/activation.h>
+
+namespace linnet::nn {
+
+namespace {
+
+/// x [B, N, …] and one more token, which is `value` everywhere.
+Tensor with_token(const Tensor& x, Scalar value) {
+  Shape shape = x.shape();
+  shape[1] = 1;
+  return concat({x, full(shape, value, x.dtype(), x.device())}, 1);
+}
+
+}  // namespace
+
+AdditivePooling::AdditivePooling(Module& parent, std::string name, int64_t width, bool released)
+    : Module(parent, std::move(name), fmt::format("additive pooling, width {}", width)),
+      fc1_(*this, "fc1", width, width),
+      fc2_(*this, "fc2", width, 1),
+      released_(released) {}
+
+Tensor AdditivePooling::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+  const Call call(label(), where);
+  if (x.rank() != 3)
+    throw ShapeError(fmt::format("x should be [batch, tokens, width], not {}", to_string(x.shape())));
+  Tensor tokens = x.to(computed_in(x.dtype())), kept = keep;  // [B, N, width]
+  Tensor scores = fc2_(tanh(fc1_(tokens)));                   // [B, N, 1]
+  if (released_) {
+    scores = with_token(scores, std::log(1e-8));
+    tokens = with_token(tokens, 0);
+    if (kept.defined()) kept = with_token(kept, true);
+  }
+  const Tensor pooled = additive_pool(scores.transpose(1, 2), tokens.unsqueeze(1), {.keep = kept});  // one head
+  return pooled.squeeze(2).squeeze(1);
+}
+
+std::vector<Setting> AdditivePooling::settings() const { return {{"released", released_}}; }
+
+}  // namespace linnet::nn

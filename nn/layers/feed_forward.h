@@ -1,0 +1,26 @@
+#pragma once
+
+#include <linnet/nn/layers/linear.h>
+#include <linnet/ops/layers/activation.h>
+
+namespace linnet::nn {
+
+/// fc2(gelu(fc1(x))), with `fc1` width→hidden and `fc2` hidden→width (Vaswani et al. 2017, eq. 2, with GELU).
+class FeedForward : public Module {
+ public:
+  FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true,
+              Gelu kind = Gelu::erf);
+  template <NotAModule First, class... Rest>
+  FeedForward(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// [..., width] → [..., width]
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  Linear fc1_, fc2_;
+  Gelu kind_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+
+#include <linnet/nn/module.h>
+#include <linnet/ops/layers/activation.h>
+
+namespace linnet::nn {
+
+/// Modules and functions, one after the other, named by their position.
+///
+///     nn::Sequential net(rng);
+///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
+///     net.add([](const Tensor& x) { return softmax(x, -1); });
+class Sequential : public Module {
+ public:
+  /// A model of its own, or a part of another one.
+  explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
+      : Module(rng, dtype, device) {}
+  Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}
+
+  /// Appends M(*this, position, args...), which is called with a tensor, and with the caller's line where it takes
+  /// one.
+  template <class M, class... Args>
+  Sequential& add(Args&&... args) {
+    static_assert(std::is_base_of_v<Module, M>, "add<M> appends a module; functions go to add(function)");
+    constexpr bool takes_where = std::is_invocable_r_v<Tensor, M&, const Tensor&, Where>;
+    static_assert(
+        takes_where || std::is_invocable_r_v<Tensor, M&, const Tensor&>,
+        "add<M> appends a module with Tensor operator()(const Tensor& x), or (const Tensor& x, Where where)");
+    auto module = std::make_unique<M>(*this, std::to_string(stages_.size()), std::forward<Args>(args)...);
+    stages_.push_back([stage = module.get()](const Tensor& x, [[maybe_unused]] Where where) {
+      if constexpr (takes_where) {
+        return (*stage)(x, where);
+      } else {
+        return (*stage)(x);
+      }
+    });
+    modules_.push_back(std::move(module));
+    return *this;
+  }
+  /// Appends a function.
+  Sequential& add(std::function<Tensor(const Tensor&)> function) {
+    stages_.push_back([function = std::move(function)](const Tensor& x, Where) { return function(x); });
+    return *this;
+  }
+  /// Appends an activation, such as `relu`, which is called with the caller's line.
+  Sequential& add(Tensor (*activation)(const Tensor&, Where)) {
+    stages_.push_back(activation);
+    return *this;
+  }
+  /// Appends `gelu`.
+  Sequential& add(Tensor (*gelu)(const Tensor&, Gelu, Where)) {
+    stages_.push_back([gelu](const Tensor& x, Where where) { return gelu(x, Gelu::erf, where); });
+    return *this;
+  }
+
+  /// Through all of them, in the order in which they were added.
+  Tensor operator()(Tensor x, Where where = {}) const {
+    for (const auto& stage : stages_) x = stage(x, where);
+    return x;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<std::function<Tensor(const Tensor&, Where)>> stages_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+
+#include <linnet/nn/attention/attention.h>
+#include <linnet/nn/layers/dropout.h>
+#include <linnet/nn/layers/feed_forward.h>
+#include <linnet/nn/layers/norm.h>
+
+namespace linnet::nn {
+
+/// What a Transformer layer is made of.
+struct BlockConfig {
+  AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
+  int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
+  double dropout = 0;              ///< of both branches, before they are added
+  bool pre_norm = true;            ///< x + f(norm(x)), rather than norm(x + f(x))
+  Gelu gelu = Gelu::erf;           ///< of the feed-forward part
+};
+
+/// A Transformer layer (Vaswani et al. 2017, section 3.1): attention and feed-forward, each with a residual
+/// connection and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
+class Block : public Module {
+ public:
+  /// Throws ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
+  Block(Module& parent, std::string name, const BlockConfig& config);
+
+  /// The sequence form: x [B, N, C] → [B, N, C]; `keep` as in Attention.
+  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  /// The step form: the next token, x [B, C] → [B, C].
+  Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
+
+  const Attention& attention() const { return *attention_; }  ///< its mechanism, for maps and states
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  template <class Attend>
+  Tensor apply(const Tensor& x, const Attend& attend, Where where) const;
+
+  bool pre_norm_;
+  LayerNorm norm1_;
+  std::unique_ptr<Attention> attention_;
+  LayerNorm norm2_;
+  FeedForward mlp_;
+  Dropout dropout_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <linnet/core/random/generator.h>
+#include <linnet/nn/models/decoder.h>
+
+namespace linnet::nn {
+
+/// How tokens are drawn, with the names of Hugging Face's `generate`.
+struct GenerateOptions {
+  int64_t max_new_tokens = 20;
+  double temperature = 1;  ///< divides the logits; 0 takes the likeliest token
+  int64_t top_k = 0;       ///< draws among the k likeliest tokens; 0 for all
+};
+
+/// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`
+/// gets each as it is drawn. A model with learned positions forgets the older half of its context each time that they
+/// end. The model is in evaluation meanwhile. Throws ValueError for an empty prompt and for options below 0, and
+/// IndexError for an id outside the vocabulary.
+///
+///     for (const int64_t id : nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300})) ...
+std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt, Generator& rng,
+                              const GenerateOptions& options = {},
+                              const std::function<void(int64_t id)>& on_token = {}, Where where = {});
+
+}  // namespace linnet::nn

@@ -1,0 +1,457 @@
+#include <linnet/nn/optim/optim.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/recording.h>
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/error.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+
+namespace linnet::nn {
+
+std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& parameters, double weight_decay) {
+  ParameterGroup matrices{.parameters = {}, .weight_decay = weight_decay};
+  ParameterGroup others{.parameters = {}, .weight_decay = 0};
+  for (const Tensor& parameter : parameters) {
+    (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
+  }
+  return {std::move(matrices), std::move(others)};
+}
+
+// ---- Optimizer ----
+
+namespace {
+
+void check_setting(const char* name, double value) {
+  if (value >= 0 && std::isfinite(value)) return;
+  throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
+}
+
+/// Throws unless steps can change it, and gradients come to it.
+void check_parameter(const Tensor& parameter) {
+  const std::string shape = to_string(parameter.shape());
+  if (!parameter.is_leaf()) {
+    throw ValueError(fmt::format(
+        "optimizer: a parameter of shape {} is the result of an op, which gets no grad(); train what it was made of",
+        shape));
+  }
+  if (!parameter.is_contiguous()) {
+    throw ValueError(
+        fmt::format("optimizer: a parameter of shape {} is not contiguous; train its contiguous() copy", shape));
+  }
+  if (parameter.dtype() != DType::float32 && parameter.dtype() != DType::float64) {
+    const bool is_storage = parameter.dtype() == DType::bfloat16;
+    throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}{}; train its to(DType::float32)", shape,
+                                 name_of(parameter.dtype()), is_storage ? ", which is storage" : ""));
+  }
+}
+
+/// An option of a step, as `dtype` on each of the devices; undefined where it is.
+std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, const char* name, const Tensor& option,
+                                    DType dtype) {
+  std::map<Device, Tensor> result;
+  for (const auto& [device, tensor] : devices) result[device] = {};
+  if (!option.defined()) return result;
+  if (option.numel() != 1) {
+    throw ShapeError(fmt::format("{} must have one element, not shape {}", name, to_string(option.shape())));
+  }
+  const bool fits = is_floating(dtype) ? is_floating(option.dtype()) : option.dtype() == dtype;
+  if (!fits) {
+    throw DTypeError(fmt::format("{} must be {}, not {}", name, is_floating(dtype) ? "floating" : name_of(dtype),
+                                 name_of(option.dtype())));
+  }
+  for (auto& [device, tensor] : result) tensor = option.to(dtype).to(device);
+  return result;
+}
+
+template <class T>
+const T* element_of(const Tensor& option) {
+  return option.defined() ? static_cast<const T*>(detail::view(option).data) : nullptr;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused)
+    : groups_(std::move(groups)), moments_(moments), fused_(fused) {
+  for (ParameterGroup& group : groups_) {
+    group.lr = group.lr.value_or(lr);
+    group.weight_decay = group.weight_decay.value_or(weight_decay);
+    check_setting("lr", *group.lr);
+    check_setting("weight_decay", *group.weight_decay);
+    for (const Tensor& parameter : group.parameters) {
+      check_parameter(parameter);
+      const bool twice = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+        return parameter.numel() > 0 && detail::view(slot.parameter).data == detail::view(parameter).data;
+      });
+      if (twice) {
+        throw ValueError(fmt::format("optimizer: a parameter of shape {} comes twice; give it to one group",
+                                     to_string(parameter.shape())));
+      }
+      slots_.push_back({.parameter = parameter, .moments = {}, .lr = {}, .steps = {}});
+    }
+  }
+  if (slots_.empty())
+    throw ValueError(
+        "optimizer: no parameters; give it model.parameters(), of a model that registers them, by parameter() or as "
+        "modules inside it");
+  const auto count = static_cast<int64_t>(slots_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    Slot& slot = slots_[static_cast<size_t>(i)];
+    const Device device = slot.parameter.device();
+    if (!lr_.contains(device)) {
+      lr_[device] = Tensor::empty({count}, DType::float64, device);
+      steps_[device] = zeros({count}, DType::int64, device);
+    }
+    slot.lr = lr_[device].select(0, i);
+    slot.steps = steps_[device].select(0, i);
+  }
+  write_lr();
+}
+
+void Optimizer::apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors) {
+  for (Update& u : updates) {
+    const Tensor& factor = factors[u.slot->parameter.device()];
+    if (factor.defined()) u.grad = u.grad * factor.to(u.grad.dtype());
+    u.slot->steps += 1;
+  }
+}
+
+void Optimizer::step(const StepOptions& options, Where where) {
+  const Call call("step", where);
+  if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.parameter.grad().defined(); })) {
+    throw AutogradError("no parameter has a gradient; call backward(loss) first, and zero_grad() only after step()");
+  }
+  const NoGrad guard;
+  auto factors = on_devices(steps_, "grad_factor", options.grad_factor, DType::float64);
+  auto applies = on_devices(steps_, "apply", options.apply, DType::boolean);
+  std::vector<Update> updates;
+  auto slot = slots_.begin();
+  for (const ParameterGroup& group : groups_) {
+    for (size_t i = 0; i < group.parameters.size(); ++i, ++slot) {
+      const Tensor grad = slot->parameter.grad();
+      if (!grad.defined()) continue;
+      const Device device = slot->parameter.device();
+      if (grad.device() != device) {
+        throw DeviceError(fmt::format(
+            "a parameter of shape {} is on {}, its gradient on {}; move it with to(Device::{})",
+            to_string(slot->parameter.shape()), name_of(device), name_of(grad.device()), name_of(device)));
+      }
+      if (slot->moments.empty() && moments_ > 0) {
+        if (Recording::is_under_way()) {
+          throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
+        }
+        for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
+      }
+      updates.push_back({&*slot,
+                         grad.contiguous(),
+                         *group.lr,
+                         *group.weight_decay,
+                         {.lr = static_cast<const double*>(detail::view(slot->lr).data),
+                          .steps = static_cast<int64_t*>(detail::view(slot->steps).data),
+                          .apply = element_of<bool>(applies[device]),
+                          .grad_factor = element_of<double>(factors[device])}});
+    }
+  }
+  if (!fused_) {
+    if (options.apply.defined() && !options.apply.item<bool>()) return;
+    apply_options(updates, factors);
+  }
+  update(updates);
+  for (const Update& done : updates) detail::bump_version(done.slot->parameter);
+}
+
+void Optimizer::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter.set_grad({});
+}
+
+void Optimizer::set_lr(double lr) {
+  check_setting("lr", lr);
+  for (ParameterGroup& group : groups_) group.lr = lr;
+  write_lr();
+}
+
+void Optimizer::set_lr(double lr, size_t group) {
+  check_setting("lr", lr);
+  if (group >= groups_.size()) {
+    throw IndexError(fmt::format("set_lr: group is {}, and the optimizer has {}", group, groups_.size()));
+  }
+  groups_[group].lr = lr;
+  write_lr();
+}
+
+void Optimizer::write_lr() {
+  const Call call("set_lr", Where{});
+  std::vector<double> each;
+  for (const ParameterGroup& group : groups_) each.insert(each.end(), group.parameters.size(), *group.lr);
+  for (auto& [device, lr] : lr_) lr.copy_(tensor(each));
+}
+
+// ---- State ----
+
+namespace {
+
+std::string moment_name(size_t parameter, size_t moment) { return fmt::format("{}.moment{}", parameter, moment + 1); }
+
+}  // namespace
+
+TensorMap Optimizer::state() const {
+  std::vector<double> lr, weight_decay;
+  for (const ParameterGroup& group : groups_) {
+    lr.push_back(*group.lr);
+    weight_decay.push_back(*group.weight_decay);
+  }
+  std::map<Device, std::vector<int64_t>> counts;
+  for (const auto& [device, steps] : steps_) counts[device] = steps.to_vector<int64_t>();
+  std::vector<int64_t> steps;
+  TensorMap result;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    steps.push_back(counts[slots_[i].parameter.device()][i]);
+    if (steps[i] == 0) continue;  // then the moments, if there are any, are not written yet
+    for (size_t m = 0; m < slots_[i].moments.size(); ++m) result[moment_name(i, m)] = slots_[i].moments[m];
+  }
+  result["lr"] = tensor(lr);
+  result["weight_decay"] = tensor(weight_decay);
+  result["steps"] = tensor(steps);
+  return result;
+}
+
+void Optimizer::load_state(const TensorMap& state, Where where) {
+  const Call call("load_state", where);
+  size_t used = 0;
+  const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = state.find(name);
+    if (found == state.end() || found->second.shape() != shape || found->second.dtype() != dtype) {
+      throw ValueError(
+          fmt::format("the state does not fit the optimizer: '{}' should be {} {}; build it over the "
+                      "model and with the settings of the saved one",
+                      name, to_string(shape), name_of(dtype)));
+    }
+    ++used;
+    return found->second;
+  };
+  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+  const auto lr = find("lr", {count(groups_)}, DType::float64).to_vector<double>();
+  const auto weight_decay = find("weight_decay", {count(groups_)}, DType::float64).to_vector<double>();
+  const auto steps = find("steps", {count(slots_)}, DType::int64).to_vector<int64_t>();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    check_setting("lr", lr[g]);
+    check_setting("weight_decay", weight_decay[g]);
+  }
+  std::vector<std::vector<Tensor>> moments(slots_.size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Tensor& parameter = slots_[i].parameter;
+    for (size_t m = 0; m < moments_ && steps[i] > 0; ++m) {
+      moments[i].push_back(find(moment_name(i, m), parameter.shape(), parameter.dtype()));
+    }
+  }
+  if (used != state.size()) {
+    throw ValueError(
+        fmt::format("the state does not fit the optimizer: it has {} tensors, {} of them expected; was it "
+                    "saved by another kind of optimizer?",
+                    state.size(), used));
+  }
+  // In place, where a recording will look for them.
+  const NoGrad guard;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    std::vector<Tensor>& own = slots_[i].moments;
+    if (own.empty()) {
+      for (const Tensor& moment : moments[i]) own.push_back(moment.to(slots_[i].parameter.device()).clone());
+    }
+    for (size_t m = 0; m < own.size(); ++m) steps[i] > 0 ? own[m].copy_(moments[i][m]) : own[m].fill_(0);
+  }
+  for (auto& [device, counts] : steps_) counts.copy_(tensor(steps));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].lr = lr[g];
+    groups_[g].weight_decay = weight_decay[g];
+  }
+  write_lr();
+}
+
+// ---- The rules ----
+
+SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
+    : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0, /*fused=*/true),
+      config_(config) {
+  check_setting("momentum", config.momentum);
+  check_setting("dampening", config.dampening);
+  if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
+    throw ValueError(fmt::format("SGD: Nesterov's rule needs momentum and no dampening; they are {} and {}",
+                                 config.momentum, config.dampening));
+  }
+}
+
+void SGD::update(const std::vector<Update>& updates) {
+  for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
+    const View momentum = slot->moments.empty() ? View{} : detail::view(slot->moments[0]);
+    backend(slot->parameter)
+        .sgd(detail::view(slot->parameter), detail::view(grad), slot->moments.empty() ? nullptr : &momentum, scalars,
+             {.momentum = config_.momentum,
+              .dampening = config_.dampening,
+              .weight_decay = weight_decay,
+              .nesterov = config_.nesterov});
+  }
+}
+
+Adam::Adam(std::vector<Tensor> parameters, const AdamConfig& config)
+    : Adam(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config)
+    : Adam(std::move(groups), config, /*decoupled=*/false) {}
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled)
+    : Optimizer(std::move(groups), config.lr, config.weight_decay, 2, /*fused=*/true),
+      config_(config),
+      decoupled_(decoupled) {
+  const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
+  if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
+    throw ValueError(
+        fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
+  }
+  check_setting("eps", config.eps);
+}
+
+void Adam::update(const std::vector<Update>& updates) {
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    std::vector<AdamWUpdate> there;
+    for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
+      if (slot->parameter.device() != device) continue;
+      there.push_back({.param = detail::view(slot->parameter),
+                       .grad = detail::view(grad),
+                       .first_moment = detail::view(slot->moments[0]),
+                       .second_moment = detail::view(slot->moments[1]),
+                       .scalars = scalars,
+                       .options = {.beta1 = config_.beta1,
+                                   .beta2 = config_.beta2,
+                                   .eps = config_.eps,
+                                   .weight_decay = weight_decay,
+                                   .decoupled = decoupled_}});
+    }
+    if (!there.empty()) backend(device).adamw({there.data(), static_cast<int64_t>(there.size())});
+  }
+}
+
+namespace {
+
+AdamConfig as_adam(const AdamWConfig& config) {
+  return {.lr = config.lr,
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .eps = config.eps,
+          .weight_decay = config.weight_decay};
+}
+
+}  // namespace
+
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWConfig& config)
+    : AdamW(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
+    : Adam(std::move(groups), as_adam(config), /*decoupled=*/true) {}
+
+// ---- Clipping ----
+
+namespace {
+
+/// ‖g‖₂ of each gradient: float64 [count], on the device of the first; those of a device in one go.
+Tensor norms_of(const std::vector<Tensor>& gradients) {
+  std::vector<Tensor> norms;
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    std::vector<Tensor> there;
+    std::vector<View> views;
+    for (const Tensor& gradient : gradients) {
+      if (gradient.device() != device) continue;
+      there.push_back(gradient.contiguous());
+      views.push_back(detail::view(there.back()));
+    }
+    if (there.empty()) continue;
+    const auto count = static_cast<int64_t>(views.size());
+    const Tensor of_device = Tensor::empty({count}, DType::float64, device);
+    backend(device).norms(detail::view(of_device), {views.data(), count});
+    norms.push_back(of_device.to(gradients[0].device()));
+  }
+  return concat(norms, 0);
+}
+
+Tensor norms_of(const std::vector<Tensor>& gradients, double norm_type) {
+  if (norm_type == 2) return norms_of(gradients);
+  std::vector<Tensor> norms;
+  norms.reserve(gradients.size());
+  for (const Tensor& gradient : gradients) {
+    norms.push_back(norm(gradient.to(DType::float64), norm_type).to(gradients[0].device()));
+  }
+  return stack(norms, 0);
+}
+
+void check_max_norm(double max_norm) {
+  if (!(max_norm >= 0)) throw ValueError(fmt::format("max_norm is {}; it must be 0 or more", max_norm));
+}
+
+}  // namespace
+
+Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type, Where where) {
+  const Call call("grad_norm", where);
+  const NoGrad guard;
+  std::vector<Tensor> gradients;
+  for (const Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  return gradients.empty() ? scalar(0, DType::float64) : norm(norms_of(gradients, norm_type), norm_type);
+}
+
+Tensor clip_factor(const Tensor& norm, double max_norm, Where line) {
+  const Call call("clip_factor", line);
+  check_max_norm(max_norm);
+  const NoGrad guard;
+  const Tensor wanted = clamp(max_norm / (norm + 1e-6), {}, 1.0);  // PyTorch's guard against a norm of 0
+  return where(lt(norm, std::numeric_limits<double>::infinity()), wanted, 1.0);
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type, Where where) {
+  const Call call("clip_grad_norm_", where);
+  check_max_norm(max_norm);
+  const NoGrad guard;
+  const Tensor total = grad_norm(parameters, norm_type), factor = clip_factor(total, max_norm);
+  // The CPU's is at hand, and seldom below 1; other devices are not waited for.
+  if (factor.device() == Device::cpu) {
+    const double by = factor.item<double>();
+    for (Tensor parameter : parameters) {
+      if (by < 1 && parameter.grad().defined()) parameter.set_grad(parameter.grad() * by);
+    }
+    return total;
+  }
+  Tensor by = factor;
+  for (Tensor parameter : parameters) {
+    const Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (by.dtype() != gradient.dtype() || by.device() != gradient.device()) {
+      by = factor.to(gradient.dtype()).to(gradient.device());
+    }
+    parameter.set_grad(gradient * by);
+  }
+  return total;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& parameters, double limit, Where where) {
+  const Call call("clip_grad_value_", where);
+  if (!(limit >= 0)) throw ValueError(fmt::format("limit is {}; it must be 0 or more", limit));
+  const NoGrad guard;
+  for (Tensor parameter : parameters) {
+    if (parameter.grad().defined()) parameter.set_grad(clamp(parameter.grad(), -limit, limit));
+  }
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,147 @@
+#include <linnet/ops/array/compare.h>
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/kernel_names.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/elementwise.h>
+
+namespace linnet {
+namespace {
+
+using detail::expanded;
+using detail::number_beside;
+
+Tensor compare(const char* name, Compare kind, const Tensor& a, const Tensor& b, Where where) {
+  Op op(name, where, {a, b});
+  op.common_dtype();
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  Tensor out = Tensor::empty(shape, DType::boolean, a.device());
+  backend(out).compare(kind, detail::view(out), detail::view(expanded(a, shape)), detail::view(expanded(b, shape)));
+  return op.non_differentiable(out, "its result is true or false");
+}
+
+Tensor compare(const char* name, Compare kind, const Tensor& a, Scalar b, Where where) {
+  const Call call(name, where);
+  return compare(name, kind, a, number_beside(a, b), where);
+}
+
+void check_bool(const Tensor& x, const char* what) {
+  if (x.dtype() == DType::boolean) return;
+  throw DTypeError(fmt::format("{} is {}, not bool; take ne(x, 0) for what is not zero", what, name_of(x.dtype())));
+}
+
+}  // namespace
+
+Tensor eq(const Tensor& a, const Tensor& b, Where where) { return compare("eq", Compare::eq, a, b, where); }
+Tensor eq(const Tensor& a, Scalar b, Where where) { return compare("eq", Compare::eq, a, b, where); }
+Tensor ne(const Tensor& a, const Tensor& b, Where where) { return compare("ne", Compare::ne, a, b, where); }
+Tensor ne(const Tensor& a, Scalar b, Where where) { return compare("ne", Compare::ne, a, b, where); }
+Tensor lt(const Tensor& a, const Tensor& b, Where where) { return compare("lt", Compare::lt, a, b, where); }
+Tensor lt(const Tensor& a, Scalar b, Where where) { return compare("lt", Compare::lt, a, b, where); }
+Tensor le(const Tensor& a, const Tensor& b, Where where) { return compare("le", Compare::le, a, b, where); }
+Tensor le(const Tensor& a, Scalar b, Where where) { return compare("le", Compare::le, a, b, where); }
+Tensor gt(const Tensor& a, const Tensor& b, Where where) { return compare("gt", Compare::gt, a, b, where); }
+Tensor gt(const Tensor& a, Scalar b, Where where) { return compare("gt", Compare::gt, a, b, where); }
+Tensor ge(const Tensor& a, const Tensor& b, Where where) { return compare("ge", Compare::ge, a, b, where); }
+Tensor ge(const Tensor& a, Scalar b, Where where) { return compare("ge", Compare::ge, a, b, where); }
+
+Tensor isnan(const Tensor& x, Where where) { return compare("isnan", Compare::ne, x, x, where); }
+
+Tensor logical_not(const Tensor& x, Where where) {
+  Op op("logical_not", where, {x});
+  check_bool(x, "x");
+  return op.non_differentiable(detail::unary(Unary::logical_not, x), "its result is true or false");
+}
+
+Tensor logical_and(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("logical_and", where);
+  check_bool(a, "a");
+  check_bool(b, "b");
+  return minimum(a, b);
+}
+
+Tensor logical_or(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("logical_or", where);
+  check_bool(a, "a");
+  check_bool(b, "b");
+  return maximum(a, b);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where) {
+  Op op("where", where, {condition, a, b});
+  check_bool(condition, "condition");
+  if (a.dtype() != b.dtype()) {
+    throw DTypeError(fmt::format("dtypes differ: a is {}, b is {}; convert one with to(DType)", name_of(a.dtype()),
+                                 name_of(b.dtype())));
+  }
+  const Shape shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
+  Tensor out = Tensor::empty(shape, a.dtype(), a.device());
+  backend(out).where(detail::view(out), detail::view(expanded(condition, shape)), detail::view(expanded(a, shape)),
+                     detail::view(expanded(b, shape)));
+  return op.record(
+      out, [condition = op.save(condition), needs_a = op.needs_grad(1), needs_b = op.needs_grad(2)](const Tensor& g) {
+        return Grads{{},
+                     needs_a ? linnet::where(condition(), g, 0) : Tensor{},
+                     needs_b ? linnet::where(condition(), 0, g) : Tensor{}};
+      });
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where) {
+  const Call call("where", where);
+  return linnet::where(condition, a, number_beside(a, b));
+}
+
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where) {
+  const Call call("where", where);
+  return linnet::where(condition, number_beside(b, a), b);
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
+  const Call call("allclose", where);
+  const NoGrad no_grad;
+  const Tensor near = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol));
+  const Tensor close = logical_or(eq(a, b), logical_and(near, ne(abs(b), std::numeric_limits<double>::infinity())));
+  const Tensor equal = equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
+  return all(equal).item<bool>();
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where where) {
+  const Call call("masked_fill", where);
+  check_bool(mask, "mask");
+  if (!(broadcast_shapes(x.shape(), mask.shape()) == x.shape())) {
+    throw ShapeError(fmt::format("mask{} does not broadcast to x{}; expand x first", to_string(mask.shape()),
+                                 to_string(x.shape())));
+  }
+  return linnet::where(mask, value, x);
+}
+
+Tensor operator==(Operand a, Operand b) { return eq(a.tensor, b.tensor, a.where); }
+Tensor operator==(Operand a, Scalar b) { return eq(a.tensor, b, a.where); }
+Tensor operator==(Scalar a, Operand b) { return eq(b.tensor, a, b.where); }
+Tensor operator!=(Operand a, Operand b) { return ne(a.tensor, b.tensor, a.where); }
+Tensor operator!=(Operand a, Scalar b) { return ne(a.tensor, b, a.where); }
+Tensor operator!=(Scalar a, Operand b) { return ne(b.tensor, a, b.where); }
+Tensor operator<(Operand a, Operand b) { return lt(a.tensor, b.tensor, a.where); }
+Tensor operator<(Operand a, Scalar b) { return lt(a.tensor, b, a.where); }
+Tensor operator<(Scalar a, Operand b) { return gt(b.tensor, a, b.where); }
+Tensor operator<=(Operand a, Operand b) { return le(a.tensor, b.tensor, a.where); }
+Tensor operator<=(Operand a, Scalar b) { return le(a.tensor, b, a.where); }
+Tensor operator<=(Scalar a, Operand b) { return ge(b.tensor, a, b.where); }
+Tensor operator>(Operand a, Operand b) { return gt(a.tensor, b.tensor, a.where); }
+Tensor operator>(Operand a, Scalar b) { return gt(a.tensor, b, a.where); }
+Tensor operator>(Scalar a, Operand b) { return lt(b.tensor, a, b.where); }
+Tensor operator>=(Operand a, Operand b) { return ge(a.tensor, b.tensor, a.where); }
+Tensor operator>=(Operand a, Scalar b) { return ge(a.tensor, b, a.where); }
+Tensor operator>=(Scalar a, Operand b) { return le(b.tensor, a, b.where); }
+Tensor operator!(const Tensor& x) { return logical_not(x); }
+Tensor operator&&(const Tensor& a, Operand b) { return logical_and(a, b.tensor, b.where); }
+Tensor operator||(const Tensor& a, Operand b) { return logical_or(a, b.tensor, b.where); }
+
+}  // namespace linnet

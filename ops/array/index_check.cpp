@@ -1,0 +1,37 @@
+#include <linnet/ops/detail/index_check.h>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/recording.h>
+#include <linnet/core/error.h>
+
+namespace linnet::detail {
+
+Shape position_of(int64_t i, const Shape& shape) {
+  Shape position = shape;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    position[d] = i % shape[d];
+    i /= shape[d];
+  }
+  return position;
+}
+
+Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim) {
+  if (!is_integer(index.dtype())) {
+    throw DTypeError(fmt::format("{} is {}; indices are int64 or int32", name, name_of(index.dtype())));
+  }
+  Recording::check_values(index, [=](const Tensor& on_cpu) {
+    const Tensor dense = on_cpu.to(DType::int64).contiguous();
+    const std::span<const int64_t> values = dense.data<int64_t>();
+    const int64_t size = target[dim];
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] >= 0 && values[i] < size) continue;
+      throw IndexError(fmt::format("{}{} is {}, outside [0, {}): dim {} of {}{}", name,
+                                   to_string(position_of(static_cast<int64_t>(i), on_cpu.shape())), values[i], size,
+                                   dim, target_name, to_string(target)));
+    }
+  });
+  return index.to(DType::int64).contiguous();
+}
+
+}  // namespace linnet::detail

@@ -1,0 +1,118 @@
+#include <linnet/ops/array/sorting.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/index_check.h>
+#include <linnet/ops/detail/indexing.h>
+
+namespace linnet {
+namespace {
+
+/// The first `count` of each row in order.
+ValuesAndIndices sort_rows(const Tensor& x, int64_t count, bool descending) {
+  Op op("sort", {}, {x});
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = count;
+  Tensor values = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor indices = Tensor::empty(shape, DType::int64, x.device());
+  backend(values).sort(detail::view(values), detail::view(indices), detail::view(x), descending);
+  values = op.record(values, [indices = op.save(indices), from = x.shape()](const Tensor& g) {
+    return Grads{detail::scatter_add_elements(zeros(from, g.dtype(), g.device()), from.rank() - 1, indices(), g)};
+  });
+  return {values, indices};
+}
+
+/// The same along dim `axis`.
+ValuesAndIndices sort_along(const Tensor& x, int axis, int64_t count, bool descending) {
+  if (axis == x.rank() - 1) return sort_rows(x, count, descending);
+  const ValuesAndIndices sorted = sort_rows(x.transpose(axis, -1), count, descending);
+  return {sorted.values.transpose(axis, -1), sorted.indices.transpose(axis, -1)};
+}
+
+/// Throws unless every row could be drawn from.
+void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
+  const Tensor host = p.to(Device::cpu);
+  const std::span<const double> values = host.data<double>();
+  const int64_t classes = p.size(-1);
+  const int64_t needed = replacement ? 1 : samples;
+  int64_t positive = 0;
+  for (int64_t i = 0; i < p.numel(); ++i) {
+    if (!(values[i] >= 0) || std::isinf(values[i])) {
+      throw ValueError(fmt::format("probabilities{} is {}; each must be finite and at least 0",
+                                   to_string(detail::position_of(i, p.shape())), values[i]));
+    }
+    positive += values[i] > 0;
+    if (i % classes != classes - 1) continue;
+    if (positive < needed) {
+      Shape row = detail::position_of(i, p.shape());
+      row.erase(row.rank() - 1);
+      throw ValueError(fmt::format(
+          "row {} of probabilities{} has {} positive entries; {} are needed for {} samples "
+          "{} replacement",
+          to_string(row), to_string(p.shape()), positive, needed, samples, replacement ? "with" : "without"));
+    }
+    positive = 0;
+  }
+}
+
+}  // namespace
+
+ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending, Where where) {
+  Call call("sort", where);
+  if (x.rank() == 0) {
+    const ValuesAndIndices sorted = sort(x.reshape({1}), dim, descending);
+    return {sorted.values.reshape({}), sorted.indices.reshape({})};
+  }
+  return sort_along(x, normalise_dim(dim, x.rank()), x.size(dim), descending);
+}
+
+ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
+  Call call("topk", where);
+  if (x.rank() == 0) {
+    const ValuesAndIndices sorted = topk(x.reshape({1}), k, dim, largest);
+    return {sorted.values.reshape({}), sorted.indices.reshape({})};
+  }
+  const int64_t size = x.size(dim);
+  if (k < 0 || k > size) {
+    throw ValueError(
+        fmt::format("k is {}; dim {} of x{} has {} elements to choose from", k, dim, to_string(x.shape()), size));
+  }
+  const ValuesAndIndices sorted = sort_along(x, normalise_dim(dim, x.rank()), k, largest);
+  return {sorted.values.contiguous(), sorted.indices.contiguous()};
+}
+
+Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement,
+                   Where where) {
+  Op op("multinomial", where, {probabilities});
+  op.floating_dtype();
+  if (probabilities.rank() == 0) throw ShapeError("probabilities have rank 0; [..., C] is needed");
+  if (samples < 1) throw ValueError(fmt::format("samples is {}; at least 1 is needed", samples));
+  Tensor p = probabilities.detach().to(DType::float64).contiguous();
+  check_probabilities(p, samples, replacement);
+
+  // A race: class c takes the time E_c / p_c, with E_c exponential. The first to arrive is c with probability
+  // p_c / sum p, the first ones are samples without replacement, and p_c = 0 never arrives. With replacement,
+  // each sample has a race of its own. (Logarithms, so that nothing underflows.)
+  if (replacement) {
+    Shape shape = p.shape();
+    shape.insert(p.rank() - 1, samples);
+    p = p.unsqueeze(-2).expand(shape);
+  }
+  const Tensor uniform = rand(p.shape(), generator, DType::float64, p.device());
+  const Tensor exponential = clamp(neg(log(sub(1, uniform))), std::numeric_limits<double>::min());
+  const Tensor speed = sub(log(p), log(exponential));
+  return op.non_differentiable(replacement ? argmax(speed, -1) : topk(speed, samples).indices,
+                               "its result is a draw");
+}
+
+}  // namespace linnet

@@ -1,0 +1,148 @@
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/detail/heads.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/recording.h>
+#include <linnet/core/error.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/layers/softmax.h>
+
+namespace linnet::detail {
+
+void check_heads(const Tensor& x, const char* name) {
+  if (x.rank() == 4) return;
+  throw ShapeError(
+      fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name, to_string(x.shape()), x.rank()));
+}
+
+void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
+  if (!keep.defined()) return;
+  if (keep.dtype() != DType::boolean) {
+    throw DTypeError(
+        fmt::format("keep is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
+                    name_of(keep.dtype())));
+  }
+  const Shape wanted{x.shape()[0], x.shape()[x.rank() - 2]};
+  if (!(keep.shape() == wanted)) {
+    throw ShapeError(fmt::format("keep{} does not fit {}{}: it must be [batch, tokens], {}", to_string(keep.shape()),
+                                 name, to_string(x.shape()), to_string(wanted)));
+  }
+  if (keep.device() != x.device()) {
+    throw DeviceError(fmt::format("keep is on {}, {} on {}; move one with to(Device)", name_of(keep.device()), name,
+                                  name_of(x.device())));
+  }
+}
+
+void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep) {
+  check_heads(q, "q");
+  check_heads(k, "k");
+  check_heads(v, "v");
+  for (const int dim : {0, 1, 3}) {
+    if (q.shape()[dim] == k.shape()[dim]) continue;
+    const char* names[] = {"batch", "heads", "tokens", "width"};
+    throw ShapeError(fmt::format("q{} and k{} differ in {} ({} ≠ {}); only the tokens may differ",
+                                 to_string(q.shape()), to_string(k.shape()), names[dim], q.shape()[dim],
+                                 k.shape()[dim]));
+  }
+  check_same_shape(v, "v", k, "k");
+  check_keep(keep, k, "k");
+}
+
+void check_dropout(double rate, const Generator* generator) {
+  if (!(rate >= 0 && rate <= 1)) throw ValueError(fmt::format("dropout is {}; it must be in [0, 1]", rate));
+  if (rate > 0 && generator == nullptr) {
+    throw ValueError(fmt::format("dropout {} needs a generator; set options.generator", rate));
+  }
+}
+
+Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device) {
+  Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
+  if (!causal) return padding;
+  const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
+  const Tensor future = Recording::constant(gt(j, i), device);
+  return padding.defined() ? logical_or(padding, future) : future;
+}
+
+Tensor without_padding(const Tensor& x, const Tensor& keep) {
+  return keep.defined() ? masked_fill(x, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : x;
+}
+
+Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  return softmax(unseen.defined() ? masked_fill(scores, unseen, kNever) : scores);
+}
+
+Tensor with_plain_rows(const Tensor& x) {
+  const Shape& shape = x.shape();
+  const int last = x.rank() - 1;
+  const bool unit = shape[last] <= 1 || x.strides()[last] == 1;
+  const bool apart = shape[last - 1] <= 1 || x.strides()[last - 1] >= shape[last];
+  return unit && apart ? x.detach() : x.detach().contiguous();
+}
+
+bool are_bfloat16(const std::vector<Tensor>& x) {
+  return std::all_of(x.begin(), x.end(), [](const Tensor& each) { return each.dtype() == DType::bfloat16; });
+}
+
+Tensor attend_in_float32(const std::vector<Tensor>& x,
+                         const std::function<Tensor(const std::vector<Tensor>&)>& attend) {
+  // In memory [B, N, H, D], as linear maps make and take them.
+  const auto converted = [](const Tensor& heads, DType dtype) {
+    return heads.transpose(1, 2).to(dtype).transpose(1, 2);
+  };
+  std::map<Node*, Tensor> known;
+  std::vector<Tensor> wide;
+  for (const Tensor& each : x) {
+    Tensor& same = known[detail::node(each).get()];
+    if (!same.defined() || !each.requires_grad()) same = converted(each, DType::float32);
+    wide.push_back(same);
+  }
+  return converted(attend(wide), DType::bfloat16);
+}
+
+Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
+  const int64_t heads = shape[1], tokens = shape[2], width = shape[3];
+  const Tensor memory = Tensor::empty({shape[0], tokens, heads, width}, dtype, device);
+  return detail::as_strided(memory, shape, {tokens * heads * width, width, heads * width, 1}, 0);
+}
+
+namespace {
+
+/// Whether x are the parts of one tensor [B, N, parts, H, D], in order.
+bool are_parts_of_one(const std::vector<Tensor>& x) {
+  const Shape& shape = x[0].shape();
+  const int64_t size = shape[1] * shape[3], row = static_cast<int64_t>(x.size()) * size;
+  const Strides strides{shape[2] * row, shape[3], row, 1};
+  const auto* first = static_cast<const std::byte*>(detail::view(x[0]).data);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t before = static_cast<int64_t>(i) * size * size_of(x[i].dtype());
+    if (x[i].shape() != shape || x[i].strides() != strides || detail::view(x[i]).data != first + before) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x) {
+  std::vector<Tensor> gradients;
+  gradients.reserve(x.size());
+  if (!are_parts_of_one(x)) {
+    for (const Tensor& each : x) gradients.push_back(empty_heads(each.shape(), each.dtype(), each.device()));
+    return gradients;
+  }
+  const Shape& shape = x[0].shape();
+  const auto parts = static_cast<int64_t>(x.size()), size = shape[1] * shape[3];
+  const Tensor whole = Tensor::empty({shape[0], shape[2], parts, shape[1], shape[3]}, x[0].dtype(), x[0].device());
+  for (int64_t i = 0; i < parts; ++i) gradients.push_back(detail::as_strided(whole, shape, x[0].strides(), i * size));
+  return gradients;
+}
+
+}  // namespace linnet::detail

@@ -1,0 +1,112 @@
+#include <linnet/ops/cpu/device/walk.h>
+
+/// Reading and adding at indices, which waits for memory wherever the next index leads. The `index_*` kernels are the
+/// others with an index that is the same along all dims but one: a view with strides of 0.
+
+namespace linnet::cpu::LINNET_ISA {
+namespace {
+
+/// Strides that are all 0 but for one dim, or those of a view but for one dim.
+struct Strides {
+  int64_t of[Nest<1>::kMaxRank];
+
+  Strides(int rank, int dim, int64_t stride) {
+    for (int d = 0; d < rank; ++d) of[d] = d == dim ? stride : 0;
+  }
+  Strides(const View& view, int dim, int64_t stride) {
+    for (int d = 0; d < view.rank; ++d) of[d] = d == dim ? stride : view.strides[d];
+  }
+};
+
+void gather(View out, View x, View index, int dim) {
+  // Where element i of out comes from, without the part that the index decides.
+  const Strides start(x, dim, 0);
+  const View from{x.data, x.dtype, x.rank, out.shape, start.of};
+  const int64_t x_step = x.strides[dim];
+  dispatch_any(x.dtype, [&]<class T>(T) {
+    for_each_row<3>({out, from, index}, [&](int64_t n, const auto& at, const auto& step) {
+      T* y = data<T>(out) + at[0];
+      const T* a = data<T>(x) + at[1];
+      const int64_t* chosen = data<int64_t>(index) + at[2];
+      const int64_t y_step = step[0], a_step = step[1], chosen_step = step[2];
+      if (chosen_step == 0) {
+        a += *chosen * x_step;
+        if (y_step == 1 && a_step == 1) {
+#pragma omp simd
+          for (int64_t i = 0; i < n; ++i) y[i] = a[i];
+        } else {
+          for (int64_t i = 0; i < n; ++i) y[i * y_step] = a[i * a_step];
+        }
+      } else {
+        for (int64_t i = 0; i < n; ++i) y[i * y_step] = a[i * a_step + chosen[i * chosen_step] * x_step];
+      }
+    });
+  });
+}
+
+/// Adds along `dim` in order, one task for a block of neighbours in the last dim: no two tasks meet in one
+/// element.
+template <class T>
+void scatter_add_typed(const View& out, const View& index, const View& src, int dim) {
+  constexpr int64_t kColumns = 64;
+  const int64_t n = src.shape[dim];
+  const int last = src.rank - 1;
+  const bool columns = dim != last;
+  const int64_t width = columns ? src.shape[last] : 1;
+  const int64_t blocks = ceil_div(width, kColumns);
+  const int64_t out_column = columns ? out.strides[last] : 0;
+  const int64_t index_column = columns ? index.strides[last] : 0;
+  const int64_t src_column = columns ? src.strides[last] : 0;
+
+  const Walk<3> walk = walk_without<3>({src, out, index}, dim, last);
+  const int64_t cost = n * (width < kColumns ? width : kColumns);
+  parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const auto at = walk.at(task / blocks);
+                   const int64_t first = task % blocks * kColumns;
+                   const int64_t count = width - first < kColumns ? width - first : kColumns;
+                   const T* from = data<T>(src) + at[0] + first * src_column;
+                   T* to = data<T>(out) + at[1] + first * out_column;
+                   const int64_t* chosen = data<int64_t>(index) + at[2] + first * index_column;
+                   for (int64_t i = 0; i < n; ++i, from += src.strides[dim], chosen += index.strides[dim]) {
+                     T* row = to + *chosen * out.strides[dim];
+                     if (index_column == 0 && out_column == 1 && src_column == 1) {
+#pragma omp simd
+                       for (int64_t c = 0; c < count; ++c) row[c] += from[c];
+                     } else if (index_column == 0) {
+                       for (int64_t c = 0; c < count; ++c) row[c * out_column] += from[c * src_column];
+                     } else {
+                       for (int64_t c = 0; c < count; ++c) {
+                         to[c * out_column + chosen[c * index_column] * out.strides[dim]] += from[c * src_column];
+                       }
+                     }
+                   }
+                 }
+               });
+}
+
+void scatter_add(View out, View index, View src, int dim) {
+  dispatch_number(src.dtype, [&]<class T>(T) { scatter_add_typed<T>(out, index, src, dim); });
+}
+
+void index_select(View out, View x, View index, int dim) {
+  const Strides strides(out.rank, dim, index.strides[0]);
+  gather(out, x, {index.data, index.dtype, out.rank, out.shape, strides.of}, dim);
+}
+
+void index_add(View out, View index, View src, int dim) {
+  const Strides strides(src.rank, dim, index.strides[0]);
+  scatter_add(out, {index.data, index.dtype, src.rank, src.shape, strides.of}, src, dim);
+}
+
+}  // namespace
+
+void fill_index(Backend& table) {
+  table.gather = gather;
+  table.scatter_add = scatter_add;
+  table.index_select = index_select;
+  table.index_add = index_add;
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,261 @@
+#pragma once
+
+#include <cmath>
+
+#include <linnet/ops/cpu/attention/keys.h>
+#include <linnet/ops/cpu/device/philox_blocks.h>
+#include <linnet/ops/cpu/device/row_sums.h>
+#include <linnet/ops/cpu/device/transpose.h>
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// What dropout of whole tokens multiplies with, 0 or 256/keep each: the bytes that the factorised form draws.
+template <class T>
+class TokenFactors {
+ public:
+  TokenFactors(const AttentionInputs& in, const Padding& padding)
+      : in_(in),
+        queries_(in.drops_tokens() ? in.heads() * in.queries() : 0),
+        keys_(in.drops_tokens() ? in.heads() * in.keys() : 0) {
+    if (!in.drops_tokens()) return;
+    parallel_tasks(in.heads(), [&](int64_t head) { draw(head, padding); });
+  }
+
+  const T* queries(int64_t head) const { return queries_.data() + head * in_.queries(); }
+  /// Without padding.
+  const T* keys(int64_t head) const { return keys_.data() + head * in_.keys(); }
+
+ private:
+  void draw(int64_t head, const Padding& padding) {
+    const TokenDropout& dropout = in_.options.tokens;
+    const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : 0, first = std::min(lag, int64_t{0});
+    const int64_t positions = std::max(in_.keys(), in_.queries() + lag) - first;
+    const int64_t before = head * ((positions + 63) / 64 * 64) - first;
+    T *to_queries = queries_.data() + head * in_.queries(), *to_keys = keys_.data() + head * in_.keys();
+    draw(dropout.query_key, before + lag, in_.queries(), to_queries);
+    draw(dropout.key_key, before, in_.keys(), to_keys);
+    for (int64_t j = 0; j < padding.count(head); ++j) to_keys[j] = to_keys[padding.position(head, j)];
+  }
+
+  void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
+    const int keep = in_.options.tokens.keep;
+    const T kept = static_cast<T>(256.0 / keep);
+    for (int64_t block = first / 16; block * 16 < first + count; ++block) {
+      const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
+      for (int64_t byte = 0; byte < 16; ++byte) {
+        const int64_t i = block * 16 + byte - first;
+        if (i < 0 || i >= count) continue;
+        const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
+        out[i] = value < keep ? kept : T{0};
+      }
+    }
+  }
+
+  const AttentionInputs& in_;
+  Scratch<T> queries_, keys_;
+};
+
+/// What all heads share.
+template <class T>
+struct Attention {
+  const AttentionInputs& in;
+  Padding padding{in};
+  TokenFactors<T> tokens{in, padding};
+
+  explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
+
+  /// How many keys a query sees, never fewer than the one before.
+  int64_t visible(int64_t head, int64_t query) const {
+    const int64_t positions = in.options.causal ? query + 1 + in.keys() - in.queries() : in.keys();
+    return padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
+  }
+};
+
+/// Memory for the blocks of a task, one after another.
+template <class T>
+class Workspace {
+ public:
+  /// With room for some tiles and for the columns of some tensors like the queries.
+  Workspace(const AttentionInputs& in, int64_t tiles, int64_t columns)
+      : width_(padded<T>(std::min(kQueries, in.queries()))),
+        columns_size_(width_ * in.width()),
+        factors_(tiles * kKeys * width_),
+        drawn_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
+        columns_(drawn_ + (in.options.dropout > 0 ? kQueries * kKeys : 0)),
+        queries_(columns_ + columns * columns_size_),
+        head_width_(in.width()),
+        memory_(queries_ + (in.options.standardise ? kQueries * (head_width_ + 1) : 0)) {}
+
+  T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
+  T* factors() const { return memory_.data() + factors_; }
+  T* drawn() const { return memory_.data() + drawn_; }
+  T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
+  StandardisedRows<T> queries() const {
+    T* y = memory_.data() + queries_;
+    return {{y, head_width_}, y + kQueries * head_width_, head_width_};
+  }
+
+ private:
+  int64_t width_, columns_size_, factors_, drawn_, columns_, queries_, head_width_;
+  Scratch<T> memory_;
+};
+
+/// Queries of a head as they are or, if asked for, standardised into `memory`.
+template <class T>
+Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first, int64_t rows,
+                         const StandardisedRows<T>& memory) {
+  const Rows<const T> queries = rows_of<const T>(in.q, head).from(first);
+  if (!in.options.standardise) return queries;
+  memory.make(rows, [&](int64_t r) { return queries[r]; });
+  return memory.y;
+}
+
+/// Some queries of one head, with all that makes tiles of scores with its keys.
+template <class T>
+class Block {
+ public:
+  Block(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first)
+      : all_(all),
+        keys_(keys),
+        head_(head),
+        first_(first),
+        rows_(std::min(kQueries, all.in.queries() - first)),
+        width_(padded<T>(rows_)),
+        standardised_(workspace.queries()),
+        queries_(queries_of(all.in, head, first, rows_, standardised_)),
+        transposed_(workspace.columns(0)),
+        factors_(workspace.factors()),
+        drawn_(workspace.drawn()) {
+    const AttentionInputs& in = all.in;
+    for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
+    if (in.options.standardise) {
+      for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) standardised_.clear(r);
+    }
+    if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
+    to_columns(queries_, static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
+  }
+
+  /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
+  void to_columns(Rows<const T> from, T factor, T* to) const {
+    const int64_t width = all_.in.width();
+    fetch_rows(from, rows_, width);
+    transpose(rows_, width, from, {to, width_}, factor);
+    for (int64_t d = 0; d < width; ++d) std::fill(to + d * width_ + rows_, to + (d + 1) * width_, T{0});
+  }
+
+  int64_t rows() const { return rows_; }
+  int64_t visible(int64_t r) const { return visible_[r]; }
+  int64_t seen_by_any() const { return visible_[rows_ - 1]; }
+  Rows<const T> queries() const { return queries_; }
+
+  /// A tile of the keys from `from` on, up to `to` at most, with all that no query sees left out.
+  Tile<T> tile(int64_t from, int64_t to, T* memory) {
+    const int64_t count = std::min({kKeys, to - from, seen_by_any() - from});
+    if (from + count <= visible_[0]) return {memory, count, width_, nullptr};
+    for (int64_t j = 0, r = 0; j < count; ++j) {
+      while (visible_[r] <= from + j) ++r;
+      hidden_[j] = r;
+    }
+    return {memory, count, width_, hidden_};
+  }
+
+  /// s_j = x_j·y for all y in `columns` [D, padded rows], where key j is seen.
+  void products(const Tile<T>& s, Rows<const T> x, const T* columns) const {
+    const int64_t step = s.hidden == nullptr ? s.keys : kStrip<T>;
+    for (int64_t j = 0; j < s.keys; j += step) {
+      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip<T> * kStrip<T>;
+      tile_product<T>(std::min(step, s.keys - j), width_ - unseen, all_.in.width(), {x[j], x.stride, 1},
+                      {columns + unseen, width_}, {s[j] + unseen, width_}, false);
+    }
+  }
+  /// s_ij = scale · q_i·k_j, of softmax times log2 e.
+  void scores(const Tile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
+
+  void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
+    const AttentionOptions& options = all_.in.options;
+    if (options.kind.softmax) return weigh_softmax(s, sums);
+    if (!all_.in.drops_tokens()) return weigh_polynomial(s, sums, options.kind);
+    weigh_dropped(s, sums, options.kind, token_factors_, all_.tokens.keys(head_) + from,
+                  options.tokens.shared_normaliser);
+  }
+
+  void differentiate(const Tile<T>& s, const Tile<T>& ds, int64_t from, const Slopes<T>& slopes) const {
+    const AttentionOptions& options = all_.in.options;
+    const T scale = static_cast<T>(options.scale);
+    if (!all_.in.drops_tokens()) return score_gradients(s, ds, slopes, scale, options.kind);
+    dropped_score_gradients(s, ds, slopes, scale, options.kind, token_factors_, all_.tokens.keys(head_) + from,
+                            options.tokens.shared_normaliser);
+  }
+
+  /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it
+  /// where that could matter, so that not even an infinity comes back from the future.
+  void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
+    const int64_t width = all_.in.width();
+    const Matrix<T> weights{w.data, 1, w.width};
+    const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip<T> : 1;
+    for (int64_t r = 0; r < rows_; r += strip) {
+      const int64_t rows = std::min(strip, rows_ - r);
+      const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
+      tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r), add);
+    }
+  }
+
+  /// out_j = Σ_i w_ij x_i over the queries that see key j, or adds that.
+  void sum_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
+    const int64_t step = w.hidden == nullptr ? w.keys : kStrip<T>;
+    for (int64_t j = 0; j < w.keys; j += step) {
+      const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
+      tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
+                      x.from(unseen), out.from(j), add);
+    }
+  }
+
+  /// Through the standardisation, if there is one, of the gradients of the queries, in place.
+  void through_standardisation(Rows<T> gradients) const {
+    if (all_.in.options.standardise) standardised_.differentiate(rows_, gradients);
+  }
+
+  /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate). In the order of the stream, query
+  /// by query and, between padding, run by run of its keys; then transposed.
+  void draw(const Tile<T>& s, int64_t from) const {
+    if (!drops()) return;
+    const AttentionInputs& in = all_.in;
+    const T kept = static_cast<T>(1 / (1 - in.options.dropout));
+    const uint64_t threshold = keep_threshold(1 - in.options.dropout);
+    const Rows<T> drawn{drawn_, kKeys};
+    for (int64_t j = 0, end = 0; j < s.keys; j = end) {
+      const int64_t position = all_.padding.position(head_, from + j);
+      while (end < s.keys && all_.padding.position(head_, from + end) - position == end - j) ++end;
+      for (int64_t r = 0; r < rows_; ++r) {
+        const int64_t element = (head_ * in.queries() + first_ + r) * in.keys() + position;
+        uint32_t words[kKeys + 8];
+        philox_blocks(in.options.key, static_cast<uint64_t>(element / 4), ceil_div(element % 4 + end - j, 4), words);
+        const uint32_t* word = words + element % 4;
+        for (int64_t c = j; c < end; ++c) drawn[r][c] = word[c - j] < threshold ? kept : T{0};
+      }
+    }
+    transpose<T>(rows_, s.keys, drawn, {factors_, width_});
+  }
+  /// Multiplies with what was drawn.
+  void drop(const Tile<T>& s) const {
+    if (!drops()) return;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      const T* factors = factors_ + j * width_;
+      for (int64_t r = 0; r < rows_; ++r) s[j][r] *= factors[r];
+    }
+  }
+
+ private:
+  bool drops() const { return all_.in.options.dropout > 0; }
+
+  const Attention<T>& all_;
+  const Keys<T>& keys_;
+  int64_t head_, first_, rows_, width_;
+  StandardisedRows<T> standardised_;
+  Rows<const T> queries_;
+  T *transposed_, *factors_, *drawn_;
+  int64_t visible_[kQueries], hidden_[kKeys];
+  T token_factors_[kQueries] = {};
+};
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include <linnet/ops/cpu/device/kernel.h>
+#include <linnet/ops/cpu/device/large_mean.h>
+#include <linnet/ops/cpu/device/row_sums.h>
+
+/// Queries and keys of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6).
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// y_r = (x_r − mean(x_r)) / std(x_r) and inverse_std_r = 1 / std(x_r), for x_r = row(r).
+template <class T, class Row, class Width>
+void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) {
+  using namespace row_sums;
+  const T inverse_width = T{1} / static_cast<T>(int64_t{width});
+  for (int64_t first = 0; first < rows; first += kBlock) {
+    const int64_t count = std::min<int64_t>(kBlock, rows - first);
+    const T* x[kBlock];
+    for (int64_t r = 0; r < kBlock; ++r) x[r] = row(first + std::min(r, count - 1));
+    const Eight<T> mean =
+        inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d); });
+    Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
+                          const V centred = at<V>(x[r] + d) - mean[r];
+                          return centred * centred;
+                        });
+    // Subtracting a large mean leaves some of it in the row, by rounding.
+    Eight<T> rest{};
+    const auto is_large = has_large_mean(mean, variance);
+    bool any_large = false;
+    for (int64_t r = 0; r < kBlock; ++r) any_large = any_large || is_large[r];
+    if (any_large) {
+      const Eight<T> left =
+          inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d) - mean[r]; });
+      rest = is_large ? left : rest;
+      variance = is_large ? variance - rest * rest : variance;
+      variance = variance < 0 ? Eight<T>{} : variance;
+    }
+    T factors[kBlock];
+#pragma omp simd
+    for (int64_t r = 0; r < kBlock; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
+    for (int64_t r = 0; r < count; ++r) {
+      const T factor = factors[r];
+      inverse_std[first + r] = factor;
+      T* out = y[first + r];
+      const T centre = mean[r], left = rest[r];
+      for_each_vector<T>(width,
+                         [&]<class V>(int64_t d) { at<V>(out + d) = (at<V>(x[r] + d) - centre - left) * factor; });
+    }
+  }
+}
+
+/// From ∂y_r = gradients[r] to ∂x_r, in place:  ∂x = (∂y − y mean(∂y ∘ y)) / std(x).  A mean of ∂y would be
+/// subtracted too, but the gradients here have none: ∂q̂_i = Σ_j ∂t_ij k̂_j is a sum of rows that have none, and so is
+/// ∂k̂_j.
+template <class T, class Width>
+void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, const T* inverse_std, Width width) {
+  const T inverse_width = T{1} / static_cast<T>(int64_t{width});
+  constexpr int64_t kTogether = 8;
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t count = std::min(kTogether, rows - first);
+    T slopes[kTogether];
+    dot_rows<T>(
+        count, [&](int64_t r) { return gradients[first + r]; }, [&](int64_t r) { return y[first + r]; }, slopes,
+        width);
+    for (int64_t r = 0; r < count; ++r) {
+      T* g = gradients[first + r];
+      const T* out = y[first + r];
+      const T slope = slopes[r] * inverse_width, factor = inverse_std[first + r];
+      row_sums::for_each_vector<T>(width, [&]<class V>(int64_t d) {
+        row_sums::at<V>(g + d) = (row_sums::at<V>(g + d) - row_sums::at<V>(out + d) * slope) * factor;
+      });
+    }
+  }
+}
+
+/// Rows with mean 0 and variance 1, made of others, in memory of the caller's.
+template <class T>
+struct StandardisedRows {
+  Rows<T> y;       ///< [rows, width]
+  T* inverse_std;  ///< [rows]
+  int64_t width;
+
+  /// Makes them of row(r), r < rows.
+  template <class Row>
+  void make(int64_t rows, Row row) const {
+    with_width<T>(width, [&](auto w) { standardise<T>(rows, row, y, inverse_std, w); });
+  }
+  /// Makes row r 0, and its gradient, whatever it was made of.
+  void clear(int64_t r) const {
+    std::fill_n(y[r], width, T{0});
+    inverse_std[r] = 0;
+  }
+  /// From their gradients to those of what they were made of, in place.
+  void differentiate(int64_t rows, Rows<T> gradients) const {
+    with_width<T>(width, [&](auto w) { standardise_backward<T>(rows, gradients, y, inverse_std, w); });
+  }
+};
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,41 @@
+#include <linnet/core/device/backend.h>
+
+/// All families of CPU kernels for one instruction set.
+
+namespace linnet::cpu::LINNET_ISA {
+
+void fill_elementwise(Backend& table);
+void fill_random(Backend& table);
+void fill_reduce(Backend& table);
+void fill_sort(Backend& table);
+void fill_index(Backend& table);
+void fill_gemm(Backend& table);
+void fill_layers(Backend& table);
+void fill_loss(Backend& table);
+void fill_attention(Backend& table);
+void fill_attention_backward(Backend& table);
+void fill_fastmax(Backend& table);
+void fill_additive_pool(Backend& table);
+void fill_additive_attention(Backend& table);
+void fill_short_conv(Backend& table);
+void fill_optimizer(Backend& table);
+
+void fill_kernels(Backend& table) {
+  fill_elementwise(table);
+  fill_random(table);
+  fill_reduce(table);
+  fill_sort(table);
+  fill_index(table);
+  fill_gemm(table);
+  fill_layers(table);
+  fill_loss(table);
+  fill_attention(table);
+  fill_attention_backward(table);
+  fill_fastmax(table);
+  fill_additive_pool(table);
+  fill_additive_attention(table);
+  fill_short_conv(table);
+  fill_optimizer(table);
+}
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <linnet/ops/cpu/device/row_sums.h>
+#include <linnet/ops/cpu/fastmax/features.h>
+
+/// Causal Fastmax inside one chunk, where query i sees keys j ≤ i: its quadratic form.
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// Some tokens of one head as terms of a sum Σ_n φ(x_n) [y_n, t_n]ᵀ. Keys have y = v and t = 1. Queries have the
+/// cotangents y = ∂L/∂o_i / g_i and t = −(∂L/∂o_i · o_i) / g_i of their numerator and denominator.
+template <class T>
+struct Terms {
+  Vectors<T> x;
+  Scratch<T> memory;
+  T* t;               // [size]
+  T* factors;         // [size], of dropout of whole tokens
+  T* room;            // [size, D]
+  Rows<const T> y{};  // [size, D], there or where the tokens are
+  T* y_columns;       // [D, size], where wanted
+
+  Terms(int64_t width, int64_t capacity, bool with_columns)
+      : x(width, capacity),
+        memory(capacity * (2 + width + (with_columns ? width : 0))),
+        t(memory.data()),
+        factors(t + capacity),
+        room(factors + capacity),
+        y_columns(with_columns ? room + capacity * width : nullptr) {}
+};
+
+/// One side, its own tokens, with those of the other side that they see or are seen by. A tile of scores is
+/// [others, own], so that for queries and keys alike sums over the others run down its columns. The tile on the
+/// diagonal is handled in strips, which leave out most of what is not seen; what they still hold of it becomes 0.
+template <class T>
+class ChunkInterior {
+ public:
+  /// `dropped`: the weights are made of dropped features; then the chunk is one tile, and `weights` [others, own] are
+  /// they, or null where they are not needed.
+  ChunkInterior(const FastmaxKernel& f, bool queries, const Terms<T>& own, const Terms<T>& others, bool dropped,
+                const T* weights)
+      : f_(f),
+        a0_(static_cast<T>(f.a0)),
+        a1_(static_cast<T>(f.a1)),
+        a2_(static_cast<T>(f.a2)),
+        queries_(queries),
+        own_(own),
+        others_(others),
+        dropped_(dropped),
+        weights_(weights),
+        width_(own.x.width()),
+        tiles_(f.causal ? 2 * kTile * kTile : 0),
+        s_(tiles_.data()),
+        ds_(f.causal ? s_ + kTile * kTile : nullptr) {}
+
+  /// Adds to the numerators F [size, D] and denominators g [size] of the queries.
+  void attend(T* numerators, T* denominators) const {
+    for_each_pair([&](const Pair& pair) {
+      multiply_scores(pair);
+      weigh(pair, denominators + pair.own);
+      // Nothing of what a query does not see is read for it where that could matter, be it infinite.
+      const Rows<const T> y = others_.y.from(pair.other);
+      for_each_strip(pair.diagonal() && !all_finite(y, kTile, width_) ? 1 : kStrip,
+                     [&](int64_t first, int64_t count) {
+                       sum_values(pair, first, count, {numerators + pair.own * width_, width_});
+                     });
+    });
+  }
+
+  /// Adds to the gradients of x̃, row by row, and of the keys' values `dy` [size, D].
+  void differentiate(T* dx, Rows<T> dy) const {
+    const int64_t size = own_.x.size();
+    for_each_pair([&](const Pair& pair) {
+      multiply_scores(pair);
+      multiply_cotangents(pair, ds_);
+      differentiate_scores(pair);
+      for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+        const Range rows = rows_for(pair, first, count);
+        tile_product<T>(width_, count, rows.size(), {others_.x.row(1) + pair.other + rows.begin, size, 1},
+                        {ds_ + rows.begin * kTile + first, kTile}, {dx + size + pair.own + first, size}, true);
+        if (!queries_) sum_values(pair, first, count, dy.from(pair.own));
+      });
+    });
+  }
+
+  /// out [kTile, kTile] = the cotangents of the dropped weights of a chunk of one tile, 0 where j > i.
+  void dropped_cotangents(T* out) const {
+    const Pair pair{0, 0};
+    multiply_cotangents(pair, out);
+    for (int64_t r = 0; r < kTile; ++r, out += kTile) {
+      const T shared = f_.shared_normaliser ? others_.t[r] : T{0};
+      const Range seen = lanes_for(pair, r, 1);
+      std::fill_n(out, seen.begin, T{0});
+      for (int64_t c = seen.begin; c < seen.end; ++c) out[c] += shared * own_.t[c];
+      std::fill(out + seen.end, out + kTile, T{0});
+    }
+  }
+
+ private:
+  static constexpr int64_t kStrip = 16;
+
+  struct Range {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+  };
+
+  /// A tile of own tokens and one of the others, by their first tokens.
+  struct Pair {
+    int64_t own, other;
+    bool diagonal() const { return own == other; }
+  };
+
+  template <class F>
+  void for_each_pair(F f) const {
+    for (int64_t own = 0; own < own_.x.size(); own += kTile) {
+      const int64_t begin = queries_ ? 0 : own, end = queries_ ? own + kTile : own_.x.size();
+      for (int64_t other = begin; other < end; other += kTile) f(Pair{own, other});
+    }
+  }
+
+  template <class F>
+  static void for_each_strip(int64_t count, F f) {
+    for (int64_t first = 0; first < kTile; first += count) f(first, count);
+  }
+
+  /// The own tokens that see, or are seen by, one of some others at least.
+  Range lanes_for(const Pair& pair, int64_t row, int64_t count) const {
+    if (!pair.diagonal()) return {0, kTile};
+    return queries_ ? Range{row, kTile} : Range{0, row + count};
+  }
+  /// The same the other way round.
+  Range rows_for(const Pair& pair, int64_t lane, int64_t count) const {
+    if (!pair.diagonal()) return {0, kTile};
+    return queries_ ? Range{0, lane + count} : Range{lane, kTile};
+  }
+
+  /// s_ = x_i·x_j
+  void multiply_scores(const Pair& pair) const {
+    multiply(pair, {others_.x.row(1) + pair.other, 1, others_.x.size()}, own_.x.row(1), s_);
+  }
+  /// out = y_i·v_j
+  void multiply_cotangents(const Pair& pair, T* out) const {
+    multiply(pair, {others_.y[pair.other], others_.y.stride, 1}, own_.y_columns, out);
+  }
+
+  /// out [others, own] = the products of others [others, D] with columns [D, size], where seen.
+  void multiply(const Pair& pair, Matrix<T> others, const T* columns, T* out) const {
+    for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+      const Range lanes = lanes_for(pair, first, count);
+      tile_product<T>(count, lanes.size(), width_, others.from(first, 0),
+                      {columns + pair.own + lanes.begin, own_.x.size()}, {out + first * kTile + lanes.begin, kTile},
+                      false);
+    });
+  }
+
+  /// out[own] += Σ_others w·y for some own tokens of a tile.
+  void sum_values(const Pair& pair, int64_t first, int64_t count, Rows<T> out) const {
+    const Range rows = rows_for(pair, first, count);
+    tile_product<T>(count, width_, rows.size(), {s_ + rows.begin * kTile + first, 1, kTile},
+                    others_.y.from(pair.other + rows.begin), out.from(first), true);
+  }
+
+  /// Calls `f(row, lanes, seen)` for the others of a pair: the lanes that its strip has, and those of them that
+  /// count.
+  template <class F>
+  void for_each_row(const Pair& pair, F f) const {
+    for_each_strip(kStrip, [&](int64_t first, int64_t count) {
+      for (int64_t r = first; r < first + count; ++r) f(r, lanes_for(pair, first, count), lanes_for(pair, r, 1));
+    });
+  }
+
+  /// Scores to weights, whose sum is added to the denominators.
+  void weigh(const Pair& pair, T* denominators) const {
+    const bool shared = f_.shared_normaliser, made = weights_ != nullptr;
+    const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own;
+    T total[kTile] = {};
+    for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
+      const T factor = others_.factors[pair.other + r], constant = a0_ * others_.x.row(0)[pair.other + r];
+      T* s = s_ + r * kTile;
+      const T* from_features = made ? weights_ + r * kTile : s;
+#pragma omp simd
+      for (int64_t c = lanes.begin; c < lanes.end; ++c) {
+        const T first = constant * real[c], rest = s[c] * (a1_ + s[c] * a2_);
+        const T weight = made ? from_features[c] : first + rest * (factor * factors[c]);
+        const bool counts = c >= seen.begin && c < seen.end;
+        s[c] = counts ? weight : T{0};
+        total[c] += counts ? (shared ? weight : first + rest) : T{0};
+      }
+    });
+    for (int64_t c = 0; c < kTile; ++c) denominators[c] += total[c];
+  }
+
+  /// Into s_ the weights, and into ds_, the products of the y, the gradients of the scores:
+  ///   ∂s_ij = f'(s_ij) (y_i·v_j + t_i)
+  void differentiate_scores(const Pair& pair) const {
+    const bool made = weights_ != nullptr;
+    // Where features are dropped, the weights have gone through the features, and so have their gradients.
+    const T through_weights = dropped_ ? 0 : 1;
+    const T shared = f_.shared_normaliser ? through_weights : T{0}, clean = f_.shared_normaliser ? T{0} : T{1};
+    const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own, *t = own_.t + pair.own;
+    for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
+      const int64_t other = pair.other + r;
+      const T factor = others_.factors[other], constant = a0_ * others_.x.row(0)[other];
+      const T shared_t = shared * others_.t[other], clean_t = clean * others_.t[other];
+      T *s = s_ + r * kTile, *ds = ds_ + r * kTile;
+      const T* from_features = made ? weights_ + r * kTile : s;
+#pragma omp simd
+      for (int64_t c = lanes.begin; c < lanes.end; ++c) {
+        const T kept = factor * factors[c];
+        const T weight = made ? from_features[c] : constant * real[c] + s[c] * (a1_ + s[c] * a2_) * kept;
+        const T slope = a1_ + 2 * a2_ * s[c];
+        const T gradient = slope * (kept * (through_weights * ds[c] + shared_t * t[c]) + clean_t * t[c]);
+        const bool counts = c >= seen.begin && c < seen.end;
+        s[c] = counts ? weight : T{0};
+        ds[c] = counts ? gradient : T{0};
+      }
+    });
+  }
+
+  const FastmaxKernel& f_;
+  T a0_, a1_, a2_;
+  bool queries_;
+  const Terms<T>& own_;
+  const Terms<T>& others_;
+  bool dropped_;
+  const T* weights_;
+  int64_t width_;
+  Scratch<T> tiles_;
+  T *s_, *ds_;  // [others, own]
+};
+
+}  // namespace linnet::cpu::LINNET_ISA

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include <linnet/ops/cpu/device/head_rows.h>
+#include <linnet/ops/cpu/device/kernel.h>
+#include <linnet/ops/cpu/device/large_mean.h>
+#include <linnet/ops/cpu/device/scratch.h>
+#include <linnet/ops/cpu/device/transpose.h>
+
+namespace linnet::cpu::LINNET_ISA {
+
+/// Tokens that are handled together: the loops over them have this many turns, all in vectors.
+constexpr int64_t kTile = 64;
+
+/// One head of q, k or v [B, H, N, D]; what is outside of it, padding, or before the first token that counts, is
+/// zeros.
+template <class T>
+struct Sequence {
+  Rows<const T> rows;
+  int64_t begin, count;
+  const bool* keep;  // null when nothing is padding
+  int64_t keep_stride;
+
+  bool has(int64_t i) const { return i >= begin && i < count && (keep == nullptr || keep[i * keep_stride]); }
+  /// Whether it has `size` tokens from `first` on without a gap.
+  bool has_all(int64_t first, int64_t size) const {
+    return keep == nullptr && first >= begin && first + size <= count;
+  }
+
+  /// Where to make a row [width] for each of `size` tokens from `first` on that `store` then writes to the rows `to`
+  /// of the sequence: there at once if all tokens are, otherwise in `room` [size, width].
+  Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* room) const {
+    return has_all(first, size) ? to.from(first) : Rows<T>{room, width};
+  }
+
+  /// Writes the tokens' rows, 0 for padding.
+  void store(int64_t first, int64_t size, int64_t width, Rows<const T> results, Rows<T> to) const {
+    if (has_all(first, size)) return;
+    for (int64_t n = 0; n < size; ++n) {
+      const int64_t i = first + n;
+      if (i < 0 || i >= count) continue;
+      if (has(i)) {
+        std::copy_n(results[n], width, to[i]);
+      } else {
+        std::fill_n(to[i], width, T{0});
+      }
+    }
+  }
+};
+
+/// `size` tokens from `first` on: where they are if they are all there, otherwise copied to `room` [size, width].
+template <class T>
+Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* room) {
+  if (from.has_all(first, size)) return from.rows.from(first);
+  for (int64_t n = 0; n < size; ++n) {
+    T* to = room + n * width;
+    if (from.has(first + n)) {
+      std::copy_n(from.rows[first + n], width, to);
+    } else {
+      std::fill_n(to, width, T{0});
+    }
+  }
+  return {room, width};
+}
+
+/// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d
+/// is entry d of them all. x is q̂ or k̂ (eqs. 5–6), or q or k as it is.
+template <class T>
+class Vectors {
+ public:
+  Vectors(int64_t width, int64_t capacity)
+      : width_(width),
+        memory_((2 * width + 2) * capacity),
+        rstd_(memory_.data() + (width + 1) * capacity),
+        room_(rstd_ + capacity) {}
+
+  void load(const Sequence<T>& from, int64_t first, int64_t size, bool standardise) {
+    from_ = from;
+    first_ = first;
+    size_ = size;
+    standardised_ = standardise;
+    transpose<T>(size, width_, tokens_of(from, first, size, width_, room_), {row(1), size});
+    if (from.has_all(first, size)) {
+      std::fill_n(row(0), size, T{1});
+    } else {
+      for (int64_t n = 0; n < size; ++n) row(0)[n] = from.has(first + n) ? T{1} : T{0};
+    }
+    if (standardise) this->standardise();
+  }
+
+  int64_t size() const { return size_; }
+  int64_t width() const { return width_; }
+  T* row(int64_t a) const { return memory_.data() + a * size_; }
+
+  /// From the gradients of the x̃, laid out like them and changed on the way, to those of the tokens, which it writes.
+  void store_gradients(T* dx, Rows<T> to) {
+    if (standardised_) through_standardisation(dx + size_);
+    const Rows<T> rows = results(to, room_);
+    transpose<T>(width_, size_, {dx + size_, size_}, rows);
+    store(rows, to);
+  }
+
+  /// As those of the sequence.
+  Rows<T> results(Rows<T> to, T* room) const { return from_.results(first_, size_, width_, to, room); }
+  void store(Rows<const T> results, Rows<T> to) const { from_.store(first_, size_, width_, results, to); }
+
+ private:
+  /// x̂ = (x − mean(x)) / √(var(x) + eps), eqs. 5–6, for a tile of tokens at a time.
+  void standardise() {
+    const T inverse = 1 / static_cast<T>(width_);
+    for (int64_t tile = 0; tile < size_; tile += kTile) {
+      T mean[kTile], variance[kTile];
+      const auto find_moments = [&] {
+        for (int64_t n = 0; n < kTile; ++n) mean[n] = variance[n] = 0;
+        for_each_entry(tile, [&](int64_t n, T x) { mean[n] += x; });
+        for (T& m : mean) m *= inverse;
+        for_each_entry(tile, [&](int64_t n, T x) { variance[n] += (x - mean[n]) * (x - mean[n]); });
+      };
+      find_moments();
+      T large[kTile];  // the means that are; taken off, they leave a small one
+      bool any_large = false;
+      for (int64_t n = 0; n < kTile; ++n) {
+        large[n] = has_large_mean(mean[n], variance[n] * inverse) ? mean[n] : T{0};
+        any_large = any_large || large[n] != 0;
+      }
+      if (any_large) {
+        for_each_entry(tile, [&](int64_t n, T& x) { x -= large[n]; });
+        find_moments();
+      }
+      T* scale = rstd_ + tile;
+      for (int64_t n = 0; n < kTile; ++n) scale[n] = 1 / std::sqrt(variance[n] * inverse + static_cast<T>(1e-5));
+      for_each_entry(tile, [&](int64_t n, T& x) { x = (x - mean[n]) * scale[n]; });
+    }
+  }
+
+  /// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, a layer norm without gain; in place.
+  void through_standardisation(T* dx) const {
+    const T inverse = 1 / static_cast<T>(width_);
+    for (int64_t tile = 0; tile < size_; tile += kTile) {
+      T mean[kTile] = {}, product[kTile] = {};
+      for (int64_t d = 0; d < width_; ++d) {
+        const T* g = dx + d * size_ + tile;
+        const T* x = row(1 + d) + tile;
+#pragma omp simd
+        for (int64_t n = 0; n < kTile; ++n) {
+          mean[n] += g[n] * inverse;
+          product[n] += g[n] * x[n] * inverse;
+        }
+      }
+      const T* scale = rstd_ + tile;
+      for (int64_t d = 0; d < width_; ++d) {
+        T* g = dx + d * size_ + tile;
+        const T* x = row(1 + d) + tile;
+#pragma omp simd
+        for (int64_t n = 0; n < kTile; ++n) g[n] = (g[n] - mean[n] - x[n] * product[n]) * scale[n];
+      }
+    }
+  }
+
+  template <class F>
+  void for_each_entry(int64_t tile, F f) {
+    for (int64_t d = 0; d < width_; ++d) {
+      T* x = row(1 + d) + tile;
+#pragma omp simd
+      for (int64_t n = 0; n < kTile; ++n) f(n, x[n]);
+    }
+  }
+
+  int64_t width_, size_ = 0, first_ = 0;
+  Sequence<T> from_{};
+  bool standardised_ = false;
+  Scratch<T> memory_;
+  T *rstd_, *room_;
+};
+
+}  // namespace linnet::cpu::LINNET_ISA

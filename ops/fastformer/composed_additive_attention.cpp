@@ -1,0 +1,96 @@
+#include <cmath>
+
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/additive_attention.h>
+#include <linnet/ops/detail/heads.h>
+#include <linnet/ops/matmul/matmul.h>
+
+/// Eqs. 3–6 of Wu et al. 2021 as they are written, with every option.
+
+namespace linnet::detail {
+namespace {
+
+/// [B, N] against [B, H, N, D].
+Tensor per_token(const Tensor& mask) { return mask.unsqueeze(1).unsqueeze(-1); }
+
+/// (w·x_i + bias)/√D, [B, H, N]: the exponents of eqs. 3 and 5.
+Tensor logits(const Tensor& x, const AdditiveStage& stage) {
+  const Shape& size = x.shape();
+  const double scale = size[3] > 0 ? 1 / std::sqrt(static_cast<double>(size[3])) : 1;
+  Tensor products;
+  if (stage.weight.shape()[1] == size[3]) {
+    products = sum(mul(x, stage.weight.unsqueeze(1)), {-1});
+  } else {
+    const Tensor joined = x.transpose(1, 2).reshape({size[0], size[2], size[1] * size[3]});
+    products = linear(joined, stage.weight).transpose(1, 2);
+  }
+  return mul(stage.bias.defined() ? add(products, stage.bias.unsqueeze(1)) : products, scale);
+}
+
+/// Each token with the factor that dropout gives its weight, 0 or 1/(1 − rate): Σ (α_i m_i) x_i = Σ α_i (m_i x_i).
+Tensor dropped(const Tensor& x, const AdditiveAttentionOptions& options) {
+  if (options.dropout == 0) return x;
+  const Tensor weights = ones({x.shape()[0], x.shape()[1], x.shape()[2]}, x.dtype(), x.device());
+  return mul(x, dropout(weights, options.dropout, *options.generator).unsqueeze(-1));
+}
+
+Tensor interact(const Tensor& global, const Tensor& x, const AdditiveStage& stage, Interaction interaction) {
+  switch (interaction) {
+    case Interaction::product: return mul(global, x);
+    case Interaction::add: return add(global, x);
+    case Interaction::concat: break;
+  }
+  // [g; x]·W = g·(upper half of W) + x·(lower half): without a copy of g for every token.
+  const int64_t width = x.shape()[3];
+  return add(matmul(global, stage.projection.narrow(1, 0, width)),
+             matmul(x, stage.projection.narrow(1, width, width)));
+}
+
+/// 0 where no token is left to sum.
+Tensor zero_where_empty(const Tensor& u, const Tensor& keep, bool causal) {
+  if (!keep.defined()) return u;
+  const Tensor empty = causal ? eq(cumsum(keep, 1), 0) : logical_not(any(keep, {1}, true));
+  return masked_fill(u, per_token(empty), 0);
+}
+
+}  // namespace
+
+Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+                                   const AdditiveAttentionOptions& options) {
+  const AdditivePoolOptions pool{options.causal, options.keep};
+  Tensor token = without_padding(columns[0], options.keep);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                                         Eqs. 3 and 4
+    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn                     Eqs. 5 and 6
+    const Tensor global = additive_pool(logits(token, stages[i]), dropped(token, options), pool);
+    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last column, where padding is in no sum any more
+    const bool last = i + 1 == stages.size();
+    const Tensor next = last ? columns[i + 1] : without_padding(columns[i + 1], options.keep);
+    token = interact(global, next, stages[i], options.interaction);
+  }
+  return zero_where_empty(token, options.keep, options.causal);
+}
+
+std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
+                                              const std::vector<AdditiveStage>& stages,
+                                              const AdditiveAttentionOptions& options) {
+  const int64_t tokens = columns[0].size(2);
+  const Tensor hidden = unseen(tokens, tokens, options.keep, options.causal, columns[0].device());
+  std::vector<Tensor> weights;
+  Tensor token = without_padding(columns[0], options.keep);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
+    const int64_t rows = options.causal ? tokens : 1;
+    weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
+    if (i + 1 == stages.size()) break;
+    const Tensor next = without_padding(columns[i + 1], options.keep);
+    token = interact(matmul(weights.back(), token), next, stages[i], options.interaction);
+  }
+  return weights;
+}
+
+}  // namespace linnet::detail

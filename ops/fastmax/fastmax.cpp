@@ -1,0 +1,176 @@
+#include <linnet/ops/fastmax/fastmax.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/fastmax_reference.h>
+#include <linnet/ops/detail/fused_attention.h>
+#include <linnet/ops/detail/heads.h>
+
+namespace linnet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// f(s) = a0 + a1 s + a2 s²
+struct Polynomial {
+  double a0, a1, a2;
+
+  double operator()(double s) const { return a0 + a1 * s + a2 * s * s; }
+
+  /// Where f is smallest over [−bound, bound]; the bound may be infinite.
+  double minimiser(double bound) const {
+    const double vertex = -a1 / (2 * a2);
+    if (a2 > 0 && std::abs(vertex) <= bound) return vertex;
+    return a1 < 0 ? bound : -bound;  // f(bound) − f(−bound) = 2 a1 bound
+  }
+
+  double minimum(double bound) const {
+    if (std::isfinite(bound) || a2 > 0) return (*this)(minimiser(bound));
+    return a1 == 0 && a2 == 0 ? a0 : -kInfinity;
+  }
+};
+
+/// Taylor's of the exponential (eq. 8), or the caller's.
+Polynomial polynomial_of(const FastmaxOptions& options) {
+  if (options.coefficients) {
+    const auto& [a0, a1, a2] = *options.coefficients;
+    if (!std::isfinite(a0) || !std::isfinite(a1) || !std::isfinite(a2)) {
+      throw ValueError(fmt::format("coefficients are {}, {}, {}; they must be finite", a0, a1, a2));
+    }
+    return {a0, a1, a2};
+  }
+  if (options.order == 1) return {1, 1, 0};
+  if (options.order == 2) return {1, 1, 0.5};
+  throw ValueError(fmt::format("order is {}; it must be 1 or 2", options.order));
+}
+
+/// Eq. 10, the weights being positive, as far as f and the range of the scores can assure it.
+void check_positive(const Polynomial& f, double bound) {
+  const double minimum = f.minimum(bound);
+  if (minimum > 0) return;
+  throw ValueError(
+      fmt::format("f(s) = {} + {}·s + {}·s² can be as small as {} for scores |s| ≤ {}, but weights must be "
+                  "positive; use order 2, "
+                  "standard normalisation with FastmaxScale::unit, or other coefficients",
+                  f.a0, f.a1, f.a2, minimum, bound));
+}
+
+FastmaxDropout dropout_kind(const Polynomial& f, const FastmaxOptions& options) {
+  return options.dropout_kind.value_or(f.a2 == 0 ? FastmaxDropout::standard : FastmaxDropout::quadratic);
+}
+
+void check_dropout(const Polynomial& f, const FastmaxOptions& options) {
+  detail::check_dropout(options.dropout, options.generator);
+  if (options.dropout == 0) return;
+  if (options.dropout == 1) throw ValueError("dropout is 1; it must be below 1");
+  if (options.form == FastmaxForm::reference) {
+    throw ValueError(
+        fmt::format("dropout is {}, but the reference form has none; choose another form", options.dropout));
+  }
+  const FastmaxDropout kind = dropout_kind(f, options);
+  if (kind == FastmaxDropout::quadratic && f.a2 == 0) {
+    throw ValueError(fmt::format(
+        "dropout {} of quadratic features does nothing to weights that have none, as those of order 1; use "
+        "FastmaxDropout::standard or token",
+        options.dropout));
+  }
+  if (options.form == FastmaxForm::quadratic && kind != FastmaxDropout::token) {
+    throw ValueError(
+        fmt::format("{} dropout needs the features of the factorised form, but the quadratic one is "
+                    "forced; use FastmaxDropout::token or another form",
+                    kind == FastmaxDropout::quadratic ? "quadratic" : "standard"));
+  }
+}
+
+/// Which of the two computes it; `automatic` no more.
+FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const FastmaxOptions& options) {
+  if (options.form == FastmaxForm::reference) return options.form;
+  if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
+  if (options.form != FastmaxForm::automatic) return options.form;
+  if (options.dropout > 0 && dropout_kind(f, options) != FastmaxDropout::token) return FastmaxForm::factorised;
+  return fastmax_form(q, k, f.a2 != 0, options.causal);
+}
+
+/// How many of 256 values of a byte keep what it decides on.
+int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
+
+/// The weights in terms of t = q̂·k̂ = s / scale. Throws ValueError unless all that can occur are positive.
+FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
+  const bool standard = options.normalisation == FastmaxNormalisation::standard;
+  const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
+  if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
+  // A standardised vector has length √D at most, so that |q̂·k̂| ≤ D.
+  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : kInfinity);
+  return {.a0 = f.a0,
+          .a1 = f.a1 * scale,
+          .a2 = f.a2 * scale * scale,
+          .standardise = standard,
+          .causal = options.causal,
+          .keep = bytes_kept(options.dropout),
+          .dropout = dropout_kind(f, options),
+          .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
+          .query_key = {},
+          .key_key = {}};
+}
+
+/// Weight by weight (eqs. 5–12).
+Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
+                         const FastmaxKernel& kernel) {
+  const bool empty = q.numel() == 0 || k.numel() == 0;  // of nothing there is no mean
+  const AttentionOptions options{.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
+                                 .standardise = kernel.standardise && !empty,
+                                 .scale = 1,
+                                 .causal = kernel.causal,
+                                 .dropout = 0,
+                                 .key = {},
+                                 .tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key}};
+  return detail::quadratic_attention(q, k, v, keep, options);
+}
+
+}  // namespace
+
+double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width) {
+  if (const double* number = std::get_if<double>(&scale)) return *number;
+  if (width == 0) return 1;
+  FastmaxScale name = std::get<FastmaxScale>(scale);
+  if (name == FastmaxScale::automatic) name = quadratic_term ? FastmaxScale::paper : FastmaxScale::unit;
+  if (name == FastmaxScale::sqrt) return 1 / std::sqrt(static_cast<double>(width));
+  return name == FastmaxScale::unit ? 0.999 / static_cast<double>(width) : 1;
+}
+
+Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options, Where where) {
+  Call call("fastmax", where);
+  detail::check_heads(q, "q");
+  detail::check_heads(k, "k");
+  detail::check_keep(options.keep, k, "k");
+  if (options.form == FastmaxForm::reference && detail::are_bfloat16({q, k, v})) {
+    detail::check_heads(v, "v");
+    return detail::attend_in_float32({q, k, v}, [&](const auto& x) { return fastmax(x[0], x[1], x[2], options); });
+  }
+  const Polynomial f = polynomial_of(options);
+  check_dropout(f, options);
+  FastmaxKernel kernel = kernel_of(f, options, q.shape()[3]);
+  if (options.dropout > 0) {
+    kernel.query_key = options.generator->next();
+    kernel.key_key = options.generator->next();
+  }
+  const FastmaxForm form = form_of(q, k, f, options);
+  if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.keep, kernel);
+  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, options.keep, kernel);
+  return detail::fused_fastmax(q, k, v, options.keep, kernel);
+}
+
+Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {
+  Call call("fastmax_weights", where);
+  detail::check_qkv(q, k, k, options.keep);
+  return detail::fastmax_reference_weights(detail::in_computed(q), detail::in_computed(k), options.keep,
+                                           kernel_of(polynomial_of(options), options, q.shape()[3]));
+}
+
+}  // namespace linnet

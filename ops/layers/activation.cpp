@@ -1,0 +1,142 @@
+#include <linnet/ops/layers/activation.h>
+
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_names.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/detail/elementwise.h>
+
+/// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable
+/// in turn. Below, `g` is the cotangent of the activation and `h` that of its backward op.
+
+namespace linnet {
+namespace {
+
+/// g·(1 − y²), where y = tanh(x)
+Tensor tanh_backward(const Tensor& g, const Tensor& y) {
+  Op op("tanh_backward", Where{}, {g, y});
+  return op.record(detail::binary(Binary::tanh_backward, g, y), [g = op.save(g), y = op.save(y)](const Tensor& h) {
+    return Grads{tanh_backward(h, y()), mul(mul(mul(h, g()), y()), -2)};
+  });
+}
+
+/// g·y·(1 − y), where y = sigmoid(x)
+Tensor sigmoid_backward(const Tensor& g, const Tensor& y) {
+  Op op("sigmoid_backward", Where{}, {g, y});
+  return op.record(detail::binary(Binary::sigmoid_backward, g, y), [g = op.save(g), y = op.save(y)](const Tensor& h) {
+    return Grads{sigmoid_backward(h, y()), mul(mul(h, g()), 1 - 2 * y())};
+  });
+}
+
+/// g where x > 0
+Tensor relu_backward(const Tensor& g, const Tensor& x) {
+  Op op("relu_backward", Where{}, {g, x});
+  return op.record(detail::binary(Binary::relu_backward, g, x),
+                   [x = op.save(x)](const Tensor& h) { return Grads{relu_backward(h, x()), {}}; });
+}
+
+/// φ(x), the normal density
+Tensor normal_pdf(const Tensor& x) {
+  return exp(square(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+}
+
+/// g·(Φ(x) + x·φ(x))
+Tensor gelu_backward(const Tensor& g, const Tensor& x) {
+  Op op("gelu_backward", Where{}, {g, x});
+  return op.record(detail::binary(Binary::gelu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
+    const Tensor near = clamp(x(), -40, 40);  // beyond, the density is 0 and the square may overflow
+    return Grads{gelu_backward(h, x()), h * g() * normal_pdf(near) * (2 - square(near))};
+  });
+}
+
+/// g·(½·(1 + t) + ½·x·(1 − t²)·u'), where u = √(2/π)·(x + 0.044715·x³) and t = tanh(u)
+Tensor gelu_tanh_backward(const Tensor& g, const Tensor& x) {
+  Op op("gelu_tanh_backward", Where{}, {g, x});
+  return op.record(detail::binary(Binary::gelu_tanh_backward, g, x),
+                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
+                     constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+                     constexpr double kCubic = 0.044715;
+                     const Tensor near = clamp(x(), -10, 10);  // beyond, t is ±1 and powers of x may overflow
+                     const Tensor t = tanh((near + kCubic * near * square(near)) * kScale);
+                     const Tensor du = kScale * (1 + 3 * kCubic * square(near));
+                     const Tensor ddu = 6 * kScale * kCubic * near;
+                     const Tensor dt = 1 - square(t);  // by u
+                     const Tensor second = dt * (du + 0.5 * near * ddu - near * t * square(du));
+                     return Grads{gelu_tanh_backward(h, x()), h * g() * second};
+                   });
+}
+
+/// g·s·(1 + x·(1 − s)), where s = sigmoid(x)
+Tensor silu_backward(const Tensor& g, const Tensor& x) {
+  Op op("silu_backward", Where{}, {g, x});
+  return op.record(detail::binary(Binary::silu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
+    const Tensor s = sigmoid(x());
+    return Grads{silu_backward(h, x()), h * g() * s * (1 - s) * (2 + x() * (1 - 2 * s))};
+  });
+}
+
+/// g·sigmoid(x)
+Tensor softplus_backward(const Tensor& g, const Tensor& x) {
+  Op op("softplus_backward", Where{}, {g, x});
+  return op.record(detail::binary(Binary::softplus_backward, g, x),
+                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
+                     return Grads{softplus_backward(h, x()), sigmoid_backward(h * g(), sigmoid(x()))};
+                   });
+}
+
+}  // namespace
+
+Tensor tanh(const Tensor& x, Where where) {
+  Op op("tanh", where, {x});
+  op.floating_dtype();
+  Tensor out = detail::unary(Unary::tanh, x);
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{tanh_backward(g, y())}; });
+}
+
+Tensor sigmoid(const Tensor& x, Where where) {
+  Op op("sigmoid", where, {x});
+  op.floating_dtype();
+  Tensor out = detail::unary(Unary::sigmoid, x);
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{sigmoid_backward(g, y())}; });
+}
+
+Tensor relu(const Tensor& x, Where where) {
+  Op op("relu", where, {x});
+  op.floating_dtype();
+  Tensor out = detail::unary(Unary::relu, x);
+  // y > 0 where x > 0, and y is what the next op keeps anyway.
+  return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
+}
+
+Tensor gelu(const Tensor& x, Gelu kind, Where where) {
+  Op op("gelu", where, {x});
+  op.floating_dtype();
+  const bool is_exact = kind == Gelu::erf;
+  return op.record(detail::unary(is_exact ? Unary::gelu : Unary::gelu_tanh, x),
+                   [x = op.save(x), is_exact](const Tensor& g) {
+                     return Grads{is_exact ? gelu_backward(g, x()) : gelu_tanh_backward(g, x())};
+                   });
+}
+
+Tensor silu(const Tensor& x, Where where) {
+  Op op("silu", where, {x});
+  op.floating_dtype();
+  return op.record(detail::unary(Unary::silu, x),
+                   [x = op.save(x)](const Tensor& g) { return Grads{silu_backward(g, x())}; });
+}
+
+Tensor softplus(const Tensor& x, double beta, Where where) {
+  const Call call("softplus", where);
+  if (!(beta > 0)) throw ValueError(fmt::format("beta must be positive, not {}", beta));
+  if (beta != 1) return softplus(x * beta) / beta;
+  Op op("softplus", where, {x});
+  op.floating_dtype();
+  return op.record(detail::unary(Unary::softplus, x),
+                   [x = op.save(x)](const Tensor& g) { return Grads{softplus_backward(g, x())}; });
+}
+
+}  // namespace linnet

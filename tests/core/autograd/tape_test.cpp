@@ -1,0 +1,542 @@
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+
+#include "tests/support/values.h"
+
+/// What is recorded, and what backward and grad make of it.
+
+namespace linnet::test {
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
+
+Values values_of(const Tensor& x) { return x.to_vector<double>(); }
+
+}  // namespace
+
+TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
+  const Tensor x = leaf({1, 2});
+  const Tensor plain = tensor({1, 2}, DType::float64);
+  CHECK(x.is_leaf());
+  CHECK(plain.is_leaf());
+  const Tensor y = mul(x, plain);
+  CHECK(y.requires_grad());
+  CHECK_FALSE(y.is_leaf());
+  CHECK_FALSE(mul(plain, plain).requires_grad());
+  CHECK_FALSE(y.detach().requires_grad());
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(grad_enabled());
+    {
+      const NoGrad nested;
+    }
+    CHECK_FALSE(grad_enabled());
+    CHECK_FALSE(mul(x, x).requires_grad());
+  }
+  CHECK(grad_enabled());
+  CHECK_THROWS_AS(Tensor(y).set_requires_grad(false), AutogradError);
+  CHECK_THROWS_AS(tensor({1, 2}, DType::int64).set_requires_grad(), DTypeError);
+  CHECK_FALSE(leaf({1}).set_requires_grad(false).requires_grad());
+}
+
+TEST_CASE("tape: a leaf that is frozen for a while keeps its place and its gradient") {
+  Tensor x = leaf({1, 2});
+  backward(sum(mul(x, 2)));
+  const Tensor loss = sum(mul(x, 3));
+  x.set_requires_grad(false);
+  CHECK_FALSE(x.requires_grad());
+  CHECK_FALSE(x.grad().defined());
+  CHECK_FALSE(mul(x, 2).requires_grad());
+  backward(loss, {.retain = true});
+  x.set_requires_grad();
+  CHECK(values_of(x.grad()) == Values{2, 2});
+  backward(loss);
+  CHECK(values_of(x.grad()) == Values{5, 5});
+  x.set_requires_grad(false).set_grad({});
+  CHECK_FALSE(x.set_requires_grad().grad().defined());
+  CHECK_THROWS_AS(x.set_requires_grad(false).set_grad(ones({2}, DType::float64)), AutogradError);
+
+  x.set_requires_grad();
+  int calls = 0;
+  x.register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  const Tensor hooked = sum(mul(x, leaf({3, 4})));
+  x.set_requires_grad(false);
+  backward(hooked, {.retain = true});
+  CHECK(calls == 0);
+  x.set_requires_grad();
+  backward(hooked);
+  CHECK(calls == 1);
+}
+
+TEST_CASE("tape: backward accumulates until the gradient is dropped") {
+  Tensor x = leaf({3, 4});
+  CHECK_FALSE(x.grad().defined());
+  backward(sum(square(x)));
+  CHECK(values_of(x.grad()) == Values{6, 8});
+  backward(sum(square(x)));
+  CHECK(values_of(x.grad()) == Values{12, 16});
+  x.set_grad({});
+  CHECK_FALSE(x.grad().defined());
+  backward(sum(x));
+  CHECK(values_of(x.grad()) == Values{1, 1});
+  CHECK_THROWS_AS(x.set_grad(tensor({1}, DType::float64)), ShapeError);
+}
+
+TEST_CASE("tape: the loss needs one element, or its gradient") {
+  Tensor x = leaf({3, 4});
+  const Tensor y = square(x);
+  CHECK_THROWS_AS(backward(y), ShapeError);
+  CHECK_THROWS_AS(backward(y, {.grad = tensor({1}, DType::float64)}), ShapeError);
+  CHECK_THROWS_AS(backward(y, {.grad = tensor({1, 1})}), ShapeError);
+  backward(y, {.grad = tensor({10, 100}, DType::float64)});
+  CHECK(values_of(x.grad()) == Values{60, 800});
+  CHECK_THROWS_AS(backward(tensor({1})), AutogradError);
+}
+
+TEST_CASE("tape: a second backward says how to have one") {
+  Tensor x = leaf({3});
+  const Tensor y = square(x);
+  backward(y, {.retain = true});
+  backward(y);
+  CHECK(values_of(x.grad()) == Values{12});
+  CHECK_THROWS_AS(backward(y), AutogradError);
+}
+
+TEST_CASE("tape: what was saved is freed as soon as backward has used it") {
+  Tensor x = uniform({1000}, 1).set_requires_grad();
+  const Tensor y = sum(exp(mul(x, 2)));
+  const int64_t before = memory_stats().live;
+  backward(y, {.retain = true});
+  const int64_t retained = memory_stats().live;
+  CHECK(retained > before);  // the gradient
+  x.set_grad({});
+  backward(y);
+  CHECK(memory_stats().live < retained - 8000);
+}
+
+TEST_CASE("tape: gradients are summed over broadcast dimensions") {
+  Tensor row = uniform({3}, 1).set_requires_grad();
+  Tensor column = uniform({2, 1}, 2).set_requires_grad();
+  backward(sum(add(row, column)));
+  CHECK(values_of(row.grad()) == Values{2, 2, 2});
+  CHECK(column.grad().shape() == Shape{2, 1});
+  CHECK(values_of(column.grad()) == Values{3, 3});
+}
+
+TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
+  const auto gradient = [] {
+    Tensor x = uniform({100}, 3).set_requires_grad();
+    const Tensor a = exp(x);
+    const Tensor b = sin(a);
+    const Tensor c = cos(a);
+    backward(sum(add(add(mul(b, c), mul(a, 1e-3)), mul(x, b))));
+    return values_of(x.grad());
+  };
+  const Values first = gradient();
+  for (int i = 0; i < 5; ++i) CHECK(gradient() == first);
+
+  Tensor x = leaf({2});
+  const Tensor y = square(x);
+  int calls = 0;
+  Tensor(y).register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  backward(add(mul(y, 3), mul(y, y)));
+  CHECK(calls == 1);
+  CHECK(values_of(x.grad()) == Values{(3 + 2 * 4) * 2 * 2});
+}
+
+TEST_CASE("tape: a hook keeps shape and dtype") {
+  for (const Tensor& made : {ones({3}, DType::float64), ones({2}), ones({1, 2}, DType::float64)}) {
+    Tensor x = leaf({1, 2});
+    x.register_hook([&](const Tensor&) { return made; });
+    CHECK_THROWS_WITH_AS(backward(sum(square(x))), doctest::Contains("of a gradient that is float64[2]"), ShapeError);
+    CHECK_FALSE(x.grad().defined());
+  }
+}
+
+TEST_CASE("tape: a tensor that a hook wraps around the caller's memory is copied, not edited") {
+  std::vector<double> memory{5, 6};
+  Tensor x = leaf({1, 2});
+  x.register_hook([&](const Tensor&) { return from_memory(memory.data(), {2}, nullptr); });
+  backward(sum(x));
+  backward(sum(x));
+  CHECK(memory == Values{5, 6});
+  CHECK(values_of(x.grad()) == Values{10, 12});
+}
+
+TEST_CASE("tape: of two nodes at one height, the one that was met first is walked first") {
+  const Tensor x = leaf({1});
+  Tensor first = mul(x, 2), second = mul(x, 3);
+  std::vector<std::string> walked;
+  first.register_hook([&](const Tensor&) { return walked.emplace_back("first"), Tensor(); });
+  second.register_hook([&](const Tensor&) { return walked.emplace_back("second"), Tensor(); });
+  const Tensor above = exp(second);  // met through it, which the walk reaches after `first`
+  backward(sum(concat({mul(above, 4), mul(above, 5), first})));
+  CHECK(walked == std::vector<std::string>{"first", "second"});
+}
+
+TEST_CASE("tape: one tensor used twice in one op") {
+  Tensor x = leaf({3});
+  backward(mul(x, x));
+  CHECK(values_of(x.grad()) == Values{6});
+}
+
+TEST_CASE("tape: gradients that reach two leaves are not aliased") {
+  Tensor a = leaf({1, 2});
+  Tensor b = leaf({3, 4});
+  const Tensor cotangent = tensor({5, 6}, DType::float64);
+  backward(add(a, b), {.grad = cotangent});
+  REQUIRE(values_of(b.grad()) == Values{5, 6});
+  const NoGrad no_grad;
+  a.grad().fill_(0);
+  CHECK(values_of(b.grad()) == Values{5, 6});
+  CHECK(values_of(cotangent) == Values{5, 6});
+}
+
+TEST_CASE("tape: the gradients of slices add up, where they overlap and beside other uses") {
+  const Tensor x = leaf({1, 2, 3, 4});
+  const Tensor second_uses = tensor({10, 20, 30}, DType::float64);
+  backward(sum(x.slice(0, 0, 4, 2)) + sum(mul(x.narrow(0, 1, 3), second_uses)) + sum(x));
+  CHECK(values_of(x.grad()) == Values{2, 11, 22, 31});
+}
+
+TEST_CASE("tape: the gradient of a slice does not reach another tensor's through a shared one") {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), weights = tensor({5, 6}, DType::float64);
+  const Tensor inner_a = a * 1, inner_b = b * 1;  // their sum sends one and the same gradient to both
+  backward(sum(mul(inner_a + inner_b, weights)) + sum(inner_a.narrow(0, 0, 1) * 7));
+  CHECK(values_of(a.grad()) == Values{12, 6});
+  CHECK(values_of(b.grad()) == Values{5, 6});
+}
+
+TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
+  const Tensor x = leaf({1, 2, 3, 4});
+  backward(sum(x.slice(0, 1, 4, std::numeric_limits<int64_t>::max())) * 7);
+  CHECK(values_of(x.grad()) == Values{0, 7, 0, 0});
+}
+
+namespace {
+
+/// Three parts of x [rows, 6] whose gradients, with the given values in order, are made in one piece of memory, as x
+/// is laid out. `made` is that memory.
+struct Parts {
+  Tensor made = (arange(12, DType::float64) + 1).reshape({2, 6});
+
+  Tensor sum_of(const Tensor& x) {
+    const Tensor a = x.narrow(1, 0, 2), b = x.narrow(1, 2, 2), c = x.narrow(1, 4, 2);
+    return sum_of(a, b, c);
+  }
+  Tensor sum_of(const Tensor& a, const Tensor& b, const Tensor& c) {
+    Op op("parts", Where{}, {a, b, c});
+    return op.record(ones({}, DType::float64), [made = std::move(made)](const Tensor&) {
+      return Grads{made.narrow(1, 0, 2), made.narrow(1, 2, 2), made.narrow(1, 4, 2)};
+    });
+  }
+};
+
+Tensor zeros_leaf() { return zeros({2, 6}, DType::float64).set_requires_grad(); }
+
+const Values kParts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+
+}  // namespace
+
+TEST_CASE("tape: gradients of slices that were made side by side stay where they are") {
+  const Tensor x = zeros_leaf();
+  Parts parts;
+  const void* const memory = detail::view(parts.made).data;
+  backward(parts.sum_of(x));
+  CHECK(detail::view(x.grad()).data == memory);
+  CHECK(values_of(x.grad()) == kParts);
+}
+
+TEST_CASE("tape: the gradient of a slice that begins where the whole does, and lies otherwise, is put in its place") {
+  const Tensor x = zeros({2, 2}, DType::float64).set_requires_grad(), a = x.narrow(1, 0, 1);
+  Op op("column_of_a_row", Where{}, {a});
+  const Tensor loss = op.record(ones({}, DType::float64), [](const Tensor&) {
+    return Grads{tensor({1, 2, 3, 4}, DType::float64).narrow(0, 0, 2).unsqueeze(1)};
+  });
+  backward(loss);
+  CHECK(values_of(x.grad()) == Values{1, 0, 2, 0});
+}
+
+TEST_CASE("tape: gradients of slices made side by side that somebody else holds are not edited for the whole") {
+  const Tensor x = zeros_leaf();
+  Tensor b = x.narrow(1, 2, 2);
+  b.retain_grad();
+  Parts parts;
+  const Tensor held = parts.made;
+  // The last slice gets no gradient, and x one of its own beside.
+  backward(parts.sum_of(x.narrow(1, 0, 2), b, zeros({2, 2}, DType::float64).set_requires_grad()) + sum(x * 100));
+  CHECK(values_of(x.grad()) == Values{101, 102, 103, 104, 100, 100, 107, 108, 109, 110, 100, 100});
+  CHECK(values_of(b.grad()) == Values{3, 4, 9, 10});
+  CHECK(values_of(held) == kParts);
+}
+
+TEST_CASE("tape: a gradient made beside others survives what is written for a slice before it") {
+  SUBCASE("a hook replaces the one before") {
+    const Tensor x = zeros_leaf();
+    Tensor b = x.narrow(1, 2, 2);
+    b.register_hook([](const Tensor& g) { return g * 0; });
+    Parts parts;
+    const Tensor held = parts.made;
+    backward(parts.sum_of(x.narrow(1, 0, 2), b, x.narrow(1, 4, 2)));
+    CHECK(values_of(x.grad()) == Values{1, 2, 0, 0, 5, 6, 7, 8, 0, 0, 11, 12});
+    CHECK(values_of(held) == kParts);
+  }
+  SUBCASE("another slice takes its place") {
+    const Tensor x = zeros_leaf(), a = x.narrow(1, 0, 2), b = x.narrow(1, 2, 2), c = x.narrow(1, 4, 2);
+    const Tensor late = b * 1;  // its gradient comes to the slice after those of a and another
+    backward(Parts().sum_of(a, late, c) + sum(x.narrow(1, 2, 2) * 50));
+    CHECK(values_of(x.grad()) == Values{1, 2, 53, 54, 5, 6, 7, 8, 59, 60, 11, 12});
+  }
+  SUBCASE("slices come in another order") {
+    const Tensor x = zeros_leaf();
+    backward(Parts().sum_of(x.narrow(1, 2, 2), x.narrow(1, 0, 2), x.narrow(1, 4, 2)));
+    CHECK(values_of(x.grad()) == Values{3, 4, 1, 2, 5, 6, 9, 10, 7, 8, 11, 12});
+  }
+}
+
+TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
+  Tensor a = leaf({1, 2});
+  Tensor cotangent = tensor({5, 6}, DType::float64);
+  backward(a, {.grad = cotangent});
+  cotangent.fill_(0);
+  CHECK(values_of(a.grad()) == Values{5, 6});
+}
+
+TEST_CASE("tape: a gradient in the user's hands is not edited by a later backward") {
+  Tensor x = leaf({1, 2});
+  backward(sum(x));
+  const Tensor kept = x.grad();
+  backward(sum(x));
+  CHECK(values_of(kept) == Values{1, 1});
+  CHECK(values_of(x.grad()) == Values{2, 2});
+}
+
+TEST_CASE("tape: a gradient that is summed in place gets a new version, whole and by slices") {
+  Tensor x = leaf({1, 2, 3});
+  const auto memory = [&] { return detail::view(x.grad()).data; };
+  const auto version = [&] { return detail::version(x.grad()); };
+  backward(sum(x));
+  const void* const first = memory();
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t before = version();
+    backward(sum(mul(x, 2)));
+    CHECK(memory() == first);  // nobody else holds it
+    CHECK(version() > before);
+  }
+  CHECK(values_of(x.grad()) == Values{7, 7, 7});
+
+  // Slices that overlap go into the sum of those before, one after the other.
+  const auto version_after = [](int slices) {
+    const Tensor y = leaf({1, 2, 3});
+    Tensor loss = sum(y.narrow(0, 0, 2));
+    for (int i = 1; i < slices; ++i) loss = loss + sum(y.narrow(0, 1, 2));
+    backward(loss);
+    CHECK(values_of(y.grad()) == Values{1, 1.0 * slices, slices - 1.0});
+    return detail::version(y.grad());
+  };
+  CHECK(version_after(3) > version_after(2));
+  CHECK(version_after(4) > version_after(3));
+}
+
+TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is added to its leaf's") {
+  Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  backward(sum(x));
+  const Tensor of_gradient = sum(mul(w, x.grad()));                              // saves the gradient
+  const Tensor of_part = sum(mul(w.narrow(0, 0, 1), x.grad().narrow(0, 0, 1)));  // and a view of it
+  backward(sum(mul(x, 10)));
+  CHECK(values_of(x.grad()) == Values{11, 11});
+  CHECK_NOTHROW(backward(of_gradient));
+  CHECK_NOTHROW(backward(of_part));
+  CHECK(values_of(w.grad()) == Values{2, 1});
+
+  // An edit of the gradient itself is seen.
+  const Tensor again = sum(mul(w, x.grad()));
+  x.grad().fill_(0);
+  CHECK_THROWS_AS(backward(again), AutogradError);
+}
+
+TEST_CASE("tape: hooks see the complete gradient and may replace it") {
+  Tensor x = leaf({1, 2});
+  Tensor y = mul(x, 3);
+  std::vector<Values> seen;
+  y.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  y.register_hook([](const Tensor& g) { return mul(g, 10); });
+  x.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  backward(add(sum(y), sum(y)));
+  CHECK(seen == std::vector<Values>{{2, 2}, {60, 60}});
+  CHECK(values_of(x.grad()) == Values{60, 60});
+  CHECK_THROWS_AS(tensor({1}).register_hook([](const Tensor& g) { return g; }), AutogradError);
+}
+
+TEST_CASE("tape: retain_grad keeps the gradient of a tensor inside") {
+  Tensor x = leaf({1, 2});
+  Tensor y = mul(x, 3);
+  const Tensor z = square(y);
+  y.retain_grad();
+  backward(sum(z));
+  CHECK(values_of(y.grad()) == Values{6, 12});
+  CHECK_FALSE(z.grad().defined());
+}
+
+TEST_CASE("tape: an in-place edit of a saved tensor is caught, whatever it went through") {
+  using Edit = void (*)(Tensor&);
+  const std::vector<Edit> edits = {
+      [](Tensor& t) { t.fill_(0); },
+      [](Tensor& t) { t.mutable_data<double>()[0] = 0; },
+      [](Tensor& t) { t.reshape({2, 1}).select(0, 1).fill_(0); },
+      [](Tensor& t) { t.detach().copy_(tensor({7}, DType::float64)); },
+  };
+  for (const Edit edit : edits) {
+    Tensor x = leaf({1, 2});
+    Tensor factor = tensor({3, 4}, DType::float64);
+    const Tensor y = sum(mul(x, factor));
+    const Tensor z = sum(exp(x));  // saves its own output
+    edit(factor);
+    CHECK_THROWS_AS(backward(y), AutogradError);
+    CHECK_NOTHROW(backward(z));
+  }
+  Tensor x = leaf({1, 2});
+  Tensor y = exp(x);
+  const Tensor z = sum(y);
+  y.detach().fill_(0);
+  CHECK_THROWS_AS(backward(z), AutogradError);
+}
+
+TEST_CASE("tape: an edit of what was not saved is harmless") {
+  Tensor x = leaf({1, 2});
+  Tensor term = tensor({3, 4}, DType::float64);
+  const Tensor y = sum(add(x, term));
+  term.fill_(0);
+  CHECK_NOTHROW(backward(y));
+}
+
+TEST_CASE("grad: derivatives without touching grad()") {
+  const Tensor x = leaf({2});
+  const Tensor y = leaf({5});
+  const Tensor product = mul(x, y);
+  const std::vector<Tensor> both = grad({mul(product, x)}, {x, product, y}, {.retain = true});
+  CHECK(values_of(both[0]) == Values{2 * 2 * 5});
+  CHECK(values_of(both[1]) == Values{2});
+  CHECK(values_of(both[2]) == Values{4});
+  CHECK_FALSE(x.grad().defined());
+  const std::vector<Tensor> of_two = grad({square(x), mul(y, 3)}, {x, y});
+  CHECK(values_of(of_two[0]) == Values{4});
+  CHECK(values_of(of_two[1]) == Values{3});
+  const Tensor wide = mul(x, tensor({1, 2}, DType::float64));
+  CHECK(values_of(grad({wide}, {x}, {.grad_outputs = {tensor({1, 10}, DType::float64)}})[0]) == Values{21});
+}
+
+TEST_CASE("grad: an input that no output depends on") {
+  const Tensor x = leaf({2});
+  const Tensor unused = leaf({5});
+  CHECK_THROWS_AS(grad({square(x)}, {x, unused}), AutogradError);
+  const std::vector<Tensor> gradients = grad({square(x)}, {x, unused}, {.allow_unused = true});
+  CHECK(values_of(gradients[0]) == Values{4});
+  CHECK_FALSE(gradients[1].defined());
+  CHECK_THROWS_AS(grad({square(x)}, {tensor({1})}), AutogradError);
+  CHECK_THROWS_AS(grad({square(x)}, {x}, {.grad_outputs = {Tensor(), Tensor()}}), ValueError);
+}
+
+TEST_CASE("grad: create_graph gives derivatives of derivatives") {
+  const Tensor x = leaf({2, 3});
+  Tensor derivative = mul(square(x), square(x));  // x⁴
+  for (const Values& expected : {Values{32, 108}, Values{48, 108}, Values{48, 72}, Values{24, 24}}) {
+    derivative = grad({sum(derivative)}, {x}, {.create_graph = true})[0];
+    CHECK(values_of(derivative) == expected);
+  }
+  CHECK_FALSE(grad({sum(square(x))}, {x})[0].requires_grad());
+}
+
+TEST_CASE("backward: create_graph leaves a gradient that can be differentiated") {
+  Tensor x = leaf({2, 3});
+  backward(sum(mul(square(x), x)), {.create_graph = true});
+  Tensor first = x.grad();
+  x.set_grad({});  // else the gradient and its leaf keep each other alive
+  backward(sum(first));
+  CHECK(values_of(x.grad()) == Values{12, 18});
+}
+
+TEST_CASE("op: one that ends in neither record nor non_differentiable is caught") {
+  const Tensor x = leaf({1});
+  const auto forgetful = [&] {
+    Op op("forgetful", Where{}, {x});
+    return Tensor(x.detach());
+  };
+  CHECK_THROWS_AS(forgetful(), AutogradError);
+  const auto throws_already = [&] {
+    Op op("failing", Where{}, {x});
+    throw ValueError("first");
+  };
+  CHECK_THROWS_WITH_AS(throws_already(), doctest::Contains("first"), ValueError);
+}
+
+TEST_CASE("op: an input that comes out again keeps its own place in the tape") {
+  const auto reverse_gradient = [](const Tensor& x) {
+    Op op("reverse_gradient", Where{}, {x});
+    return op.record(x, [](const Tensor& g) { return Grads{-g}; });
+  };
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 3;
+  CHECK(values_of(reverse_gradient(y)) == Values{3, 6});
+  CHECK(values_of(grad({sum(y)}, {x})[0]) == Values{3, 3});
+  CHECK(values_of(grad({sum(reverse_gradient(x * 3))}, {x})[0]) == Values{-3, -3});
+  backward(sum(reverse_gradient(x)));
+  CHECK(x.is_leaf());
+  CHECK(values_of(x.grad()) == Values{-1, -1});
+  const Tensor plain = tensor({1, 2}, DType::float64);
+  Op op("pick", Where{}, {plain, x});
+  CHECK(op.record(plain, [](const Tensor& g) { return Grads{{}, g}; }).requires_grad());
+  CHECK_FALSE(plain.requires_grad());
+}
+
+TEST_CASE("op: a backward whose gradient does not fit is caught") {
+  const auto giving = [](const Grads& gradients) {
+    Tensor x = leaf({1, 2});
+    Op op("misfit", Where{}, {x});
+    backward(op.record(Tensor::empty({}, DType::float64).fill_(0), [&](const Tensor&) { return gradients; }));
+  };
+  const auto returning = [&](const Tensor& gradient) { giving({gradient}); };
+  CHECK_THROWS_AS(returning(tensor({1, 2, 3}, DType::float64)), ShapeError);
+  CHECK_THROWS_AS(returning(tensor({1, 2})), DTypeError);
+  CHECK_NOTHROW(returning(uniform({4, 2}, 1)));
+  CHECK_THROWS_WITH_AS(giving({}), doctest::Contains("0 gradients for 1 inputs; give one each"), ValueError);
+  CHECK_THROWS_AS(giving({leaf({1, 2}), leaf({1, 2})}), ValueError);
+}
+
+TEST_CASE("tape: two models in two threads do not meet") {
+  const auto train = [](uint64_t seed, Values& result) {
+    Tensor weight = uniform({50}, seed).set_requires_grad();
+    for (int step = 0; step < 200; ++step) {
+      const Tensor loss = mean(square(sub(mul(weight, weight), 0.5)));
+      backward(loss);
+      const NoGrad no_grad;
+      weight.copy_(sub(weight, mul(weight.grad(), 0.1)));
+      weight.set_grad({});
+    }
+    result = values_of(weight);
+  };
+  Values alone_1, alone_2, together_1, together_2;
+  train(1, alone_1);
+  train(2, alone_2);
+  std::thread other([&] { train(1, together_1); });
+  train(2, together_2);
+  other.join();
+  CHECK(alone_1 == together_1);
+  CHECK(alone_2 == together_2);
+}
+
+}  // namespace linnet::test

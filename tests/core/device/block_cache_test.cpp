@@ -1,0 +1,112 @@
+#include <linnet/core/device/block_cache.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace linnet::test {
+namespace {
+
+constexpr int64_t kBytes = 1024;
+
+void* take(int64_t bytes) { return std::aligned_alloc(64, static_cast<size_t>(bytes)); }
+
+BlockCache make_cache() {
+  return BlockCache({64, take, std::free, [](int64_t, int64_t) {}});
+}
+
+}  // namespace
+
+TEST_CASE("block cache: what is handed out during a hold is handed to nobody else until it is let go") {
+  BlockCache cache = make_cache();
+  void* const before = cache.allocate(kBytes);
+  cache.begin_hold();
+  void* const first = cache.allocate(kBytes);
+  cache.deallocate(first, kBytes);
+  CHECK(cache.allocate(kBytes) == first);  // within a hold, blocks are used again
+  void* const kept = cache.allocate(kBytes);
+  cache.deallocate(first, kBytes);
+  cache.deallocate(before, kBytes);
+  const BlockCache::Hold hold = cache.end_hold();
+  CHECK(hold.size() == 2);
+  CHECK(cache.stats().live == 2 * kBytes);
+  CHECK(cache.stats().cached == kBytes);
+
+  void* const after = cache.allocate(kBytes);
+  CHECK(after == before);
+  void* const fresh = cache.allocate(kBytes);
+  CHECK(std::ranges::count(std::vector{before, first, kept}, fresh) == 0);
+  CHECK(cache.stats().live == 4 * kBytes);
+  cache.release_cached();  // takes no block away that is held
+
+  cache.let_go(hold);
+  CHECK(cache.stats().live == 3 * kBytes);  // `kept` is still in use
+  CHECK(cache.allocate(kBytes) == first);
+  cache.deallocate(kept, kBytes);
+  CHECK(cache.allocate(kBytes) == kept);
+  for (void* block : {after, fresh, first, kept}) cache.deallocate(block, kBytes);
+  CHECK(cache.stats().live == 0);
+  CHECK(cache.stats().cached == 4 * kBytes);
+  cache.release_cached();
+}
+
+TEST_CASE("block cache: nothing is given back during a hold") {
+  BlockCache cache = make_cache();
+  cache.deallocate(cache.allocate(kBytes), kBytes);
+  cache.begin_hold();
+  cache.release_cached();
+  CHECK(cache.stats().cached == kBytes);
+  CHECK(cache.end_hold().empty());
+  cache.release_cached();
+  CHECK(cache.stats().cached == 0);
+}
+
+TEST_CASE("block cache: a block that dies after the hold goes back with the others") {
+  BlockCache cache = make_cache();
+  cache.begin_hold();
+  void* const block = cache.allocate(kBytes);
+  const BlockCache::Hold hold = cache.end_hold();
+  cache.deallocate(block, kBytes);
+  CHECK(cache.stats().live == kBytes);
+  CHECK(cache.stats().cached == 0);
+  cache.let_go(hold);
+  CHECK(cache.stats().live == 0);
+  CHECK(cache.stats().cached == kBytes);
+  cache.release_cached();
+}
+
+TEST_CASE("block cache: who refuses is told how large the block was, and may ask what is kept") {
+  struct Refused {
+    int64_t bytes, live, cached;
+  };
+  static BlockCache cache({64, [](int64_t bytes) { return bytes > 4 * kBytes ? nullptr : take(bytes); }, std::free,
+                           [](int64_t bytes, int64_t live) { throw Refused{bytes, live, cache.stats().cached}; }});
+  const auto refused = [] {
+    try {
+      cache.allocate(5000);
+    } catch (const Refused& what) {
+      return what;
+    }
+    return Refused{};
+  };
+  void* const block = cache.allocate(kBytes);
+  cache.deallocate(cache.allocate(2 * kBytes), 2 * kBytes);
+  cache.begin_hold();
+  const Refused in_hold = refused();
+  CHECK(in_hold.bytes == 5120);  // the next multiple of 4096 / 8
+  CHECK(in_hold.live == kBytes);
+  CHECK(in_hold.cached == 2 * kBytes);
+  CHECK(cache.end_hold().empty());
+  const Refused after = refused();
+  CHECK(after.bytes == 5120);
+  CHECK(after.live == kBytes);
+  CHECK(after.cached == 0);
+  cache.deallocate(block, kBytes);
+  cache.release_cached();
+  CHECK(cache.stats().live == 0);
+  CHECK(cache.block_size(INT64_MAX) == INT64_MAX);  // no multiple above it has a sign of its own
+}
+
+}  // namespace linnet::test

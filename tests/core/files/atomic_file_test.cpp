@@ -1,0 +1,131 @@
+#include <linnet/core/files/atomic_file.h>
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include <linnet/core/error.h>
+
+#include "tests/support/files.h"
+
+using namespace linnet;
+using namespace linnet::test;
+
+namespace {
+
+/// While one lives, files end at 4 bytes: what a full disk looks like.
+class SmallFiles {
+ public:
+  SmallFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{4, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+/// Writes the file again and again, each time with a letter of its own, until it is killed.
+[[noreturn]] void write_letters(const std::filesystem::path& path) {
+  for (char letter = 'a';; letter = letter == 'z' ? 'a' : static_cast<char>(letter + 1)) {
+    AtomicFile file(path);
+    const std::string part(1 << 14, letter);
+    for (int i = 0; i < 16; ++i) file.write(part.data(), std::ssize(part));
+    file.commit();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("AtomicFile: the name shows the old file until commit, and still does without one") {
+  const TemporaryFolder folder;
+  const auto content = [&] { return read_bytes(folder / "a"); };
+  {
+    AtomicFile file(folder / "a");
+    file.write("one", 3);
+    CHECK_FALSE(std::filesystem::exists(folder / "a"));
+    file.commit();
+    CHECK(content() == "one");
+  }
+  {
+    AtomicFile file(folder / "a");
+    file.write("two", 3);
+    CHECK(content() == "one");
+  }
+  CHECK(content() == "one");
+  {
+    const SmallFiles full;
+    AtomicFile file(folder / "a");
+    CHECK_THROWS_WITH_AS(file.write("too long", 8), doctest::Contains("File too large; free some space"), IoError);
+  }
+  CHECK(content() == "one");
+  CHECK(folder.file_count() == 1);
+  CHECK_THROWS_WITH_AS(AtomicFile(folder / "no/a"), doctest::Contains("No such file or directory; check that"),
+                       IoError);
+  CHECK_THROWS_AS(AtomicFile(folder.path()), IoError);
+}
+
+TEST_CASE("AtomicFile: one writer at a time; a killed one's leftovers go to the next") {
+  const TemporaryFolder folder;
+  write_bytes(folder / ".a.tmp", "what a killed process left, which is longer");
+  {
+    AtomicFile file(folder / "a");
+    CHECK_THROWS_WITH_AS(AtomicFile(folder / "a"), doctest::Contains("another program is writing it; wait"), IoError);
+    CHECK_NOTHROW(AtomicFile(folder / "b"));
+    file.write("one", 3);
+    file.commit();
+    CHECK_NOTHROW(AtomicFile(folder / "a"));
+  }
+  CHECK(read_bytes(folder / "a") == "one");
+  CHECK(folder.file_count() == 1);
+}
+
+TEST_CASE("AtomicFile: no descriptor stays open, however a file ends") {
+  const TemporaryFolder folder;
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_descriptors();
+  {
+    AtomicFile committed(folder / "a"), abandoned(folder / "b");
+    committed.commit();
+    CHECK_THROWS_WITH_AS(AtomicFile(folder / "b"), doctest::Contains("another program is writing it"), IoError);
+  }
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("AtomicFile: a process killed at any moment leaves a whole file") {
+  const TemporaryFolder folder;
+  const auto path = folder / "letters";
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> microseconds(0, 10'000);
+  int written = 0;
+  for (int i = 0; i < 30; ++i) {
+    const pid_t writer = ::fork();
+    if (writer == 0) write_letters(path);
+    REQUIRE(writer > 0);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
+    ::kill(writer, SIGKILL);
+    ::waitpid(writer, nullptr, 0);
+    if (!std::filesystem::exists(path)) continue;
+    ++written;
+    const std::string content = read_bytes(path);
+    CHECK(content.size() == 1 << 18);
+    CHECK(content.find_first_not_of(content.front()) == std::string::npos);
+    CHECK(folder.file_count() <= 2);
+  }
+  CHECK(written > 0);
+}

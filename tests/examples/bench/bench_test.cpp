@@ -1,0 +1,353 @@
+/// What bench prints, what it refuses, and what --profile writes.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
+#include "tests/support/gpu.h"
+
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+
+namespace {
+
+const Arguments kQuick{"--seconds", "0.001", "--json"};
+
+/// Figures of different machines can be told apart.
+void check_names_machine(const nlohmann::json& object) {
+  CAPTURE(object.dump());
+  for (const char* field : {"device", "precision"}) CHECK(object.at(field).is_string());
+  CHECK(object.at("threads").is_number());
+}
+
+/// The cells of a table's row but the first, or none where no row begins so; they are set apart by two spaces or
+/// more.
+std::vector<std::string> cells_after(const std::string& table, const std::string& first) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(first + "  ")) continue;
+    static const std::regex gap(" {2,}");
+    const std::sregex_token_iterator cells(line.begin(), line.end(), gap, -1), end;
+    return {std::next(cells), end};
+  }
+  return {};
+}
+
+/// The JSON object that a successful run prints on one line.
+nlohmann::json object_of(const Arguments& arguments) {
+  const Ended ended = run_program("bench", arguments);
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(std::ranges::count(ended.out, '\n') == 1);
+  nlohmann::json object = nlohmann::json::parse(ended.out);
+  check_names_machine(object);
+  return object;
+}
+
+void check_positive(const nlohmann::json& object, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    CAPTURE(field);
+    REQUIRE(object.contains(field));
+    CHECK(object[field].get<double>() > 0);
+  }
+}
+
+void refused(const Arguments& arguments, const std::string& part) {
+  const Ended ended = run_program("bench", arguments);
+  CAPTURE(ended.err);
+  CHECK(ended.code == 2);
+  CHECK(ended.err.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("bench attention and layer: every mechanism, with the fields that programs read") {
+  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer"}) {
+    CAPTURE(mechanism);
+    const auto attention = object_of(kQuick + Arguments{"attention", "--mechanism", mechanism, "--tokens", "32"});
+    check_positive(attention, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops"});
+    const auto layer =
+        object_of(kQuick + Arguments{"layer", "--layer", mechanism, "--causal", "--tokens", "32", "--width", "64"});
+    check_positive(layer, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "floor_ms"});
+    CHECK(layer["device"] == "cpu");
+  }
+}
+
+TEST_CASE("bench attention: FLOPs are those of the form that ran") {
+  const Arguments flags = kQuick + Arguments{"attention",  "--mechanism", "fastmax2", "--tokens", "64",
+                                             "--head-dim", "16",          "--heads",  "2",        "--form"};
+  const double quadratic = object_of(flags + Arguments{"quadratic"})["flops"];
+  CHECK(quadratic == 14.0 * 2 * 64 * 64 * 16);
+  const double factorised = object_of(flags + Arguments{"factorised"})["flops"];
+  CHECK(factorised == 14.0 * 2 * 64 * 153 * 17);
+  CHECK(object_of(flags + Arguments{"auto"})["flops"] == quadratic);  // the faster one at this length
+  CHECK(object_of(flags + Arguments{"auto", "--dropout", "0.1"})["flops"] == factorised);  // only it has the features
+  const double first_order =
+      object_of(flags + Arguments{"auto", "--mechanism", "fastmax1", "--dropout", "0.1"})["flops"];
+  CHECK(first_order == 14.0 * 2 * 64 * 17 * 17);
+}
+
+TEST_CASE("bench step: a step beside its matrix products") {
+  const Workshop shop;
+  const Arguments model = shop.tiny_model();
+  const auto step = object_of(kQuick + Arguments{"step"} + model);
+  check_positive(step, {"ms_per_step", "tokens_per_second", "floor_ms", "peak_bytes", "resident_bytes"});
+  CHECK(step["preset"] == "nanogpt-cpu");
+  const Ended table = run_program("bench", Arguments{"--seconds", "0.001", "step"} + model);
+  CHECK(table.out.starts_with("preset nanogpt-cpu, context 16, heads 2, layers 1, width 16, softmax, " +
+                              step["data"].get<std::string>()));
+  const Arguments no_data(model.begin() + 2, model.end());
+  // JSON alone, though a stand-in is taken
+  check_positive(object_of(kQuick + Arguments{"step"} + no_data), {"ms_per_step"});
+}
+
+TEST_CASE("bench step --profile: the kernels and what is between them make up the profiled steps") {
+  const Workshop shop;
+  const Arguments flags = Arguments{"--seconds", "0.001", "step", "--profile"} + shop.tiny_model();
+  const auto step = object_of(flags + Arguments{"--json", "--out", shop / "profile"});
+  const double mean = step["profiled_ms_per_step"];
+  double sum = 0, calls = 0;
+  for (const auto& row : step["profile"]) {
+    CAPTURE(row.dump());
+    CHECK(row["ms"].get<double>() >= 0);
+    sum += row["ms"].get<double>();
+    calls += row["calls"].get<double>();
+  }
+  CHECK(sum > 0);
+  CHECK(sum <= mean);
+
+  const auto trace = nlohmann::json::parse(read_bytes(shop / "profile/trace.json"));
+  const auto& last = trace["traceEvents"].back();
+  CHECK(static_cast<double>(trace["traceEvents"].size()) == 10 * calls);
+  CHECK(last["ts"].get<double>() + last["dur"].get<double>() <= 1e4 * mean);  // ten steps, in microseconds
+
+  const std::string table = read_bytes(shop / "profile/profile.txt");
+  CHECK(contains(table, Workshop::kTextName + ", 10 profiled steps: "));
+  const auto all = cells_after(table, "all kernels"), between = cells_after(table, "between kernels");
+  REQUIRE(all.size() == 6);
+  REQUIRE(between.size() == 6);
+  CHECK(std::stod(all[0]) == doctest::Approx(sum).epsilon(0.01));
+  CHECK(std::stod(all[0]) + std::stod(between[0]) == doctest::Approx(mean).epsilon(0.01));
+  CHECK(std::stod(all[4]) + std::stod(between[4]) == doctest::Approx(100).epsilon(0.002));  // percent
+  CHECK(std::stod(between[4]) >= 0);
+}
+
+TEST_CASE("bench step --profile: a row for each op and kernel, which the layers of all blocks share") {
+  const Workshop shop;
+  const Arguments flags{"--json", "--seconds", "0.001", "step", "--profile"};
+  const auto step = object_of(flags + shop.tiny_model() + Arguments{"--layers", "2"});
+  std::map<std::string, double> calls;
+  for (const auto& row : step["profile"]) {
+    const std::string direction = row["backward"] ? ", backward: " : ": ";
+    calls[row["op"].get<std::string>() + direction + row["kernel"].get<std::string>()] = row["calls"];
+  }
+  CHECK(calls.size() == step["profile"].size());
+  CHECK(calls["blocks.*.mlp.fc1: gemm"] == 2);
+  CHECK(calls["blocks.*.mlp.fc1, backward: gemm"] == 4);
+  CHECK(calls["blocks.*.attention: attention"] == 2);
+  CHECK(calls["blocks.*.attention, backward: attention_backward"] == 2);
+  CHECK(calls["step: adamw"] == 1);
+}
+
+TEST_CASE("bench step --profile: a table, nothing in it negative, and no files without --out") {
+  const Workshop shop;
+  const Ended ended = run_program("bench", Arguments{"--seconds", "0.001", "step", "--profile"} + shop.tiny_model());
+  REQUIRE(ended.code == 0);
+  CHECK(std::regex_search(ended.out, std::regex("\nop +kernel +ms +calls ")));
+  CHECK(std::stod(cells_after(ended.out, "between kernels").at(4)) >= 0);  // percent of the step
+  CHECK(names_in(shop / ".") == std::vector<std::string>{"data"});
+}
+
+TEST_CASE("bench step: --out is checked before anything is measured") {
+  const Ended ended = run_program("bench", {"step", "--profile", "--out", "/proc/linnet"});
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "--out: cannot make /proc/linnet"));
+}
+
+TEST_CASE("bench generate: a token at a context") {
+  const auto token = object_of({"--json", "generate", "--attention", "fastmax2", "--context", "3"});
+  check_positive(token, {"ms_per_token", "resident_bytes"});
+  CHECK(token["context"] == 3);
+  CHECK(token["positions"] == "none");
+}
+
+TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share of the bound") {
+  const Arguments small{"kernels", "--batch",    "2",  "--heads", "2",  "--tokens",
+                        "64",      "--head-dim", "16", "--side",  "128"};
+  const auto table = object_of(kQuick + small);
+  check_positive(table, {"bytes_per_second", "flops_per_second"});
+  CHECK(table["device"] == "cpu");
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : table["kernels"]) {
+    CAPTURE(row.dump());
+    CHECK(rows.emplace(row["kernel"], row).second);  // each row has its own name
+    CHECK(row["share"].get<double>() > 0);
+    const double by_memory = row["bytes"].get<double>() / table["bytes_per_second"].get<double>();
+    const double by_products = row["flops"].get<double>() / table["flops_per_second"].get<double>();
+    CHECK(row["bound"] == (by_memory >= by_products ? "memory" : "products"));
+    CHECK(row["share"].get<double>() * row["ms"].get<double>() ==
+          doctest::Approx(1e3 * std::max(by_memory, by_products)));
+  }
+  CHECK(rows.size() == 26);
+  constexpr double kNumbers = 2 * 64 * 32;  // of x [2, 64, 2 · 16]
+  CHECK(rows["binary add"]["bytes"] == 4 * 3 * kNumbers);
+  CHECK(rows["adamw"]["bytes"] == 4 * 7 * kNumbers);
+  CHECK(rows["gemm, with a bias"]["flops"] == 2 * kNumbers * 32);
+  CHECK(rows["attention"]["flops"] == 4 * kNumbers * 64);
+  CHECK(rows["fastmax_backward"]["flops"] == 10 * 2 * 64 * 2 * 153 * 17);
+
+  const Ended text = run_program("bench", Arguments{"--seconds", "0.001"} + small);
+  CHECK(text.out.starts_with("Bounds measured in this run: copies read and write "));
+}
+
+TEST_CASE("bench scaling: one object a length, and pictures") {
+  const Workshop shop;
+  const Ended ended = run_program("bench", {"--json", "scaling", "--from", "32", "--to", "64", "--head-dims", "16",
+                                            "--mechanisms", "softmax,fastformer", "--out", shop / "curves"});
+  REQUIRE(ended.code == 0);
+  std::istringstream lines(ended.out);
+  std::vector<int64_t> tokens;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    check_names_machine(object);
+    CHECK(object.value("dtype", "") == "float32");
+    tokens.push_back(object["tokens"]);
+  }
+  CHECK(tokens == std::vector<int64_t>{32, 64, 32, 64});
+  CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
+}
+
+TEST_CASE("bench scaling and bench attention report the same memory for the same sequence") {
+  const Workshop shop;
+  const Ended scaling = run_program("bench", {"scaling", "--from", "1024", "--to", "1024", "--head-dims", "16",
+                                              "--heads", "2", "--mechanisms", "softmax", "--out", shop / "curves"});
+  const Ended attention = run_program("bench", {"--seconds", "0.001", "attention", "--tokens", "1024", "--heads", "2",
+                                                "--head-dim", "16", "--mechanism", "softmax"});
+  REQUIRE(scaling.code == 0);
+  REQUIRE(attention.code == 0);
+  const size_t begin = attention.out.find("peak ") + 5;
+  const std::string peak = attention.out.substr(begin, attention.out.find(',', begin) - begin);
+  CAPTURE(scaling.out);
+  CHECK(scaling.out.find(peak + "\n") != std::string::npos);
+}
+
+TEST_CASE("bench crossover: measured lengths beside the theory's and the committed ones") {
+  const Ended ended = run_program("bench", {"--json", "--seconds", "0.001", "crossover", "--mechanisms", "fastmax2",
+                                            "--head-dims", "16", "--to", "512"});
+  REQUIRE(ended.code == 0);
+  std::istringstream lines(ended.out);
+  std::vector<nlohmann::json> found;
+  for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line));
+  REQUIRE(found.size() == 2);
+  for (const auto& object : found) check_names_machine(object);
+  CHECK(found[0]["causal"] == false);
+  CHECK(found[0]["theory"] == doctest::Approx(162.5625));  // 153 features · 17 / 16
+  CHECK(found[0]["committed"] == 240);                     // from 232 on, in steps of 16
+  CHECK(found[1]["theory"] == doctest::Approx(325.125));
+  CHECK(found[1]["committed"].is_null());  // it is above 512
+  for (const char* key : {"against_quadratic", "against_softmax"}) CHECK(found[0].contains(key));
+}
+
+TEST_CASE("bench computes where --device says") {
+  if (linnet::test::gpu_answers()) {
+    CHECK(object_of(kQuick + Arguments{"--device", "cuda", "attention", "--tokens", "32"})["device"] == "cuda");
+    const auto stored = object_of(kQuick + Arguments{"--device", "cuda", "attention", "--dtype", "bfloat16"});
+    CHECK(stored["dtype"] == "bfloat16");
+    const Arguments mixed = kQuick + Arguments{"--device", "cuda", "--precision", "bfloat16"};
+    CHECK(object_of(mixed + Arguments{"layer", "--tokens", "32"})["dtype"] == "bfloat16");
+    CHECK(object_of(mixed + Arguments{"generate", "--context", "3"})["precision"] == "bfloat16");
+    return;
+  }
+  for (const std::string command : {"attention", "layer", "generate", "kernels", "scaling", "crossover"}) {
+    CAPTURE(command);
+    const Ended ended = run_program("bench", {"--device", "cuda", command});
+    CHECK(ended.code == 1);
+    CHECK(ended.err.find("use --device cpu") != std::string::npos);
+  }
+}
+
+TEST_CASE("bench: what it refuses") {
+  refused({}, "subcommand is required");
+  refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
+  refused({"foo"}, "foo");
+  refused({"attention", "--tokens", "0"}, "--tokens: 0 is not a whole number, 1 or more");
+  refused({"attention", "--tokens", "1.5"}, "--tokens: 1.5 is not a whole number");
+  refused({"layer", "--heads", "0"}, "--heads: 0 is not a whole number, 1 or more");
+  refused({"kernels", "--side", "0"}, "--side: 0 is not a whole number, 1 or more");
+  refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 1 to 1000000000");
+  refused({"scaling", "--head-dims", "16,0"}, "--head-dims: 0 is not a whole number, 1 or more");
+  refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 1e-06 to 1000000");
+  refused({"scaling", "--limit", "0"}, "--limit: 0 is not a number");
+  refused({"generate", "--context", "-1"}, "--context: -1 is not a whole number from 0 to 10000000");
+  refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
+  refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 1e-06 to 3600");
+  refused({"--seconds", "0", "attention"}, "--seconds: 0 is not a number");
+  refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
+  refused({"attention", "--mechanism", "fastmax2", "--form", "quadratic", "--dropout", "0.1"},
+          "--dropout 0.1 does not apply to --form quadratic, which has no features to drop; use another --form");
+  refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
+  refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
+  refused({"step", "--out", "profile"}, "--out does not apply to step without --profile");
+  refused({"step", "--out", ""}, "--out: it names no file or folder");
+  refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
+  refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
+  refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
+  refused({"generate", "--attention", "fastmax2", "--fastmax-form", "quadratic"},
+          "--fastmax-form does not apply to generate, which takes one token at a time, in one form; leave it out");
+  refused({"attention", "--dtype", "bfloat16"}, "--dtype bfloat16 does not apply to --device cpu");
+  refused({"attention", "--dtype", "float16"}, "--dtype");
+  refused({"layer", "--width", "100"}, "--width 100 is not a multiple of --heads 16");
+  refused({"step", "--preset", "nanogpt"}, "--preset nanogpt: the presets are nanogpt-cpu, nanogpt-gpu, mnist-small");
+  refused({"generate", "--positions", "learned"}, "--positions");
+  refused({"generate", "--attention", "fastmax1", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention fastmax1");
+  refused({"scaling", "--from", "64", "--to", "32"}, "--from 64 is above --to 32");
+}
+
+TEST_CASE("train --profile: a table, and a trace that browsers draw") {
+  const Workshop shop;
+  const Ended ended = run_program("train_shakespeare", shop.tiny("run") + Arguments{"--profile"});
+  REQUIRE(ended.code == 0);
+  const std::string table = read_bytes(shop / "run/profile.txt");
+  CHECK(ended.out.find(table) != std::string::npos);
+  CHECK(std::regex_search(table, std::regex("\nop +kernel +ms +calls ")));
+  CHECK_FALSE(cells_after(table, "all kernels").empty());
+  CHECK(cells_after(table, "between kernels").at(4).front() != '-');  // percent of the step
+  const auto trace = nlohmann::json::parse(read_bytes(shop / "run/trace.json"));
+  const auto& events = trace["traceEvents"];
+  REQUIRE(events.size() > 100);
+  CHECK(events[0]["ph"] == "X");
+  CHECK(events.back()["ts"].get<double>() > events.front()["ts"].get<double>());
+
+  const Ended few = run_program("train_shakespeare", shop.tiny("few") + Arguments{"--steps", "19", "--profile"});
+  CHECK(few.code == 2);
+  CHECK(few.err.find("--profile times ten steps after ten others; --steps 19 is too few") != std::string::npos);
+}
+
+TEST_CASE("train --profile is refused where the run has too few steps to make") {
+  const Workshop shop;
+  const auto refused = [&](const Arguments& flags, const std::string& steps) {
+    const Arguments profiled = flags + Arguments{"--data", shop / "data", "--profile"};
+    const Ended ended = run_program("train_shakespeare", profiled);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 2);
+    CHECK(contains(ended.err, "and the run has only " + steps + " to make; leave it out"));
+  };
+  REQUIRE(run_program("train_shakespeare", shop.tiny("run")).code == 0);
+  const std::string metrics = read_bytes(shop / "run/metrics.jsonl");
+  refused({"--resume", "--out", shop / "run"}, "0");
+  CHECK(read_bytes(shop / "run/metrics.jsonl") == metrics);
+  CHECK_FALSE(std::filesystem::exists(shop / "run/profile.txt"));
+  refused({"--epochs", "1", "--warmup", "0", "--batch", "60", "--context", "16", "--out", shop / "few"}, "5");
+  CHECK_FALSE(std::filesystem::exists(shop / "few"));
+}

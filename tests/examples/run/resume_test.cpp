@@ -1,0 +1,302 @@
+/// Runs that stop before their end, and runs that go on: what programs take from their folders, how many steps there
+/// are to be, and where the data are.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include <linnet/core/files/safetensors.h>
+#include <nlohmann/json.hpp>
+
+#include "support/run/model_maps.h"
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::ChildProgram;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+using linnet::test::write_bytes;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Changes what config.json says.
+template <class Change>
+void edit_config(const fs::path& run, Change&& change) {
+  nlohmann::json config = config_of(run);
+  change(config);
+  write_bytes(run / "config.json", config.dump(2));
+}
+
+nlohmann::json last_metrics(const fs::path& run) {
+  std::istringstream lines(read_bytes(run / "metrics.jsonl"));
+  std::string last;
+  for (std::string line; std::getline(lines, line);) last = line;
+  return nlohmann::json::parse(last);
+}
+
+std::string step_of_checkpoint(const fs::path& run) {
+  return read_safetensors(run / "checkpoint.safetensors").metadata.at("step");
+}
+
+/// Begins or goes on with a run, and kills it once it has so many evaluations.
+void kill_in_the_middle(const Arguments& flags, const fs::path& run, std::ptrdiff_t evaluations) {
+  ChildProgram child("train_text", flags);
+  const fs::path metrics = run / "metrics.jsonl";
+  while (child.running() && (!fs::exists(metrics) || std::ranges::count(read_bytes(metrics), '\n') < evaluations)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  REQUIRE(child.running());
+  child.kill();
+  (void)child.wait();
+}
+
+/// A run of a million steps that was killed after some of them.
+void leave_unfinished(const Workshop& shop, const std::string& out) {
+  const Arguments flags{"--steps", "1000000", "--checkpoint-every", "10", "--warmup", "500000"};
+  kill_in_the_middle(shop.tiny(out) + flags, shop / out, 4);
+}
+
+}  // namespace
+
+TEST_CASE("a run that was stopped is sampled and drawn by its checkpoint, as a line says") {
+  const Workshop shop;
+  leave_unfinished(shop, "run");
+  const std::string line = "the run in " + (shop / "run").string() +
+                           " has no model.safetensors: taking the weights of its checkpoint, step " +
+                           step_of_checkpoint(shop / "run") + " of 1000000\n";
+  const Ended sample = done("sample", {shop / "run", "--prompt", "to be", "--tokens", "20"});
+  CHECK(sample.err == line);
+  CHECK(sample.out.starts_with("to be"));
+  CHECK(sample.out.size() == 26);
+  const Ended maps = done("attention_maps", {shop / "run", "--prompt", "to be", "--out", shop / "maps"});
+  CHECK(maps.err == line);
+  CHECK(fs::exists(shop / "maps/maps.png"));
+}
+
+TEST_CASE("the weights of a checkpoint are the run's: at its end those of model.safetensors") {
+  const Workshop shop;
+  const fs::path text = shop / "run", images = shop / "images";
+  done("train_text", shop.tiny("run") + Arguments{"--attention", "fastmax2"});
+  done("train_mnist", shop.tiny_images("images"));
+  const Arguments flags{text, "--prompt", "to be", "--tokens", "40"};
+  const Ended before = done("sample", flags);
+  CHECK(before.err == "");
+  const examples::ModelMaps maps = examples::read_maps(text, {.prompt = "to be"}, {});
+  CHECK(maps.training.ends_with(", 20 steps"));
+  fs::remove(text / "model.safetensors");
+  const Ended after = done("sample", flags);
+  CHECK(after.out == before.out);
+  CHECK(contains(after.err, "step 20 of 20\n"));
+  const examples::ModelMaps same = examples::read_maps(text, {.prompt = "to be"}, {});
+  CHECK(same.training.ends_with(", 20 steps, at step 20"));
+  CHECK(allclose(same.maps.front().weights, maps.maps.front().weights, 0, 0));
+
+  fs::remove(images / "model.safetensors");
+  edit_config(images, [](nlohmann::json& config) { config["settings"].update({{"steps", 0}, {"epochs", 2}}); });
+  CHECK(contains(done("attention_maps", {images, "--out", shop / "maps"}).err, "step 4 of 2 epochs\n"));
+
+  write_bytes(text / "checkpoint.safetensors", read_bytes(images / "checkpoint.safetensors"));
+  check_refused(run_program("sample", flags), 1, "checkpoint.safetensors holds no vocabulary");
+  fs::remove(text / "checkpoint.safetensors");
+  const std::string neither = " has no weights, neither model.safetensors nor checkpoint.safetensors; ";
+  check_refused(run_program("sample", flags), 1, text.string() + neither);
+  check_refused(run_program("attention_maps", {text, "--prompt", "to be", "--out", shop / "maps"}), 1,
+                text.string() + neither);
+}
+
+TEST_CASE("--resume --steps: the run goes on to the new total, which its folder holds from then on") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  const Arguments resume{"--resume", "--out", run, "--data", shop / "data"};
+  done("train_text", shop.tiny("run"));
+  const std::string first = read_bytes(run / "model.safetensors");
+  const std::string config = read_bytes(run / "config.json");
+
+  // The same total: nothing changes.
+  done("train_text", resume + Arguments{"--steps", "20"});
+  CHECK(read_bytes(run / "model.safetensors") == first);
+  CHECK(read_bytes(run / "config.json") == config);
+
+  done("train_text", resume + Arguments{"--steps", "40"});
+  CHECK(config_of(run)["settings"]["steps"] == 40);
+  CHECK(config_of(run)["settings"]["warmup"] == 2);  // a tenth of the steps that it began with
+  CHECK(last_metrics(run)["step"] == 40);
+  CHECK(last_metrics(run)["lr"].get<double>() == doctest::Approx(1e-4));  // the end of the schedule
+  CHECK(step_of_checkpoint(run) == "40");
+  const std::string longer = read_bytes(run / "model.safetensors");
+  CHECK(longer != first);
+  const Ended finished = done("train_text", resume);
+  CHECK(contains(finished.out, "the run in " + run.string() + " is finished: all of its 40 steps are made; "));
+  CHECK(contains(finished.out, "--steps"));
+  CHECK(read_bytes(run / "model.safetensors") == longer);
+
+  // Its epochs have 5,400 / (4 · 16) steps.
+  const Ended epochs = done("train_text", resume + Arguments{"--epochs", "1"});
+  CHECK_FALSE(contains(epochs.out, "is finished"));
+  CHECK(last_metrics(run)["step"] == 84);
+  CHECK(config_of(run)["settings"]["epochs"] == 1);
+  CHECK(config_of(run)["settings"]["steps"] == 0);
+  done("train_text", resume + Arguments{"--steps", "90"});
+  CHECK(config_of(run)["settings"]["epochs"] == 0);
+
+  const std::string ninety = read_bytes(run / "config.json"), model = read_bytes(run / "model.safetensors");
+  check_refused(run_program("train_text", resume + Arguments{"--steps", "89"}), 2,
+                "--steps 89: the run in " + run.string() + " has made 90 steps already; name at least as many");
+  check_refused(run_program("train_text", resume + Arguments{"--epochs", "1"}), 2,
+                "--epochs 1, which is 84 steps: the run in " + run.string() + " has made 90 steps already");
+  check_refused(run_program("train_text", resume + Arguments{"--steps", "0"}), 2, "--steps 0: must be at least 1");
+  CHECK(read_bytes(run / "config.json") == ninety);
+  CHECK(read_bytes(run / "model.safetensors") == model);
+  CHECK(contains(run_program("train_text", {"--help"}).out, "over which the schedule"));
+}
+
+TEST_CASE("--resume --steps, killed on the way and resumed: as if it had not been, to the bit") {
+  const Workshop shop;
+  const fs::path whole = shop / "whole", parts = shop / "parts";
+  const Arguments flags{"--dropout", "0.1", "--checkpoint-every", "10"};
+  const auto longer = [&](const fs::path& run) {
+    return Arguments{"--resume", "--out", run, "--data", shop / "data", "--steps", "800"};
+  };
+  done("train_text", shop.tiny("whole") + flags);
+  fs::copy(whole, parts);
+  done("train_text", longer(whole));
+  kill_in_the_middle(longer(parts), parts, 6);
+  CHECK_FALSE(fs::exists(parts / "model.safetensors"));  // that of the shorter run is not this one's
+  CHECK(contains(done("sample", {parts, "--prompt", "to be", "--tokens", "5"}).err, " of 800\n"));
+  done("train_text", {"--resume", "--out", parts, "--data", shop / "data"});
+  for (const char* name : {"model.safetensors", "checkpoint.safetensors", "train_loss.csv", "config.json"}) {
+    CAPTURE(name);
+    CHECK(read_bytes(parts / name) == read_bytes(whole / name));
+  }
+}
+
+TEST_CASE("--resume --steps of as many as the run has made: it ends there, with an evaluation") {
+  const Workshop shop;
+  const Arguments flags{"--steps", "1000000", "--checkpoint-every", "7", "--warmup", "0"};
+  kill_in_the_middle(shop.tiny("run") + flags, shop / "run", 4);
+  const std::string made = step_of_checkpoint(shop / "run");
+  done("train_text", {"--resume", "--out", shop / "run", "--steps", made});
+  CHECK(last_metrics(shop / "run")["step"] == std::stoll(made));
+  CHECK(fs::exists(shop / "run/model.safetensors"));
+}
+
+TEST_CASE("--resume --steps below the warm-up of the run: exit 2") {
+  const Workshop shop;
+  leave_unfinished(shop, "run");
+  check_refused(
+      run_program("train_text", {"--resume", "--out", shop / "run", "--data", shop / "data", "--steps", "400000"}), 2,
+      "--steps 400000: the run in " + (shop / "run").string() + " has a warm-up of 500000 steps; name more");
+}
+
+TEST_CASE("--resume --steps of fewer than the run has made says so, whatever its warm-up") {
+  const Workshop shop;
+  done("train_text", shop.tiny("run") + Arguments{"--warmup", "10"});
+  check_refused(
+      run_program("train_text", {"--resume", "--out", shop / "run", "--steps", "5"}), 2,
+      "--steps 5: the run in " + (shop / "run").string() + " has made 20 steps already; name at least as many");
+}
+
+TEST_CASE("--resume, where the text has been changed, says what the run learned from, even if it cannot be read") {
+  const Workshop shop;
+  fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "my.txt");
+  done("train_text", shop.tiny("run") + Arguments{"--data", shop / "my.txt"});
+  for (const std::string text : {"short", "not UTF-8: \xFF", ""}) {
+    CAPTURE(text);
+    write_bytes(shop / "my.txt", text);
+    check_refused(run_program("train_text", {"--resume", "--out", shop / "run"}), 1,
+                  " (the run in " + (shop / "run").string() + " learned from my.txt (6000 bytes, crc32 5bd9502e))");
+  }
+}
+
+TEST_CASE("--resume finds data that --data named from a link's folder") {
+  const Workshop shop;
+  fs::create_directories(shop / "texts/deep");
+  fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "texts/my.txt");
+  fs::create_directory_symlink(shop / "texts/deep", shop / "link");
+  done("train_text", shop.tiny("run") + Arguments{"--data", shop / "link/../my.txt"});  // texts/my.txt for the system
+  CHECK(done("train_text", {"--resume", "--out", shop / "run"}).err == "");
+}
+
+TEST_CASE("--resume finds the data where --data said that they are") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  fs::create_directories(shop / "texts");
+  fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "texts/my.txt");
+  const Arguments resume{"--resume", "--out", run};
+  // By a path from where the program was started, which it is not when it goes on.
+  const Arguments flags = shop.tiny("run") + Arguments{"--data", "texts/my.txt"};
+  done("/bin/sh", Arguments{"-c", "cd \"$0\" && exec " LINNET_BIN_DIR "/train_text \"$@\"", shop / ""} + flags);
+  CHECK(config_of(run)["data_path"] == (shop / "texts/my.txt").string());
+  const std::string config = read_bytes(run / "config.json");
+  CHECK(done("train_text", resume).err == "");
+  CHECK(done("attention_maps", {run, "--out", shop / "maps"}).err == "");
+  CHECK(read_bytes(run / "config.json") == config);
+
+  // Gone: both say so; a prompt needs no data.
+  fs::create_directories(shop / "moved");
+  fs::rename(shop / "texts/my.txt", shop / "moved/other.txt");
+  const std::string gone = "the run in " + run.string() + " learned from " + (shop / "texts/my.txt").string() +
+                           ", which is gone; give its new path with --data";
+  check_refused(run_program("train_text", resume), 1, gone);
+  check_refused(run_program("attention_maps", {run, "--out", shop / "maps"}), 1, gone);
+  done("attention_maps", {run, "--out", shop / "maps", "--prompt", "to be"});
+
+  // A new path is remembered, and a new name, for the bytes are the same.
+  done("attention_maps", {run, "--out", shop / "maps", "--data", shop / "moved/other.txt"});
+  done("train_text", resume + Arguments{"--data", shop / "moved/other.txt"});
+  CHECK(config_of(run)["data"].get<std::string>().starts_with("other.txt (6000 bytes, crc32 "));
+  CHECK(config_of(run)["data_path"] == (shop / "moved/other.txt").string());
+  done("train_text", resume);
+
+  // Another text in its place.
+  const std::string text = read_bytes(shop / "moved/other.txt");
+  write_bytes(shop / "moved/other.txt", std::string(text.rbegin(), text.rend()));
+  check_refused(run_program("train_text", resume), 1,
+                "--resume: the run in " + run.string() + " learns from other.txt (");
+  check_refused(run_program("train_text", resume), 1, "name its file or folder with --data");
+  check_refused(run_program("attention_maps", {run, "--out", shop / "maps"}), 1, "learned from other.txt (");
+}
+
+TEST_CASE("--resume of runs that do not say where their data are: as before, --data does") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  done("train_text", shop.tiny("run"));
+  edit_config(run, [](nlohmann::json& config) { CHECK(config.erase("data_path") == 1); });
+  const Ended without = run_program("train_text", {"--resume", "--out", run});
+  CHECK(without.code == 1);
+  CHECK(contains(without.err, " learns from " + Workshop::kTextName + ", but there is "));
+  done("train_text", {"--resume", "--out", run, "--data", shop / "data"});
+  CHECK(config_of(run)["data_path"] == (shop / "data").string());
+
+  // Where no flag said it, the data are looked for again, and may have been found elsewhere by then.
+  const auto with_variable = [&](const fs::path& data, const Arguments& flags) {
+    const std::string command = "LINNET_DATA=\"$0\" exec " LINNET_BIN_DIR "/train_text \"$@\"";
+    return run_program("/bin/sh", Arguments{"-c", command, data} + flags);
+  };
+  Arguments flags = shop.tiny("found");
+  flags.erase(flags.begin(), flags.begin() + 2);  // --data
+  CHECK(with_variable(shop / "data", flags).code == 0);
+  CHECK_FALSE(config_of(shop / "found").contains("data_path"));
+  fs::rename(shop / "data", shop / "elsewhere");
+  CHECK(with_variable(shop / "elsewhere", {"--resume", "--out", shop / "found"}).code == 0);
+}
+
+TEST_CASE("a path of --data that is not UTF-8 stops no run") {
+  const Workshop shop;
+  const fs::path folder = shop / "gr\xF6\xDF";
+  fs::create_directories(folder);
+  fs::copy(shop / "data/tinyshakespeare/input.txt", folder / "my.txt");
+  fs::copy(folder / "my.txt", folder / "gr\xF6\xDF.txt");
+  for (const char* name : {"my.txt", "gr\xF6\xDF.txt"}) {
+    CAPTURE(name);
+    done("train_text", shop.tiny(name) + Arguments{"--data", folder / name});
+    done("train_text", {"--resume", "--out", shop / name, "--data", folder / name});
+  }
+}

@@ -1,0 +1,184 @@
+#include <doctest/doctest.h>
+
+#include <linnet/linnet.h>
+
+#include "tests/ops/attention/attention_reference.h"
+#include "tests/support/same_bits.h"
+
+/// The maps of attentions as modules give them: what they must add up to is what the module computes.
+
+using namespace linnet;
+using linnet::test::keep_all_but;
+using linnet::test::relative_error;
+using linnet::test::same_bits;
+
+namespace {
+
+constexpr int64_t kBatch = 2, kHeads = 3, kTokens = 7, kWidth = 12;
+
+struct Model : nn::Module {
+  Model(Generator& rng, const nn::AttentionConfig& config)
+      : Module(rng, DType::float64), attention(nn::make_attention(*this, "mix", config)) {}
+  std::unique_ptr<nn::Attention> attention;
+
+  Tensor parameter_of(const std::string& name) const { return state().at("mix." + name); }
+  /// The linear map of that name.
+  Tensor apply(const std::string& name, const Tensor& x) const {
+    return linear(x, parameter_of(name + ".weight"), parameter_of(name + ".bias"));
+  }
+};
+
+std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechanisms) {
+  std::vector<nn::AttentionConfig> configs;
+  for (const std::string& mechanism : mechanisms) {
+    for (const bool causal : {false, true}) {
+      nn::AttentionConfig config{.mechanism = mechanism, .width = kWidth, .heads = kHeads, .causal = causal};
+      configs.push_back(config);
+      config.short_conv = 2;
+      configs.push_back(config);
+      if (mechanism != "softmax" && mechanism != "fastmax2") continue;
+      config.rotary = true;
+      configs.push_back(config);
+    }
+  }
+  return configs;
+}
+
+/// Rows sum to 1, and no token draws on a later one, to the bit, when causal.
+void check_rows(const Tensor& weights, bool causal) {
+  const std::vector<double> w = weights.to_vector<double>();
+  const int64_t rows = weights.size(2);
+  size_t at = 0;
+  for (int64_t row = 0; row < kBatch * kHeads * rows; ++row) {
+    double total = 0;
+    for (int64_t j = 0; j < kTokens; ++j, ++at) {
+      total += w[at];
+      if (causal && j > row % rows) CHECK(w[at] == 0);
+    }
+    CHECK(total == doctest::Approx(1).epsilon(1e-13));
+  }
+}
+
+nn::DecoderConfig decoder(const std::string& mechanism) {
+  return {.vocabulary = 5,
+          .context = kTokens,
+          .layers = 2,
+          .block = {.attention = {.mechanism = mechanism, .width = kWidth, .heads = kHeads, .dropout = 0.3}}};
+}
+
+}  // namespace
+
+TEST_CASE("attention maps: times the values they are what softmax and Fastmax modules give") {
+  for (const nn::AttentionConfig& config : configs({"softmax", "fastmax1", "fastmax2"})) {
+    CAPTURE(config.mechanism);
+    CAPTURE(config.causal);
+    CAPTURE(config.short_conv);
+    Generator rng(3);
+    const Model model(rng, config);
+    const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+    for (const Tensor& keep : {Tensor(), keep_all_but(kBatch, kTokens, {{1, 2}, {1, 3}})}) {
+      const std::vector<nn::AttentionMap> maps = model.attention->maps(x, keep);
+      REQUIRE(maps.size() == 1);
+      CHECK(maps[0].name == "mix");
+      CHECK(maps[0].weights.shape() == Shape{kBatch, kHeads, kTokens, kTokens});
+      check_rows(maps[0].weights, config.causal);
+
+      Tensor qkv = model.apply("qkv", x);
+      if (config.short_conv > 0) {
+        qkv = short_conv(qkv, model.parameter_of("conv.weight"), {.causal = config.causal, .keep = keep});
+      }
+      const Tensor v = nn::split_qkv(qkv, kHeads).v;
+      const Tensor y = model.apply("out", nn::merge_heads(matmul(maps[0].weights, v)));
+      CHECK(relative_error(y, (*model.attention)(x, keep).to_vector<double>()) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("attention maps: Fastformer's α and β make its global vectors") {
+  for (nn::AttentionConfig config : configs({"fastformer"})) {
+    config.short_conv = 0;
+    CAPTURE(config.causal);
+    Generator rng(4);
+    const Model model(rng, config);
+    const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+    const std::vector<nn::AttentionMap> maps = model.attention->maps(x);
+    REQUIRE(maps.size() == 2);
+    CHECK(maps[0].name == "mix α");
+    CHECK(maps[1].name == "mix β");
+    for (const auto& [name, weights] : maps) {
+      CHECK(weights.shape() == Shape{kBatch, kHeads, config.causal ? kTokens : 1, kTokens});
+      check_rows(weights, config.causal);
+    }
+    const Tensor query = model.apply("query", x);
+    const Tensor q = nn::split_heads(query, kHeads), k = nn::split_heads(model.apply("key", x), kHeads);
+    const Tensor p = matmul(maps[0].weights, q) * k,
+                 u = matmul(maps[1].weights, p) * q;  // its values are its queries
+    const Tensor y = model.apply("out", nn::merge_heads(u)) + query;
+    CHECK(relative_error(y, (*model.attention)(x).to_vector<double>()) < 1e-12);
+  }
+}
+
+TEST_CASE("attention maps: Fastformer has one for each column but the last") {
+  Generator rng(5);
+  const Model model(
+      rng,
+      {.mechanism = "fastformer", .width = kWidth, .heads = kHeads, .options = nn::FastformerConfig{.columns = 4}});
+  const std::vector<nn::AttentionMap> maps = model.attention->maps(randn({1, 3, kWidth}, rng, DType::float64));
+  REQUIRE(maps.size() == 3);
+  CHECK(maps[0].name == "mix 1");
+  CHECK(maps[2].name == "mix 3");
+}
+
+TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes nothing else") {
+  const Tensor ids = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1}).reshape({1, kTokens});
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    // In training, where dropout draws from the generator: collecting must draw nothing.
+    Generator rng(6), same(6);
+    const nn::DecoderLM model(rng, decoder(mechanism)), other(same, decoder(mechanism));
+    const Tensor expected = other(ids);
+    std::vector<nn::AttentionMap> all;
+    {
+      const nn::AttentionMaps maps;
+      CHECK(same_bits(model(ids), expected));
+      all = maps.all();
+    }
+    model(ids);  // no longer collected
+    const bool several = mechanism == "fastformer";
+    REQUIRE(all.size() == (several ? 4 : 2));
+    CHECK(all.front().name == (several ? "blocks.0.attention α" : "blocks.0.attention"));
+    CHECK(all.back().name == (several ? "blocks.1.attention β" : "blocks.1.attention"));
+    for (const auto& [name, weights] : all) {
+      CHECK(weights.shape() == Shape{1, kHeads, kTokens, kTokens});
+      CHECK_FALSE(weights.requires_grad());
+    }
+    CHECK_FALSE(same_bits(all.front().weights, all.back().weights));
+  }
+}
+
+TEST_CASE("AttentionMaps: layers that share weights each have their own map; the inner of two collections gets it") {
+  Generator rng(7);
+  nn::DecoderConfig config = decoder("softmax");
+  config.share_layers = true;
+  const nn::DecoderLM model(rng, config);
+  const Tensor ids = tensor<int64_t>({4, 3, 2}).reshape({1, 3});
+  const nn::AttentionMaps outer;
+  {
+    const nn::AttentionMaps inner;
+    model(ids);
+    REQUIRE(inner.all().size() == 2);
+    CHECK(inner.all()[0].name == inner.all()[1].name);
+    CHECK_FALSE(same_bits(inner.all()[0].weights, inner.all()[1].weights));
+  }
+  CHECK(outer.all().empty());
+  model(ids);
+  CHECK(outer.all().size() == 2);
+}
+
+TEST_CASE("attention maps refuse what the attention refuses") {
+  Generator rng(8);
+  const Model model(rng, {.mechanism = "softmax", .width = kWidth, .heads = kHeads});
+  CHECK_THROWS_WITH_AS(
+      model.attention->maps(zeros({2, kWidth}, DType::float64)),
+      doctest::Contains("mix (softmax attention, width 12, heads 3): x should be [batch, tokens, 12]"), ShapeError);
+}

@@ -1,0 +1,482 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <linnet/core/device/profile.h>
+#include <linnet/linnet.h>
+
+#include "tests/nn/attention/attention_model.h"
+#include "tests/support/same_bits.h"
+
+using namespace linnet;
+using test::AttentionModel;
+using test::same_bits;
+
+namespace {
+
+/// A model that is nothing but an attention, in float64.
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  REQUIRE(x.size() == y.size());
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+std::vector<std::string> names_of(const nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module.named_parameters()) names.push_back(name);
+  return names;
+}
+
+int64_t count_parameters(const nn::Module& module) {
+  int64_t count = 0;
+  for (const Tensor& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+/// Each option of Fastformer, and some together.
+std::vector<nn::AttentionConfig> fastformer_configs() {
+  const nn::AttentionConfig plain{.mechanism = "fastformer", .width = 12, .heads = 3};
+  std::vector<nn::AttentionConfig> configs;
+  const auto add = [&](auto&& change) { change(configs.emplace_back(plain)); };
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.interaction = Interaction::add}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.interaction = Interaction::concat}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.full_logits = true}; });
+  add([](nn::AttentionConfig& c) {
+    c.options = nn::FastformerConfig{.interaction = Interaction::concat, .full_logits = true};
+  });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_heads = true}; });
+  add([](nn::AttentionConfig& c) {
+    c.options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true};
+    c.short_conv = 2;
+  });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.columns = 5}; });
+  return configs;
+}
+
+std::vector<nn::AttentionConfig> causal_configs() {
+  std::vector<nn::AttentionConfig> configs;
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true});
+  }
+  configs.push_back({.mechanism = "softmax", .width = 12, .heads = 3, .causal = true, .rotary = true});
+  configs.push_back({.mechanism = "fastmax2", .width = 12, .heads = 3, .causal = true, .rotary = true});
+  configs.push_back({.mechanism = "fastmax2",
+                     .width = 12,
+                     .heads = 3,
+                     .causal = true,
+                     .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}});
+  configs.push_back(
+      {.mechanism = "fastmax1", .width = 12, .heads = 3, .causal = true, .options = nn::FastmaxConfig{.scale = 0.1}});
+  configs.push_back({.mechanism = "fastformer",
+                     .width = 12,
+                     .heads = 3,
+                     .causal = true,
+                     .options = nn::FastformerConfig{.share_query_value = false}});
+  configs.push_back({.mechanism = "fastformer", .width = 12, .heads = 1, .causal = true, .bias = false});
+  for (nn::AttentionConfig config : fastformer_configs()) {
+    config.causal = true;
+    configs.push_back(config);
+  }
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true, .short_conv = 3});
+  }
+  return configs;
+}
+
+}  // namespace
+
+TEST_CASE("attention: the step form gives what the sequence form gives") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    CAPTURE(config.rotary);
+    Generator rng(7);
+    const AttentionModel model(rng, config);
+    const Tensor x = randn({2, 9, 12}, rng, DType::float64) * 3;
+    const Tensor sequence = (*model.attention)(x);
+    const auto state = model.attention->start();
+    for (int64_t t = 0; t < 9; ++t) {
+      CAPTURE(t);
+      const Tensor step = model.attention->step(*state, x.select(1, t));
+      CHECK(step.shape() == Shape{2, 12});
+      CHECK(largest_difference(step, sequence.select(1, t)) < 1e-12);
+    }
+    CHECK(state->tokens() == 9);
+  }
+}
+
+TEST_CASE("SoftmaxAttention: the step form copies O(N) rows in N tokens, recording or not gives the same") {
+  Generator rng(19);
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const Tensor x = randn({2, 200, 8}, rng, DType::float64);
+  const Tensor sequence = (*model.attention)(x);
+  const auto state = model.attention->start();
+  const auto step = [&](int64_t t) {
+    CHECK(largest_difference(model.attention->step(*state, x.select(1, t)), sequence.select(1, t)) < 1e-12);
+  };
+  for (int64_t t = 0; t < 3; ++t) step(t);
+  int64_t copied = 0;
+  {
+    const NoGrad no_grad;
+    const Profile profile;
+    for (int64_t t = 3; t < 197; ++t) step(t);
+    for (const KernelCall& call : profile.calls()) {
+      if (call.kernel == "copy" && call.operands[1].shape.rank() == 4) copied += call.operands[1].shape[2];
+    }
+  }
+  CHECK(copied < 2 * 3 * 197);  // keys and values, each written once and moved less than twice on average
+  for (int64_t t = 197; t < 200; ++t) step(t);
+}
+
+TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence form's gradients") {
+  Generator rng(20);
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  Tensor x = randn({1, 5, 8}, rng, DType::float64).set_requires_grad();
+  const Tensor weight = randn({1, 5, 8}, rng, DType::float64);
+  const Tensor expected = grad({sum((*model.attention)(x)*weight)}, {x}).front();
+  const auto state = model.attention->start();
+  std::vector<Tensor> steps;
+  for (int64_t t = 0; t < 5; ++t) steps.push_back(model.attention->step(*state, x.select(1, t)));
+  CHECK(largest_difference(grad({sum(stack(steps, 1) * weight)}, {x}).front(), expected) < 1e-12);
+}
+
+TEST_CASE("FastmaxAttention: the step form of a long text, where sums would round away what is added") {
+  for (const char* mechanism : {"fastmax1", "fastmax2"}) {
+    Generator rng(15);
+    const AttentionModel model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
+    const Tensor x = randn({1, 600, 8}, rng, DType::float64);
+    const Tensor sequence = (*model.attention)(x);
+    const auto state = model.attention->start();
+    const NoGrad no_grad;
+    for (int64_t t = 0; t < 600; ++t) {
+      const Tensor step = model.attention->step(*state, x.select(1, t));
+      CHECK(largest_difference(step, sequence.select(1, t)) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("attention: causal outputs do not see what comes later, to the bit") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    Generator rng(8);
+    const AttentionModel model(rng, config);
+    const Tensor x = randn({1, 6, 12}, rng, DType::float64);
+    const Tensor changed = concat({x.narrow(1, 0, 4), randn({1, 2, 12}, rng, DType::float64)}, 1);
+    const Tensor before = (*model.attention)(x), after = (*model.attention)(changed);
+    CHECK(largest_difference(before.narrow(1, 0, 4), after.narrow(1, 0, 4)) == 0);
+    CHECK(largest_difference(before.select(1, 5), after.select(1, 5)) > 1e-3);
+  }
+}
+
+TEST_CASE("attention: without causality, tokens are a set, and padding is not seen") {
+  for (nn::AttentionConfig config : causal_configs()) {
+    if (config.rotary) continue;
+    CAPTURE(config.mechanism);
+    config.causal = false;
+    Generator rng(9);
+    const AttentionModel model(rng, config);
+    const nn::Attention& attention = *model.attention;
+    const Tensor x = randn({2, 5, 12}, rng, DType::float64);
+    const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
+    const double change =
+        largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order));
+    CHECK((change < 1e-12) == (config.short_conv == 0));  // which is there to see the order
+
+    const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
+    const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);
+    const Tensor keep = concat({ones({2, 5}, DType::boolean), zeros({2, 3}, DType::boolean)}, 1);
+    const Tensor with_padding = attention(padded, keep).narrow(1, 0, 5);
+    CHECK(largest_difference(with_padding, attention(x)) < 1e-12);
+    CHECK(largest_difference(with_padding, attention(other, keep).narrow(1, 0, 5)) == 0);
+    CHECK(largest_difference(attention(padded).narrow(1, 0, 5), attention(x)) > 1e-3);
+  }
+}
+
+TEST_CASE("attention: every parameter and the input get gradients") {
+  for (const nn::AttentionConfig& config : causal_configs()) {
+    CAPTURE(config.mechanism);
+    Generator rng(10);
+    const AttentionModel model(rng, config);
+    Tensor x = randn({2, 5, 12}, rng, DType::float64).set_requires_grad();
+    backward(sum(square((*model.attention)(x))));
+    CHECK(norm(x.grad()).item<double>() > 0);
+    for (const auto& [name, parameter] : model.named_parameters()) {
+      CAPTURE(name);
+      REQUIRE(parameter.grad().defined());
+      CHECK(norm(parameter.grad()).item<double>() > 0);
+    }
+  }
+}
+
+TEST_CASE("attention of one projection: its gradient is made whole, and is that of separate parts to the bit") {
+  const auto attend = [](const std::string& kind, const nn::Qkv& x) {
+    if (kind == "softmax") return softmax_attention(x.q, x.k, x.v, {.causal = true});
+    return fastmax(x.q, x.k, x.v,
+                   {.causal = true, .form = kind == "quadratic" ? FastmaxForm::quadratic : FastmaxForm::factorised});
+  };
+  Generator rng(1);
+  const Tensor projected = randn({2, 5, 3 * 12}, rng).set_requires_grad(), g = randn({2, 3, 5, 4}, rng);
+  for (const char* const kind : {"softmax", "quadratic", "factorised"}) {
+    CAPTURE(kind);
+    const auto gradient = [&](auto&& part) {
+      const auto [q, k, v] = nn::split_qkv(projected, 3);
+      const Tensor o = attend(kind, {part(q), part(k), part(v)});
+      const Profile profile;
+      const Tensor result = grad({o}, {projected}, {.grad_outputs = {g}})[0];
+      const auto copies = std::ranges::count(profile.calls(), std::string("copy"), &KernelCall::kernel);
+      return std::pair(copies, result);
+    };
+    const auto [none, whole] = gradient([](const Tensor& x) { return x; });
+    const auto [copies, joined] = gradient([](const Tensor& x) { return x.clone(); });
+    CHECK(none == 0);
+    CHECK(copies == 3);
+    CHECK(same_bits(whole, joined));
+  }
+}
+
+TEST_CASE("attention: names and numbers of parameters") {
+  Generator rng(11);
+  const AttentionModel softmax(rng, {.mechanism = "softmax", .width = 12, .heads = 3});
+  CHECK(names_of(softmax) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
+                                                      "attention.out.weight", "attention.out.bias"});
+  const AttentionModel fastmax(rng, {.mechanism = "fastmax1", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(fastmax) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
+  const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
+                                                     "attention.key.weight", "attention.out.weight"});
+  CHECK(count_parameters(shared) == 3 * 12 * 12 + 2 * 12);  // 3C² + 2C
+  const AttentionModel apart(rng, {.mechanism = "fastformer",
+                                   .width = 12,
+                                   .bias = false,
+                                   .options = nn::FastformerConfig{.share_query_value = false}});
+  CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
+}
+
+TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4, without biases") {
+  constexpr int64_t c = 12, h = 3, d = 4;
+  const auto count = [](nn::AttentionConfig config) {
+    Generator rng(16);
+    config.mechanism = "fastformer", config.width = 12, config.heads = 3, config.bias = false;
+    return count_parameters(AttentionModel(rng, config));
+  };
+  CHECK(count({}) == 3 * c * c + 2 * c);
+  CHECK(count({.options = nn::FastformerConfig{.interaction = Interaction::add}}) == 3 * c * c + 2 * c);
+  CHECK(count({.options = nn::FastformerConfig{.interaction = Interaction::concat}}) ==
+        3 * c * c + 2 * c + 2 * h * 2 * d * d);
+  CHECK(count({.options = nn::FastformerConfig{.full_logits = true}}) == 3 * c * c + 2 * (h * c + h));
+  CHECK(count({.options = nn::FastformerConfig{.share_heads = true}}) == 2 * d * d + c * c + 2 * d);
+  CHECK(count({.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}}) == 3 * c * c + c);
+  CHECK(count({.options = nn::FastformerConfig{.columns = 5}}) == 5 * c * c + 4 * c);
+  CHECK(count({.short_conv = 4}) == 3 * c * c + 2 * c + 12 * c);
+}
+
+TEST_CASE("ShortConvolution: the step form gives what the sequence form gives, on a text shorter than its taps too") {
+  struct Conv : nn::Module {
+    Conv(Generator& rng, int64_t taps) : Module(rng, DType::float64), conv(*this, "conv", 6, taps, true) {}
+    nn::ShortConvolution conv;
+  };
+  for (const int64_t taps : {1, 2, 4, 9}) {
+    CAPTURE(taps);
+    Generator rng(18);
+    const Conv model(rng, taps);
+    const Tensor h = randn({2, 5, 6}, rng, DType::float64), whole = model.conv(h);
+    nn::ShortConvolution::State state;
+    for (int64_t i = 0; i < 5; ++i) {
+      CHECK(largest_difference(model.conv.step(state, h.narrow(1, i, 1)), whole.narrow(1, i, 1)) < 1e-15);
+    }
+    CHECK(state.past.size(1) == std::min<int64_t>(5, taps - 1));
+  }
+}
+
+TEST_CASE("attention: dropout in training only") {
+  Generator rng(12);
+  std::vector<nn::AttentionConfig> configs;
+  configs.push_back({.mechanism = "softmax"});
+  configs.push_back({.mechanism = "fastformer"});
+  configs.push_back({.mechanism = "fastmax1"});
+  configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
+  configs.push_back({.mechanism = "fastmax2"});
+  for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
+    configs.push_back({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.dropout_kind = kind}});
+    configs.push_back({.mechanism = "fastmax2", .rotary = true, .options = nn::FastmaxConfig{.dropout_kind = kind}});
+    configs.push_back(
+        {.mechanism = "fastmax2",
+         .options = nn::FastmaxConfig{.dropout_kind = kind, .dropout_normaliser = FastmaxNormaliser::shared}});
+  }
+  for (nn::AttentionConfig& config : configs) {
+    config.width = 8, config.heads = 2, config.dropout = 0.5;
+    AttentionModel model(rng, config);
+    const Tensor x = randn({1, 6, 8}, rng, DType::float64);
+    CAPTURE(config.mechanism);
+    CHECK(largest_difference((*model.attention)(x), (*model.attention)(x)) > 1e-6);
+    model.eval();
+    const Tensor y = (*model.attention)(x);
+    CHECK(largest_difference(y, (*model.attention)(x)) == 0);
+  }
+}
+
+TEST_CASE("attention: a rate of dropout changes no weight that a model starts with") {
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    const auto initial = [&](double rate) {
+      Generator rng(21);
+      const AttentionModel first(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      const AttentionModel second(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .dropout = rate});
+      std::vector<std::vector<double>> values;
+      for (const AttentionModel* model : {&first, &second}) {
+        for (const auto& [name, tensor] : model->state()) values.push_back(tensor.to_vector<double>());
+      }
+      return values;
+    };
+    CHECK(initial(0) == initial(0.3));
+  }
+}
+
+TEST_CASE("FastmaxAttention: its form can be forced") {
+  const auto run = [](FastmaxForm form) {
+    Generator rng(14);
+    const AttentionModel model(rng, {.mechanism = "fastmax2",
+                                     .width = 12,
+                                     .heads = 3,
+                                     .causal = true,
+                                     .options = nn::FastmaxConfig{.form = form}});
+    return (*model.attention)(randn({2, 70, 12}, rng, DType::float64));
+  };
+  const Tensor expected = run(FastmaxForm::reference);
+  for (const FastmaxForm form : {FastmaxForm::automatic, FastmaxForm::quadratic, FastmaxForm::factorised}) {
+    CHECK(largest_difference(run(form), expected) < 1e-12);
+  }
+}
+
+TEST_CASE("attention: what cannot be is refused") {
+  Generator rng(13);
+  const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
+    CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
+  };
+  refused({.mechanism = "linear", .width = 8},
+          "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
+  refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
+  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.columns = 1}},
+          "1 columns; it takes at least 2");
+  refused({.mechanism = "fastformer",
+           .width = 8,
+           .options = nn::FastformerConfig{.share_heads = true, .full_logits = true}},
+          "choose one");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.interaction = Interaction::add}},
+          "softmax has none of the options of fastformer (fastformer_interaction, share, columns); leave them out");
+  refused({.mechanism = "fastmax2", .width = 8, .options = nn::FastformerConfig{.share_heads = true}},
+          "fastmax2 has none of the options of fastformer");
+  refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastformerConfig{.full_logits = true}},
+          "fastmax1 has none of the options of fastformer");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.columns = 4}},
+          "softmax has none of the options of fastformer");
+  refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
+  refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
+  refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},
+          "weights must be positive");
+  refused(
+      {.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},
+      "softmax has none of the options of fastmax1 (fastmax_scale, fastmax_form, dropout_kind, dropout_normaliser)");
+  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastmaxConfig{.scale = 99.0}},
+          "fastformer has none of the options of fastmax1");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::factorised}},
+          "softmax has none of the options of fastmax1");
+  refused(
+      {.mechanism = "softmax", .width = 8, .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::quadratic}},
+      "softmax has none of the options of fastmax1");
+  refused({.mechanism = "fastformer",
+           .width = 8,
+           .options = nn::FastmaxConfig{.dropout_normaliser = FastmaxNormaliser::shared}},
+          "fastformer has none of the options of fastmax1");
+  refused({.mechanism = "softmax", .width = 8, .options = 3}, "of a type that no mechanism takes, not of softmax's");
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    for (const double rate : {1.0, 1.5, -3.0, std::nan("")}) {
+      refused({.mechanism = mechanism, .width = 8, .dropout = rate}, "; it must be in [0, 1)");
+    }
+  }
+  for (const char* mechanism : {"softmax", "fastmax2"}) {
+    refused({.mechanism = mechanism, .width = 9, .heads = 3, .rotary = true},
+            "rotary positions turn pairs of numbers, but a head has 3");
+  }
+  refused({.mechanism = "fastmax1",
+           .width = 8,
+           .dropout = 0.1,
+           .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::quadratic}},
+          "dropout 0.1 of quadratic features does nothing to weights that have none");
+  refused({.mechanism = "fastmax2",
+           .width = 8,
+           .dropout = 0.1,
+           .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
+          "quadratic dropout needs the features of the factorised form");
+
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  const nn::Attention& attention = *model.attention;
+  const auto f64 = DType::float64;
+  CHECK_THROWS_WITH_AS(attention(zeros({2, 8}, f64)),
+                       doctest::Contains("attention (softmax attention, width 8, heads 2): x should be"), ShapeError);
+  CHECK_THROWS_WITH_AS(attention(zeros({2, 3, 8}, f64), zeros({2, 3}, f64)),
+                       doctest::Contains("keep should be bool [2, 3]"), ShapeError);
+  const auto state = attention.start();
+  attention.step(*state, zeros({2, 8}, f64));
+  CHECK_THROWS_WITH_AS(attention.step(*state, zeros({3, 8}, f64)), doctest::Contains("start() a new state"),
+                       ShapeError);
+  const AttentionModel other(rng, {.mechanism = "fastmax2", .width = 8, .causal = true});
+  CHECK_THROWS_WITH_AS(other.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
+                       ValueError);
+  const AttentionModel twin(rng, {.mechanism = "softmax", .width = 8, .heads = 2, .causal = true});
+  CHECK_THROWS_WITH_AS(twin.attention->step(*state, zeros({2, 8}, f64)), doctest::Contains("another attention"),
+                       ValueError);
+  const AttentionModel full(rng, {.mechanism = "softmax", .width = 8});
+  CHECK_THROWS_WITH_AS(full.attention->start(), doctest::Contains("only causal attention has a step form"),
+                       ValueError);
+}
+
+namespace {
+
+/// What one might try first: each token gets the mean of those up to it, of queries and keys there are none.
+class MeanAttention : public nn::Attention {
+ public:
+  MeanAttention(Module& parent, std::string name, const nn::AttentionConfig& config)
+      : Attention(parent, std::move(name), config) {}
+
+ private:
+  struct Sum : nn::AttentionState {
+    Tensor of_tokens;
+  };
+
+  Tensor forward(const Tensor& x, const Tensor&) const override {
+    return cumsum(x, 1) / (arange(x.size(1)).to(x.dtype()) + 1).reshape({1, -1, 1});
+  }
+  std::vector<nn::AttentionMap> forward_maps(const Tensor& x, const Tensor&) const override {
+    const Tensor seen = tril(ones({x.size(1), x.size(1)}, x.dtype()));
+    return {{"", (seen / sum(seen, {1}, true)).reshape({1, 1, x.size(1), x.size(1)})}};
+  }
+  std::unique_ptr<nn::AttentionState> start_state() const override { return std::make_unique<Sum>(); }
+  Tensor forward_step(nn::AttentionState& state, const Tensor& x) const override {
+    Tensor& total = static_cast<Sum&>(state).of_tokens;
+    total = total.defined() ? total + x : x;
+    return total / (state.tokens() + 1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("attention: one of a user's own serves any model, in both forms") {
+  nn::AttentionConfig mean{.mechanism = "mean", .width = 8, .heads = 2};
+  mean.make = [](nn::Module& parent, std::string name, const nn::AttentionConfig& config) {
+    return std::make_unique<MeanAttention>(parent, std::move(name), config);
+  };
+  Generator rng(3);
+  nn::DecoderLM model(rng, {.vocabulary = 5, .context = 6, .layers = 2, .block = {.attention = mean}});
+  model.eval();
+  const NoGrad no_grad;
+  const Tensor text = randint(0, 5, {2, 6}, rng), logits = model(text);
+  nn::DecoderState state = model.start();
+  for (int64_t i = 0; i < 6; ++i) {
+    CHECK(largest_difference(model.step(state, text.select(1, i)), logits.select(1, i)) < 1e-5);
+  }
+  CHECK(model.summary().find("mean attention, width 8, heads 2") != std::string::npos);
+}

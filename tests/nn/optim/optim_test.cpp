@@ -1,0 +1,448 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/linnet.h>
+
+#include "tests/support/near.h"
+#include "tests/support/values.h"
+
+using namespace linnet;
+using linnet::test::near;
+
+namespace {
+
+Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
+
+/// One gradient, the same for all.
+void set_grads(const std::vector<Tensor>& parameters, double value) {
+  for (Tensor parameter : parameters) parameter.set_grad(full_like(parameter.detach(), value));
+}
+
+/// Steps along a fixed sequence of gradients.
+void run(nn::Optimizer& optimizer, const std::vector<Tensor>& parameters, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
+    set_grads(parameters, std::sin(1.0 + step));
+    optimizer.step();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD: by hand") {
+  Tensor p = leaf({1, 2});
+  nn::SGD optimizer({p}, {.lr = 0.1, .momentum = 0.5, .weight_decay = 0.1});
+  set_grads({p}, 1);
+  optimizer.step();  // v = 1 + 0.1·p
+  CHECK(p.to_vector<double>()[0] == near(1 - 0.1 * 1.1));
+  optimizer.step();  // v = 0.5·1.1 + 1 + 0.1·0.89
+  CHECK(p.to_vector<double>()[0] == near(0.89 - 0.1 * (0.55 + 1.089)));
+
+  Tensor q = leaf({1});
+  nn::SGD damped({q}, {.lr = 0.1, .momentum = 0.5, .dampening = 0.2});
+  set_grads({q}, 1);
+  damped.step();  // v = 1: the first gradient is not damped
+  damped.step();  // v = 0.5·1 + 0.8·1
+  CHECK(q.item<double>() == near(1 - 0.1 - 0.13));
+  CHECK_THROWS_WITH_AS(nn::SGD({p}, {.nesterov = true}), doctest::Contains("needs momentum"), ValueError);
+}
+
+TEST_CASE("AdamW: its first step is lr whatever the gradient, and decay is apart from it") {
+  Tensor p = leaf({1, -2});
+  nn::AdamW optimizer({p}, {.lr = 0.01, .weight_decay = 0.5});
+  set_grads({p}, 1e-3);
+  optimizer.step();
+  CHECK(p.to_vector<double>()[0] == near(1 * (1 - 0.005) - 0.01, 1e-5));
+  CHECK(p.to_vector<double>()[1] == near(-2 * (1 - 0.005) - 0.01, 1e-5));
+  CHECK_THROWS_AS(nn::Adam({p}, {.beta1 = 1}), ValueError);
+}
+
+TEST_CASE("optimizers: groups have rates of their own, and parameters without a gradient stay") {
+  Tensor a = leaf({1}), b = leaf({1}), c = leaf({1});
+  nn::SGD optimizer({{.parameters = {a}}, {.parameters = {b, c}, .lr = 1}}, {.lr = 0.1});
+  set_grads({a, b}, 1);
+  optimizer.step();
+  CHECK(a.item<double>() == near(0.9));
+  CHECK(b.item<double>() == 0);
+  CHECK(c.item<double>() == 1);
+  optimizer.set_lr(2);
+  optimizer.set_lr(0, 1);
+  optimizer.step();
+  CHECK(a.item<double>() == near(-1.1));
+  CHECK(b.item<double>() == 0);
+  optimizer.zero_grad();
+  CHECK_FALSE(a.grad().defined());
+
+  set_grads({a, b, c}, 1);
+  b.set_requires_grad(false);
+  optimizer.step();
+  CHECK(b.item<double>() == 0);
+  optimizer.zero_grad();
+  b.set_requires_grad();
+  for (const Tensor& each : {a, b, c}) CHECK_FALSE(each.grad().defined());
+
+  CHECK_THROWS_WITH_AS(nn::SGD({{.parameters = {a}}, {.parameters = {b, a}}}, nn::SgdConfig{}),
+                       doctest::Contains("comes twice"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD(std::vector<Tensor>{}), doctest::Contains("no parameters"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD({a, b * 2}), doctest::Contains("is the result of an op"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::SGD({arange(3)}), doctest::Contains("is int64; train its to(DType::float32)"), DTypeError);
+}
+
+TEST_CASE("optimizers and schedules refuse settings that are out of range, and keep what they had") {
+  Tensor p = leaf({1});
+  using namespace nn;
+  for (const double bad : {-1.0, std::nan(""), static_cast<double>(INFINITY)}) {
+    CAPTURE(bad);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.lr = bad}), doctest::Contains("lr is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.momentum = bad}), doctest::Contains("momentum is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({p}, {.momentum = 0.9, .dampening = bad}), doctest::Contains("dampening is"),
+                         ValueError);
+    CHECK_THROWS_WITH_AS(Adam({p}, {.eps = bad}), doctest::Contains("eps is"), ValueError);
+    CHECK_THROWS_WITH_AS(AdamW({p}, {.weight_decay = bad}), doctest::Contains("weight_decay is"), ValueError);
+    CHECK_THROWS_WITH_AS(SGD({{.parameters = {p}, .lr = bad}}, SgdConfig{}), doctest::Contains("lr is"), ValueError);
+
+    SGD optimizer({p}, {.lr = 0.5});
+    CHECK_THROWS_AS(optimizer.set_lr(bad), ValueError);
+    CHECK_THROWS_AS(optimizer.set_lr(bad, 0), ValueError);
+    CHECK_THROWS_WITH_AS(optimizer.set_lr(1, 1), doctest::Contains("group is 1, and the optimizer has 1"),
+                         IndexError);
+    CHECK(optimizer.groups()[0].lr == 0.5);
+
+    CHECK_THROWS_AS(schedule::constant(bad), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_cosine({.lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_linear({.min_lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::inverse_sqrt({.lr = bad}), ValueError);
+    CHECK_THROWS_AS(schedule::one_cycle({.max_lr = bad, .steps = 10}), ValueError);
+  }
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .div_factor = 0}), ValueError);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .final_div_factor = -1}), ValueError);
+
+  set_grads({p}, 2);
+  CHECK_THROWS_WITH_AS(clip_grad_norm_({p}, -1), doctest::Contains("max_norm is -1"), ValueError);
+  CHECK_THROWS_AS(clip_grad_norm_({p}, std::nan("")), ValueError);
+  CHECK_THROWS_WITH_AS(clip_factor(scalar(1), -1), doctest::Contains("max_norm is -1"), ValueError);
+  CHECK_THROWS_WITH_AS(clip_grad_value_({p}, -1), doctest::Contains("limit is -1"), ValueError);
+  CHECK(p.grad().item<double>() == 2);
+}
+
+TEST_CASE("decay_matrices_only: gains and biases do not decay") {
+  const auto groups = nn::decay_matrices_only({zeros({2, 2}), zeros({2}), zeros({2, 2, 2})}, 0.1);
+  CHECK(groups[0].parameters.size() == 2);
+  CHECK(groups[0].weight_decay == 0.1);
+  CHECK(groups[1].parameters.size() == 1);
+  CHECK(groups[1].weight_decay == 0.0);
+}
+
+TEST_CASE("optimizers: the factor of a step multiplies the gradients, which stay as they are") {
+  const auto check = [](auto make) {
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      const auto trained = [&](double in_step, double before) {
+        Tensor p = test::uniform({50}, 1).to(dtype).set_requires_grad();
+        const auto optimizer = make({p});
+        for (uint64_t step = 2; step < 5; ++step) {
+          const Tensor gradient = test::uniform({50}, step).to(dtype) * before;
+          p.set_grad(gradient);
+          optimizer->step({.grad_factor = scalar(in_step)});
+          CHECK(p.grad().to_vector<double>() == gradient.to_vector<double>());
+        }
+        return p.to_vector<double>();
+      };
+      const std::vector<double> scaled = trained(0.25, 1), expected = trained(1, 0.25), plain = trained(1, 1);
+      CHECK(scaled != plain);
+      for (size_t i = 0; i < scaled.size(); ++i) {
+        CHECK(scaled[i] == near(expected[i], dtype == DType::float32 ? 1e-6 : 1e-14));
+      }
+    }
+  };
+  using Parameters = std::vector<Tensor>;
+  check([](const Parameters& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) {
+    return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1, .eps = 0.1, .weight_decay = 0.3});
+  });
+  check([](const Parameters& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1, .eps = 0.1}); });
+}
+
+TEST_CASE("optimizers: a step that does not apply changes nothing, and its options are checked") {
+  Tensor p = leaf({2});
+  nn::SGD optimizer({p}, {.lr = 0.1});
+  set_grads({p}, 1);
+  optimizer.step({.apply = lt(scalar(NAN), INFINITY)});
+  CHECK(p.item<double>() == 2);
+  optimizer.step({.apply = lt(scalar(1), INFINITY)});
+  CHECK(p.item<double>() == near(1.9));
+  CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({2})}),
+                       doctest::Contains("grad_factor must have one element, not shape [2]"), ShapeError);
+  CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({1}, DType::int64)}),
+                       doctest::Contains("grad_factor must be floating, not int64"), DTypeError);
+  CHECK_THROWS_WITH_AS(optimizer.step({.apply = ones({1})}), doctest::Contains("apply must be bool, not float32"),
+                       DTypeError);
+  CHECK(p.item<double>() == near(1.9));
+}
+
+TEST_CASE("optimizers: a step edits in place, and backward notices") {
+  Tensor p = leaf({2});
+  nn::SGD optimizer({p}, {.lr = 0.1});
+  const Tensor loss = sum(p * p);
+  set_grads({p}, 1);
+  optimizer.step();
+  CHECK_THROWS_AS(backward(loss), AutogradError);
+}
+
+TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
+  const auto check = [](auto make) {
+    const auto start = [] { return std::vector<Tensor>{leaf({1, 2, 3}), leaf({-1})}; };
+    const std::vector<Tensor> whole = start(), first = start(), second = start();
+    const auto uninterrupted = make(whole);
+    run(*uninterrupted, whole, 0, 20);
+
+    const auto before = make(first);
+    run(*before, first, 0, 7);
+    const auto after = make(second);
+    for (size_t i = 0; i < first.size(); ++i) {
+      const NoGrad guard;
+      Tensor(second[i]).copy_(first[i]);
+    }
+    before->set_lr(0.03, 0);
+    after->load_state(before->state());
+    CHECK(*after->groups()[0].lr == 0.03);
+    after->set_lr(*uninterrupted->groups()[0].lr);
+    run(*after, second, 7, 20);
+    for (size_t i = 0; i < whole.size(); ++i) CHECK(whole[i].to_vector<double>() == second[i].to_vector<double>());
+  };
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) {
+    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+  });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1}); });
+}
+
+TEST_CASE("optimizers: a state that does not fit is refused") {
+  const std::vector<Tensor> p = {leaf({1, 2})};
+  nn::AdamW adam(p);
+  nn::SGD sgd(p), momentum(p, {.momentum = 0.9});
+  run(adam, p, 0, 1);
+  run(sgd, p, 0, 1);
+  CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
+  CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
+                       ValueError);
+  for (const double wrong : {-5., std::numeric_limits<double>::quiet_NaN()}) {
+    TensorMap state = adam.state();
+    state["lr"] = tensor({wrong}, DType::float64);
+    CHECK_THROWS_WITH_AS(adam.load_state(state), doctest::Contains("lr is"), ValueError);
+    CHECK(*adam.groups()[0].lr == 1e-3);
+  }
+  nn::AdamW larger({leaf({1, 2}), leaf({1})});
+  CHECK_THROWS_WITH_AS(larger.load_state(adam.state()), doctest::Contains("'steps' should be [2] int64"), ValueError);
+}
+
+TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
+  Tensor a = leaf({0}), b = leaf({0, 0});
+  a.set_grad(tensor({3}, DType::float64));
+  b.set_grad(tensor({0, 4}, DType::float64));
+  CHECK(nn::clip_grad_norm_({a, b}, 10).item<double>() == near(5));
+  CHECK(a.grad().item<double>() == 3);
+  CHECK(nn::clip_grad_norm_({a, b}, 1).item<double>() == near(5));
+  CHECK(a.grad().item<double>() == near(0.6, 1e-5));
+  CHECK(b.grad().to_vector<double>()[1] == near(0.8, 1e-5));
+
+  a.set_grad(tensor({std::numeric_limits<double>::infinity()}, DType::float64));
+  CHECK(std::isinf(nn::clip_grad_norm_({a, b}, 0.1).item<double>()));
+  CHECK(b.grad().to_vector<double>()[1] == near(0.8, 1e-5));
+  CHECK(nn::clip_grad_norm_({leaf({1})}, 1).item<double>() == 0);
+}
+
+TEST_CASE("clip_factor: what clip_grad_norm_ multiplies with, to the bit") {
+  Tensor p = zeros({3}).set_requires_grad();
+  p.set_grad(tensor({1.5, -2, 7}));
+  const Tensor norm = nn::grad_norm({p}), factor = nn::clip_factor(norm, 0.5);
+  const Tensor expected = p.grad() * factor.item<double>();
+  CHECK(nn::clip_grad_norm_({p}, 0.5).item<double>() == norm.item<double>());
+  CHECK(p.grad().to_vector<float>() == expected.to_vector<float>());
+  CHECK(nn::clip_factor(scalar(2), 4).item<double>() == 1);
+  CHECK(nn::clip_factor(scalar(0), 0).item<double>() == 0);
+  CHECK(nn::clip_factor(scalar(INFINITY), 1).item<double>() == 1);
+  CHECK(nn::clip_factor(scalar(NAN), 1).item<double>() == 1);
+  CHECK(nn::grad_norm({leaf({1})}).item<double>() == 0);
+}
+
+TEST_CASE("clip_grad_norm_: gradients whose squares no float32 holds") {
+  for (const float size : {3e38f, 1e20f, 1e-25f}) {
+    Tensor p = zeros({2}).set_requires_grad();
+    p.set_grad(full({2}, size));
+    CAPTURE(size);
+    CHECK(nn::clip_grad_norm_({p}, 1).item<double>() == near(std::sqrt(2.0) * size, 1e-6));
+    const double kept = size > 1 ? std::sqrt(0.5) : size;
+    CHECK(p.grad().to_vector<double>()[1] == near(kept, 1e-6));
+  }
+}
+
+TEST_CASE("clip_grad_norm_: the bits of each gradient's norm, whatever its dtype and strides") {
+  std::vector<Tensor> parameters;
+  std::vector<double> norms;
+  for (int64_t i = 0; i < 9; ++i) {
+    const DType dtype = i % 2 == 0 ? DType::float32 : DType::float64;
+    Tensor parameter = zeros({30 * i, 7}, dtype).set_requires_grad();
+    const Tensor gradient = test::uniform({7, 30 * i}, static_cast<uint64_t>(i)).to(dtype).transpose(0, 1);
+    parameter.set_grad(gradient);
+    norms.push_back(norm(gradient.contiguous().to(DType::float64)).item<double>());
+    parameters.push_back(parameter);
+  }
+  CHECK(nn::clip_grad_norm_(parameters, 1e9).item<double>() == norm(tensor(norms)).item<double>());
+  CHECK(nn::clip_grad_norm_(parameters, 1e9, 1).item<double>() > nn::clip_grad_norm_(parameters, 1e9).item<double>());
+}
+
+TEST_CASE("clip_grad_value_") {
+  Tensor a = leaf({0, 0, 0});
+  a.set_grad(tensor({-3, 0.2, 1}, DType::float64));
+  nn::clip_grad_value_({a}, 0.5);
+  CHECK(a.grad().to_vector<double>() == std::vector<double>{-0.5, 0.2, 0.5});
+}
+
+TEST_CASE("schedules: their landmarks") {
+  using namespace nn;
+  CHECK(schedule::constant(0.1)(1'000'000) == 0.1);
+
+  for (const auto& make : {schedule::warmup_cosine, schedule::warmup_linear}) {
+    const Schedule rate = make({.lr = 1, .min_lr = 0.1, .warmup = 9, .steps = 109});
+    CHECK(rate(0) == near(0.1));
+    CHECK(rate(8) == near(0.9));
+    CHECK(rate(9) == near(1));
+    CHECK(rate(59) == near(0.55));
+    CHECK(rate(109) == near(0.1));
+    CHECK(rate(500) == near(0.1));
+    CHECK_THROWS_AS(make({.warmup = 10, .steps = 10}), ValueError);
+  }
+  const Schedule inverse = schedule::inverse_sqrt({.lr = 1, .warmup = 4});
+  CHECK(inverse(0) == near(0.25));
+  CHECK(inverse(3) == near(1));
+  CHECK(inverse(15) == near(0.5));
+  CHECK_THROWS_AS(schedule::inverse_sqrt({.warmup = 0}), ValueError);
+
+  const Schedule cycle = schedule::one_cycle({.max_lr = 1, .steps = 100});
+  CHECK(cycle(0) == near(1.0 / 25));
+  CHECK(cycle(29) == near(1));
+  CHECK(cycle(99) == near(1.0 / 25e4));
+  CHECK(cycle(200) == cycle(99));
+  CHECK(schedule::one_cycle({.max_lr = 1, .steps = 1})(0) > 0);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 0}), ValueError);
+  CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .pct_start = 2}), ValueError);
+}
+
+TEST_CASE("schedules: first and last rates, and those between and beyond them") {
+  using namespace nn;
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
+  for (const auto& make : {schedule::warmup_cosine, schedule::warmup_linear}) {
+    for (const int64_t warmup : {0, 1, 9}) {
+      for (const int64_t rest : {1, 2, 50}) {
+        CAPTURE(warmup);
+        CAPTURE(rest);
+        const int64_t steps = warmup + rest;
+        const Schedule rate = make({.lr = 2, .min_lr = 0.5, .warmup = warmup, .steps = steps});
+        CHECK(rate(0) == near(2.0 / static_cast<double>(warmup + 1)));
+        for (int64_t step = 0; step < warmup; ++step) CHECK(rate(step) < rate(step + 1));
+        CHECK(rate(warmup) == 2);  // the highest, at once after the warm-up
+        for (int64_t step = warmup; step < steps; ++step) CHECK(rate(step) > rate(step + 1));
+        for (const int64_t step : {steps, steps + 1, 10 * steps, kFar}) CHECK(rate(step) == near(0.5));
+      }
+    }
+  }
+  for (const int64_t warmup : {1, 2, 30}) {
+    CAPTURE(warmup);
+    const Schedule rate = schedule::inverse_sqrt({.lr = 2, .warmup = warmup});
+    const auto w = static_cast<double>(warmup);
+    CHECK(rate(0) == near(2 / w));
+    for (int64_t step = 0; step + 1 < warmup; ++step) CHECK(rate(step) < rate(step + 1));
+    CHECK(rate(warmup - 1) == near(2));  // the highest, at the last step of the warm-up
+    CHECK(rate(warmup) == near(2 * std::sqrt(w / (w + 1))));
+    CHECK(rate(100 * warmup - 1) == near(0.2));
+  }
+  for (const int64_t steps : {2, 10, 99}) {
+    for (const double rising : {0.0, 0.1, 0.5, 1.0}) {
+      CAPTURE(steps);
+      CAPTURE(rising);
+      const Schedule rate = schedule::one_cycle(
+          {.max_lr = 2, .steps = steps, .pct_start = rising, .div_factor = 10, .final_div_factor = 100});
+      const double top = rising * static_cast<double>(steps) - 1;  // PyTorch's, which need not be a whole step
+      for (int64_t step = 0; step + 1 < steps; ++step) {
+        const auto at = static_cast<double>(step);
+        if (at + 1 <= top) CHECK(rate(step) < rate(step + 1));
+        if (at >= top) CHECK(rate(step) > rate(step + 1));
+      }
+      if (top > 0) CHECK(rate(0) == near(0.2));
+      if (top >= 0 && top == std::floor(top)) CHECK(rate(static_cast<int64_t>(top)) == near(2));
+      if (rising < 1) CHECK(rate(steps - 1) == near(0.002));
+      for (const int64_t step : {steps, steps + 1, 10 * steps, kFar}) CHECK(rate(step) == rate(steps - 1));
+    }
+  }
+  const Schedule constant = schedule::constant(0.3);
+  for (const int64_t step : {int64_t{0}, int64_t{1}, kFar}) CHECK(constant(step) == 0.3);
+}
+
+namespace {
+
+/// The example of nn/optim/optim.h.
+struct SignSGD : nn::Optimizer {
+  SignSGD(std::vector<Tensor> parameters, double lr)
+      : Optimizer({{.parameters = std::move(parameters)}}, lr, /*weight_decay=*/0, /*moments=*/0) {}
+  void update(const std::vector<Update>& updates) override {
+    for (const Update& u : updates) u.slot->parameter -= sign(u.grad) * u.lr;
+  }
+};
+
+/// Plain gradient descent by a rule of a user's own, which also notes how many steps were counted.
+struct OwnSGD : nn::Optimizer {
+  OwnSGD(std::vector<Tensor> parameters, double lr)
+      : Optimizer({{.parameters = std::move(parameters)}}, lr, /*weight_decay=*/0, /*moments=*/1) {}
+  void update(const std::vector<Update>& updates) override {
+    for (const Update& u : updates) {
+      u.slot->parameter -= u.grad * u.lr;
+      u.slot->moments[0] += u.grad;
+      steps = u.slot->steps.item<int64_t>();
+    }
+  }
+  int64_t steps = 0;
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer of a user's own steps as StepOptions say") {
+  Tensor x = tensor({1, 2}, DType::float64);
+  x.set_requires_grad();
+  OwnSGD own({x}, 0.1);
+  nn::SGD ours({x}, {.lr = 0.1});
+  backward(sum(square(x)));  // 2 and 4
+  const Tensor half = scalar(0.5, DType::float64), no = scalar(0, DType::boolean), yes = scalar(1, DType::boolean);
+
+  own.step({.grad_factor = half, .apply = no});
+  CHECK(x.to_vector<double>() == std::vector<double>{1, 2});
+  CHECK(own.steps == 0);
+  CHECK(own.state().at("steps").to_vector<int64_t>() == std::vector<int64_t>{0});
+  const Tensor copy = x.detach().clone();
+  own.step({.grad_factor = half, .apply = yes});
+  const std::vector<double> after = x.to_vector<double>();
+  CHECK(after == std::vector<double>{0.9, 1.8});
+  CHECK(own.steps == 1);
+  CHECK(own.state().at("0.moment1").to_vector<double>() == std::vector<double>{1, 2});
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{2, 4});
+  {
+    const NoGrad no_grad;
+    x.copy_(copy);
+  }
+  ours.step({.grad_factor = half, .apply = yes});
+  CHECK(x.to_vector<double>() == after);
+}
+
+TEST_CASE("the optimizer that optim.h shows") {
+  Tensor x = tensor({1, -2});
+  x.set_requires_grad();
+  backward(sum(square(x)));
+  SignSGD(std::vector<Tensor>{x}, 0.25).step();
+  CHECK(x.to_vector<float>() == std::vector<float>{0.75, -1.75});
+}

@@ -1,0 +1,191 @@
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/layers/activation.h>
+
+#include "tests/support/op_case.h"
+#include "tests/support/values.h"
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+using One = std::function<Tensor(const Tensor&)>;
+using Two = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+/// Values that `seed` decides on, of either sign, 0.2 or more from 0.
+Tensor away_from_zero(const Shape& shape, uint64_t seed) {
+  const Tensor x = uniform(shape, seed);
+  return x + 0.2 * sign(x);
+}
+
+/// `draw` makes inputs of every shape; one more covers `domain`, so that no branch of f goes unseen.
+void add_one(Registry& registry, const std::string& op, const One& f, const std::function<Tensor(const Shape&)>& draw,
+             const std::string& kind = "", const Domain& domain = {}) {
+  const auto add = [&](const std::string& variant, const Shape& shape) {
+    registry.differentiable.push_back(
+        {op, kind + variant, {draw(shape)}, [f](const Inputs& in) { return f(in[0]); }});
+  };
+  add("matrix", {3, 4});
+  add("rank 3", {2, 1, 3});
+  add("size 1", {1});
+  add("rank 0", {});
+  add("empty", {0, 3});
+  registry.differentiable.push_back(
+      {op, kind + "wide", {spread_over(domain)}, [f](const Inputs& in) { return f(in[0]); }});
+}
+
+/// `draw` makes the operand that it is told the number of, 0 or 1.
+void add_two(Registry& registry, const std::string& op, const Two& f,
+             const std::function<Tensor(const Shape&, uint64_t operand)>& draw, const Domain& domain = {}) {
+  const auto add = [&](const std::string& variant, const Shape& a, const Shape& b) {
+    registry.differentiable.push_back(
+        {op, variant, {draw(a, 0), draw(b, 1)}, [f](const Inputs& in) { return f(in[0], in[1]); }});
+  };
+  add("same shape", {3, 4}, {3, 4});
+  add("row", {3, 4}, {4});
+  add("column", {3, 1}, {2, 3, 4});
+  add("outer", {3, 1}, {4});
+  add("rank 0", {}, {2, 3});
+  add("size 1", {1}, {1});
+  add("empty", {0, 3}, {3});
+  add("empty by size 1", {1, 3}, {0, 1});
+  // Each number of one operand meets one of another place in the domain, and never an equal one.
+  const Tensor wide = spread_over(domain), other = concat({wide.narrow(0, 13, 27), wide.narrow(0, 0, 13)}, 0);
+  registry.differentiable.push_back({op, "wide", {wide, other}, [f](const Inputs& in) { return f(in[0], in[1]); }});
+}
+
+void add_arithmetic(Registry& registry) {
+  const auto any = [](const Shape& shape, uint64_t operand) { return uniform(shape, 10 + operand); };
+  const auto positive = [](const Shape& shape, uint64_t operand) { return uniform(shape, 20 + operand, 0.5, 2); };
+  // Multiples of 0.1 in one operand, halfway between them in the other: never equal.
+  const auto apart = [](const Shape& shape, uint64_t operand) {
+    Tensor x = uniform(shape, 30 + operand, -10, 10);
+    for (double& value : x.mutable_data<double>()) {
+      value = (static_cast<int>(value) + 0.5 * static_cast<double>(operand)) * 0.1;
+    }
+    return x;
+  };
+  add_two(registry, "add", [](auto& a, auto& b) { return add(a, b); }, any);
+  add_two(registry, "sub", [](auto& a, auto& b) { return sub(a, b); }, any);
+  add_two(registry, "mul", [](auto& a, auto& b) { return mul(a, b); }, any);
+  add_two(registry, "div", [](auto& a, auto& b) { return div(a, b); }, positive, {0.2, 10});
+  add_two(registry, "pow", [](auto& a, auto& b) { return pow(a, b); }, positive, {0.2, 5});
+  add_two(registry, "maximum", [](auto& a, auto& b) { return maximum(a, b); }, apart);
+  add_two(registry, "minimum", [](auto& a, auto& b) { return minimum(a, b); }, apart);
+
+  const auto one = [](const Shape& shape) { return uniform(shape, 40, 0.5, 2); };
+  add_one(registry, "neg", [](auto& x) { return neg(x); }, one);
+  add_one(registry, "add", [](auto& x) { return add(x, 3); }, one, "number, ");
+  add_one(registry, "sub", [](auto& x) { return sub(x, 3); }, one, "number, ");
+  add_one(registry, "sub", [](auto& x) { return sub(3, x); }, one, "from a number, ");
+  add_one(registry, "mul", [](auto& x) { return mul(x, 3); }, one, "number, ");
+  add_one(registry, "div", [](auto& x) { return div(x, 3); }, one, "number, ");
+  add_one(registry, "div", [](auto& x) { return div(3, x); }, one, "of a number, ");
+  add_one(registry, "pow", [](auto& x) { return pow(x, 2.5); }, one, "number, ", {0.1, 10});
+  add_one(registry, "pow", [](auto& x) { return pow(2.5, x); }, one, "of a number, ", {-6, 6});
+  add_one(registry, "maximum", [](auto& x) { return maximum(x, 1.1); }, one, "number, ", {.kinks = {1.1}});
+  add_one(registry, "minimum", [](auto& x) { return minimum(x, 1.1); }, one, "number, ", {.kinks = {1.1}});
+}
+
+void add_functions(Registry& registry) {
+  const auto any = [](const Shape& shape) { return uniform(shape, 50, -3, 3); };
+  const auto positive = [](const Shape& shape) { return uniform(shape, 51, 0.5, 2); };
+  const auto off_zero = [](const Shape& shape) { return away_from_zero(shape, 52); };
+  add_one(registry, "exp", [](auto& x) { return exp(x); }, any);
+  add_one(registry, "log", [](auto& x) { return log(x); }, positive, "", {0.1, 10});
+  add_one(registry, "sqrt", [](auto& x) { return sqrt(x); }, positive, "", {0.1, 10});
+  add_one(registry, "rsqrt", [](auto& x) { return rsqrt(x); }, positive, "", {0.1, 10});
+  add_one(registry, "abs", [](auto& x) { return abs(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "sign", [](auto& x) { return sign(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "sin", [](auto& x) { return sin(x); }, any);
+  add_one(registry, "cos", [](auto& x) { return cos(x); }, any);
+  add_one(registry, "square", [](auto& x) { return square(x); }, any);
+  add_one(registry, "reciprocal", [](auto& x) { return reciprocal(x); }, off_zero);
+  add_one(registry, "erf", [](auto& x) { return erf(x); }, any);
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, -1, 1.5); }, any, "", {.kinks = {-1, 1.5}});
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, 0.5); }, any, "min, ", {.kinks = {0.5}});
+  add_one(registry, "clamp", [](auto& x) { return clamp(x, {}, 0.5); }, any, "max, ", {.kinks = {0.5}});
+
+  add_one(registry, "tanh", [](auto& x) { return tanh(x); }, any);
+  add_one(registry, "sigmoid", [](auto& x) { return sigmoid(x); }, any);
+  add_one(registry, "relu", [](auto& x) { return relu(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "gelu", [](auto& x) { return gelu(x); }, any);
+  add_one(registry, "gelu", [](auto& x) { return gelu(x, Gelu::tanh); }, any, "tanh, ");
+  add_one(registry, "silu", [](auto& x) { return silu(x); }, any);
+  add_one(registry, "softplus", [](auto& x) { return softplus(x); }, any);
+  add_one(registry, "softplus", [](auto& x) { return softplus(x, 2.5); }, any, "beta, ");
+
+  const auto drop = [](const Tensor& x) {
+    Generator generator(3);
+    return dropout(x, 0.4, generator);
+  };
+  add_one(registry, "dropout", drop, any);
+  const auto keep = [](const Tensor& x) {
+    Generator generator(3);
+    return dropout(x, 0.4, generator, false);
+  };
+  add_one(registry, "dropout", keep, any, "not training, ");
+}
+
+void add_choices(Registry& registry) {
+  const auto any = [](const Shape& shape, uint64_t operand) { return uniform(shape, 60 + operand); };
+  const auto mask = [](const Shape& shape) { return gt(uniform(shape, 62), 0).to(case_device()); };
+  add_two(
+      registry, "where",
+      [mask](auto& a, auto& b) { return where(mask(broadcast_shapes(a.shape(), b.shape())), a, b); }, any);
+  const auto one = [](const Shape& shape) { return uniform(shape, 63); };
+  add_one(registry, "where", [mask](auto& x) { return where(mask(x.shape()), x, 2); }, one, "number second, ");
+  add_one(registry, "where", [mask](auto& x) { return where(mask(x.shape()), 2, x); }, one, "number first, ");
+  add_one(registry, "masked_fill", [mask](auto& x) { return masked_fill(x, mask(x.shape()), 5); }, one);
+  registry.differentiable.push_back(
+      {"where", "condition broadcast", {any({4}, 0), any({4}, 1)}, [=](const Inputs& in) {
+         return where(mask({3, 1}), in[0], in[1]);
+       }});
+  registry.differentiable.push_back({"masked_fill", "mask broadcast", {one({2, 3, 4})}, [=](const Inputs& in) {
+                                       return masked_fill(in[0], mask({3, 1}), -1);
+                                     }});
+}
+
+void add_comparisons(Registry& registry) {
+  const auto add = [&](const std::string& op, const Two& f) {
+    registry.non_differentiable.push_back(
+        {op, {uniform({2, 3}, 70), uniform({3}, 71)}, [f](const Inputs& in) { return f(in[0], in[1]); }});
+  };
+  add("eq", [](auto& a, auto& b) { return eq(a, b); });
+  add("ne", [](auto& a, auto& b) { return ne(a, b); });
+  add("lt", [](auto& a, auto& b) { return lt(a, b); });
+  add("le", [](auto& a, auto& b) { return le(a, b); });
+  add("gt", [](auto& a, auto& b) { return gt(a, b); });
+  add("ge", [](auto& a, auto& b) { return ge(a, b); });
+  add("lt", [](auto& a, auto&) { return lt(a, 0.5); });
+  add("isnan", [](auto& a, auto&) { return isnan(a); });
+  for (const char* op : {"logical_not", "logical_and", "logical_or"}) {
+    registry.exempt.emplace_back(op, "its inputs are bool tensors");
+  }
+}
+
+}  // namespace
+
+void add_elementwise_cases(Registry& registry) {
+  add_arithmetic(registry);
+  add_functions(registry);
+  add_choices(registry);
+  add_comparisons(registry);
+  for (const char* op : {"zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "scalar", "arange",
+                         "linspace", "eye", "tensor", "from_span", "from_memory"}) {
+    registry.exempt.emplace_back(op, "its result depends on no tensor's elements");
+  }
+  registry.exempt.emplace_back("allclose", "its result is a bool");
+  for (const char* op : {"cat", "concatenate", "mm", "bmm", "dot", "manual_seed"}) {
+    registry.exempt.emplace_back(op, "it only says what to write instead");
+  }
+  for (const char* op : {"rand", "randn", "rand_like", "randn_like", "randint", "randperm"}) {
+    registry.exempt.emplace_back(op, "its result depends on the generator alone");
+  }
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,91 @@
+#include <cmath>
+#include <limits>
+
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/layers/softmax.h>
+
+#include "tests/support/op_case.h"
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+/// A reduction over `dims` of one input.
+using Reduction = std::function<Tensor(const Tensor& x, const Shape& dims, bool keepdim)>;
+
+/// What every reduction is asked. `of_nothing`: it has a value over no elements.
+void add_reduction(Registry& registry, const std::string& op, const Reduction& f, bool of_nothing,
+                   const std::string& option = "") {
+  Generator generator(11);
+  const auto add = [&](const std::string& variant, const Shape& shape, const Shape& dims, bool keepdim) {
+    registry.differentiable.push_back(
+        {op, option + variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) {
+           return f(in[0], dims, keepdim);
+         }});
+  };
+  add("all", {2, 3, 4}, {}, false);
+  add("all keepdim", {2, 3}, {}, true);
+  add("last dim", {3, 4}, {-1}, false);
+  add("first dim", {3, 4}, {0}, false);
+  add("middle dim keepdim", {2, 3, 2}, {1}, true);
+  add("dims {0, 2}", {2, 3, 4}, {0, 2}, false);
+  add("dims {-1, 0} keepdim", {2, 3, 4}, {-1, 0}, true);
+  add("size 1", {3, 1}, {1}, false);
+  add("rank 0", {}, {}, false);
+  add("empty result", {0, 3}, {1}, false);
+  if (of_nothing) add("empty dim", {3, 0}, {1}, false);
+}
+
+void add_along_dim(Registry& registry, const std::string& op,
+                   const std::function<Tensor(const Tensor& x, int64_t dim)>& f) {
+  Generator generator(12);
+  const auto add = [&](const std::string& variant, const Shape& shape, int64_t dim) {
+    registry.differentiable.push_back(
+        {op, variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) { return f(in[0], dim); }});
+  };
+  add("last dim", {3, 4}, -1);
+  add("first dim", {3, 4}, 0);
+  add("middle dim", {2, 3, 2}, 1);
+  add("size 1", {3, 1}, 1);
+  add("rank 0", {}, 0);
+  add("empty", {0, 3}, -1);
+  add("empty dim", {2, 0}, -1);
+}
+
+}  // namespace
+
+void add_reduction_cases(Registry& registry) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+  add_reduction(registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
+  add_reduction(registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
+  for (const double correction : {0.0, 0.5}) {
+    add_reduction(
+        registry, "var", [=](auto& x, auto& dims, bool keepdim) { return var(x, dims, correction, keepdim); }, false,
+        "correction " + std::to_string(correction) + ", ");
+  }
+  add_reduction(registry, "max", [](auto& x, auto& dims, bool keepdim) { return max(x, dims, keepdim); }, false);
+  add_reduction(registry, "min", [](auto& x, auto& dims, bool keepdim) { return min(x, dims, keepdim); }, false);
+  add_reduction(
+      registry, "logsumexp", [](auto& x, auto& dims, bool keepdim) { return logsumexp(x, dims, keepdim); }, false);
+  for (const double p : {1.0, 2.0, 3.0, 2.5, kInfinity}) {
+    add_reduction(
+        registry, "norm", [=](auto& x, auto& dims, bool keepdim) { return norm(x, p, dims, keepdim); },
+        !std::isinf(p), "p " + std::to_string(p) + ", ");
+  }
+
+  add_along_dim(registry, "cumsum", [](auto& x, int64_t dim) { return cumsum(x, dim); });
+  add_along_dim(registry, "softmax", [](auto& x, int64_t dim) { return softmax(x, dim); });
+  add_along_dim(registry, "log_softmax", [](auto& x, int64_t dim) { return log_softmax(x, dim); });
+
+  Generator generator(13);
+  const Tensor x = randn({2, 3}, generator, DType::float64);
+  registry.non_differentiable.push_back({"argmax", {x}, [](const Inputs& in) { return argmax(in[0], -1); }});
+  registry.non_differentiable.push_back({"argmin", {x}, [](const Inputs& in) { return argmin(in[0], 0); }});
+  registry.non_differentiable.push_back({"any", {x}, [](const Inputs& in) { return any(in[0]); }});
+  registry.non_differentiable.push_back({"all", {x}, [](const Inputs& in) { return all(in[0], {1}); }});
+}
+
+}  // namespace linnet::test

@@ -1,0 +1,287 @@
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/fastformer/fastformer.h>
+#include <linnet/ops/fastmax/fastmax.h>
+
+#include "tests/ops/fastformer/additive_reference.h"
+#include "tests/support/op_case.h"
+
+namespace linnet::test {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+/// Batch, heads, tokens of the queries and of the keys, width.
+struct Size {
+  int64_t b, h, n, m, d;
+};
+
+class Cases {
+ public:
+  explicit Cases(Registry& registry) : registry_(registry) {}
+
+  void softmax(const std::string& variant, Size size, const SoftmaxAttentionOptions& options = {}) {
+    add("softmax_attention", variant, heads(size),
+        [options](const Inputs& in) { return softmax_attention(in[0], in[1], in[2], options); });
+  }
+
+  void fastmax(const std::string& variant, Size size, const FastmaxOptions& options = {}) {
+    add("fastmax", variant, heads(size),
+        [options](const Inputs& in) { return linnet::fastmax(in[0], in[1], in[2], options); });
+  }
+
+  /// Draws the same mask at each call.
+  void dropped_fastmax(const std::string& variant, Size size, const FastmaxOptions& options) {
+    add("fastmax", variant, heads(size), [options](const Inputs& in) {
+      Generator generator(3);
+      FastmaxOptions drawn = options;
+      drawn.generator = &generator;
+      return linnet::fastmax(in[0], in[1], in[2], drawn);
+    });
+  }
+
+  /// Without values: the weights that they would get.
+  void softmax_weights(const std::string& variant, Size size, const SoftmaxAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "softmax_attention_weights", variant, inputs,
+        [options](const Inputs& in) { return softmax_attention_weights(in[0], in[1], options); }, true);
+  }
+
+  void fastmax_weights(const std::string& variant, Size size, const FastmaxOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "fastmax_weights", variant, inputs,
+        [options](const Inputs& in) { return linnet::fastmax_weights(in[0], in[1], options); }, true);
+  }
+
+  void pool(const std::string& variant, Size size, const AdditivePoolOptions& options = {}) {
+    add("additive_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
+        [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
+  }
+
+  void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t columns = 3,
+                bool full = false) {
+    const AdditiveInputs in = additive_inputs(size, options.interaction, columns, full);
+    add("additive_attention", variant, in.tensors(), [in, options](const Inputs& tensors) mutable {
+      Generator generator(3);
+      options.generator = &generator;
+      const AdditiveInputs given = in.with(tensors);
+      return additive_attention(given.columns, given.stages, options);
+    });
+  }
+
+  void additive_weights(const std::string& variant, Size size, const AdditiveAttentionOptions& options) {
+    const AdditiveInputs in = additive_inputs(size, options.interaction, 3, false);
+    add(
+        "additive_attention_weights", variant, in.tensors(),
+        [in, options](const Inputs& tensors) {
+          const AdditiveInputs given = in.with(tensors);
+          return concat(additive_attention_weights(given.columns, given.stages, options), 2);
+        },
+        true);
+  }
+
+  void short_conv(const std::string& variant, const Shape& size, int64_t taps, const ShortConvOptions& options) {
+    add("short_conv", variant, {draw(size), draw({size[2], taps})},
+        [options](const Inputs& in) { return linnet::short_conv(in[0], in[1], options); });
+  }
+
+  void add(const std::string& op, const std::string& variant, Inputs inputs, std::function<Tensor(const Inputs&)> f,
+           bool twice = false) {
+    registry_.differentiable.push_back({op, variant, std::move(inputs), std::move(f), twice});
+  }
+
+  Inputs heads(Size size) {
+    return {draw({size.b, size.h, size.n, size.d}), draw({size.b, size.h, size.m, size.d}),
+            draw({size.b, size.h, size.m, size.d})};
+  }
+
+ private:
+  AdditiveInputs additive_inputs(Size size, Interaction interaction, int64_t columns, bool full) {
+    AdditiveInputs in;
+    for (int64_t i = 0; i < columns; ++i) in.columns.push_back(draw({size.b, size.h, size.n, size.d}));
+    for (int64_t i = 1; i < columns; ++i) {
+      AdditiveStage stage{draw({size.h, full ? size.h * size.d : size.d})};
+      if (full) stage.bias = draw({size.h});
+      if (interaction == Interaction::concat) stage.projection = draw({size.h, 2 * size.d, size.d});
+      in.stages.push_back(stage);
+    }
+    return in;
+  }
+
+  Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
+
+  Registry& registry_;
+  Generator generator_{17};
+};
+
+/// The first sequence lacks its first and last token, the second one all.
+Tensor padding(int64_t tokens) {
+  Tensor keep = ones({2, tokens}, DType::boolean);
+  const auto kept = keep.mutable_data<bool>();
+  kept[0] = kept[tokens - 1] = false;
+  for (int64_t i = 0; i < tokens; ++i) kept[tokens + i] = false;
+  return keep.to(case_device());
+}
+
+void add_softmax_cases(Cases& cases) {
+  cases.softmax("full", {2, 2, 5, 5, 3});
+  cases.softmax("causal", {2, 2, 5, 5, 3}, {.causal = true});
+  cases.softmax("scale", {1, 2, 4, 4, 3}, {.scale = 0.3});
+  cases.softmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
+  cases.softmax("causal padding", {2, 2, 5, 5, 3}, {.causal = true, .keep = padding(5)});
+  cases.softmax("more keys than queries, causal", {1, 2, 3, 5, 2}, {.causal = true});
+  cases.softmax("more queries than keys, causal", {1, 2, 5, 3, 2}, {.causal = true});
+  cases.softmax("two blocks, causal", {1, 1, 67, 67, 2}, {.causal = true});
+  cases.softmax("size 1", {1, 1, 1, 1, 1});
+  cases.softmax("no queries", {2, 1, 0, 3, 2});
+  cases.softmax("no keys", {2, 1, 3, 0, 2});
+  cases.softmax("no batch", {0, 2, 3, 3, 2});
+  cases.softmax("no width", {1, 2, 3, 3, 0});
+  cases.add("softmax_attention", "dropout, causal padding", cases.heads({2, 2, 5, 5, 3}), [](const Inputs& in) {
+    Generator generator(3);
+    return softmax_attention(in[0], in[1], in[2],
+                             {.causal = true, .keep = padding(5), .dropout = 0.4, .generator = &generator});
+  });
+}
+
+void add_factorised_cases(Cases& cases) {
+  const auto form = FastmaxForm::factorised;
+  const auto root = FastmaxScale::sqrt;
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " factorised causal" : " factorised";
+    cases.fastmax("order 2" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .form = form});
+    cases.fastmax("order 1" + suffix, {2, 2, 5, 5, 3}, {.order = 1, .causal = causal, .form = form});
+    cases.fastmax("padding" + suffix, {2, 2, 5, 5, 3},
+                  {.scale = root, .causal = causal, .keep = padding(5), .form = form});
+    cases.fastmax("not normalised" + suffix, {1, 2, 4, 4, 3},
+                  {.normalisation = FastmaxNormalisation::none, .scale = 0.7, .causal = causal, .form = form});
+    cases.fastmax("coefficients" + suffix, {1, 2, 4, 4, 3},
+                  {.coefficients = {{1.5, -0.4, 0.3}}, .scale = root, .causal = causal, .form = form});
+    cases.fastmax("more keys than queries" + suffix, {1, 1, 2, 4, 3}, {.causal = causal, .form = form});
+    cases.fastmax("more queries than keys" + suffix, {1, 1, 4, 2, 3}, {.causal = causal, .form = form});
+    cases.fastmax("two tiles" + suffix, {1, 1, 67, 67, 4}, {.causal = causal, .form = form});
+    cases.fastmax("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal, .form = form});
+    for (const auto normaliser : {FastmaxNormaliser::clean, FastmaxNormaliser::shared}) {
+      const std::string shared = normaliser == FastmaxNormaliser::shared ? " shared" : "";
+      for (const auto& [kind, name] : {std::pair{FastmaxDropout::quadratic, "quadratic"},
+                                       {FastmaxDropout::standard, "standard"},
+                                       {FastmaxDropout::token, "token"}}) {
+        FastmaxOptions options{.scale = FastmaxScale::unit, .causal = causal, .keep = padding(5), .form = form};
+        // Few enough that no denominator nearly vanishes: one that does leaves nothing but rounding to compare.
+        options.dropout = 0.1;
+        options.dropout_kind = kind;
+        options.dropout_normaliser = normaliser;
+        cases.dropped_fastmax(name + (" dropout" + shared + suffix), {2, 2, 5, 5, 3}, options);
+        options.keep = {};
+        cases.dropped_fastmax(name + (" dropout, two tiles" + shared + suffix), {1, 1, 67, 67, 4}, options);
+      }
+    }
+    FastmaxOptions options{.scale = root, .causal = causal, .keep = padding(5), .form = FastmaxForm::quadratic};
+    options.dropout = 0.3;
+    options.dropout_kind = FastmaxDropout::token;
+    cases.dropped_fastmax("token dropout, quadratic form" + suffix, {2, 2, 5, 5, 3}, options);
+    options.dropout_normaliser = FastmaxNormaliser::shared;
+    cases.dropped_fastmax("token dropout, shared, quadratic form" + suffix, {2, 2, 5, 5, 3}, options);
+  }
+}
+
+void add_fastmax_cases(Cases& cases) {
+  cases.fastmax("order 2", {2, 2, 5, 5, 3});
+  cases.fastmax("order 1", {2, 2, 5, 5, 3}, {.order = 1});
+  cases.fastmax("order 1 causal", {2, 2, 5, 5, 3}, {.order = 1, .causal = true});
+  cases.fastmax("sqrt causal padding", {2, 2, 5, 5, 3},
+                {.scale = FastmaxScale::sqrt, .causal = true, .keep = padding(5)});
+  cases.fastmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
+  cases.fastmax("not normalised", {1, 2, 4, 4, 3}, {.normalisation = FastmaxNormalisation::none, .scale = 0.7});
+  cases.fastmax("coefficients", {1, 2, 4, 4, 3}, {.coefficients = {{1.5, -0.4, 0.3}}, .scale = FastmaxScale::sqrt});
+  cases.fastmax("more keys than queries, causal", {1, 1, 2, 4, 3}, {.causal = true});
+  cases.fastmax("size 1", {1, 1, 1, 1, 1});
+  cases.fastmax("no queries", {2, 1, 0, 3, 2});
+  cases.fastmax("no keys", {2, 1, 3, 0, 2});
+  add_factorised_cases(cases);
+  cases.add(
+      "fastmax", "reference", cases.heads({1, 2, 3, 4, 2}),
+      [](const Inputs& in) { return fastmax(in[0], in[1], in[2], {.causal = true, .form = FastmaxForm::reference}); },
+      true);
+}
+
+void add_fastformer_cases(Cases& cases) {
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " causal" : "";
+    cases.pool("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.pool("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.pool("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.pool("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
+    for (const Interaction interaction : {Interaction::product, Interaction::add, Interaction::concat}) {
+      const std::string kind = interaction == Interaction::product ? "product"
+                               : interaction == Interaction::add   ? "add"
+                                                                   : "concat";
+      AdditiveAttentionOptions options{.interaction = interaction, .causal = causal};
+      cases.additive(kind + suffix, {2, 2, 5, 5, 3}, options);
+      cases.additive(kind + " two columns" + suffix, {1, 2, 4, 4, 2}, options, 2);
+      cases.additive(kind + " four columns" + suffix, {1, 2, 4, 4, 2}, options, 4);
+      cases.additive(kind + " full" + suffix, {2, 2, 4, 4, 3}, options, 3, true);
+      cases.additive(kind + " size 1" + suffix, {1, 1, 1, 1, 1}, options);
+      cases.additive(kind + " no tokens" + suffix, {2, 1, 0, 0, 2}, options);
+      cases.additive(kind + " no batch" + suffix, {0, 2, 3, 3, 2}, options);
+      cases.additive(kind + " no heads" + suffix, {2, 0, 3, 3, 2}, options);
+      cases.additive(kind + " no width" + suffix, {1, 2, 3, 3, 0}, options);
+      options.keep = padding(5);
+      cases.additive(kind + " padding" + suffix, {2, 2, 5, 5, 3}, options);
+      options.dropout = 0.4;
+      cases.additive(kind + " dropout padding" + suffix, {2, 2, 5, 5, 3}, options);
+    }
+    for (const int64_t taps : {1, 3, 4, 7}) {
+      cases.short_conv(std::to_string(taps) + " taps" + suffix, {2, 5, 3}, taps, {.causal = causal});
+    }
+    cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .keep = padding(5)});
+    cases.short_conv("pieces of the tokens" + suffix, {2, 70, 2}, 3, {.causal = causal});
+    cases.short_conv("size 1" + suffix, {1, 1, 1}, 1, {.causal = causal});
+    cases.short_conv("no tokens" + suffix, {2, 0, 3}, 4, {.causal = causal});
+    cases.short_conv("no width" + suffix, {2, 3, 0}, 4, {.causal = causal});
+  }
+}
+
+void add_weights_cases(Cases& cases) {
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? " causal" : "";
+    cases.softmax_weights("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.softmax_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.softmax_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal, .scale = 0.3});
+    cases.softmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.softmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    cases.fastmax_weights("order 2" + suffix, {1, 2, 4, 4, 3}, {.causal = causal});
+    cases.fastmax_weights("order 1" + suffix, {1, 2, 4, 4, 3}, {.order = 1, .causal = causal});
+    cases.fastmax_weights("padding" + suffix, {2, 1, 5, 5, 3},
+                          {.scale = FastmaxScale::sqrt, .causal = causal, .keep = padding(5)});
+    cases.fastmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.fastmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    for (const Interaction interaction : {Interaction::product, Interaction::concat}) {
+      const std::string kind = (interaction == Interaction::product ? "product" : "concat") + suffix;
+      cases.additive_weights(kind, {1, 2, 4, 4, 3}, {.interaction = interaction, .causal = causal});
+      cases.additive_weights(kind + " padding", {2, 1, 5, 5, 2},
+                             {.interaction = interaction, .causal = causal, .keep = padding(5)});
+      cases.additive_weights(kind + " no tokens", {2, 1, 0, 0, 2}, {.interaction = interaction, .causal = causal});
+    }
+  }
+}
+
+}  // namespace
+
+void add_attention_cases(Registry& registry) {
+  Cases cases(registry);
+  add_softmax_cases(cases);
+  add_fastmax_cases(cases);
+  add_fastformer_cases(cases);
+  add_weights_cases(cases);
+  registry.exempt.emplace_back("fastmax_scale", "returns a number");
+  registry.exempt.emplace_back("fastmax_form", "returns a choice");
+}
+
+}  // namespace linnet::test
