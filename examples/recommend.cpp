@@ -27,31 +27,31 @@ struct Options {
 
 /// Impressions as tensors: B users, H items of history, K candidates.
 struct Batch {
-  Tensor history, history_keep, candidates;  // int64 [B, H], bool [B, H], int64 [B, K]
+  Tensor history, history_mask, candidates;  // int64 [B, H], bool [B, H], int64 [B, K]
 };
 
 Batch batch_of(const std::vector<Impression>& impressions, int64_t first, int64_t count) {
   std::vector<int64_t> history, candidates;
-  std::vector<bool> keep;
+  std::vector<bool> padding_mask;
   for (int64_t i = first; i < first + count; ++i) {
     const Impression& impression = impressions[static_cast<size_t>(i % std::ssize(impressions))];
     for (int64_t j = 0; j < ClickData::kHistory; ++j) {
       const bool there = j < std::ssize(impression.history);
       history.push_back(there ? impression.history[static_cast<size_t>(j)] : 0);
-      keep.push_back(there);
+      padding_mask.push_back(there);
     }
     candidates.insert(candidates.end(), impression.candidates.begin(), impression.candidates.end());
   }
-  return {tensor(history).reshape({count, -1}), tensor(keep).reshape({count, -1}),
+  return {tensor(history).reshape({count, -1}), tensor(padding_mask).reshape({count, -1}),
           tensor(candidates).reshape({count, -1})};
 }
 
 /// A sequence of vectors [B, N, C] and its padding as one vector [B, C].
-using Encode = std::function<Tensor(const Tensor& x, const Tensor& keep)>;
+using Encode = std::function<Tensor(const Tensor& x, const Tensor& padding_mask)>;
 
 /// The mean of the tokens that are no padding: what the encoders are compared with.
-Tensor mean_of_kept(const Tensor& x, const Tensor& keep) {
-  const Tensor weights = keep.to(x.dtype()).unsqueeze(-1);
+Tensor mean_of_kept(const Tensor& x, const Tensor& padding_mask) {
+  const Tensor weights = padding_mask.to(x.dtype()).unsqueeze(-1);
   return sum(x * weights, {1}) / sum(weights, {1});
 }
 
@@ -62,7 +62,7 @@ class Recommender : public nn::Module {
               Device device)
       : Module(rng, dtype, device),
         titles_(data.titles().to(device)),
-        title_keep_(data.title_keep().to(device)),
+        title_mask_(data.title_mask().to(device)),
         width_(options.width),
         tokens_(*this, "tokens", ClickData::kVocabulary, options.width) {
     const auto add = [&](std::optional<nn::FastformerEncoder>& encoder, const char* name, int64_t longest) {
@@ -76,7 +76,7 @@ class Recommender : public nn::Module {
                                                   .dropout = options.dropout,
                                                   .eps = 1e-5,
                                                   .released = false});
-      return Encode([&encoder](const Tensor& x, const Tensor& keep) { return (*encoder)(x, keep); });
+      return Encode([&encoder](const Tensor& x, const Tensor& padding_mask) { return (*encoder)(x, padding_mask); });
     };
     encode_item_ = add(item_encoder_, "items", ClickData::kTitle);
     encode_user_ = add(user_encoder_, "users", ClickData::kHistory);
@@ -84,7 +84,7 @@ class Recommender : public nn::Module {
 
   /// [B, K]: user · candidate.
   Tensor operator()(const Batch& batch) const {
-    const Tensor user = encode_user_(items(batch.history.to(device())), batch.history_keep.to(device()));
+    const Tensor user = encode_user_(items(batch.history.to(device())), batch.history_mask.to(device()));
     return matmul(items(batch.candidates.to(device())), user.unsqueeze(-1)).squeeze(-1);
   }
 
@@ -92,11 +92,11 @@ class Recommender : public nn::Module {
   /// Ids [B, N] → vectors [B, N, C]: tokens → item.
   Tensor items(const Tensor& ids) const {
     const Tensor flat = ids.flatten();
-    const Tensor item = encode_item_(tokens_(index_select(titles_, 0, flat)), index_select(title_keep_, 0, flat));
+    const Tensor item = encode_item_(tokens_(index_select(titles_, 0, flat)), index_select(title_mask_, 0, flat));
     return item.reshape({ids.size(0), ids.size(1), width_});
   }
 
-  Tensor titles_, title_keep_;  // of all items
+  Tensor titles_, title_mask_;  // of all items
   int64_t width_;
   nn::Embedding tokens_;
   std::optional<nn::FastformerEncoder> item_encoder_, user_encoder_;

@@ -28,7 +28,7 @@
 #include <linnet/nn/data/mnist.h>
 #include <linnet/nn/data/text.h>
 #include <linnet/nn/init.h>
-#include <linnet/nn/layers/additive_pooling.h>
+#include <linnet/nn/layers/attention_pooling.h>
 #include <linnet/nn/layers/dropout.h>
 #include <linnet/nn/layers/embedding.h>
 #include <linnet/nn/layers/feed_forward.h>

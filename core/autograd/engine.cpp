@@ -22,9 +22,9 @@ struct Ready {
   }
 };
 
-class Walk {
+class BackwardPass {
  public:
-  Walk(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}
+  BackwardPass(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}
 
   /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
   void add(const std::shared_ptr<Node>& node, Tensor gradient) {
@@ -183,7 +183,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
     start = seed(loss, options.grad, "the loss");
   }
   const RecordIf record(options.create_graph);
-  Walk walk(options.retain || options.create_graph, options.create_graph);
+  BackwardPass walk(options.retain || options.create_graph, options.create_graph);
   walk.add(detail::node(loss), std::move(start));
   walk.run(-1, [&](Node& node, const Tensor& gradient) {
     if (!node.is_leaf && !node.keeps_grad) return;
@@ -218,7 +218,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   std::vector<Tensor> results(inputs.size());
   {
     const RecordIf record(options.create_graph);
-    Walk walk(options.retain || options.create_graph, options.create_graph);
+    BackwardPass walk(options.retain || options.create_graph, options.create_graph);
     for (size_t i = 0; i < outputs.size(); ++i) walk.add(detail::node(outputs[i]), seeds[i]);
     walk.run(lowest, [&](Node& node, const Tensor& gradient) {
       for (size_t i = 0; i < inputs.size(); ++i) {

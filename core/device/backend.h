@@ -47,20 +47,20 @@ struct AttentionKind {
 /// Dropout of whole queries and keys, as FastmaxDropout::token: their weights become a0 + (f − a0) times both
 /// factors.
 struct TokenDropout {
-  int keep;  ///< 0 or 256 for none; see FastmaxKernel
-  bool shared_normaliser;
-  RandomKey query_key, key_key;
+  int keep_of_256;  ///< 0 or 256 for none; see FastmaxParams
+  bool shared_denominator;
+  RandomKey q_rng, k_rng;
 };
 
 /// How `attention` weighs.
-struct AttentionOptions {
+struct AttentionParams {
   AttentionKind kind;
-  bool standardise;     ///< q and k are taken with mean 0 and variance 1 per token; see FastmaxKernel
-  double scale;         ///< s = scale · q·k
-  bool causal;          ///< query i sees keys up to i + (keys − queries)
-  double dropout;       ///< of the weights after normalisation; 0 for none
-  RandomKey key;        ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
-  TokenDropout tokens;  ///< polynomial weights only
+  bool standardise;       ///< q and k are taken with mean 0 and variance 1 per token; see FastmaxParams
+  double scale;           ///< s = scale · q·k
+  bool causal;            ///< query i sees keys up to i + (keys − queries)
+  double dropout;         ///< of the weights after normalisation; 0 for none
+  RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
+  TokenDropout tokens;    ///< polynomial weights only
 };
 
 /// What dropout of Fastmax drops (Gerami et al. 2024, section 2.4).
@@ -71,25 +71,26 @@ enum class FastmaxDropout : uint8_t {
 };
 
 /// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
-struct FastmaxKernel {
+struct FastmaxParams {
   double a0, a1, a2;
   bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5); else q or k itself
   bool causal;       ///< query i sees keys up to i + (keys − queries)
-  int keep;          ///< a feature stays, times 256/keep, where its random byte is below this; 256 for no dropout
+  int keep_of_256;   ///< a feature stays, times 256/keep_of_256, where its random byte is below this; 256 for no
+                     ///< dropout
   FastmaxDropout dropout;
-  bool shared_normaliser;  ///< the denominator is made of the dropped features too
-  RandomKey query_key, key_key;
+  bool shared_denominator;  ///< the denominator is made of the dropped features too
+  RandomKey q_rng, k_rng;
 };
 
 /// What both passes of the fused additive attention read: q, k, v [B, H, N, D] of any strides with unit last one,
-/// where v may be q; w_q and w_k [H, D]; `keep` a bool [B, N] or null, false where a token is padding.
-struct AdditiveAttentionProblem {
+/// where v may be q; w_q and w_k [H, D]; `padding_mask` a bool [B, N] or null, false where a token is padding.
+struct AdditiveAttentionInputs {
   View q, k, v, w_q, w_k;
-  const View* keep;
-  bool add;           ///< p_i = q + k_i and u_i = k + v_i, instead of products
-  bool causal;        ///< sums are over the tokens up to one's own
-  double dropout;     ///< of the weights α and β after normalisation; 0 for none
-  RandomKey keys[2];  ///< of α and β: element (b·H + h)·N + i of the stream decides on the weight of token i
+  const View* padding_mask;
+  bool add;                  ///< p_i = q + k_i and u_i = k + v_i, instead of products
+  bool causal;               ///< sums are over the tokens up to one's own
+  double dropout;            ///< of the weights α and β after normalisation; 0 for none
+  RandomKey dropout_rng[2];  ///< of α and β: element (b·H + h)·N + i of the stream decides on the weight of token i
 };
 
 /// Its results backward. `dv` is null where v is q: dq is then the sum of both gradients.
@@ -108,7 +109,7 @@ struct StepScalars {
 };
 
 /// A step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
-struct AdamWOptions {
+struct AdamWParams {
   double beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
 };
@@ -117,7 +118,7 @@ struct AdamWOptions {
 struct AdamWUpdate {
   View param, grad, first_moment, second_moment;
   StepScalars scalars;
-  AdamWOptions options;
+  AdamWParams params;
 };
 
 /// `count` of them.
@@ -127,7 +128,7 @@ struct AdamWUpdates {
 };
 
 /// A step of `sgd`.
-struct SgdOptions {
+struct SgdParams {
   double momentum, dampening, weight_decay;
   bool nesterov;
 };
@@ -232,43 +233,47 @@ struct Backend {
   void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
                                  double smoothing);
 
-  // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `keep` is a bool
-  // [B, M] or null, false where a key is padding. A row with no key left gives 0 and no gradients.
-  /// `normaliser` [B, H, N] contiguous is for the same device's backward: the row's denominator g, of softmax its
+  // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `padding_mask`
+  // is a bool [B, M] or null, false where a key is padding. A row with no key left gives 0 and no gradients.
+  /// `denominator` [B, H, N] contiguous is for the same device's backward: the row's denominator g, of softmax its
   /// logarithm, to a base of the device's choice.
-  void (*attention)(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options);
-  void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                             const View* keep, AttentionOptions options);
+  void (*attention)(View o, View denominator, View q, View k, View v, const View* padding_mask,
+                    AttentionParams params);
+  void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                             const View* padding_mask, AttentionParams params);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
-  /// empty. `normaliser` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which
+  /// empty. `denominator` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which
   /// there is 1 when whole tokens are dropped), byte 64·i + n % 64 of the stream of the queries or keys, 16 of them
   /// in a Philox block, decides on feature f of token n. Tokens are counted as keys are; when causal, the last query
   /// as the last key, and all from whichever comes first. `tiles` is a 64th of the tokens so counted, rounded up.
-  void (*fastmax)(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel);
-  void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                           const View* keep, const FastmaxKernel& kernel);
+  void (*fastmax)(View o, View denominator, View q, View k, View v, const View* padding_mask,
+                  const FastmaxParams& params);
+  void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                           const View* padding_mask, const FastmaxParams& params);
 
   // Additive pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
-  // causal (out [B, H, N, D]), else over all (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D]; `keep` [B, N] or
-  // null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.
-  void (*additive_pool)(View out, View maximum, View total, View scores, View x, const View* keep, bool causal);
-  void (*additive_pool_backward)(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
-                                 View x, const View* keep, bool causal);
+  // causal (out [B, H, N, D]), else over all (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D]; `padding_mask` [B,
+  // N] or null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.
+  void (*attention_pool)(View out, View maximum, View total, View scores, View x, const View* padding_mask,
+                         bool causal);
+  void (*attention_pool_backward)(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
+                                  View x, const View* padding_mask, bool causal);
 
   // Additive attention (Fastformer, eqs. 3–6) in one op, in time and memory linear in the tokens: u [B, H, N, D] like
   // q. Rows with no token left to sum are 0 and give no gradients.
   /// Elements that forward leaves for backward, for each of two stages and each sequence.
   int64_t (*additive_attention_pools)(int64_t heads, int64_t tokens, int64_t width, bool causal);
   /// `pools` [2, B, additive_attention_pools()] is contiguous; what it holds is the backend's own affair.
-  void (*additive_attention)(View u, View pools, AdditiveAttentionProblem problem);
+  void (*additive_attention)(View u, View pools, AdditiveAttentionInputs in);
   void (*additive_attention_backward)(AdditiveAttentionGradients out, View du, View pools,
-                                      AdditiveAttentionProblem problem);
+                                      AdditiveAttentionInputs in);
 
-  // Short convolution: y_i = x_i + sum_t weight[:, t] ∘ x_{i + t − before} over the tokens that exist and that `keep`
-  // (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.
-  void (*short_conv)(View y, View x, View weight, const View* keep, int64_t before);
-  void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before);
+  // Short convolution: y_i = x_i + sum_t weight[:, t] ∘ x_{i + t − before} over the tokens that exist and that
+  // `padding_mask` (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.
+  void (*short_conv)(View y, View x, View weight, const View* padding_mask, int64_t before);
+  void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* padding_mask,
+                              int64_t before);
 
   /// norms[i] = ‖x[i]‖, the root of the sum of squares, in float64 and fixed order, for many tensors at a time: all
   /// contiguous; norms is float64 [x.count].
@@ -278,7 +283,7 @@ struct Backend {
   /// For many parameters at a time, to the bits of one by one.
   void (*adamw)(AdamWUpdates updates);
   /// `momentum` is null without momentum; the first step writes it and reads nothing from it.
-  void (*sgd)(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options);
+  void (*sgd)(View param, View grad, const View* momentum, StepScalars scalars, SgdParams params);
 };
 
 /// The backend of a device. Throws DeviceError when it was not built, saying how to build it, or has no driver.

@@ -36,14 +36,14 @@ void describe(KernelCall& call, const Argument& argument) {
     if (argument != nullptr) describe(call, *argument);
   } else if constexpr (std::is_same_v<Argument, RandomKey>) {
     call.keys.push_back(argument);
-  } else if constexpr (std::is_same_v<Argument, AttentionOptions>) {
-    if (argument.dropout > 0) call.keys.push_back(argument.key);
-    if (argument.tokens.keep % 256 != 0) add_keys(call, {argument.tokens.query_key, argument.tokens.key_key});
-  } else if constexpr (std::is_same_v<Argument, FastmaxKernel>) {
-    if (argument.keep < 256) add_keys(call, {argument.query_key, argument.key_key});
-  } else if constexpr (std::is_same_v<Argument, AdditiveAttentionProblem>) {
+  } else if constexpr (std::is_same_v<Argument, AttentionParams>) {
+    if (argument.dropout > 0) call.keys.push_back(argument.dropout_rng);
+    if (argument.tokens.keep_of_256 % 256 != 0) add_keys(call, {argument.tokens.q_rng, argument.tokens.k_rng});
+  } else if constexpr (std::is_same_v<Argument, FastmaxParams>) {
+    if (argument.keep_of_256 < 256) add_keys(call, {argument.q_rng, argument.k_rng});
+  } else if constexpr (std::is_same_v<Argument, AdditiveAttentionInputs>) {
     for (const View& view : {argument.q, argument.k, argument.v, argument.w_q, argument.w_k}) describe(call, view);
-    if (argument.dropout > 0) add_keys(call, {argument.keys[0], argument.keys[1]});
+    if (argument.dropout > 0) add_keys(call, {argument.dropout_rng[0], argument.dropout_rng[1]});
   } else if constexpr (std::is_same_v<Argument, AdditiveAttentionGradients>) {
     for (const View& view : {argument.dq, argument.dk, argument.dw_q, argument.dw_k}) describe(call, view);
     describe(call, argument.dv);
@@ -158,8 +158,8 @@ Backend make_timed_backend() {
   time<&Backend::attention_backward, "attention_backward">(table);
   time<&Backend::fastmax, "fastmax">(table);
   time<&Backend::fastmax_backward, "fastmax_backward">(table);
-  time<&Backend::additive_pool, "additive_pool">(table);
-  time<&Backend::additive_pool_backward, "additive_pool_backward">(table);
+  time<&Backend::attention_pool, "attention_pool">(table);
+  time<&Backend::attention_pool_backward, "attention_pool_backward">(table);
   time<&Backend::additive_attention, "additive_attention">(table);
   time<&Backend::additive_attention_backward, "additive_attention_backward">(table);
   time<&Backend::short_conv, "short_conv">(table);

@@ -61,7 +61,7 @@ bool spin_until(Condition condition) {
 /// stopped by the system in the middle of one, for a whole turn of the neighbour's, lets all other threads wait for
 /// its end; who steps aside leaves the rest to them. The caller of loops stays, since nobody else has what comes
 /// next.
-class Courtesy {
+class PeriodicYield {
  public:
   void between_tasks() {
     if (Clock::now() - since_ < kTurn) return;
@@ -250,7 +250,7 @@ class Pool {
   }
 
   void work(size_t self) {
-    Courtesy courtesy;
+    PeriodicYield courtesy;
     const auto called = [&] { return shares_[self].remaining.load() > 0 || stopping_; };
     while (!stopping_) {
       cores_.note(self - 1);

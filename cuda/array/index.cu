@@ -22,7 +22,7 @@ struct Strides {
 
 /// Offsets in out, in x without the part that the index decides, and in the index.
 template <class T>
-__global__ void take(Walk<3> walk, int64_t x_step, T* out, const T* x, const int64_t* index) {
+__global__ void take(StridedIndex<3> walk, int64_t x_step, T* out, const T* x, const int64_t* index) {
   for (int64_t i = first_item(); i < walk.count; i += item_step()) {
     const Offsets<3> at = walk.at(i);
     out[at.of[0]] = x[at.of[1] + index[at.of[2]] * x_step];
@@ -32,7 +32,7 @@ __global__ void take(Walk<3> walk, int64_t x_step, T* out, const T* x, const int
 void gather(View out, View x, View index, int dim) {
   const Strides start(x, dim, 0);
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
-  const Walk<3> walk = walk_without<3>({out, from, index}, -1);
+  const StridedIndex<3> walk = walk_without<3>({out, from, index}, -1);
   dispatch_stored(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch(take<T>, blocks_for(walk.count), kThreads, walk, x.strides[dim], data<T>(out), data<const T>(x),
@@ -55,7 +55,8 @@ struct Steps {
 };
 
 /// Element e is number e % n of line e / n. keys[e] = the number of the element of out that it goes to.
-__global__ void find_places(Walk<3> lines, Steps steps, const int64_t* index, uint64_t* keys, int64_t* values) {
+__global__ void find_places(StridedIndex<3> lines, Steps steps, const int64_t* index, uint64_t* keys,
+                            int64_t* values) {
   for (int64_t e = first_item(); e < lines.count * steps.n; e += item_step()) {
     const int64_t line = e / steps.n, i = e % steps.n;
     const int64_t chosen = index[lines.at(line).of[2] + i * steps.index];
@@ -80,7 +81,7 @@ __device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count
 
 /// One thread for each sorted element; the first of a run with one key adds them all.
 template <class T>
-__global__ void add_runs(Walk<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
+__global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
                          const T* src) {
   const int64_t count = lines.count * steps.n;
   for (int64_t first = first_item(); first < count; first += item_step()) {
@@ -98,7 +99,7 @@ __global__ void add_runs(Walk<3> lines, Steps steps, const uint64_t* keys, const
 }
 
 void scatter_add(View out, View index, View src, int dim) {
-  const Walk<3> lines = walk_without<3>({src, out, index}, dim);
+  const StridedIndex<3> lines = walk_without<3>({src, out, index}, dim);
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[dim]};
   const Pairs pairs(lines.count * steps.n);
   launch(find_places, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
@@ -120,7 +121,7 @@ __global__ void number_indices(int64_t n, int64_t step, const int64_t* index, ui
 
 /// The same where all lines have one index: neighbouring threads add the same rows of neighbouring lines.
 template <class T>
-__global__ void add_row_runs(Walk<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
+__global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
                              const T* src) {
   for (int64_t task = first_item(); task < lines.count * steps.n; task += item_step()) {
     const int64_t first = task / lines.count;
@@ -138,7 +139,7 @@ __global__ void add_row_runs(Walk<2> lines, Steps steps, const uint64_t* keys, c
 }
 
 void index_add(View out, View index, View src, int dim) {
-  const Walk<2> lines = walk_without<2>({src, out}, dim);
+  const StridedIndex<2> lines = walk_without<2>({src, out}, dim);
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[0]};
   const Pairs pairs(steps.n);
   launch(number_indices, blocks_for(steps.n), kThreads, steps.n, steps.index, data<const int64_t>(index),

@@ -45,20 +45,22 @@ struct Best {
   }
 };
 
-template <class Group, class T>
-__global__ void find_extremes(Walk<2> lines, ArgReduce op, int64_t n, int64_t step, int64_t* out, const T* x) {
+template <class ThreadGroup, class T>
+__global__ void find_extremes(StridedIndex<2> lines, ArgReduce op, int64_t n, int64_t step, int64_t* out,
+                              const T* x) {
   const Best<T> best{op};
-  for (int64_t line = Group::first_row(); line < lines.count; line += Group::row_step()) {
+  for (int64_t line = ThreadGroup::first_row(); line < lines.count; line += ThreadGroup::row_step()) {
     const Offsets<2> at = lines.at(line);
     Candidate<T> found{T{}, -1};
-    for (int64_t i = Group::lane(); i < n; i += Group::size) found = best(found, {x[at.of[1] + i * step], i});
-    found = Group::fold(found, best);
-    if (Group::lane() == 0) out[at.of[0]] = found.index;
+    for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size)
+      found = best(found, {x[at.of[1] + i * step], i});
+    found = ThreadGroup::reduce(found, best);
+    if (ThreadGroup::lane() == 0) out[at.of[0]] = found.index;
   }
 }
 
 void arg_reduce(ArgReduce op, View out, View x, int dim) {
-  const Walk<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
   const int64_t n = x.shape[dim], step = x.strides[dim];
   dispatch_number(x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -74,7 +76,7 @@ void arg_reduce(ArgReduce op, View out, View x, int dim) {
 
 /// A block for each line, kThreads elements at a time. Sums are in double, or int64, like those of `reduce`.
 template <class Y, class Acc, class X>
-__global__ void sum_prefixes(Walk<2> lines, int64_t n, int64_t y_step, int64_t x_step, bool reverse, Y* out,
+__global__ void sum_prefixes(StridedIndex<2> lines, int64_t n, int64_t y_step, int64_t x_step, bool reverse, Y* out,
                              const X* in) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ Acc of_warp[kWarps];
@@ -105,7 +107,7 @@ __global__ void sum_prefixes(Walk<2> lines, int64_t n, int64_t y_step, int64_t x
 }
 
 void cumsum(View out, View x, int dim, bool reverse) {
-  const Walk<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
   dispatch_any(x.dtype, [&](auto zero) {
     using X = decltype(zero);
     using Y = std::conditional_t<std::is_floating_point_v<X>, X, int64_t>;
@@ -118,37 +120,37 @@ void cumsum(View out, View x, int dim, bool reverse) {
 // ---- Softmax ----
 
 /// Each thread reads and writes the same elements in all passes; after the first they are in the cache.
-template <class Group, class T>
-__global__ void softmax_rows(Walk<2> lines, int64_t n, int64_t step, bool log_of, T* out, const T* in) {
-  for (int64_t line = Group::first_row(); line < lines.count; line += Group::row_step()) {
+template <class ThreadGroup, class T>
+__global__ void softmax_rows(StridedIndex<2> lines, int64_t n, int64_t step, bool log_of, T* out, const T* in) {
+  for (int64_t line = ThreadGroup::first_row(); line < lines.count; line += ThreadGroup::row_step()) {
     const Offsets<2> at = lines.at(line);
     T* y = out + at.of[0];
     const T* x = in + at.of[1];
     T largest = -infinity<T>();
-    for (int64_t i = Group::lane(); i < n; i += Group::size) largest = Larger()(largest, x[i * step]);
-    largest = Group::fold(largest, Larger());
+    for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) largest = Maximum()(largest, x[i * step]);
+    largest = ThreadGroup::reduce(largest, Maximum());
     if (largest == -infinity<T>()) {  // all of the group agree
-      for (int64_t i = Group::lane(); i < n; i += Group::size) y[i] = log_of ? largest : T{0};
+      for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) y[i] = log_of ? largest : T{0};
       continue;
     }
-    const double total = Group::template sum<T>(n, [=](int64_t i) {
+    const double total = ThreadGroup::template sum<T>(n, [=](int64_t i) {
       const T weight = exp(x[i * step] - largest);
       if (!log_of) y[i] = weight;
       return weight;
     });
     if (log_of) {
       const T log_total = static_cast<T>(log(total));
-      for (int64_t i = Group::lane(); i < n; i += Group::size) y[i] = (x[i * step] - largest) - log_total;
+      for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) y[i] = (x[i * step] - largest) - log_total;
     } else {
       const T scale = static_cast<T>(1 / total);
-      for (int64_t i = Group::lane(); i < n; i += Group::size) y[i] *= scale;
+      for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) y[i] *= scale;
     }
   }
 }
 
 void softmax(View out, View x, bool log_of) {
   const int dim = x.rank - 1;
-  const Walk<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
   const int64_t n = x.shape[dim], step = x.strides[dim];
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -11,7 +11,7 @@
 namespace linnet::cuda {
 namespace {
 
-// ---- What is folded: `load` turns an element into an accumulator, `fold` joins two. ----
+// ---- What is folded: `load` turns an element into an accumulator, `combine` joins two. ----
 
 /// Floating sums are accumulated in double, so that a float32 sum of any length is good to its last bits.
 template <class X>
@@ -65,9 +65,9 @@ struct All {
 
 /// The dims by whether out keeps them.
 struct Plan {
-  Walk<2> kept;          ///< offsets in out and x
-  Walk<1> reduced;       ///< offsets in x
-  bool columns = false;  ///< neighbouring results are made side by side, not each by a group of threads
+  StridedIndex<2> kept;     ///< offsets in out and x
+  StridedIndex<1> reduced;  ///< offsets in x
+  bool columns = false;     ///< neighbouring results are made side by side, not each by a group of threads
 
   Plan(const View& out, const View& x) {
     std::array<int, 64> order;
@@ -125,7 +125,8 @@ struct Target {
 
 /// Folds elements begin, begin + step, … below end of those that x walks over.
 template <class F, class X>
-__device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, const Walk<1>& reduced, const X* x) {
+__device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, const StridedIndex<1>& reduced,
+                                      const X* x) {
   typename F::Acc acc = F::identity;
   if (reduced.rank == 1) {  // nearly always: no divisions, and loads that do not wait for each other
     const int64_t stride = reduced.stride[0][0];
@@ -139,16 +140,16 @@ __device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, 
 }
 
 /// A group of threads for each part of each result.
-template <class F, class Group, class Y, class X>
-__global__ void fold_rows(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x, Target<F, Y> target) {
+template <class F, class ThreadGroup, class Y, class X>
+__global__ void reduce_rows(StridedIndex<2> kept, StridedIndex<1> reduced, Cut cut, const X* x, Target<F, Y> target) {
   const int64_t tasks = kept.count * cut.parts;
-  for (int64_t task = Group::first_row(); task < tasks; task += Group::row_step()) {
+  for (int64_t task = ThreadGroup::first_row(); task < tasks; task += ThreadGroup::row_step()) {
     const int64_t result = task / cut.parts, part = task % cut.parts;
     const Offsets<2> at = kept.at(result);
     const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
-    typename F::Acc acc = fold_every<F>(Group::size, begin + Group::lane(), end, reduced, x + at.of[1]);
-    acc = Group::fold(acc, F());
-    if (Group::lane() == 0) target.store(at.of[0], result, part, cut.parts, acc);
+    typename F::Acc acc = fold_every<F>(ThreadGroup::size, begin + ThreadGroup::lane(), end, reduced, x + at.of[1]);
+    acc = ThreadGroup::reduce(acc, F());
+    if (ThreadGroup::lane() == 0) target.store(at.of[0], result, part, cut.parts, acc);
   }
 }
 
@@ -156,7 +157,8 @@ constexpr int kColumns = 32, kSlices = 8;
 
 /// A block for each part of kColumns neighbouring results: every kSlices-th element to each of kSlices threads.
 template <class F, class Y, class X>
-__global__ void fold_columns(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x, Target<F, Y> target) {
+__global__ void reduce_columns(StridedIndex<2> kept, StridedIndex<1> reduced, Cut cut, const X* x,
+                               Target<F, Y> target) {
   __shared__ typename F::Acc slices[kSlices][kColumns];
   const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t tasks = ceil_div(kept.count, kColumns) * cut.parts;
@@ -179,12 +181,12 @@ __global__ void fold_columns(Walk<2> kept, Walk<1> reduced, Cut cut, const X* x,
 
 /// A warp for each result joins its parts.
 template <class F, class Y>
-__global__ void fold_parts(Walk<2> kept, int64_t parts, const typename F::Acc* partial, Y* out) {
-  using Warp = Group<kWarp>;
+__global__ void reduce_parts(StridedIndex<2> kept, int64_t parts, const typename F::Acc* partial, Y* out) {
+  using Warp = ThreadGroup<kWarp>;
   for (int64_t result = Warp::first_row(); result < kept.count; result += Warp::row_step()) {
     typename F::Acc acc = F::identity;
     for (int64_t part = Warp::lane(); part < parts; part += kWarp) acc = F()(acc, partial[result * parts + part]);
-    acc = Warp::fold(acc, F());
+    acc = Warp::reduce(acc, F());
     if (Warp::lane() == 0) out[kept.at(result).of[0]] = static_cast<Y>(acc);
   }
 }
@@ -198,17 +200,17 @@ void reduce_with(const View& out, const View& x) {
   const Scratch<typename F::Acc> partial(cut.parts == 1 ? 0 : plan.kept.count * cut.parts);
   const Target<F, Y> target{data<Y>(out), partial.data()};
   if (plan.columns) {
-    launch(fold_columns<F, Y, X>, results * cut.parts, kColumns * kSlices, plan.kept, plan.reduced, cut,
+    launch(reduce_columns<F, Y, X>, results * cut.parts, kColumns * kSlices, plan.kept, plan.reduced, cut,
            data<const X>(x), target);
   } else {
     for_group(cut.length, [&](auto group) {
       using G = decltype(group);
-      launch(fold_rows<F, G, Y, X>, ceil_div(results * cut.parts, G::rows), kThreads, plan.kept, plan.reduced, cut,
+      launch(reduce_rows<F, G, Y, X>, ceil_div(results * cut.parts, G::rows), kThreads, plan.kept, plan.reduced, cut,
              data<const X>(x), target);
     });
   }
   if (cut.parts == 1) return;
-  launch(fold_parts<F, Y>, ceil_div(plan.kept.count, Group<kWarp>::rows), kThreads, plan.kept, cut.parts,
+  launch(reduce_parts<F, Y>, ceil_div(plan.kept.count, ThreadGroup<kWarp>::rows), kThreads, plan.kept, cut.parts,
          partial.data(), data<Y>(out));
 }
 

@@ -27,7 +27,7 @@ __device__ uint64_t ordered(double x) {
 
 /// keys[e] = the order of element e, below the number of its row if `with_row`; values[e] = e.
 template <class T>
-__global__ void make_keys(Walk<1> rows, int64_t n, int64_t step, const T* x, bool descending, int value_bits,
+__global__ void make_keys(StridedIndex<1> rows, int64_t n, int64_t step, const T* x, bool descending, int value_bits,
                           bool with_row, uint64_t* keys, int64_t* values) {
   const uint64_t mask = value_bits < 64 ? (uint64_t{1} << value_bits) - 1 : ~uint64_t{0};
   for (int64_t e = first_item(); e < rows.count * n; e += item_step()) {
@@ -49,8 +49,8 @@ __global__ void make_row_keys(int64_t count, int64_t n, const int64_t* elements,
 
 /// The first k of each row.
 template <class T>
-__global__ void take_sorted(Walk<1> rows, int64_t n, int64_t k, int64_t step, const T* x, const int64_t* elements,
-                            T* sorted, int64_t* indices) {
+__global__ void take_sorted(StridedIndex<1> rows, int64_t n, int64_t k, int64_t step, const T* x,
+                            const int64_t* elements, T* sorted, int64_t* indices) {
   for (int64_t i = first_item(); i < rows.count * k; i += item_step()) {
     const int64_t e = elements[i / k * n + i % k], index = e % n;
     sorted[i] = x[rows.at(e / n).of[0] + index * step];
@@ -62,7 +62,7 @@ template <class T>
 void sort_typed(const View& values, const View& indices, const View& x, bool descending) {
   const int dim = x.rank - 1;
   const int64_t n = x.shape[dim], k = values.shape[dim], step = x.strides[dim];
-  const Walk<1> rows = walk_without<1>({x}, dim);
+  const StridedIndex<1> rows = walk_without<1>({x}, dim);
   const Pairs pairs(rows.count * n);
   const int value_bits = std::is_same_v<T, bool> ? 1 : 8 * static_cast<int>(sizeof(T));
   const int row_bits = bits_below(rows.count);

@@ -28,39 +28,39 @@ bool has_mma() {
 
 namespace {
 
-void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
-  const FirstQueries first_queries(q, k, keep, options.causal);
-  if (options.standardise) {
-    options.standardise = false;
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
-    return attention(o, normaliser, queries.view(), keys.view(), v, keep, options);
+void attention(View o, View denominator, View q, View k, View v, const View* padding_mask, AttentionParams params) {
+  const FirstQueries first_queries(q, k, padding_mask, params.causal);
+  if (params.standardise) {
+    params.standardise = false;
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
+    return attention(o, denominator, queries.view(), keys.view(), v, padding_mask, params);
   }
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
     using E = decltype(zero);
-    const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
+    const Quadratic<float, E> in(q, k, v, padding_mask, params, first_queries);
     const HeadTiles tiles{0, in.batch * in.heads, 0, in.query_tiles()};
     launch(attend_mma<decltype(width)::value, E, NoSummary>, tiles.count(), kMmaThreads, in, Heads<E>(o),
-           data<float>(normaliser), tiles, NoSummary());
+           data<float>(denominator), tiles, NoSummary());
   });
   if (done) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
     using T = decltype(computed);
     using S = decltype(shared);
     using E = decltype(element);
-    const Quadratic<T, E> in(q, k, v, keep, options, first_queries);
+    const Quadratic<T, E> in(q, k, v, padding_mask, params, first_queries);
     const int64_t tiles = in.query_tiles(), chunks = chunks_of<T>(in.width);
-    launch(attend<T, S, E>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<E>(o), data<T>(normaliser),
+    launch(attend<T, S, E>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<E>(o), data<T>(denominator),
            tiles, chunks);
   });
 }
 
-void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                        const View* keep, AttentionOptions options) {
-  const FirstQueries first_queries(q, k, keep, options.causal);
-  if (options.standardise) {
-    options.standardise = false;
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
-    attention_backward(dq, dk, dv, d_o, o, normaliser, queries.view(), keys.view(), v, keep, options);
+void attention_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                        const View* padding_mask, AttentionParams params) {
+  const FirstQueries first_queries(q, k, padding_mask, params.causal);
+  if (params.standardise) {
+    params.standardise = false;
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
+    attention_backward(dq, dk, dv, d_o, o, denominator, queries.view(), keys.view(), v, padding_mask, params);
     queries.differentiate(dq);
     keys.differentiate(dk);
     return;
@@ -68,9 +68,9 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
   const int64_t heads = q.shape[0] * q.shape[1];
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
     using E = decltype(zero);
-    const Quadratic<float, E> in(q, k, v, keep, options, first_queries);
+    const Quadratic<float, E> in(q, k, v, padding_mask, params, first_queries);
     const Scratch<float> delta(heads * in.queries);
-    const auto from = with_deltas(in, d_o, o, normaliser, delta);
+    const auto from = with_deltas(in, d_o, o, denominator, delta);
     const HeadTiles key_tiles{0, heads, 0, in.key_tiles()}, query_tiles{0, heads, 0, in.query_tiles()};
     launch(attend_backward_keys_mma<decltype(width)::value, E, NoSummary>, key_tiles.count(), kMmaThreads, in, from,
            Heads<E>(dk), Heads<E>(dv), key_tiles, NoSummary());
@@ -82,10 +82,10 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View normal
     using T = decltype(computed);
     using S = decltype(shared);
     using E = decltype(element);
-    const Quadratic<T, E> in(q, k, v, keep, options, first_queries);
+    const Quadratic<T, E> in(q, k, v, padding_mask, params, first_queries);
     const int64_t chunks = chunks_of<T>(in.width);
     const Scratch<T> delta(heads * in.queries);
-    const auto from = with_deltas(in, d_o, o, normaliser, delta);
+    const auto from = with_deltas(in, d_o, o, denominator, delta);
     launch(attend_backward_keys<T, S, E>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<E>(dk),
            Heads<E>(dv), in.key_tiles(), chunks);
     launch(attend_backward_queries<T, S, E>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<E>(dq),

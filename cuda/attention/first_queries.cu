@@ -22,13 +22,13 @@ struct Sequences {
 };
 
 /// A warp for each sequence, up to its first key. The latency of memory bounds it.
-__global__ void find_first_queries(Sequences in, Keep keep, int64_t* first) {
-  using Warp = Group<kWarp>;
+__global__ void find_first_queries(Sequences in, PaddingMask padding_mask, int64_t* first) {
+  using Warp = ThreadGroup<kWarp>;
   for (int64_t b = Warp::first_row(); b < in.count; b += Warp::row_step()) {
     int64_t key = in.keys;
     for (int64_t j = Warp::lane(); j - Warp::lane() < in.keys && key == in.keys; j += kWarp) {
-      const bool is_key = j < in.keys && keep.has(b, j);
-      key = fold_lanes<kWarp>(is_key ? j : in.keys, Smaller());
+      const bool is_key = j < in.keys && padding_mask.has(b, j);
+      key = reduce_lanes<kWarp>(is_key ? j : in.keys, Minimum());
     }
     if (Warp::lane() == 0) first[b] = in.first_that_sees(key);
   }
@@ -36,12 +36,13 @@ __global__ void find_first_queries(Sequences in, Keep keep, int64_t* first) {
 
 }  // namespace
 
-FirstQueries::FirstQueries(const View& q, const View& k, const View* keep, bool causal)
+FirstQueries::FirstQueries(const View& q, const View& k, const View* padding_mask, bool causal)
     : everywhere_(Sequences{q.shape[0], q.shape[2], k.shape[2], causal}.first_that_sees(0)),
-      of_sequence_(keep == nullptr ? 0 : q.shape[0]) {
-  if (keep == nullptr) return;
+      of_sequence_(padding_mask == nullptr ? 0 : q.shape[0]) {
+  if (padding_mask == nullptr) return;
   const Sequences in{q.shape[0], q.shape[2], k.shape[2], causal};
-  launch(find_first_queries, ceil_div(in.count, Group<kWarp>::rows), kThreads, in, Keep(keep), of_sequence_.data());
+  launch(find_first_queries, ceil_div(in.count, ThreadGroup<kWarp>::rows), kThreads, in, PaddingMask(padding_mask),
+         of_sequence_.data());
 }
 
 }  // namespace linnet::cuda

@@ -20,9 +20,9 @@ struct FirstQuery {
 
 class FirstQueries {
  public:
-  /// Of q [B, H, N, D] and k [B, H, M, D], with padding where `keep` [B, M], if there is one, is false. When causal,
-  /// query i sees the keys up to i + M − N.
-  FirstQueries(const View& q, const View& k, const View* keep, bool causal);
+  /// Of q [B, H, N, D] and k [B, H, M, D], with padding where `padding_mask` [B, M], if there is one, is false. When
+  /// causal, query i sees the keys up to i + M − N.
+  FirstQueries(const View& q, const View& k, const View* padding_mask, bool causal);
 
   FirstQuery of() const { return {everywhere_, of_sequence_.data()}; }
 

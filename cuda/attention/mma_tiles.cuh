@@ -61,7 +61,7 @@ __device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, 
         store_eight(&tile.of[i][column], of);
       }
     };
-    const bool all = x.keep == nullptr && x.begin <= first && first + kRows <= x.count;
+    const bool all = x.padding_mask == nullptr && x.begin <= first && first + kRows <= x.count;
     all ? load([](int) { return true; }) : load([&](int i) { return x.has(first + i); });
     return;
   }
@@ -165,7 +165,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
       float factor = 0;  // of the row's four lanes, one has it
 #pragma unroll
       for (int c = 0; c < kRows / 4; ++c) factor += factors.column(c) == k ? factors.of[r][c] : 0.0f;
-      factor = fold_lanes<4>(factor, Plus());
+      factor = reduce_lanes<4>(factor, Plus());
 #pragma unroll
       for (int c = 0; c < kWidth / 4; ++c) {
         const auto y = static_cast<float>(b.of[k][sum.column(c)]);
@@ -275,7 +275,7 @@ struct NoSummary {
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
 template <int kWidth, class E, class Summary>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_mma(Quadratic<float, E> in, Heads<E> o, float* normaliser, HeadTiles tiles, Summary summary) {
+    attend_mma(Quadratic<float, E> in, Heads<E> o, float* denominator, HeadTiles tiles, Summary summary) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
@@ -300,9 +300,9 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        if (totals.fade[r] == 1) continue;  // as when a maximum stays
+        if (totals.rescale[r] == 1) continue;  // as when a maximum stays
 #pragma unroll
-        for (float& x : sum.of[r]) x *= totals.fade[r];
+        for (float& x : sum.of[r]) x *= totals.rescale[r];
       }
       if (!tile.whole) {  // not even an infinity comes back from the future
         add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int64_t i = task.first + sum.row(r);
-      if (lane() % 4 == 0 && i < in.queries) normaliser[task.head * in.queries + i] = totals.normaliser(in, r);
+      if (lane() % 4 == 0 && i < in.queries) denominator[task.head * in.queries + i] = totals.denominator(in, r);
     }
   }
 }

@@ -10,10 +10,10 @@ namespace linnet::cuda {
 namespace {
 
 /// Tokens before `first`, and those that padding holds, are none.
-template <class Group, class E, class T>
-__global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, HeadRows<const E> from, HeadRows<E> to,
-                                 T* inverse_std) {
-  using Batch = RowBatch<Group>;
+template <class ThreadGroup, class E, class T>
+__global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask padding_mask, HeadRows<const E> from,
+                                 HeadRows<E> to, T* inverse_std) {
+  using Batch = RowBatch<ThreadGroup>;
   const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
   for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
     const Batch batch(all, task);
@@ -21,7 +21,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, Hea
     bool there[kRowBatch];
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j) {
-      there[j] = batch.has[j] && batch.token(j) >= begin && keep.has(batch.b, batch.token(j));
+      there[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
     }
     const auto load = [&](int64_t c) { return batch.template load<T>(from, there, c); };
     const RowPacks<T> first_pack = load(batch.column());
@@ -50,7 +50,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, Hea
     T rest[kRowBatch] = {};     // of a large mean, which rounding leaves in the row
     bool any_large = false;
     for (int j = 0; j < kRowBatch; ++j) any_large = any_large || has_large_mean(mean[j], scale[j]);
-    if (fold_lanes<kWarp>(any_large ? 1 : 0, Larger()) != 0) {  // all lanes of a warp must join
+    if (reduce_lanes<kWarp>(any_large ? 1 : 0, Maximum()) != 0) {  // all lanes of a warp must join
       for_packs([&](const RowPacks<T>& x, int64_t c) {
         for (int j = 0; j < kRowBatch; ++j) {
           for (int k = 0; k < kPack; ++k) rest[j] += k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
@@ -64,7 +64,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, Hea
     }
     for (int j = 0; j < kRowBatch; ++j) {
       scale[j] = there[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
-      if (Group::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * Group::rows] = scale[j];
+      if (ThreadGroup::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * ThreadGroup::rows] = scale[j];
     }
     for_packs([&](RowPacks<T> x, int64_t c) {
       for (int j = 0; j < kRowBatch; ++j) {
@@ -77,9 +77,9 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, Keep keep, Hea
 
 /// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
 /// which may be to bfloat16.
-template <class Group, class E, class T>
+template <class ThreadGroup, class E, class T>
 __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse_std) {
-  using Batch = RowBatch<Group>;
+  using Batch = RowBatch<ThreadGroup>;
   const auto share = JoinedIn<E>{1} / static_cast<JoinedIn<E>>(all.width);
   for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
     const Batch batch(all, task);
@@ -93,7 +93,7 @@ __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRow
 
     T scale[kRowBatch], mean[kRowBatch] = {}, slope[kRowBatch] = {};
     for (int j = 0; j < kRowBatch; ++j) {
-      scale[j] = batch.has[j] ? inverse_std[batch.row + j * Group::rows] : T{0};
+      scale[j] = batch.has[j] ? inverse_std[batch.row + j * ThreadGroup::rows] : T{0};
     }
     for_packs([&](const RowPacks<T>& g, const RowPacks<T>& y, int64_t) {
       for (int j = 0; j < kRowBatch; ++j) {
@@ -118,7 +118,7 @@ __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRow
 
 }  // namespace
 
-Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
+Standardised::Standardised(const View& x, const View* padding_mask, FirstQuery first)
     : dtype_(x.dtype),
       y_(numel(x) * size_of(x.dtype)),
       inverse_std_(numel(x) / x.shape[3] * size_of(computed_in(x.dtype))) {
@@ -134,7 +134,7 @@ Standardised::Standardised(const View& x, const View* keep, FirstQuery first)
     using T = decltype(computed);
     for_row_group(all.width, [&](auto group) {
       using G = decltype(group);
-      launch(standardise_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, first, Keep(keep),
+      launch(standardise_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, first, PaddingMask(padding_mask),
              HeadRows<const E>(x), HeadRows<E>(view()), reinterpret_cast<T*>(inverse_std_.data()));
     });
   });

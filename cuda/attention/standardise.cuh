@@ -10,11 +10,11 @@
 namespace linnet::cuda {
 
 /// The queries or keys x [B, H, N, D] of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6), in
-/// memory of their own; those before `first`, and those that padding holds, where `keep` [B, N] is false, are 0. x is
-/// not empty.
+/// memory of their own; those before `first`, and those that padding holds, where `padding_mask` [B, N] is false, are
+/// 0. x is not empty.
 class Standardised {
  public:
-  Standardised(const View& x, const View* keep, FirstQuery first);
+  Standardised(const View& x, const View* padding_mask, FirstQuery first);
 
   View view() const { return {y_.data(), dtype_, 4, shape_, strides_}; }
 

@@ -22,23 +22,23 @@ __device__ void store_part(const Rows<E>& x, int64_t first, int64_t column, Valu
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
 template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend(Quadratic<T, E> in, Heads<E> o, T* normaliser, int64_t tiles, int64_t chunks) {
+    attend(Quadratic<T, E> in, Heads<E> o, T* denominator, int64_t tiles, int64_t chunks) {
   __shared__ Tiles<S> shared;
   const int64_t count = in.batch * in.heads * tiles * chunks;
   for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
     const QuadraticTask<T, E> task(in, index, tiles, chunks);
     const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    Part<T> sum;
+    ThreadTile<T> sum;
     Totals<T, kPart<T>> totals;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
-      Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
+      ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
       const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
       weigh(in, k, tile, PartScores<T>{weights}, totals);
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
         for (int c = 0; c < kPart<T>; ++c) {
-          sum.of[r][c] *= totals.fade[r];
+          sum.of[r][c] *= totals.rescale[r];
           shared.a[part_column<T>() + c][part_row<T>() + r] = weights.of[r][c];
         }
       }
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int r = 0; r < kPart<T>; ++r) {
       const int64_t i = task.first + part_row<T>() + r;
       if (task.column > 0 || part_column<T>() > 0 || i >= in.queries) continue;
-      normaliser[task.head * in.queries + i] = totals.normaliser(in, r);
+      denominator[task.head * in.queries + i] = totals.denominator(in, r);
     }
   }
 }
@@ -76,19 +76,19 @@ __global__ void __launch_bounds__(kThreads)
     const QuadraticTask<T, E> task(in, index, tiles, chunks);
     const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     const Rows<const E> g = task.queries(in, from.d_o);
-    Part<T> dk_sum, dv_sum;
+    ThreadTile<T> dk_sum, dv_sum;
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
     for (int64_t query = first / kTile<T> * kTile<T>; query < in.queries; query += kTile<T>) {
-      Part<T> weights = products_of_rows<T>(shared, q, query, k, task.first);
-      Part<T> gradients = products_of_rows<T>(shared, g, query, v, task.first);
+      ThreadTile<T> weights = products_of_rows<T>(shared, q, query, k, task.first);
+      ThreadTile<T> gradients = products_of_rows<T>(shared, g, query, v, task.first);
       const auto of_query = [&](int i) {
         return query_factors(in, from, task.head, query + PartScores<T>::query(i));
       };
       const bool whole = query + kTile<T> <= in.queries && task.first + kTile<T> <= in.visible(query);
       const ScoreTile tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, PartScores<T>{weights}, PartScores<T>{gradients}, of_query);
-      const auto add = [&](Part<T>& sum, const Part<T>& factors, const Rows<const E>& x) {
+      const auto add = [&](ThreadTile<T>& sum, const ThreadTile<T>& factors, const Rows<const E>& x) {
 #pragma unroll
         for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -125,10 +125,10 @@ __global__ void __launch_bounds__(kThreads)
     const QuadraticTask<T, E> task(in, index, tiles, chunks);
     const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     const Rows<const E> g = task.queries(in, from.d_o);
-    Part<T> sum;
+    ThreadTile<T> sum;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
-      Part<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
-      Part<T> gradients = products_of_rows<T>(shared, g, task.first, v, key);
+      ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
+      ThreadTile<T> gradients = products_of_rows<T>(shared, g, task.first, v, key);
       const auto of_query = [&](int i) {
         return query_factors(in, from, task.head, task.first + PartScores<T>::query(i));
       };

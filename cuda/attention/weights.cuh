@@ -23,47 +23,47 @@ constexpr double kLog2E = 1.4426950408889634;
 template <class T, class E>
 struct Quadratic {
   Heads<const E> q, k, v;
-  Keep keep;
+  PaddingMask padding_mask;
   int64_t batch, heads, queries, keys, width;
   T scale, a0, a1, a2;
   T binary_scale;                 ///< scale · log2 e
   T weight_factor, token_factor;  ///< of a weight that dropout leaves, of a pair that dropout of tokens leaves
   bool softmax, causal, drops;
   uint64_t threshold;
-  int keep_tokens;
-  bool shared_normaliser;
-  LiveKey key, query_key, key_key;
+  int keep_of_256;
+  bool shared_denominator;
+  LiveKey key, q_rng, k_rng;
   FirstQuery first_query;
 
-  Quadratic(const View& q_view, const View& k_view, const View& v_view, const View* keep_view,
-            const AttentionOptions& options, const FirstQueries& first_queries)
+  Quadratic(const View& q_view, const View& k_view, const View& v_view, const View* mask_view,
+            const AttentionParams& params, const FirstQueries& first_queries)
       : q(q_view),
         k(k_view),
         v(v_view),
-        keep(keep_view),
+        padding_mask(mask_view),
         batch(q_view.shape[0]),
         heads(q_view.shape[1]),
         queries(q_view.shape[2]),
         keys(k_view.shape[2]),
         width(q_view.shape[3]),
-        scale(static_cast<T>(options.scale)),
-        a0(static_cast<T>(options.kind.a0)),
-        a1(static_cast<T>(options.kind.a1)),
-        a2(static_cast<T>(options.kind.a2)),
-        binary_scale(static_cast<T>(options.scale * kLog2E)),
-        weight_factor(static_cast<T>(1 / (1 - options.dropout))),
+        scale(static_cast<T>(params.scale)),
+        a0(static_cast<T>(params.kind.a0)),
+        a1(static_cast<T>(params.kind.a1)),
+        a2(static_cast<T>(params.kind.a2)),
+        binary_scale(static_cast<T>(params.scale * kLog2E)),
+        weight_factor(static_cast<T>(1 / (1 - params.dropout))),
         token_factor(1),
-        softmax(options.kind.softmax),
-        causal(options.causal),
-        drops(options.dropout > 0),
-        threshold(keep_threshold(1 - options.dropout)),
-        keep_tokens(options.tokens.keep),
-        shared_normaliser(options.tokens.shared_normaliser),
-        key(options.key),
-        query_key(options.tokens.query_key),
-        key_key(options.tokens.key_key),
+        softmax(params.kind.softmax),
+        causal(params.causal),
+        drops(params.dropout > 0),
+        threshold(keep_threshold(1 - params.dropout)),
+        keep_of_256(params.tokens.keep_of_256),
+        shared_denominator(params.tokens.shared_denominator),
+        dropout_rng(params.dropout_rng),
+        q_rng(params.tokens.q_rng),
+        k_rng(params.tokens.k_rng),
         first_query(first_queries.of()) {
-    if (drops_tokens()) token_factor = static_cast<T>(256.0 / keep_tokens) * static_cast<T>(256.0 / keep_tokens);
+    if (drops_tokens()) token_factor = static_cast<T>(256.0 / keep_of_256) * static_cast<T>(256.0 / keep_of_256);
   }
 
   __host__ __device__ int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
@@ -71,13 +71,13 @@ struct Quadratic {
 
   /// Whether whole queries and keys are dropped: by the bytes that the CPU's factorised form draws, of which this one
   /// is that of a token at `position`, counted as keys are.
-  __host__ __device__ bool drops_tokens() const { return !softmax && keep_tokens % 256 != 0; }
+  __host__ __device__ bool drops_tokens() const { return !softmax && keep_of_256 % 256 != 0; }
   __device__ int64_t token(int64_t head, int64_t position) const {
-    const int64_t first = min(lag(), int64_t{0}), positions = max(keys, queries + lag()) - first;
+    const int64_t first = min(causal_offset(), int64_t{0}), positions = max(keys, queries + causal_offset()) - first;
     return head * (ceil_div(positions, 64) * 64) + position - first;
   }
   /// Where the first query is, counted as keys are.
-  __device__ int64_t lag() const { return causal ? keys - queries : 0; }
+  __device__ int64_t causal_offset() const { return causal ? keys - queries : 0; }
 
   /// The keys that query `i` sees are those before this, without padding.
   __device__ int64_t visible(int64_t i) const {
@@ -116,9 +116,9 @@ struct QuadraticTask {
   }
   __device__ Rows<const E> keys(const Quadratic<T, E>& in, const Heads<const E>& x) const {
     Rows<const E> result = rows(x, in.keys, in.width);
-    if (in.keep.data != nullptr) {
-      result.keep = in.keep.data + b * in.keep.batch_stride;
-      result.keep_stride = in.keep.stride;
+    if (in.padding_mask.data != nullptr) {
+      result.padding_mask = in.padding_mask.data + b * in.padding_mask.batch_stride;
+      result.mask_stride = in.padding_mask.stride;
     }
     return result;
   }
@@ -132,7 +132,7 @@ struct QuadraticTask {
 template <class T>
 struct PartScores {
   static constexpr int kQueries = kPart<T>, kKeys = kPart<T>, kLanes = kSide, kWarpKeys = kTile<T>;
-  Part<T>& part;
+  ThreadTile<T>& part;
 
   __device__ static int warp_query() { return static_cast<int>(threadIdx.x) / kWarp * (kWarp / kSide) * kPart<T>; }
   __device__ static int warp_key() { return 0; }
@@ -173,12 +173,12 @@ struct Marks {
 
 /// Of the keys that a thread holds, those that are no padding, of `keys` in the tile: bit c stands for key c.
 template <class Scores>
-__noinline__ __device__ uint32_t without_padding(const bool* keep, int64_t stride, int keys) {
+__noinline__ __device__ uint32_t without_padding(const bool* padding_mask, int64_t stride, int keys) {
   uint32_t kept = 0;
 #pragma unroll
   for (int c = 0; c < Scores::kKeys; ++c) {
     const int key = Scores::key(c);
-    kept |= uint32_t{key < keys && keep[key * stride]} << c;
+    kept |= uint32_t{key < keys && padding_mask[key * stride]} << c;
   }
   return kept;
 }
@@ -187,13 +187,13 @@ __noinline__ __device__ uint32_t without_padding(const bool* keep, int64_t strid
 template <class Scores, class T, class E>
 __device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile) {
   Marks<Scores> seen;
-  if (tile.whole && k.keep == nullptr) return seen;
+  if (tile.whole && k.padding_mask == nullptr) return seen;
   const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
   const int queries = in_tile(in.queries - tile.query), keys = in_tile(in.keys - tile.key);
-  const int ahead = in.causal ? in_tile(tile.query + in.lag() - tile.key) : kTile<T>;
+  const int ahead = in.causal ? in_tile(tile.query + in.causal_offset() - tile.key) : kTile<T>;
   uint32_t kept = ~0u;
-  if (k.keep != nullptr) {
-    kept = without_padding<Scores>(k.keep + tile.key * k.keep_stride, k.keep_stride, keys);
+  if (k.padding_mask != nullptr) {
+    kept = without_padding<Scores>(k.padding_mask + tile.key * k.mask_stride, k.mask_stride, keys);
   }
   for_each_score<Scores>([&](int q, int c) {
     const int query = Scores::query(q), key = Scores::key(c);
@@ -243,17 +243,17 @@ __noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t thres
 
 /// What dropout of tokens leaves, by the bytes from `query` and from `key` on.
 template <class Scores>
-__noinline__ __device__ Marks<Scores> left_tokens(RandomKey query_key, RandomKey key_key, int keep, int64_t query,
+__noinline__ __device__ Marks<Scores> left_tokens(RandomKey q_rng, RandomKey k_rng, int keep_of_256, int64_t query,
                                                   int64_t key) {
   uint32_t keys = 0;
 #pragma unroll 1
   for (int c = 0; c < Scores::kKeys; ++c) {
-    keys |= uint32_t{random_byte(key_key, key + Scores::key(c)) < keep} << c;
+    keys |= uint32_t{random_byte(k_rng, key + Scores::key(c)) < keep_of_256} << c;
   }
   Marks<Scores> left{0};
 #pragma unroll 1
   for (int q = 0; q < Scores::kQueries; ++q) {
-    if (random_byte(query_key, query + Scores::query(q)) < keep) left.bits |= keys << (q * Scores::kKeys);
+    if (random_byte(q_rng, query + Scores::query(q)) < keep_of_256) left.bits |= keys << (q * Scores::kKeys);
   }
   return left;
 }
@@ -261,14 +261,15 @@ __noinline__ __device__ Marks<Scores> left_tokens(RandomKey query_key, RandomKey
 template <class Scores, class T, class E>
 __device__ Marks<Scores> left_tokens_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
   if (!in.drops_tokens()) return {};
-  return left_tokens<Scores>(in.query_key, in.key_key, in.keep_tokens, in.token(tile.head, tile.query + in.lag()),
+  return left_tokens<Scores>(in.q_rng, in.k_rng, in.keep_of_256, in.token(tile.head, tile.query + in.causal_offset()),
                              in.token(tile.head, tile.key));
 }
 template <class Scores, class T, class E>
 __device__ Marks<Scores> left_weights_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
   if (!in.drops) return {};
   const int64_t first = (tile.head * in.queries + tile.query) * in.keys + tile.key;
-  return left_weights<Scores>(in.key, in.threshold, static_cast<uint64_t>(first), static_cast<uint64_t>(in.keys));
+  return left_weights<Scores>(in.dropout_rng, in.threshold, static_cast<uint64_t>(first),
+                              static_cast<uint64_t>(in.keys));
 }
 
 /// Multiplies weights with 1 / (1 − rate) where they are left, and else with 0.
@@ -291,20 +292,20 @@ __device__ void hide(Marks<Scores> seen, Scores s, T value) {
 template <class T, int kQueries>
 struct Totals {
   T maximum[kQueries], total[kQueries] = {};
-  T fade[kQueries];  ///< by how much what was summed before the last tile has to shrink
+  T rescale[kQueries];  ///< by how much what was summed before the last tile has to shrink
 
   __device__ Totals() {
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
       maximum[q] = -infinity<T>();
-      fade[q] = 1;
+      rescale[q] = 1;
     }
   }
   /// What sums of weights are multiplied with in the end: 0 where no key is seen.
   __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
   /// What is written down for backward: the denominator g, of softmax log2 g.
   template <class E>
-  __device__ T normaliser(const Quadratic<T, E>& in, int q) const {
+  __device__ T denominator(const Quadratic<T, E>& in, int q) const {
     return in.softmax ? maximum[q] + log2(total[q]) : total[q];
   }
 };
@@ -323,9 +324,9 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
       T largest = totals.maximum[q];  // never NaN, which max passes over
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
-      largest = fold_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
+      largest = reduce_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
       const T base = largest == -infinity<T>() ? T{0} : largest;
-      totals.fade[q] = exp2(totals.maximum[q] - base);
+      totals.rescale[q] = exp2(totals.maximum[q] - base);
       totals.maximum[q] = largest;
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) {
@@ -345,7 +346,7 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale, rest = score * (in.a1 + score * in.a2);
       const T weight = in.a0 + rest * (tokens.has(q, c) ? in.token_factor : T{0});
-      const T summed = in.shared_normaliser ? weight : in.a0 + rest;
+      const T summed = in.shared_denominator ? weight : in.a0 + rest;
       sum[q] += seen.has(q, c) ? summed : T{0};
       s.at(q, c) = weight;
     });
@@ -353,7 +354,7 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
   }
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) {
-    totals.total[q] = totals.total[q] * totals.fade[q] + fold_lanes<Scores::kLanes>(sum[q], Plus());
+    totals.total[q] = totals.total[q] * totals.rescale[q] + reduce_lanes<Scores::kLanes>(sum[q], Plus());
   }
   drop(in, left_weights_of<Scores>(in, tile), s);
 }
@@ -362,13 +363,13 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
 template <class T, class E>
 struct QuadraticCotangents {
   Heads<const E> d_o, o;
-  const T* normaliser;
+  const T* denominator;
   T* delta;  ///< [B, H, N]: d_o·o
 };
 
-template <class Group, class E, class T>
+template <class ThreadGroup, class E, class T>
 __global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const E> o, T* delta) {
-  using Batch = RowBatch<Group>;
+  using Batch = RowBatch<ThreadGroup>;
   for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
     const Batch batch(all, task);
     T sum[kRowBatch] = {};
@@ -382,14 +383,14 @@ __global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const
     batch.for_further_packs(add);
     Batch::template join<JoinedIn<E>>(sum);
     for (int j = 0; j < kRowBatch; ++j) {
-      if (Group::lane() == 0 && batch.has[j]) delta[batch.row + j * Group::rows] = sum[j];
+      if (ThreadGroup::lane() == 0 && batch.has[j]) delta[batch.row + j * ThreadGroup::rows] = sum[j];
     }
   }
 }
 
 /// With d_o·o of all rows in `delta`.
 template <class T, class E>
-QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, const View& o, const View& normaliser,
+QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, const View& o, const View& denominator,
                                       const Scratch<T>& delta) {
   const HeadSizes all(o);
   for_row_group(all.width, [&](auto group) {
@@ -397,20 +398,20 @@ QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, c
     launch(find_deltas<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<const E>(d_o), HeadRows<const E>(o),
            delta.data());
   });
-  return {Heads<const E>(d_o), Heads<const E>(o), data<const T>(normaliser), delta.data()};
+  return {Heads<const E>(d_o), Heads<const E>(o), data<const T>(denominator), delta.data()};
 }
 
 /// What the gradients of a query's scores are made of: log2 g of softmax, else 1 / g, which is 0 for g = 0; and
 /// delta. 0 for a query that is not there.
 template <class T>
 struct alignas(2 * sizeof(T)) QueryFactors {
-  T normaliser, delta;
+  T denominator, delta;
 };
 template <class T, class E>
 __device__ QueryFactors<T> query_factors(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
                                          int64_t head, int64_t i) {
   if (i >= in.queries) return {};
-  const T g = from.normaliser[head * in.queries + i], delta = from.delta[head * in.queries + i];
+  const T g = from.denominator[head * in.queries + i], delta = from.delta[head * in.queries + i];
   if (in.softmax) return {g, delta};
   if (g == 0) return {};
   return {T{1} / g, delta};
@@ -432,21 +433,21 @@ __device__ void score_gradients(const Quadratic<T, E>& in, const Rows<const E>& 
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
   if (in.softmax) {
     for_each_score<Scores>([&](int q, int c) {
-      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].normaliser);
+      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].denominator);
       ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);
     });
   } else if (!in.drops_tokens()) {
     for_each_score<Scores>([&](int q, int c) {
-      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
       s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;
       ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);
     });
   } else {
     const auto tokens = left_tokens_of<Scores>(in, tile);
     for_each_score<Scores>([&](int q, int c) {
-      const T score = s.at(q, c) * in.scale, inverse = of[q].normaliser;
+      const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
       const T kept = tokens.has(q, c) ? in.token_factor : T{0};
-      const T mean = (in.shared_normaliser ? kept : T{1}) * of[q].delta;
+      const T mean = (in.shared_denominator ? kept : T{1}) * of[q].delta;
       s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2) * kept) * inverse;
       ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (kept * ds.at(q, c) - mean) * (in.scale * inverse);
     });

@@ -59,7 +59,7 @@ void where(View out, View condition, View a, View b) {
 
 /// Threads that find a NaN all write the same.
 template <class T>
-__global__ void find_nan(Walk<1> walk, const T* x, int32_t* found) {
+__global__ void find_nan(StridedIndex<1> walk, const T* x, int32_t* found) {
   for (int64_t i = first_item(); i < walk.count; i += item_step()) {
     const float value = static_cast<float>(x[walk.at(i).of[0]]);
     if (value != value) *found = 1;

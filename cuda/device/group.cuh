@@ -17,14 +17,14 @@ struct Plus {
 };
 
 /// NaN where any is.
-struct Larger {
+struct Maximum {
   template <class V>
   __device__ V operator()(V a, V b) const {
     return b > a || b != b ? b : a;
   }
 };
 
-struct Smaller {
+struct Minimum {
   template <class V>
   __device__ V operator()(V a, V b) const {
     return b < a ? b : a;
@@ -46,7 +46,7 @@ __device__ V value_of(V value, int lane) {
 /// The fold over the `kLanes` neighbours of a warp, at each of them: a power of two up to 32. All lanes of the
 /// warp must call it.
 template <int kLanes, class V, class F>
-__device__ V fold_lanes(V value, F fold) {
+__device__ V reduce_lanes(V value, F fold) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     value = fold(value, shuffle(value, distance));
   }
@@ -56,7 +56,7 @@ __device__ V fold_lanes(V value, F fold) {
 /// A row's threads: one warp for short rows, so that a block of 256 handles eight of them, or a whole block. Or fewer
 /// lanes than a warp, all groups of which must then come to each fold.
 template <int kSize>
-struct Group {
+struct ThreadGroup {
   static_assert((kSize <= kWarp && kWarp % kSize == 0) || kSize == 256, "some of a warp, a warp, or a block of 256");
   static constexpr int size = kSize;
   static constexpr int rows = 256 / kSize;  ///< per block of 256 threads
@@ -70,7 +70,7 @@ struct Group {
   template <class V, class F>
   __device__ static V fold(V value, F fold) {
     constexpr int kLanes = kSize < kWarp ? kSize : kWarp;
-    value = fold_lanes<kLanes>(value, fold);
+    value = reduce_lanes<kLanes>(value, fold);
     if constexpr (kSize > kWarp) {
       __shared__ V of_warp[kSize / kWarp];
       if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
@@ -95,8 +95,8 @@ struct Group {
 /// Calls `f` with the group that suits rows of `width` elements: `for_group(width, [&](auto group) { … })`.
 template <class F>
 void for_group(int64_t width, F&& f) {
-  if (width <= 1024) return f(Group<kWarp>());
-  f(Group<256>());
+  if (width <= 1024) return f(ThreadGroup<kWarp>());
+  f(ThreadGroup<256>());
 }
 
 }  // namespace linnet::cuda

@@ -42,9 +42,9 @@ struct RowPacks {
 };
 
 /// The tokens that a thread has packs of, in one of a block's tasks.
-template <class Group>
+template <class ThreadGroup>
 struct RowBatch {
-  static constexpr int kTokens = kRowBatch * Group::rows;  ///< of a block
+  static constexpr int kTokens = kRowBatch * ThreadGroup::rows;  ///< of a block
 
   int64_t b, h;
   int64_t first, row;  ///< the first token, and its number among those of all heads
@@ -58,20 +58,22 @@ struct RowBatch {
     const int64_t chunks = ceil_div(all.tokens, kTokens), head = task / chunks;
     b = head / all.heads;
     h = head % all.heads;
-    first = task % chunks * kTokens + threadIdx.x / Group::size;
+    first = task % chunks * kTokens + threadIdx.x / ThreadGroup::size;
     row = head * all.tokens + first;
     const auto left = static_cast<int>(min(all.tokens - first, int64_t{kTokens}));
 #pragma unroll
-    for (int j = 0; j < kRowBatch; ++j) has[j] = j * Group::rows < left;
+    for (int j = 0; j < kRowBatch; ++j) has[j] = j * ThreadGroup::rows < left;
   }
 
-  __device__ int64_t token(int j) const { return first + j * Group::rows; }
-  __device__ static int64_t column() { return int64_t{Group::lane()} * kPack; }  ///< where this thread's pack begins
+  __device__ int64_t token(int j) const { return first + j * ThreadGroup::rows; }
+  __device__ static int64_t column() {
+    return int64_t{ThreadGroup::lane()} * kPack;
+  }  ///< where this thread's pack begins
 
   /// Calls f(c) for its further packs, which begin at columns c, of rows that are too long for one each.
   template <class F>
   __device__ void for_further_packs(F f) const {
-    if constexpr (Group::size == kWarp) {
+    if constexpr (ThreadGroup::size == kWarp) {
       for (int64_t c = column() + kWarp * kPack; c < width_; c += kWarp * kPack) f(c);
     }
   }
@@ -86,7 +88,7 @@ struct RowBatch {
   __device__ RowPacks<T> load(const HeadRows<E>& x, const bool (&wanted)[kRowBatch], int64_t c) const {
     using Value = std::remove_const_t<E>;
     const E* from = x.at(b, h, first) + c;
-    const int64_t step = Group::rows * x.row_stride;
+    const int64_t step = ThreadGroup::rows * x.row_stride;
     const int count = columns(c);
     RowPacks<T> y;
     if (x.packed) {
@@ -114,7 +116,7 @@ struct RowBatch {
   template <class T, class E>
   __device__ void store(const HeadRows<E>& y, int64_t c, const RowPacks<T>& x) const {
     E* to = y.at(b, h, first) + c;
-    const int64_t step = Group::rows * y.row_stride;
+    const int64_t step = ThreadGroup::rows * y.row_stride;
     const int count = columns(c);
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j) {
@@ -134,7 +136,8 @@ struct RowBatch {
   template <class Sum, class T>
   __device__ static void join(T (&x)[kRowBatch], Sum factor = 1) {
 #pragma unroll
-    for (int j = 0; j < kRowBatch; ++j) x[j] = static_cast<T>(Group::fold(static_cast<Sum>(x[j]), Plus()) * factor);
+    for (int j = 0; j < kRowBatch; ++j)
+      x[j] = static_cast<T>(ThreadGroup::reduce(static_cast<Sum>(x[j]), Plus()) * factor);
   }
 
  private:
@@ -144,9 +147,9 @@ struct RowBatch {
 /// Calls `f` with the group that suits rows of `width` columns.
 template <class F>
 void for_row_group(int64_t width, F&& f) {
-  if (width <= 8 * kPack) return f(Group<8>());
-  if (width <= 16 * kPack) return f(Group<16>());
-  f(Group<kWarp>());
+  if (width <= 8 * kPack) return f(ThreadGroup<8>());
+  if (width <= 16 * kPack) return f(ThreadGroup<16>());
+  f(ThreadGroup<kWarp>());
 }
 
 }  // namespace linnet::cuda

@@ -24,12 +24,12 @@ struct Heads {
 };
 
 /// Which tokens are no padding, as kernels are passed it: a bool [B, N], or all of them.
-struct Keep {
+struct PaddingMask {
   const bool* data = nullptr;
   int64_t batch_stride = 0, stride = 0;
 
-  Keep() = default;
-  explicit Keep(const View* x) {
+  PaddingMask() = default;
+  explicit PaddingMask(const View* x) {
     if (x == nullptr) return;
     data = static_cast<const bool*>(x->data);
     batch_stride = x->strides[0];

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <linnet/cuda/device/launch.cuh>
-#include <linnet/cuda/device/walk.cuh>
+#include <linnet/cuda/device/strided_index.cuh>
 
 /// What kernels share: from a run-time dtype to a C++ type, and functions applied element by element.
 
@@ -106,7 +106,7 @@ __device__ void map_element(const Offsets<1 + sizeof...(X)>& at, const F& f, Y* 
 
 /// The same for any strides: one thread an element.
 template <class F, class Y, class... X>
-__global__ void map_strided(Walk<1 + sizeof...(X)> walk, F f, Y* y, const X*... x) {
+__global__ void map_strided(StridedIndex<1 + sizeof...(X)> walk, F f, Y* y, const X*... x) {
   for (int64_t i = first_item(); i < walk.count; i += item_step()) {
     map_element(walk.at(i), f, y, std::index_sequence_for<X...>(), x...);
   }

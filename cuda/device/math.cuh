@@ -28,7 +28,7 @@ __device__ T sigmoid(T x) {
 /// e^(a − b), the factor that turns sums of e^s relative to a into sums relative to b ≥ a; 0 where there is no sum
 /// yet.
 template <class T>
-__device__ T fade(T a, T b) {
+__device__ T rescale(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);
 }
 

@@ -47,7 +47,7 @@ __device__ int part_column() {
 
 /// Fewer columns than rows where the product has no more of them than kSide · kColumns.
 template <class T, int kColumns = kPart<T>>
-struct Part {
+struct ThreadTile {
   T of[kPart<T>][kColumns] = {};
 };
 
@@ -69,7 +69,7 @@ struct alignas(kCount * sizeof(T)) Strip {
 /// part += aᵀ·b for a and b with `depth` rows, term by term. Terms that `counts(k, r, y)` denies, for row k, row r of
 /// the part and the factor y from b, are not added, not even as 0 times infinity.
 template <class T, class S, int kColumns, class Counts>
-__device__ void add_terms(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
+__device__ void add_terms(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
                           Counts counts) {
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
@@ -94,7 +94,7 @@ __device__ inline float (*products_tile())[kProductsPitch] {
 
 /// The same by tensor cores, from sm_80 on; all of the block must call it. A warp makes 16 rows and half the columns.
 template <int kColumns>
-__device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFloat16 (*a)[kPitch<BFloat16>],
+__device__ void add_tensor_core_products(ThreadTile<float, kColumns>& part, const BFloat16 (*a)[kPitch<BFloat16>],
                                          const BFloat16 (*b)[kPitch<BFloat16>], int depth) {
 #if __CUDA_ARCH__ >= 800
   using namespace nvcuda::wmma;
@@ -130,7 +130,8 @@ __device__ void add_tensor_core_products(Part<float, kColumns>& part, const BFlo
 
 /// part += aᵀ·b for a and b with `depth` rows, a multiple of 16. All of the block must call it.
 template <class T, class S, int kColumns>
-__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth) {
+__device__ void add_product(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>],
+                            int depth) {
   if constexpr (std::is_same_v<S, T>) {
     add_terms(part, a, b, depth, [](int, int, T) { return true; });
   } else {
@@ -142,7 +143,7 @@ __device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], co
 /// cores leave out no term, but 0 times what is finite is 0: the rest of b is taken out of it, after its terms, so
 /// that no other bits change. The caller needs b no more.
 template <class T, class S, int kColumns, class Counts>
-__device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
+__device__ void add_product(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
                             Counts counts) {
   if constexpr (std::is_same_v<S, T>) {
     add_terms(part, a, b, depth, [&](int k, int r, T) { return counts(k, r); });
@@ -165,17 +166,17 @@ __device__ void add_product(Part<T, kColumns>& part, const S (*a)[kPitch<S>], S 
   }
 }
 
-/// Rows of one head, `stride` elements apart. Those before `begin`, and those that `keep` leaves out, are taken for
-/// 0, unread.
+/// Rows of one head, `stride` elements apart. Those before `begin`, and those that `padding_mask` leaves out, are
+/// taken for 0, unread.
 template <class E>
 struct Rows {
   E* data;
   int64_t stride, begin, count, width;
-  const bool* keep;
-  int64_t keep_stride;
+  const bool* padding_mask;
+  int64_t mask_stride;
 
   __device__ bool has(int64_t row) const {
-    return row >= begin && row < count && (keep == nullptr || keep[row * keep_stride]);
+    return row >= begin && row < count && (padding_mask == nullptr || padding_mask[row * mask_stride]);
   }
   /// Whether each row begins with an aligned strip of so many elements.
   __device__ bool in_strips(int elements) const {
@@ -206,9 +207,9 @@ __device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const E>& x, int64_
 
 /// x·yᵀ for the rows of x from `row` on and those of y from `column` on. All of the block must call it.
 template <class T, class S, class E>
-__device__ Part<T> products_of_rows(Tiles<S>& tiles, const Rows<const E>& x, int64_t row, const Rows<const E>& y,
-                                    int64_t column) {
-  Part<T> part;
+__device__ ThreadTile<T> products_of_rows(Tiles<S>& tiles, const Rows<const E>& x, int64_t row,
+                                          const Rows<const E>& y, int64_t column) {
+  ThreadTile<T> part;
   for (int64_t d = 0; d < x.width; d += kDepth) {
     __syncthreads();  // the last slices have been used
     load_slice(tiles.slice_a, x, row, d);

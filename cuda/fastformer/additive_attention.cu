@@ -12,7 +12,7 @@ namespace linnet::cuda {
 namespace {
 
 using namespace additive;
-using Block = Group<kThreads>;
+using Block = ThreadGroup<kThreads>;
 
 /// Blocks of forward that have their registers on a multiprocessor together, as many as spill none: an H100 then
 /// takes those of 65,536 tokens in 16 heads of 16 columns at once.
@@ -30,15 +30,15 @@ struct PoolSums {
   __device__ static PoolSums none() { return {-infinity<T>(), 0, 0, {}}; }
   /// Makes them relative to `m_next`, which is no smaller.
   __device__ void fade_to(T m_next) {
-    const T shrink = fade(m, m_next);
+    const T factor = rescale(m, m_next);
     m = m_next;
-    total *= shrink;
-    kept *= shrink;
+    total *= factor;
+    kept *= factor;
 #pragma unroll
-    for (int c = 0; c < kPack; ++c) sum.of[c] *= shrink;
+    for (int c = 0; c < kPack; ++c) sum.of[c] *= factor;
   }
   __device__ void add(PoolSums other) {
-    const T m_next = Larger()(m, other.m);
+    const T m_next = Maximum()(m, other.m);
     fade_to(m_next);
     other.fade_to(m_next);
     total += other.total;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at);
-    const RandomKey key = stage.key;
+    const RandomKey dropout_rng = stage.dropout_rng;
     PoolSums<T> sums = PoolSums<T>::none();
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
       bool counts[kBatch];
@@ -64,11 +64,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
       load_batch(x, stage.x, in, at, first, counts);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) s[j] = dot(w, x[j]);
-      fold_head(s, in.lanes);
+      reduce_head(s, in.lanes);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         counts[j] = counts[j] && s[j] != -infinity<T>();
-        if (counts[j]) m_next = Larger()(m_next, s[j]);
+        if (counts[j]) m_next = Maximum()(m_next, s[j]);
       }
       sums.fade_to(m_next);
 #pragma unroll
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
         add_to(sums.sum, left, x[j]);
       }
     }
-    sums = fold_runs(sums, in, [](PoolSums<T> x, const PoolSums<T>& y) {
+    sums = reduce_runs(sums, in, [](PoolSums<T> x, const PoolSums<T>& y) {
       x.add(y);
       return x;
     });
@@ -101,18 +101,18 @@ __global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
     T m = -infinity<T>();
 #pragma unroll 4
     for (int64_t chunk = threadIdx.x; chunk < in.chunks; chunk += kThreads) {
-      m = Larger()(m, chunks.maximum[first + chunk]);
+      m = Maximum()(m, chunks.maximum[first + chunk]);
     }
-    m = Block::fold(m, Larger());
-    const auto factor = [=](int64_t chunk) { return static_cast<double>(fade(chunks.maximum[first + chunk], m)); };
+    m = Block::reduce(m, Maximum());
+    const auto factor = [=](int64_t chunk) { return static_cast<double>(rescale(chunks.maximum[first + chunk], m)); };
     double z = 0, kept = 0;
 #pragma unroll 4
     for (int64_t chunk = threadIdx.x; chunk < in.chunks; chunk += kThreads) {
       z += factor(chunk) * static_cast<double>(chunks.total[first + chunk]);
       kept += factor(chunk) * static_cast<double>(chunks.kept[first + chunk]);
     }
-    z = Block::fold(z, Plus());
-    kept = Block::fold(kept, Plus());
+    z = Block::reduce(z, Plus());
+    kept = Block::reduce(kept, Plus());
     const double sum = join(chunks.sum, in, row, factor);
     if (threadIdx.x < in.width) pool.mean[row * in.width + threadIdx.x] = z == 0 ? T{0} : static_cast<T>(sum / z);
     if (threadIdx.x != 0) continue;
@@ -207,8 +207,8 @@ __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> 
       if (in.adds) offset = q * g;
       mean = global_key(in, row, threadIdx.x) * g;
     }
-    offset = Block::fold(offset, Plus());
-    mean = Block::fold(mean, Plus());
+    offset = Block::reduce(offset, Plus());
+    mean = Block::reduce(mean, Plus());
     if (threadIdx.x != 0) continue;
     cotangent.offset[row] = static_cast<T>(offset);
     cotangent.mean[row] = static_cast<T>(mean);
@@ -227,7 +227,7 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
     const T offset = cotangent.offset[at.row], r_mean = cotangent.mean[at.row];
     const T m = stage.pool.maximum[at.row], z = stage.pool.total[at.row], inverse = z == 0 ? T{0} : 1 / z;
     const bool adds_values = shared && in.keys.total[at.row] != 0;
-    const RandomKey key = stage.key;
+    const RandomKey dropout_rng = stage.dropout_rng;
     Pack<T> sum = {};
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
       bool there[kBatch], counts[kBatch];
@@ -242,7 +242,7 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
         dots[j] = dot(w, x[j]);
         dots[kBatch + j] = dot(r, x[j]);
       }
-      fold_head(dots, in.lanes);
+      reduce_head(dots, in.lanes);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!there[j]) continue;
@@ -277,7 +277,7 @@ __global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const
       cotangent.r[at] = in.adds ? dkey[at] * in.keys.kept[row] : dkey[at] * in.keys.mean[at] + w * sum;
       mean = q * cotangent.r[at];
     }
-    mean = Block::fold(mean, Plus());
+    mean = Block::reduce(mean, Plus());
     if (threadIdx.x != 0) continue;
     cotangent.offset[row] = 0;
     cotangent.mean[row] = static_cast<T>(mean);
@@ -308,11 +308,11 @@ __global__ void add_sequences(Problem<T> in, const T* parts, T* dw, int64_t head
 template <class T, class E>
 class WholeAdditive {
  public:
-  WholeAdditive(const AdditiveAttentionProblem& given, const View& pools)
+  WholeAdditive(const AdditiveAttentionInputs& given, const View& pools)
       : in_(given, pools),
         v_(given.v),
-        queries_(stage(given.q, given.w_q, nullptr, given.keys[0], in_.queries)),
-        keys_(stage(given.k, given.w_k, in_.adds ? nullptr : in_.queries.mean, given.keys[1], in_.keys)) {}
+        queries_(stage(given.q, given.w_q, nullptr, given.dropout_rng[0], in_.queries)),
+        keys_(stage(given.k, given.w_k, in_.adds ? nullptr : in_.queries.mean, given.dropout_rng[1], in_.keys)) {}
 
   void forward(const View& u) const {
     const Scratch<T> memory(Chunks<T>::size(in_));
@@ -365,14 +365,14 @@ bool is_whole_additive(int64_t heads, int64_t width, bool causal) {
 
 int64_t whole_additive_pools(int64_t heads, int64_t width) { return Pool<double>::size(heads, width); }
 
-void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem) {
+void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem) {
   dispatch_computed(u.dtype, [&](auto element, auto computed) {
     WholeAdditive<decltype(computed), decltype(element)>(problem, pools).forward(u);
   });
 }
 
 void whole_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                       const AdditiveAttentionProblem& problem) {
+                                       const AdditiveAttentionInputs& problem) {
   dispatch_computed(du.dtype, [&](auto element, auto computed) {
     WholeAdditive<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
   });

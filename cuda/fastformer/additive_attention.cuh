@@ -11,8 +11,8 @@ bool is_whole_additive(int64_t heads, int64_t width, bool causal);
 
 // As in the kernel table, for these.
 int64_t whole_additive_pools(int64_t heads, int64_t width);
-void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem);
+void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem);
 void whole_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                       const AdditiveAttentionProblem& problem);
+                                       const AdditiveAttentionInputs& problem);
 
 }  // namespace linnet::cuda

@@ -40,7 +40,7 @@ struct Pool {
 template <class T>
 struct Problem {
   Pool<T> queries, keys;  ///< of the two stages, α and β
-  Keep keep;
+  PaddingMask padding_mask;
   int64_t rows, heads, tokens, width;  ///< a row is one head of one sequence
   T scale, kept_factor;
   bool adds, drops;
@@ -51,11 +51,11 @@ struct Problem {
   int64_t head_blocks, chunks;    ///< a chunk is kRun · block_tokens tokens, as many runs as block_tokens
   int64_t tasks;                  ///< a task is a chunk and the heads of a block
 
-  Problem(const AdditiveAttentionProblem& given, const View& pools)
+  Problem(const AdditiveAttentionInputs& given, const View& pools)
       : queries(data<T>(pools), given.q.shape[0] * given.q.shape[1], given.q.shape[3]),
         keys(queries.kept + given.q.shape[0] * given.q.shape[1], given.q.shape[0] * given.q.shape[1],
              given.q.shape[3]),
-        keep(given.keep),
+        padding_mask(given.padding_mask),
         rows(given.q.shape[0] * given.q.shape[1]),
         heads(given.q.shape[1]),
         tokens(given.q.shape[2]),
@@ -165,7 +165,7 @@ __device__ void add_to(Pack<T>& sum, T a, const Pack<T>& x) {
 
 /// Sums over the lanes of a head, at each of them, of several numbers. All of the warp must call it.
 template <class T, int kCount>
-__device__ void fold_head(T (&x)[kCount], int lanes) {
+__device__ void reduce_head(T (&x)[kCount], int lanes) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) x[j] += shuffle(x[j], distance);
@@ -200,7 +200,7 @@ template <class T>
 __device__ void find_kept(bool (&kept)[kBatch], const Problem<T>& in, const Place& at, int64_t first) {
   find_there(kept, in, at, first);
 #pragma unroll
-  for (int j = 0; j < kBatch; ++j) kept[j] = kept[j] && in.keep.has(at.b, at.token(in, first, j));
+  for (int j = 0; j < kBatch; ++j) kept[j] = kept[j] && in.padding_mask.has(at.b, at.token(in, first, j));
 }
 
 /// This thread's columns of a batch's rows of x; 0, unread, where `wanted` denies it.
@@ -259,7 +259,7 @@ struct Chunks {
 /// What the runs of a chunk have for the same columns of a head, folded, at the thread of the first run. All of the
 /// block must call it.
 template <class T, class V, class F>
-__device__ V fold_runs(V value, const Problem<T>& in, F fold) {
+__device__ V reduce_runs(V value, const Problem<T>& in, F fold) {
   __shared__ V of_thread[kThreads];
   const int thread = static_cast<int>(threadIdx.x), threads = in.lanes * in.block_heads, slot = thread / threads;
   of_thread[thread] = value;
@@ -284,7 +284,7 @@ __device__ void store_sum(T* sums, const Problem<T>& in, const Place& at, const 
 /// The same for the sum over a chunk's runs. All of the block must call it.
 template <class T>
 __device__ void store_sum_of_runs(T* sums, const Problem<T>& in, const Place& at, const Pack<T>& sum) {
-  store_sum(sums, in, at, fold_runs(sum, in, [](Pack<T> x, const Pack<T>& y) {
+  store_sum(sums, in, at, reduce_runs(sum, in, [](Pack<T> x, const Pack<T>& y) {
               add_to(x, T{1}, y);
               return x;
             }));

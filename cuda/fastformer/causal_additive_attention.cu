@@ -42,14 +42,14 @@ struct Problem {
   Columns<const E> q, k, v;
   const T *w_q, *w_k;
   int64_t w_q_stride[2], w_k_stride[2];
-  Keep keep;
+  PaddingMask padding_mask;
   int64_t batch, heads, tokens, width;
   T scale, kept_factor;
   bool adds, causal, drops;
   uint64_t threshold;
   LiveKey keys[2];
 
-  explicit Problem(const AdditiveAttentionProblem& given)
+  explicit Problem(const AdditiveAttentionInputs& given)
       : q(given.q),
         k(given.k),
         v(given.v),
@@ -57,7 +57,7 @@ struct Problem {
         w_k(data<const T>(given.w_k)),
         w_q_stride{given.w_q.strides[0], given.w_q.strides[1]},
         w_k_stride{given.w_k.strides[0], given.w_k.strides[1]},
-        keep(given.keep),
+        padding_mask(given.padding_mask),
         batch(given.q.shape[0]),
         heads(given.q.shape[1]),
         tokens(given.q.shape[2]),
@@ -68,7 +68,7 @@ struct Problem {
         causal(given.causal),
         drops(given.dropout > 0),
         threshold(keep_threshold(1 - given.dropout)),
-        keys{given.keys[0], given.keys[1]} {}
+        dropout_rng{given.dropout_rng[0], given.dropout_rng[1]} {}
 
   __host__ __device__ int64_t rows() const { return batch * heads * tokens; }
   int64_t results() const { return causal ? tokens : 1; }
@@ -153,7 +153,7 @@ template <class T, class E>
 __global__ void score_tokens(Problem<T, E> in, int stage, int lanes, Columns<T> global_query, T* scores, T* pooled) {
   for_rows(in.rows(), lanes, [&](int64_t row, int lane, bool there) {
     const Token at(in, row);
-    const bool kept = there && in.keep.has(at.b, at.i);
+    const bool kept = there && in.padding_mask.has(at.b, at.i);
     const T factor = in.factor(stage, row);
     T score = 0;
     for (int64_t first = lane; there && first < in.width; first += int64_t{kPack} * lanes) {
@@ -209,7 +209,7 @@ __global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_q
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const int64_t row = e / in.width, d = e % in.width;
     const Token at(in, row);
-    if (!in.keep.has(at.b, at.i)) {
+    if (!in.padding_mask.has(at.b, at.i)) {
       dpooled[e] = 0;
       dw[e] = 0;
       continue;
@@ -226,7 +226,7 @@ __global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
-    const bool kept = in.keep.has(at.b, at.i);
+    const bool kept = in.padding_mask.has(at.b, at.i);
     const T g = dp[e];
     dglobal[e] = in.adds ? g : kept ? g * static_cast<T>(in.k(at.b, at.h, at.i, d)) : T{0};
     dk(at.b, at.h, at.i, d) = in.adds ? g : kept ? g * global_query(at.b, at.h, at.i, d) : T{0};
@@ -246,16 +246,16 @@ __global__ void queries_backward(Problem<T, E> in, const T* dvalue, const T* dv,
 template <class T, class E>
 class AdditiveAttention {
  public:
-  AdditiveAttention(const AdditiveAttentionProblem& problem, const View& pools)
-      : in_(problem), keep_(problem.keep), query_(in_, pools, 0), key_(in_, pools, 1) {}
+  AdditiveAttention(const AdditiveAttentionInputs& problem, const View& pools)
+      : in_(problem), padding_mask_(problem.padding_mask), query_(in_, pools, 0), key_(in_, pools, 1) {}
 
   void forward(const View& u) const {
     const TokenScratch<T> scores(in_, 1), pooled(in_, in_.width);
     for (const int stage : {0, 1}) {  // eqs. 3 and 4, eqs. 5 and 6
       score(stage, scores, pooled);
       const Stage<T>& to = stage == 0 ? query_ : key_;
-      cuda_backend().additive_pool(to.out.rank4(), to.maximum.rank3(), to.total.rank3(), scores.dense.rank3(),
-                                   pooled.dense.rank4(), keep_, in_.causal);
+      cuda_backend().attention_pool(to.out.rank4(), to.maximum.rank3(), to.total.rank3(), scores.dense.rank3(),
+                                    pooled.dense.rank4(), padding_mask_, in_.causal);
     }
     launch(finish<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), Columns<E>(u));
   }
@@ -301,10 +301,10 @@ class AdditiveAttention {
     const Dense<T> total(sum.data(), in_.heads * in_.width, in_.batch, in_.heads, 1, in_.width);
     if (!in_.causal) cuda_backend().reduce(Reduce::sum, total.rank4(), dglobal.dense.rank4());
     score(stage, scores, pooled);
-    cuda_backend().additive_pool_backward(dscores.dense.rank3(), dvalue.dense.rank4(),
-                                          in_.causal ? dglobal.dense.rank4() : total.rank4(), from.out.rank4(),
-                                          from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
-                                          pooled.dense.rank4(), keep_, in_.causal);
+    cuda_backend().attention_pool_backward(dscores.dense.rank3(), dvalue.dense.rank4(),
+                                           in_.causal ? dglobal.dense.rank4() : total.rank4(), from.out.rank4(),
+                                           from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
+                                           pooled.dense.rank4(), padding_mask_, in_.causal);
     // `pooled` has been read: its memory now takes the parts of dw.
     launch(pooled_backward<T, E>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
            dvalue.memory.data(), pooled.memory.data());
@@ -313,7 +313,7 @@ class AdditiveAttention {
   }
 
   Problem<T, E> in_;
-  const View* keep_;
+  const View* padding_mask_;
   Stage<T> query_, key_;
 };
 
@@ -322,7 +322,7 @@ int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, b
   return Stage<double>::size(heads, causal ? tokens : 1, width);
 }
 
-void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
+void additive_attention(View u, View pools, AdditiveAttentionInputs problem) {
   if (is_whole_additive(u.shape[1], u.shape[3], problem.causal)) return whole_additive_attention(u, pools, problem);
   dispatch_computed(u.dtype, [&](auto element, auto computed) {
     AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).forward(u);
@@ -330,7 +330,7 @@ void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
 }
 
 void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
-                                 AdditiveAttentionProblem problem) {
+                                 AdditiveAttentionInputs problem) {
   if (is_whole_additive(du.shape[1], du.shape[3], problem.causal)) {
     return whole_additive_attention_backward(out, du, pools, problem);
   }

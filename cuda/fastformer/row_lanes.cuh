@@ -21,7 +21,7 @@ constexpr int lanes_for(int64_t width) {
 /// many, with row 0, so that all of a warp come to what they fold.
 template <class F>
 __device__ void for_rows(int64_t rows, int lanes, const F& f) {
-  for (int64_t item = first_item(); item - Group<kWarp>::lane() < rows * lanes; item += item_step()) {
+  for (int64_t item = first_item(); item - ThreadGroup<kWarp>::lane() < rows * lanes; item += item_step()) {
     const bool there = item < rows * lanes;
     f(there ? item / lanes : 0, static_cast<int>(item % lanes), there);
   }

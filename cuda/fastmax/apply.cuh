@@ -12,7 +12,7 @@ template <class T, class E>
 struct Applied {
   Heads<E> out;
   int64_t heads;  ///< of a sequence
-  T* normaliser;
+  T* denominator;
 };
 
 /// A tile of tokens, and what a block makes of it: a panel of columns, and the denominators, each thread a share.
@@ -24,14 +24,14 @@ struct Application {
   int64_t head, first, column;
   const T *x, *state;
   bool reverse;
-  Part<T, kColumns> sum = {};
+  ThreadTile<T, kColumns> sum = {};
   T total[kPart<T>] = {};
 };
 
 /// Adds the products of features and states, and to `dropped` those of the features of both sides, when causal
 /// weights are made of dropped ones; a chunk is one tile then.
 template <bool kDrops, class T, class S, int kColumns>
-__device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, Part<T>& dropped) {
+__device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, ThreadTile<T>& dropped) {
   const Factorised<T>& in = at.in;
   for (int64_t t = 0; t < in.tiles; ++t) {
     const FeatureTile<T> tile(in, t);
@@ -50,12 +50,12 @@ __device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T, S>&
     __syncthreads();
     add_product(at.sum, shared.a, shared.b, kTile<T>);
     for (int slot = static_cast<int>(threadIdx.x) % kSide; slot < kTile<T>; slot += kSide) {
-      const T weight = in.shared_normaliser ? tile.dropped_weight(slot) : tile.weight(slot);
+      const T weight = in.shared_denominator ? tile.dropped_weight(slot) : tile.weight(slot);
       const T z = at.state[tile.row(slot) * in.rows() + in.width] * weight;
 #pragma unroll
       for (int r = 0; r < kPart<T>; ++r) {
         const int n = part_row<T>() + r;
-        if (!in.shared_normaliser || stays(slot, n)) at.total[r] += tile.feature(at.x, slot, n) * z;
+        if (!in.shared_denominator || stays(slot, n)) at.total[r] += tile.feature(at.x, slot, n) * z;
       }
     }
     if (!kDrops || !in.causal || !in.drops_features()) continue;
@@ -73,14 +73,14 @@ __device__ void apply_features(Application<T, kColumns>& at, FeatureTiles<T, S>&
 
 /// Adds what comes from the tile of the other side at `position` by the quadratic form: f(x_i·x_j) ỹ_j.
 template <bool kDrops, class T, class S, int kColumns>
-__device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, const Part<T>& dropped,
+__device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T, S>& shared, const ThreadTile<T>& dropped,
                              int64_t position) {
   const Factorised<T>& in = at.in;
   const bool diagonal = position == at.first;
   const auto sees = [&](int j, int i) { return !diagonal || (at.reverse ? j >= i : j <= i); };
   const T* y = at.other.y_at(in, at.head, position);
   const T* t = y + in.width * in.positions;
-  const Part<T> s = products_of_entries(in, shared, at.x, at.other.x_at(in, at.head, position), in.width);
+  const ThreadTile<T> s = products_of_entries(in, shared, at.x, at.other.x_at(in, at.head, position), in.width);
   __syncthreads();  // what is there has been used
 #pragma unroll
   for (int c = 0; c < kPart<T>; ++c) {
@@ -95,7 +95,7 @@ __device__ void apply_scores(Application<T, kColumns>& at, FeatureTiles<T, S>& s
         weight = in.drops_features() ? dropped.of[r][c] : in.a0 + rest * kept;
       }
       shared.a[j][i] = sees(j, i) ? weight : T{0};
-      if (sees(j, i)) at.total[r] += (in.shared_normaliser ? weight : clean) * t[j];
+      if (sees(j, i)) at.total[r] += (in.shared_denominator ? weight : clean) * t[j];
     }
   }
   fill_columns(shared.b, kTile<T>, kSide * kColumns,
@@ -115,9 +115,9 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T, E>& t
   for (int r = 0; r < kPart<T>; ++r) {
     const int n = part_row<T>() + r;
     const int64_t token = at.first + n - at.own.shift;
-    const T g = fold_lanes<kSide>(at.total[r], Plus());
+    const T g = reduce_lanes<kSide>(at.total[r], Plus());
     if (token < 0 || token >= at.own.count) continue;
-    const bool divides = to.normaliser != nullptr;
+    const bool divides = to.denominator != nullptr;
     const T factor = !divides ? at.x[in.width * in.positions + n] : g == 0 ? T{0} : 1 / g;
     E* row = to.out.at(at.head / to.heads, at.head % to.heads, token);
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T, E>& t
       const int64_t d = at.column + part_column<T, kColumns>() + c;
       if (d < in.width) row[d] = factor == 0 ? T{0} : at.sum.of[r][c] * factor;
     }
-    if (divides && at.column == 0 && part_column<T>() == 0) to.normaliser[at.head * at.own.count + token] = g;
+    if (divides && at.column == 0 && part_column<T>() == 0) to.denominator[at.head * at.own.count + token] = g;
   }
 }
 
@@ -134,13 +134,13 @@ __device__ void store(const Application<T, kColumns>& at, const Applied<T, E>& t
 /// it, 2·N·M·(D + 1) in all, and 2·N·c·D inside of chunks of c tokens.
 template <class T, class S, class E, int kColumns, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
-    apply_states(Factorised<T> in, Side<T> own, Side<T> other, Lanes lanes, const T* states, int64_t state_size,
-                 int64_t panels, Applied<T, E> to) {
+    apply_states(Factorised<T> in, Side<T> own, Side<T> other, ChunkGroup chunk_group, const T* states,
+                 int64_t state_size, int64_t panels, Applied<T, E> to) {
   __shared__ FeatureTiles<T, S> shared;
-  const int64_t tiles = ceil_div(lanes.chunk, kTile<T>);
-  for (int64_t index = blockIdx.x; index < lanes.count() * tiles * panels; index += gridDim.x) {
-    const int64_t lane = index / panels / tiles, head = lanes.head_of(lane);
-    const int64_t chunk = lanes.first_of(lane), end = min(chunk + lanes.chunk, lanes.end);
+  const int64_t tiles = ceil_div(chunk_group.chunk, kTile<T>);
+  for (int64_t index = blockIdx.x; index < chunk_group.count() * tiles * panels; index += gridDim.x) {
+    const int64_t lane = index / panels / tiles, head = chunk_group.head_of(lane);
+    const int64_t chunk = chunk_group.first_of(lane), end = min(chunk + chunk_group.chunk, chunk_group.end);
     const int64_t first = chunk + index / panels % tiles * kTile<T>;
     if (first >= end) continue;
     Application<T, kColumns> at{in,
@@ -151,12 +151,12 @@ __global__ void __launch_bounds__(kThreads)
                                 index % panels * kSide * kColumns,
                                 own.x_at(in, head, first),
                                 states + lane * state_size,
-                                lanes.reverse};
-    Part<T> dropped;
+                                chunk_group.reverse};
+    ThreadTile<T> dropped;
     apply_features<kDrops>(at, shared, dropped);
     if (in.causal) {
-      const int64_t until = lanes.reverse ? end : min(first + kTile<T>, end);
-      for (int64_t position = lanes.reverse ? first : chunk; position < until; position += kTile<T>) {
+      const int64_t until = chunk_group.reverse ? end : min(first + kTile<T>, end);
+      for (int64_t position = chunk_group.reverse ? first : chunk; position < until; position += kTile<T>) {
         apply_scores<kDrops>(at, shared, dropped, position);
       }
     }

@@ -26,43 +26,44 @@ int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 template <class T, class S, class E>
 class Pass {
  public:
-  Pass(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel, bool backward)
-      : kernel_(kernel),
+  Pass(const View& q, const View& k, const View& v, const View* padding_mask, const FastmaxParams& params,
+       bool backward)
+      : params_(params),
         q_(q),
         k_(k),
         all_heads_(q.shape[0] * q.shape[1]),
         in_(problem()),
         query_memory_(side_size(backward)),
         key_memory_(side_size(true)),
-        queries_(side(query_memory_, backward, kernel.query_key, q.shape[2], lag() - start())),
-        keys_(side(key_memory_, true, kernel.key_key, k.shape[2], -start())),
-        first_queries_(q, k, keep, kernel.causal),
+        queries_(side(query_memory_, backward, params.q_rng, q.shape[2], causal_offset() - start())),
+        keys_(side(key_memory_, true, params.k_rng, k.shape[2], -start())),
+        first_queries_(q, k, padding_mask, params.causal),
         query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
-        key_tokens_(tokens(keys_, keep, {})) {
+        key_tokens_(tokens(keys_, padding_mask, {})) {
     launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(q), queries_,
-           kernel.standardise);
-    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(k), keys_, kernel.standardise);
+           params.standardise);
+    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(k), keys_, params.standardise);
     launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(v), keys_);
   }
 
-  void forward(const View& o, const View& normaliser) const {
-    sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
-      apply(queries_, keys_, lanes, states, {Heads<E>(o), q_.shape[1], data<T>(normaliser)});
+  void forward(const View& o, const View& denominator) const {
+    sweep(keys_, false, [&](const ChunkGroup& chunk_group, const T* states) {
+      apply(queries_, keys_, chunk_group, states, {Heads<E>(o), q_.shape[1], data<T>(denominator)});
     });
   }
 
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
-                const View& normaliser) const {
+                const View& denominator) const {
     launch(load_cotangents<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(d_o), Heads<const E>(o),
-           data<const T>(normaliser), queries_);
+           data<const T>(denominator), queries_);
     const Scratch<T> gradients(all_heads_ * in_.width * in_.positions);
-    sweep(keys_, false, [&](const Lanes& lanes, const T* states) {
-      differentiate(queries_, keys_, lanes, states, gradients.data());
+    sweep(keys_, false, [&](const ChunkGroup& chunk_group, const T* states) {
+      differentiate(queries_, keys_, chunk_group, states, gradients.data());
     });
     store(query_tokens_, queries_, gradients.data(), dq);
-    sweep(queries_, true, [&](const Lanes& lanes, const T* states) {
-      differentiate(keys_, queries_, lanes, states, gradients.data());
-      apply(keys_, queries_, lanes, states, {Heads<E>(dv), k_.shape[1], nullptr});
+    sweep(queries_, true, [&](const ChunkGroup& chunk_group, const T* states) {
+      differentiate(keys_, queries_, chunk_group, states, gradients.data());
+      apply(keys_, queries_, chunk_group, states, {Heads<E>(dv), k_.shape[1], nullptr});
     });
     store(key_tokens_, keys_, gradients.data(), dk);
   }
@@ -71,20 +72,20 @@ class Pass {
   // ---- Sizes ----
 
   /// When causal, the last query is at the last key's position.
-  int64_t lag() const { return kernel_.causal ? k_.shape[2] - q_.shape[2] : 0; }
-  int64_t start() const { return std::min(lag(), int64_t{0}); }
+  int64_t causal_offset() const { return params_.causal ? k_.shape[2] - q_.shape[2] : 0; }
+  int64_t start() const { return std::min(causal_offset(), int64_t{0}); }
 
   Factorised<T> problem() const {
     Factorised<T> in{};
     in.width = q_.shape[3];
-    in.positions = round_up(std::max(k_.shape[2], q_.shape[2] + lag()) - start(), 64);
-    in.a0 = static_cast<T>(kernel_.a0);
-    in.a1 = static_cast<T>(kernel_.a1);
-    in.a2 = static_cast<T>(kernel_.a2);
-    in.causal = kernel_.causal;
-    in.dropout = kernel_.dropout;
-    in.keep = kernel_.keep;
-    in.shared_normaliser = kernel_.shared_normaliser;
+    in.positions = round_up(std::max(k_.shape[2], q_.shape[2] + causal_offset()) - start(), 64);
+    in.a0 = static_cast<T>(params_.a0);
+    in.a1 = static_cast<T>(params_.a1);
+    in.a2 = static_cast<T>(params_.a2);
+    in.causal = params_.causal;
+    in.dropout = params_.dropout;
+    in.keep_of_256 = params_.keep_of_256;
+    in.shared_denominator = params_.shared_denominator;
     in.count_tiles();
     return in;
   }
@@ -109,21 +110,22 @@ class Pass {
     return {memory.data(), y, inverse, drops_tokens ? inverse + row : nullptr, key, count, shift};
   }
 
-  Tokens tokens(const Side<T>& side, const View* keep, FirstQuery first) const {
-    return {q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, Keep(keep)};
+  Tokens tokens(const Side<T>& side, const View* padding_mask, FirstQuery first) const {
+    return {q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, PaddingMask(padding_mask)};
   }
 
   int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }
 
   void store(const Tokens& tokens, const Side<T>& side, const T* gradients, const View& to) const {
     launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, Heads<E>(to),
-           kernel_.standardise);
+           params_.standardise);
   }
 
   // ---- The sweep ----
 
-  /// Calls `use(lanes, states)` with the sums over the tokens of `side`: for groups of chunks, with a state for each
-  /// of what lies before it (behind it in reverse), when causal; else for all tokens as one chunk with one state.
+  /// Calls `use(chunk_group, states)` with the sums over the tokens of `side`: for groups of chunks, with a state for
+  /// each of what lies before it (behind it in reverse), when causal; else for all tokens as one chunk with one
+  /// state.
   template <class Use>
   void sweep(const Side<T>& side, bool reverse, const Use& use) const {
     const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk());
@@ -136,13 +138,14 @@ class Pass {
       const int64_t shape[] = {heads * size}, strides[] = {1};
       cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
       for (int64_t step = 0; step < chunks; step += group) {
-        const Lanes lanes{head, heads, step, std::min(group, chunks - step), chunk(), in_.positions, reverse};
-        sum(side, lanes, states.data());
-        launch(add_states<T>, blocks_for(heads * size), kThreads, lanes, states.data(), carried.data(), totals.data(),
-               size);
-        if (in_.causal) use(lanes, states.data());
+        const ChunkGroup chunk_group{head,    heads,         step,   std::min(group, chunks - step),
+                                     chunk(), in_.positions, reverse};
+        sum(side, chunk_group, states.data());
+        launch(add_states<T>, blocks_for(heads * size), kThreads, chunk_group, states.data(), carried.data(),
+               totals.data(), size);
+        if (in_.causal) use(chunk_group, states.data());
       }
-      if (!in_.causal) use(Lanes{head, heads, 0, 1, in_.positions, in_.positions, reverse}, totals.data());
+      if (!in_.causal) use(ChunkGroup{head, heads, 0, 1, in_.positions, in_.positions, reverse}, totals.data());
     }
   }
 
@@ -161,31 +164,32 @@ class Pass {
 
   int64_t panels(int columns) const { return ceil_div(in_.width, kSide * columns); }
 
-  void sum(const Side<T>& side, const Lanes& lanes, T* states) const {
+  void sum(const Side<T>& side, const ChunkGroup& chunk_group, T* states) const {
     for_variant([&](auto columns, auto drops) {
       const int64_t count = panels(columns);
-      launch(sum_features<T, S, columns(), drops()>, lanes.count() * in_.tiles * count, kThreads, in_, side, lanes,
-             states, in_.state_size(), count);
+      launch(sum_features<T, S, columns(), drops()>, chunk_group.count() * in_.tiles * count, kThreads, in_, side,
+             chunk_group, states, in_.state_size(), count);
     });
   }
 
-  void apply(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
+  void apply(const Side<T>& own, const Side<T>& other, const ChunkGroup& chunk_group, const T* states,
              const Applied<T, E>& to) const {
     for_variant([&](auto columns, auto drops) {
       const int64_t count = panels(columns);
-      launch(apply_states<T, S, E, columns(), drops()>, lanes.count() * ceil_div(lanes.chunk, kTile<T>) * count,
-             kThreads, in_, own, other, lanes, states, in_.state_size(), count, to);
+      launch(apply_states<T, S, E, columns(), drops()>,
+             chunk_group.count() * ceil_div(chunk_group.chunk, kTile<T>) * count, kThreads, in_, own, other,
+             chunk_group, states, in_.state_size(), count, to);
     });
   }
 
-  void differentiate(const Side<T>& own, const Side<T>& other, const Lanes& lanes, const T* states,
+  void differentiate(const Side<T>& own, const Side<T>& other, const ChunkGroup& chunk_group, const T* states,
                      T* gradients) const {
-    const int64_t blocks = lanes.count() * ceil_div(lanes.chunk, kTile<T>);
-    const auto kernel = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
-    launch(kernel, blocks, kThreads, in_, own, other, lanes, states, in_.state_size(), gradients);
+    const int64_t blocks = chunk_group.count() * ceil_div(chunk_group.chunk, kTile<T>);
+    const auto params = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
+    launch(params, blocks, kThreads, in_, own, other, chunk_group, states, in_.state_size(), gradients);
   }
 
-  const FastmaxKernel& kernel_;
+  const FastmaxParams& params_;
   const View &q_, &k_;
   int64_t all_heads_;
   Factorised<T> in_;
@@ -195,20 +199,21 @@ class Pass {
   Tokens query_tokens_, key_tokens_;
 };
 
-void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  if (fastmax_mma(o, normaliser, q, k, v, keep, kernel)) return;
+void fastmax(View o, View denominator, View q, View k, View v, const View* padding_mask,
+             const FastmaxParams& params) {
+  if (fastmax_mma(o, denominator, q, k, v, padding_mask, params)) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
-    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, false)
-        .forward(o, normaliser);
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, padding_mask, params, false)
+        .forward(o, denominator);
   });
 }
 
-void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                      const View* keep, const FastmaxKernel& kernel) {
-  if (fastmax_mma_backward(dq, dk, dv, d_o, o, normaliser, q, k, v, keep, kernel)) return;
+void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                      const View* padding_mask, const FastmaxParams& params) {
+  if (fastmax_mma_backward(dq, dk, dv, d_o, o, denominator, q, k, v, padding_mask, params)) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
-    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, keep, kernel, true)
-        .backward(dq, dk, dv, d_o, o, normaliser);
+    Pass<decltype(computed), decltype(shared), decltype(element)>(q, k, v, padding_mask, params, true)
+        .backward(dq, dk, dv, d_o, o, denominator);
   });
 }
 

@@ -26,12 +26,12 @@ constexpr int64_t kFewestChunks = 4;
 int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
 
 /// For the weights inside of chunks.
-AttentionOptions weights_of(const FastmaxKernel& kernel) {
-  AttentionOptions options{};
-  options.kind = {false, kernel.a0, kernel.a1, kernel.a2};
-  options.scale = 1;
-  options.causal = kernel.causal;
-  return options;
+AttentionParams weights_of(const FastmaxParams& params) {
+  AttentionParams params{};
+  params.kind = {false, params.a0, params.a1, params.a2};
+  params.scale = 1;
+  params.causal = params.causal;
+  return params;
 }
 
 /// What a sweep makes of its sums: StateOfValues, StateOfGradients or both.
@@ -40,21 +40,21 @@ enum class States { values, gradients, both };
 template <int kWidth, class E>
 class Sweeps {
  public:
-  Sweeps(const View& q, const View& k, const View& v, const View* keep, const FastmaxKernel& kernel,
+  Sweeps(const View& q, const View& k, const View& v, const View* padding_mask, const FastmaxParams& params,
          const FirstQueries& first_queries)
-      : in_(q, k, v, keep, weights_of(kernel), first_queries), units_{in_.a0, in_.a1, in_.a2} {}
+      : in_(q, k, v, padding_mask, weights_of(params), first_queries), feature_groups_{in_.a0, in_.a1, in_.a2} {}
 
-  void forward(const View& o, const View& normaliser) const {
+  void forward(const View& o, const View& denominator) const {
     sweep(KeySide<E>(), States::values, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
       launch(attend_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, Heads<E>(o),
-             data<float>(normaliser), tiles, summary);
+             data<float>(denominator), tiles, summary);
     });
   }
 
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
-                const View& normaliser) const {
+                const View& denominator) const {
     const Scratch<float> delta(heads() * in_.queries);
-    const auto from = with_deltas(in_, d_o, o, normaliser, delta);
+    const auto from = with_deltas(in_, d_o, o, denominator, delta);
     sweep(KeySide<E>(), States::gradients, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
       launch(attend_backward_queries_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
              Heads<E>(dq), tiles, summary);
@@ -71,21 +71,22 @@ class Sweeps {
   /// Of the first tiles, how many of queries have fewer than `chunks` chunks of keys summed up; and in reverse, how
   /// many of keys have queries left to weigh up to chunk `chunks` at most. The inverse of what Summary says of a
   /// tile.
-  int64_t tiles_until(int64_t chunks, const Lanes& lanes) const {
-    const int64_t all = lanes.reverse ? in_.key_tiles() : in_.query_tiles();
+  int64_t tiles_until(int64_t chunks, const ChunkGroup& chunk_group) const {
+    const int64_t all = chunk_group.reverse ? in_.key_tiles() : in_.query_tiles();
     if (chunks <= 0) return 0;
-    if (chunks >= lanes.all_chunks()) return all;
-    const int64_t lag = in_.keys - in_.queries;
-    const int64_t rows = chunks * lanes.chunk + (lanes.reverse ? lag + 1 : kMmaTile - 1 - lag);
+    if (chunks >= chunk_group.all_chunks()) return all;
+    const int64_t causal_offset = in_.keys - in_.queries;
+    const int64_t rows =
+        chunks * chunk_group.chunk + (chunk_group.reverse ? causal_offset + 1 : kMmaTile - 1 - causal_offset);
     return std::clamp(rows / kMmaTile, int64_t{0}, all);
   }
   /// The tiles that need these states; with the first of them, those that need none.
-  HeadTiles tiles_of(const Lanes& lanes) const {
-    const int64_t end = lanes.step + lanes.chunks, all = lanes.all_chunks();
-    const int64_t before = lanes.step == 0 ? 0 : lanes.step + 1;
-    const int64_t first = tiles_until(lanes.reverse ? all - end - 1 : before, lanes);
-    const int64_t last = tiles_until(lanes.reverse ? all - before : end + 1, lanes);
-    return {lanes.head, lanes.heads, first, last - first};
+  HeadTiles tiles_of(const ChunkGroup& chunk_group) const {
+    const int64_t end = chunk_group.step + chunk_group.chunks, all = chunk_group.all_chunks();
+    const int64_t before = chunk_group.step == 0 ? 0 : chunk_group.step + 1;
+    const int64_t first = tiles_until(chunk_group.reverse ? all - end - 1 : before, chunk_group);
+    const int64_t last = tiles_until(chunk_group.reverse ? all - before : end + 1, chunk_group);
+    return {chunk_group.head, chunk_group.heads, first, last - first};
   }
 
   /// Calls `use(tiles, summary)` for all tiles, with what is summed up of `side`: for groups of chunks when causal;
@@ -93,20 +94,21 @@ class Sweeps {
   template <class Side, class Use>
   void sweep(const Side& side, States states, const Use& use) const {
     constexpr bool reverse = Side::kReverse;
-    const StateOfValues<kWidth> of_values{units_};
-    const StateOfGradients<kWidth> of_gradients{units_};
+    const StateOfValues<kWidth> of_values{feature_groups_};
+    const StateOfGradients<kWidth> of_gradients{feature_groups_};
     const int64_t value_words = states == States::gradients ? 0 : of_values.words();
     const int64_t gradient_words = states == States::values ? 0 : of_gradients.words();
     const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
     const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kTogether;
-    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);       // the last is in no state then
-    const int64_t of_chunk = 4 * (units_.sums() + words), of_head = 16 * words;  // bytes; a head's are carried on
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last is in no state then
+    const int64_t of_chunk = 4 * (feature_groups_.sums() + words),
+                  of_head = 16 * words;  // bytes; a head's are carried on
     const int64_t most = kStateBytes / (std::min(chunks, kFewestChunks) * of_chunk + of_head);
     const int64_t batch = std::clamp(most, int64_t{1}, heads());
     const int64_t group = std::min(std::max((kStateBytes / batch - of_head) / of_chunk, int64_t{1}), chunks);
     const int64_t held = batch * (in_.causal ? group : 1);
-    const Scratch<float> sums(batch * group * units_.sums());
+    const Scratch<float> sums(batch * group * feature_groups_.sums());
     const Scratch<uint32_t> value_states(held * value_words), gradient_states(held * gradient_words);
     const int64_t carries = group < chunks ? 2 * batch : 0;
     const Scratch<double> carried_values(carries * value_words), carried_gradients(carries * gradient_words);
@@ -114,55 +116,58 @@ class Sweeps {
       const int64_t some = std::min(batch, heads() - head);
       int64_t step = 0;
       do {  // once even where no chunk is summed up
-        const Lanes lanes{head, some, step, std::min(group, chunks - step), chunk, tokens, reverse};
-        if (lanes.chunks > 0) {
-          launch(sum_units<kWidth, E, Side>, lanes.count() * ceil_div(units_.count(), kUnitsOfBlock<kWidth>),
-                 kMmaThreads, in_, side, units_, lanes, sums.data());
+        const ChunkGroup chunk_group{head, some, step, std::min(group, chunks - step), chunk, tokens, reverse};
+        if (chunk_group.chunks > 0) {
+          launch(sum_feature_groups<kWidth, E, Side>,
+                 chunk_group.count() * ceil_div(feature_groups_.count(), kFeatureGroupsOfBlock<kWidth>), kMmaThreads,
+                 in_, side, feature_groups_, chunk_group, sums.data());
           const auto pack = [&](const auto& state, const Scratch<double>& carried, const Scratch<uint32_t>& to) {
             launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state,
-                   lanes, sums.data(), carried.data(), to.data(), !in_.causal);
+                   chunk_group, sums.data(), carried.data(), to.data(), !in_.causal);
           };
           if (value_words > 0) pack(of_values, carried_values, value_states);
           if (gradient_words > 0) pack(of_gradients, carried_gradients, gradient_states);
         }
-        if (in_.causal) use(tiles_of(lanes), {units_, lanes, value_states.data(), gradient_states.data()});
+        if (in_.causal)
+          use(tiles_of(chunk_group), {feature_groups_, chunk_group, value_states.data(), gradient_states.data()});
         step += group;
       } while (step < chunks);
-      const Lanes total{head, some, 0, 1, tokens, tokens, reverse};
-      if (!in_.causal) use(tiles_of(total), {units_, total, value_states.data(), gradient_states.data()});
+      const ChunkGroup total{head, some, 0, 1, tokens, tokens, reverse};
+      if (!in_.causal) use(tiles_of(total), {feature_groups_, total, value_states.data(), gradient_states.data()});
     }
   }
 
   Quadratic<float, E> in_;
-  Units<kWidth> units_;
+  FeatureGroups<kWidth> feature_groups_;
 };
 
 }  // namespace
 
-bool fastmax_mma(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.keep < 256) return false;
+bool fastmax_mma(View o, View denominator, View q, View k, View v, const View* padding_mask,
+                 const FastmaxParams& params) {
+  if (params.keep_of_256 < 256) return false;
   return dispatch_mma(q, [&](auto width, auto zero) {
-    const FirstQueries first_queries(q, k, keep, kernel.causal);
+    const FirstQueries first_queries(q, k, padding_mask, params.causal);
     const auto run = [&](const View& queries, const View& keys) {
-      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, keep, kernel, first_queries)
-          .forward(o, normaliser);
+      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, padding_mask, params, first_queries)
+          .forward(o, denominator);
     };
-    if (!kernel.standardise) return run(q, k);
-    run(Standardised(q, nullptr, first_queries.of()).view(), Standardised(k, keep, {}).view());
+    if (!params.standardise) return run(q, k);
+    run(Standardised(q, nullptr, first_queries.of()).view(), Standardised(k, padding_mask, {}).view());
   });
 }
 
-bool fastmax_mma_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                          const View* keep, const FastmaxKernel& kernel) {
-  if (kernel.keep < 256) return false;
+bool fastmax_mma_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                          const View* padding_mask, const FastmaxParams& params) {
+  if (params.keep_of_256 < 256) return false;
   return dispatch_mma(q, [&](auto width, auto zero) {
-    const FirstQueries first_queries(q, k, keep, kernel.causal);
+    const FirstQueries first_queries(q, k, padding_mask, params.causal);
     const auto run = [&](const View& queries, const View& keys) {
-      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, keep, kernel, first_queries)
-          .backward(dq, dk, dv, d_o, o, normaliser);
+      Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, padding_mask, params, first_queries)
+          .backward(dq, dk, dv, d_o, o, denominator);
     };
-    if (!kernel.standardise) return run(q, k);
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, keep, {});
+    if (!params.standardise) return run(q, k);
+    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
     run(queries.view(), keys.view());
     queries.differentiate(dq);
     keys.differentiate(dk);

@@ -25,13 +25,13 @@ struct Factorised {
   T a0, a1, a2;
   bool causal;
   FastmaxDropout dropout;
-  int keep;
-  bool shared_normaliser;
+  int keep_of_256;
+  bool shared_denominator;
 
   /// Rows of x̃, and of the columns of a state.
   __host__ __device__ int64_t rows() const { return width + 1; }
   int64_t state_size() const { return tiles * kTile<T> * rows(); }
-  __host__ __device__ bool drops() const { return keep < 256; }
+  __host__ __device__ bool drops() const { return keep_of_256 < 256; }
   /// Whether weights inside of a chunk are made of dropped features.
   __host__ __device__ bool drops_features() const { return drops() && dropout != FastmaxDropout::token; }
   /// The blocks of entries a beside the block of entries from `b` on.
@@ -101,7 +101,7 @@ struct FeatureTile {
     return is_last_beside() ? in.a2 : 2 * in.a2;
   }
   __device__ T dropped_weight(int slot) const {
-    const T scale = drops(slot) ? static_cast<T>(256.0 / in.keep) : T{1};
+    const T scale = drops(slot) ? static_cast<T>(256.0 / in.keep_of_256) : T{1};
     return weight(slot) * scale * scale;
   }
 
@@ -148,7 +148,7 @@ struct FeatureMask {
   }
 
   __device__ bool stays(const FeatureTile<T>& tile, int slot, int n) const {
-    return static_cast<int>(words[slot][n / 4] >> (n % 4 * 8) & 255) < tile.in.keep;
+    return static_cast<int>(words[slot][n / 4] >> (n % 4 * 8) & 255) < tile.in.keep_of_256;
   }
 
  private:
@@ -188,9 +188,9 @@ __device__ void fill_columns(S (*tile)[kPitch<S>], int rows, int columns, F f) {
 /// xᵀ·y for a tile of tokens each, from `rows` of their entries. All of the block must call it; it begins with a
 /// barrier.
 template <class T, class S>
-__device__ Part<T> products_of_entries(const Factorised<T>& in, Tiles<S>& tiles, const T* x, const T* y,
-                                       int64_t rows) {
-  Part<T> part;
+__device__ ThreadTile<T> products_of_entries(const Factorised<T>& in, Tiles<S>& tiles, const T* x, const T* y,
+                                             int64_t rows) {
+  ThreadTile<T> part;
   for (int64_t first = 0; first < rows; first += kDepth) {
     const auto load = [&](S(*slice)[kPitch<S>], const T* from) {
       fill(slice, kDepth, kTile<T>,

@@ -41,7 +41,7 @@ struct Differentiated {
   /// The cotangents y_j·y_i of the weights of tokens j of the tile at `position`, and i; those of the denominators,
   /// t_j·t_i.
   template <class S>
-  __device__ Part<T> cotangents(Tiles<S>& tiles, int64_t position) const {
+  __device__ ThreadTile<T> cotangents(Tiles<S>& tiles, int64_t position) const {
     return products_of_entries(in, tiles, other.y_at(in, head, position), y, in.width);
   }
   __device__ T normaliser_cotangent(int64_t position, int j, int i) const {
@@ -52,7 +52,7 @@ struct Differentiated {
 
 /// tile[j][i] = the part's elements
 template <class T, class S>
-__device__ void store(S (*tile)[kPitch<S>], const Part<T>& part) {
+__device__ void store(S (*tile)[kPitch<S>], const ThreadTile<T>& part) {
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -64,13 +64,13 @@ __device__ void store(S (*tile)[kPitch<S>], const Part<T>& part) {
 /// tile then.
 template <class T, class S>
 __device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTiles<T, S>& shared) {
-  Part<T> weights = at.cotangents(shared, at.first);
+  ThreadTile<T> weights = at.cotangents(shared, at.first);
 #pragma unroll
   for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const int j = part_row<T>() + r, i = part_column<T>() + c;
-      if (at.in.shared_normaliser) weights.of[r][c] += at.normaliser_cotangent(at.first, j, i);
+      if (at.in.shared_denominator) weights.of[r][c] += at.normaliser_cotangent(at.first, j, i);
       if (!at.sees(at.first, j, i)) weights.of[r][c] = 0;
     }
   }
@@ -79,10 +79,10 @@ __device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTile
 
 /// ∂φ of a tile of features and the tokens, [slot, token], before their products are gone through.
 template <bool kDrops, class T, class S>
-__device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
-                                     const FeatureTile<T>& tile) {
+__device__ ThreadTile<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
+                                           const FeatureTile<T>& tile) {
   const Factorised<T>& in = at.in;
-  Part<T> gradients;
+  ThreadTile<T> gradients;
   for (int64_t column = 0; column < in.width; column += kDepth) {
     __syncthreads();  // the last slices have been used
     fill_columns(shared.slice_a, kDepth, kTile<T>, [&](int d, int slot) {
@@ -113,8 +113,8 @@ __device__ Part<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T
   for (int r = 0; r < kPart<T>; ++r) {
     const int slot = part_row<T>() + r;
     const T z = at.state[tile.row(slot) * in.rows() + in.width], dropped_weight = tile.dropped_weight(slot);
-    const T clean = in.shared_normaliser ? T{0} : z * tile.weight(slot);
-    const T shared_z = in.shared_normaliser ? z * dropped_weight : T{0};
+    const T clean = in.shared_denominator ? T{0} : z * tile.weight(slot);
+    const T shared_z = in.shared_denominator ? z * dropped_weight : T{0};
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
       const int n = part_column<T>() + c;
@@ -145,7 +145,7 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
   const Factorised<T>& in = at.in;
   for (int64_t t = 0; t < in.linear_tiles; ++t) {
     const FeatureTile<T> tile(in, t);
-    const Part<T> gradients = feature_gradients<kDrops>(at, shared, tile);
+    const ThreadTile<T> gradients = feature_gradients<kDrops>(at, shared, tile);
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
 #pragma unroll
@@ -156,10 +156,10 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
     }
   }
   __syncthreads();  // others add to what was written here
-  Part<T> sums;
+  ThreadTile<T> sums;
   for (int64_t t = in.linear_tiles; t < in.tiles; ++t) {
     const FeatureTile<T> tile(in, t);
-    const Part<T> gradients = feature_gradients<kDrops>(at, shared, tile);
+    const ThreadTile<T> gradients = feature_gradients<kDrops>(at, shared, tile);
     T of_left[kPart<T>] = {};
 #pragma unroll
     for (int c = 0; c < kPart<T>; ++c) {
@@ -179,7 +179,7 @@ __device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles
     __syncthreads();  // the features there have been used
     T(*const of_block)[kPitch<T>] = sums_tile<T>(shared);
     store(of_block, sums);
-    sums = Part<T>();
+    sums = ThreadTile<T>();
     __syncthreads();
     for (int e = static_cast<int>(threadIdx.x); e < kRight<T> * kTile<T>; e += kThreads) {
       const int r = e / kTile<T>, n = e % kTile<T>;
@@ -197,8 +197,8 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
                                      const EntryGradients<T>& to) {
   const Factorised<T>& in = at.in;
   const T* other_x = at.other.x_at(in, at.head, position);
-  const Part<T> scores = products_of_entries(in, shared, other_x, at.x, in.width);
-  Part<T> gradients = at.cotangents(shared, position);
+  const ThreadTile<T> scores = products_of_entries(in, shared, other_x, at.x, in.width);
+  ThreadTile<T> gradients = at.cotangents(shared, position);
   // Where weights are made of dropped features, their gradients have gone through these.
   const bool through_features = kDrops && in.drops_features();
 #pragma unroll
@@ -210,8 +210,8 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
       const int j = part_row<T>() + r;
       const T t = at.normaliser_cotangent(position, j, i);
       const T kept = kDrops ? factor * at.other.factor_at(in, at.head, position + j) : T{1};
-      const T dropped = gradients.of[r][c] + (in.shared_normaliser ? t : T{0});
-      const T cotangent = (through_features ? T{0} : kept * dropped) + (in.shared_normaliser ? T{0} : t);
+      const T dropped = gradients.of[r][c] + (in.shared_denominator ? t : T{0});
+      const T cotangent = (through_features ? T{0} : kept * dropped) + (in.shared_denominator ? T{0} : t);
       gradients.of[r][c] = at.sees(position, j, i) ? (in.a1 + 2 * in.a2 * scores.of[r][c]) * cotangent : T{0};
     }
   }
@@ -221,7 +221,7 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
     fill_columns(shared.b, kTile<T>, kTile<T>,
                  [&](int j, int d) { return row + d < in.width ? other_x[(row + d) * in.positions + j] : T{0}; });
     __syncthreads();
-    Part<T> sum;
+    ThreadTile<T> sum;
     add_product(sum, shared.b, shared.a, kTile<T>);
 #pragma unroll
     for (int r = 0; r < kPart<T>; ++r) {
@@ -235,13 +235,14 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
 /// A block makes ∂x̃ of a tile of tokens, from the states of its lane and, when causal, from its own chunk as in
 /// apply_states. Multiplications bound it, 2·N·M·(D + 1) in all, and 6·N·c·D inside of chunks of c tokens.
 template <class T, class S, bool kDrops>
-__global__ void __launch_bounds__(kThreads) differentiate(Factorised<T> in, Side<T> own, Side<T> other, Lanes lanes,
-                                                          const T* states, int64_t state_size, T* gradients) {
+__global__ void __launch_bounds__(kThreads)
+    differentiate(Factorised<T> in, Side<T> own, Side<T> other, ChunkGroup chunk_group, const T* states,
+                  int64_t state_size, T* gradients) {
   __shared__ FeatureTiles<T, S> shared;
-  const int64_t tiles = ceil_div(lanes.chunk, kTile<T>);
-  for (int64_t index = blockIdx.x; index < lanes.count() * tiles; index += gridDim.x) {
-    const int64_t lane = index / tiles, head = lanes.head_of(lane);
-    const int64_t chunk = lanes.first_of(lane), end = min(chunk + lanes.chunk, lanes.end);
+  const int64_t tiles = ceil_div(chunk_group.chunk, kTile<T>);
+  for (int64_t index = blockIdx.x; index < chunk_group.count() * tiles; index += gridDim.x) {
+    const int64_t lane = index / tiles, head = chunk_group.head_of(lane);
+    const int64_t chunk = chunk_group.first_of(lane), end = min(chunk + chunk_group.chunk, chunk_group.end);
     const int64_t first = chunk + index % tiles * kTile<T>;
     if (first >= end) continue;
     const Differentiated<T> at{in,
@@ -252,13 +253,13 @@ __global__ void __launch_bounds__(kThreads) differentiate(Factorised<T> in, Side
                                own.x_at(in, head, first),
                                own.y_at(in, head, first),
                                states + lane * state_size,
-                               lanes.reverse};
+                               chunk_group.reverse};
     const EntryGradients<T> to{gradients + head * in.width * in.positions + first, in.positions};
     if (kDrops && in.causal && in.drops_features()) load_dropped_cotangents(at, shared);
     differentiate_features<kDrops>(at, shared, to);
     if (!in.causal) continue;
-    const int64_t until = lanes.reverse ? end : min(first + kTile<T>, end);
-    for (int64_t position = lanes.reverse ? first : chunk; position < until; position += kTile<T>) {
+    const int64_t until = chunk_group.reverse ? end : min(first + kTile<T>, end);
+    for (int64_t position = chunk_group.reverse ? first : chunk; position < until; position += kTile<T>) {
       differentiate_scores<kDrops>(at, shared, position, to);
     }
   }

@@ -12,7 +12,7 @@ constexpr int64_t kStateBytes = int64_t{256} << 20;
 
 /// The chunks whose states are held at a time: `chunks` of each of `heads` heads, in the order of the sum. Lane l is
 /// chunk l % chunks of head l / chunks.
-struct Lanes {
+struct ChunkGroup {
   int64_t head, heads;   ///< the first, and how many
   int64_t step, chunks;  ///< likewise of the chunks
   int64_t chunk, end;    ///< positions of a chunk, and the position behind the last
@@ -31,16 +31,17 @@ struct Lanes {
 /// features unless it shares the dropout. A block makes one tile of features and a panel of columns. Multiplications
 /// bound it, 2·N·M·(D + 1) in all.
 template <class T, class S, int kColumns, bool kDrops>
-__global__ void __launch_bounds__(kThreads)
-    sum_features(Factorised<T> in, Side<T> side, Lanes lanes, T* states, int64_t state_size, int64_t panels) {
+__global__ void __launch_bounds__(kThreads) sum_features(Factorised<T> in, Side<T> side, ChunkGroup chunk_group,
+                                                         T* states, int64_t state_size, int64_t panels) {
   __shared__ FeatureTiles<T, S> shared;
   constexpr int kPanel = kSide * kColumns;
-  for (int64_t index = blockIdx.x; index < lanes.count() * in.tiles * panels; index += gridDim.x) {
-    const int64_t lane = index / panels / in.tiles, head = lanes.head_of(lane), column = index % panels * kPanel;
+  for (int64_t index = blockIdx.x; index < chunk_group.count() * in.tiles * panels; index += gridDim.x) {
+    const int64_t lane = index / panels / in.tiles, head = chunk_group.head_of(lane),
+                  column = index % panels * kPanel;
     const FeatureTile<T> tile(in, index / panels % in.tiles);
-    Part<T, kColumns> sum;
+    ThreadTile<T, kColumns> sum;
     T last[kPart<T>] = {};
-    const int64_t first = lanes.first_of(lane), end = min(first + lanes.chunk, lanes.end);
+    const int64_t first = chunk_group.first_of(lane), end = min(first + chunk_group.chunk, chunk_group.end);
     for (int64_t position = first; position < end; position += kTile<T>) {
       const T* x = side.x_at(in, head, position);
       const T* y = side.y_at(in, head, position);
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int r = 0; r < kPart<T>; ++r) {
           const int slot = part_row<T>() + r;
-          if (!in.shared_normaliser || stays(slot, n)) last[r] += tile.feature(x, slot, n) * t;
+          if (!in.shared_denominator || stays(slot, n)) last[r] += tile.feature(x, slot, n) * t;
         }
       }
     }
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
         const int64_t d = column + part_column<T, kColumns>() + c;
         if (d < in.width) row[d] = sum.of[r][c];
       }
-      const T total = fold_lanes<kSide>(last[r], Plus());
+      const T total = reduce_lanes<kSide>(last[r], Plus());
       if (column == 0 && part_column<T>() == 0) row[in.width] = total;
     }
   }
@@ -85,11 +86,11 @@ __global__ void __launch_bounds__(kThreads)
 /// was there before, the sums of what each chunk sees besides itself, is left in their places; or, where it has a
 /// place, the sum of all in `totals`. Memory bounds it.
 template <class T>
-__global__ void add_states(Lanes lanes, T* states, double* carried, T* totals, int64_t state_size) {
-  for (int64_t item = first_item(); item < lanes.heads * state_size; item += item_step()) {
-    T* place = states + item / state_size * lanes.chunks * state_size + item % state_size;
+__global__ void add_states(ChunkGroup chunk_group, T* states, double* carried, T* totals, int64_t state_size) {
+  for (int64_t item = first_item(); item < chunk_group.heads * state_size; item += item_step()) {
+    T* place = states + item / state_size * chunk_group.chunks * state_size + item % state_size;
     double sum = carried[item];
-    for (int64_t chunk = 0; chunk < lanes.chunks; ++chunk, place += state_size) {
+    for (int64_t chunk = 0; chunk < chunk_group.chunks; ++chunk, place += state_size) {
       const T own = *place;
       if (totals == nullptr) *place = static_cast<T>(sum);
       sum += own;

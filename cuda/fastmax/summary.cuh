@@ -1,6 +1,6 @@
 #pragma once
 
-#include <linnet/cuda/fastmax/units.cuh>
+#include <linnet/cuda/fastmax/feature_groups.cuh>
 
 /// What the kernels of attention_mma.cuh add to the weights that they make, in the factorised form of Fastmax: the
 /// tokens of other chunks, by their sums (fastmax_units.cuh).
@@ -26,22 +26,22 @@ struct Word {
 template <int kWidth>
 struct StateOfValues {
   static constexpr int kLast = 8 * kWidth,
-                       kUnitWords = kLast + 8;  ///< of a unit; the last column's are from kLast on
-  Units<kWidth> units;
+                       kFeatureGroupWords = kLast + 8;  ///< of a unit; the last column's are from kLast on
+  FeatureGroups<kWidth> feature_groups;
 
-  __host__ __device__ int words() const { return units.count() * kUnitWords; }
+  __host__ __device__ int words() const { return feature_groups.count() * kFeatureGroupWords; }
 
   __device__ Word word(int w) const {
-    const int index = w / kUnitWords, r = w % kUnitWords;
+    const int index = w / kFeatureGroupWords, r = w % kFeatureGroupWords;
     const int in_lane = r % 4, of_lane = r % 128 / 4;
     const bool last = r >= kLast;
     const int feature = last ? (r - kLast) * 2 : of_lane % 4 * 2 + in_lane % 2 * 8;
     const int column = last ? kWidth : r / 128 * 16 + in_lane / 2 * 8 + of_lane / 4;
-    const int at = (index * 16 + feature) * units.kColumns + column;
-    const auto unit = units.unit(index);
-    const float linear = unit.block == units.kBlocks ? units.a0 : units.a1;
-    const float quadratic = unit.a / 16 == unit.block ? units.a2 : 2 * units.a2;
-    return {at, at + units.kColumns, unit.a == kWidth ? linear : quadratic};
+    const int at = (index * 16 + feature) * feature_groups.kColumns + column;
+    const auto feature_group = feature_groups.feature_group(index);
+    const float linear = feature_group.block == feature_groups.kBlocks ? feature_groups.a0 : feature_groups.a1;
+    const float quadratic = feature_group.a / 16 == feature_group.block ? feature_groups.a2 : 2 * feature_groups.a2;
+    return {at, at + feature_groups.kColumns, feature_group.a == kWidth ? linear : quadratic};
   }
 };
 
@@ -50,24 +50,26 @@ struct StateOfValues {
 /// 16 words in float.
 template <int kWidth>
 struct StateOfGradients {
-  static constexpr int kLast = 8 * kWidth, kUnitWords = kLast + 16;
-  Units<kWidth> units;
+  static constexpr int kLast = 8 * kWidth, kFeatureGroupWords = kLast + 16;
+  FeatureGroups<kWidth> feature_groups;
 
-  __host__ __device__ int first() const { return units.a2 == 0 ? kWidth : 0; }
-  __host__ __device__ int words() const { return units.kBlocks * (kWidth + 1 - first()) * kUnitWords; }
+  __host__ __device__ int first() const { return feature_groups.a2 == 0 ? kWidth : 0; }
+  __host__ __device__ int words() const {
+    return feature_groups.kBlocks * (kWidth + 1 - first()) * kFeatureGroupWords;
+  }
 
   __device__ Word word(int w) const {
-    const int index = w / kUnitWords, r = w % kUnitWords, entries = kWidth + 1 - first();
+    const int index = w / kFeatureGroupWords, r = w % kFeatureGroupWords, entries = kWidth + 1 - first();
     const int in_lane = r % 4, of_lane = r % 128 / 4;
     const bool last = r >= kLast;
     const int feature = last ? r - kLast : in_lane / 2 * 8 + of_lane / 4;
     const int column = last ? kWidth : r / 128 * 16 + of_lane % 4 * 2 + in_lane % 2 * 8;
     const int a = first() + index % entries, block = index / entries;
     const bool mirrored = a < kWidth && a / 16 < block;  // of two blocks, one order has been summed
-    const int row =
-        mirrored ? units.index({block * 16 + feature, a / 16}) * 16 + a % 16 : units.index({a, block}) * 16 + feature;
-    const int at = row * units.kColumns + column;
-    return {at, last ? at : at + 1, a == kWidth ? units.a1 : 2 * units.a2};
+    const int row = mirrored ? feature_groups.index({block * 16 + feature, a / 16}) * 16 + a % 16
+                             : feature_groups.index({a, block}) * 16 + feature;
+    const int at = row * feature_groups.kColumns + column;
+    return {at, last ? at : at + 1, a == kWidth ? feature_groups.a1 : 2 * feature_groups.a2};
   }
 };
 
@@ -75,16 +77,17 @@ struct StateOfGradients {
 /// there is after each chunk; or, with `totals`, after the last one only. `carried`, null where these are all chunks,
 /// takes two numbers for each word on to the next ones. Memory bounds it, or its latency where heads are few.
 template <class State>
-__global__ void pack_states(State state, Lanes lanes, const float* sums, double* carried, uint32_t* words,
+__global__ void pack_states(State state, ChunkGroup chunk_group, const float* sums, double* carried, uint32_t* words,
                             bool totals) {
   const int64_t size = state.words();
-  for (int64_t item = first_item(); item < lanes.heads * size; item += item_step()) {
+  for (int64_t item = first_item(); item < chunk_group.heads * size; item += item_step()) {
     const int64_t head = item / size, w = item % size;
     const Word word = state.word(static_cast<int>(w));
-    const float* from = sums + head * lanes.chunks * state.units.sums();
-    uint32_t* to = words + head * (totals ? 1 : lanes.chunks) * size + w;
-    double low = lanes.step == 0 ? 0 : carried[2 * item], high = lanes.step == 0 ? 0 : carried[2 * item + 1];
-    for (int64_t chunk = 0; chunk < lanes.chunks; ++chunk, from += state.units.sums()) {
+    const float* from = sums + head * chunk_group.chunks * state.feature_groups.sums();
+    uint32_t* to = words + head * (totals ? 1 : chunk_group.chunks) * size + w;
+    double low = chunk_group.step == 0 ? 0 : carried[2 * item],
+           high = chunk_group.step == 0 ? 0 : carried[2 * item + 1];
+    for (int64_t chunk = 0; chunk < chunk_group.chunks; ++chunk, from += state.feature_groups.sums()) {
       low += from[word.low];
       high += from[word.high];
       if (!totals) to[chunk * size] = word.of(low, high);
@@ -107,40 +110,40 @@ struct alignas(16) Words {
 template <int kWidth>
 struct Summary {
   static constexpr bool kAny = true;
-  Units<kWidth> units;
-  Lanes lanes;  ///< whose states are there
+  FeatureGroups<kWidth> feature_groups;
+  ChunkGroup chunk_group;  ///< whose states are there
   const uint32_t *values, *gradients;
 
   /// For a tile of queries: how many chunks of keys are summed up, and the first key that is not.
   template <class E>
   __device__ int64_t chunks_before(const Quadratic<float, E>& in, int64_t first) const {
-    return in.causal ? max(first + in.lag(), int64_t{0}) / lanes.chunk : 0;
+    return in.causal ? max(first + in.causal_offset(), int64_t{0}) / chunk_group.chunk : 0;
   }
   template <class E>
   __device__ int64_t first_key(const Quadratic<float, E>& in, int64_t first) const {
-    return in.causal ? chunks_before(in, first) * lanes.chunk : in.keys;
+    return in.causal ? chunks_before(in, first) * chunk_group.chunk : in.keys;
   }
   /// For a tile of keys: the chunk from which on queries are summed up, and the end of those that are not. Never the
   /// first, so that for both sides the last chunk in the order of the sum is in no state.
   template <class E>
   __device__ int64_t chunk_behind(const Quadratic<float, E>& in, int64_t first) const {
-    const int64_t sees_all = first + kMmaTile - 1 - in.lag();
-    return min(ceil_div(max(sees_all, int64_t{1}), lanes.chunk), lanes.all_chunks());
+    const int64_t sees_all = first + kMmaTile - 1 - in.causal_offset();
+    return min(ceil_div(max(sees_all, int64_t{1}), chunk_group.chunk), chunk_group.all_chunks());
   }
   template <class E>
   __device__ int64_t end_query(const Quadratic<float, E>& in, int64_t first) const {
-    return in.causal ? min(chunk_behind(in, first) * lanes.chunk, in.queries) : 0;
+    return in.causal ? min(chunk_behind(in, first) * chunk_group.chunk, in.queries) : 0;
   }
 
   /// How many chunks are summed up for a tile.
   template <class E>
   __device__ int64_t count(const Quadratic<float, E>& in, int64_t first) const {
     if (!in.causal) return 1;
-    return lanes.reverse ? lanes.all_chunks() - chunk_behind(in, first) : chunks_before(in, first);
+    return chunk_group.reverse ? chunk_group.all_chunks() - chunk_behind(in, first) : chunks_before(in, first);
   }
   template <class E>
   __device__ int64_t state_of(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task) const {
-    return (task.head - lanes.head) * lanes.chunks + count(in, task.first) - 1 - lanes.step;
+    return (task.head - chunk_group.head) * chunk_group.chunks + count(in, task.first) - 1 - chunk_group.step;
   }
 
   /// sum += φ(x)·(w∘S) for a warp's rows of x, and `total` likewise by the last column.
@@ -148,7 +151,7 @@ struct Summary {
   __device__ void add_values(const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
                              const RowTile<kWidth>& x, WarpSums<kWidth>& sum, float (&total)[2]) const {
     if (count(in, task.first) == 0) return;
-    const StateOfValues<kWidth> state{units};
+    const StateOfValues<kWidth> state{feature_groups};
     const uint32_t* words = values + state_of(in, task) * state.words();
     const LeftRows<kWidth> rows(x);
     float last[4] = {};
@@ -162,15 +165,15 @@ struct Summary {
       const bool first_column = lane() / 4 == 0;
       multiply_add(last[0], last[1], last[2], last[3], features, first_column ? words[state.kLast + lane() % 4] : 0,
                    first_column ? words[state.kLast + 4 + lane() % 4] : 0);
-      words += state.kUnitWords;
+      words += state.kFeatureGroupWords;
     };
     const uint32_t one = lane() % 4 == 0 ? packed(1.0f, 0.0f) : 0;
     add_unit({one, one, 0, 0});
     const int row = sum.row(0);
 #pragma unroll
-    for (int block = 0; block < units.kBlocks; ++block) {
+    for (int block = 0; block < feature_groups.kBlocks; ++block) {
 #pragma unroll 4
-      for (int a = units.first(block); a < kWidth; ++a) {
+      for (int a = feature_groups.first(block); a < kWidth; ++a) {
         const uint32_t low = packed(x.of[row][a], x.of[row][a]), high = packed(x.of[row + 8][a], x.of[row + 8][a]);
         const uint32_t(&of)[4] = rows.of[block];
         add_unit({multiply(of[0], low), multiply(of[1], high), multiply(of[2], low), multiply(of[3], high)});
@@ -178,7 +181,7 @@ struct Summary {
       add_unit(rows.of[block]);
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) total[r] += fold_lanes<4>(lane() % 4 == 0 ? last[2 * r] : 0.0f, Plus());
+    for (int r = 0; r < 2; ++r) total[r] += reduce_lanes<4>(lane() % 4 == 0 ? last[2 * r] : 0.0f, Plus());
   }
 
   /// sum += the gradient of a warp's rows of x, for their ỹ = [y; last].
@@ -187,12 +190,12 @@ struct Summary {
                                 const RowTile<kWidth>& x, const RowTile<kWidth>& y, const float (&last)[2],
                                 WarpSums<kWidth>& sum) const {
     if (count(in, task.first) == 0) return;
-    const StateOfGradients<kWidth> state{units};
+    const StateOfGradients<kWidth> state{feature_groups};
     const uint32_t* words = gradients + state_of(in, task) * state.words();
     const LeftRows<kWidth> rows(y);
     const int row = sum.row(0);
 #pragma unroll
-    for (int block = 0; block < units.kBlocks; ++block) {
+    for (int block = 0; block < feature_groups.kBlocks; ++block) {
       const auto add_unit = [&](float low, float high) {  // for x_a of rows
         WarpSums<16> of_unit;
 #pragma unroll
@@ -215,7 +218,7 @@ struct Summary {
           sum.of[0][block * 4 + c] += of_unit.of[0][c] * low;
           sum.of[1][block * 4 + c] += of_unit.of[1][c] * high;
         }
-        words += state.kUnitWords;
+        words += state.kFeatureGroupWords;
       };
 #pragma unroll 2
       for (int a = state.first(); a < kWidth; ++a) {
@@ -234,7 +237,7 @@ struct Summary {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (float& x : sum.of[r]) x *= factors[r].normaliser;
+      for (float& x : sum.of[r]) x *= factors[r].denominator;
     }
   }
 };

@@ -11,16 +11,16 @@
 
 namespace linnet::cuda {
 
-/// The tokens of a tensor, from `first` on, of which `keep` may leave some out.
+/// The tokens of a tensor, from `first` on, of which `padding_mask` may leave some out.
 struct Tokens {
   int64_t heads;  ///< of a sequence
   int64_t all_heads, positions;
   FirstQuery first;
   int64_t count, shift;
-  Keep keep;
+  PaddingMask padding_mask;
 
   __device__ bool has(int64_t head, int64_t i) const {
-    return i >= first.of(head / heads) && i < count && keep.has(head / heads, i);
+    return i >= first.of(head / heads) && i < count && padding_mask.has(head / heads, i);
   }
 };
 
@@ -60,7 +60,7 @@ __global__ void load_vectors(Tokens tokens, Factorised<T> in, Heads<const E> fro
     x[in.width * in.positions] = there ? T{1} : T{0};
     to.inverse[item] = inverse;
     if (to.factor == nullptr) return;
-    to.factor[item] = random_byte(to.key, item) < in.keep ? static_cast<T>(256.0 / in.keep) : T{0};
+    to.factor[item] = random_byte(to.key, item) < in.keep_of_256 ? static_cast<T>(256.0 / in.keep_of_256) : T{0};
   });
 }
 
@@ -78,10 +78,10 @@ __global__ void load_values(Tokens tokens, Factorised<T> in, Heads<const E> from
 /// ỹ_i = [G_i; −G_i·o_i] / g_i of the queries, with G = ∂L/∂o; 0 for a query that sees no key.
 template <class T, class E>
 __global__ void load_cotangents(Tokens tokens, Factorised<T> in, Heads<const E> d_o, Heads<const E> o,
-                                const T* normaliser, Side<T> to) {
+                                const T* denominator, Side<T> to) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool there) {
     T* y = to.y + head * in.rows() * in.positions + position;
-    const T g = there ? normaliser[head * tokens.count + i] : T{0}, inverse = g == 0 ? T{0} : 1 / g;
+    const T g = there ? denominator[head * tokens.count + i] : T{0}, inverse = g == 0 ? T{0} : 1 / g;
     const E* gradient = g == 0 ? nullptr : d_o.at(head / tokens.heads, head % tokens.heads, i);
     const E* out = g == 0 ? nullptr : o.at(head / tokens.heads, head % tokens.heads, i);
     T product = 0;

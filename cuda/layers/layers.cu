@@ -5,7 +5,7 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 #include <linnet/cuda/device/scratch.cuh>
-#include <linnet/cuda/layers/pieces.cuh>
+#include <linnet/cuda/layers/row_split.cuh>
 
 /// Normalisation of rows. Memory bounds these kernels: each reads a row from there once, and again from the cache.
 /// The sums over rows read the operands a second time. Elements are of type E, and what is made of them of type T, as
@@ -31,60 +31,62 @@ struct Affine {
   __device__ T operator[](int64_t c) const { return row == nullptr ? value : row[c]; }
 };
 
-template <class Group, class E, class T>
+template <class ThreadGroup, class E, class T>
 __global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, Affine<T> b, double eps,
                                 E* out, T* mean, T* rstd) {
   const double share = 1 / static_cast<double>(width);
-  for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
+  for (int64_t r = ThreadGroup::first_row(); r < rows; r += ThreadGroup::row_step()) {
     const Row<E, T> x{in + r * width};
     E* y = out + r * width;
-    T mu = static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c]; }) * share);
+    T mu = static_cast<T>(ThreadGroup::template sum<T>(width, [=](int64_t c) { return x[c]; }) * share);
     const auto variance_about = [=](T centre) {
-      return Group::template sum<T>(width, [=](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) * share;
+      return ThreadGroup::template sum<T>(width, [=](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) *
+             share;
     };
     double variance = variance_about(mu);
     if (has_large_mean(static_cast<double>(mu), variance)) {
-      mu += static_cast<T>(Group::template sum<T>(width, [=](int64_t c) { return x[c] - mu; }) * share);
+      mu += static_cast<T>(ThreadGroup::template sum<T>(width, [=](int64_t c) { return x[c] - mu; }) * share);
       variance = variance_about(mu);
     }
     const T scale = rsqrt(static_cast<T>(variance + eps));
-    for (int64_t c = Group::lane(); c < width; c += Group::size) y[c] = (x[c] - mu) * scale * w[c] + b[c];
-    if (Group::lane() == 0) {
+    for (int64_t c = ThreadGroup::lane(); c < width; c += ThreadGroup::size) y[c] = (x[c] - mu) * scale * w[c] + b[c];
+    if (ThreadGroup::lane() == 0) {
       mean[r] = mu;
       rstd[r] = scale;
     }
   }
 }
 
-template <class Group, class E, class T>
+template <class ThreadGroup, class E, class T>
 __global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T> w, double eps, E* out, T* rstd) {
   const double share = 1 / static_cast<double>(width);
-  for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
+  for (int64_t r = ThreadGroup::first_row(); r < rows; r += ThreadGroup::row_step()) {
     const Row<E, T> x{in + r * width};
     E* y = out + r * width;
-    const double squares = Group::template sum<T>(width, [=](int64_t c) { return x[c] * x[c]; });
+    const double squares = ThreadGroup::template sum<T>(width, [=](int64_t c) { return x[c] * x[c]; });
     const T scale = rsqrt(static_cast<T>(squares * share + eps));
-    for (int64_t c = Group::lane(); c < width; c += Group::size) y[c] = x[c] * scale * w[c];
-    if (Group::lane() == 0) rstd[r] = scale;
+    for (int64_t c = ThreadGroup::lane(); c < width; c += ThreadGroup::size) y[c] = x[c] * scale * w[c];
+    if (ThreadGroup::lane() == 0) rstd[r] = scale;
   }
 }
 
 /// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm, which has none) and g = dy·weight, means taken
 /// over the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
-template <class Group, class E, class T>
+template <class ThreadGroup, class E, class T>
 __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows, const E* x_rows, const T* mean,
                                    const T* rstd, Affine<T> w, E* dx_rows) {
   const double share = 1 / static_cast<double>(width);
-  for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
+  for (int64_t r = ThreadGroup::first_row(); r < rows; r += ThreadGroup::row_step()) {
     const Row<E, T> dy{dy_rows + r * width}, x{x_rows + r * width};
     E* dx = dx_rows + r * width;
     const T mu = mean == nullptr ? T{0} : mean[r], scale = rstd[r];
-    const double g_sum = mean == nullptr ? 0 : Group::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c]; });
+    const double g_sum =
+        mean == nullptr ? 0 : ThreadGroup::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c]; });
     const double gx_sum =
-        Group::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c] * ((x[c] - mu) * scale); });
+        ThreadGroup::template sum<T>(width, [=](int64_t c) { return dy[c] * w[c] * ((x[c] - mu) * scale); });
     const T g_mean = static_cast<T>(g_sum * share), gx_mean = static_cast<T>(gx_sum * share);
-    for (int64_t c = Group::lane(); c < width; c += Group::size) {
+    for (int64_t c = ThreadGroup::lane(); c < width; c += ThreadGroup::size) {
       dx[c] = scale * (dy[c] * w[c] - g_mean - (x[c] - mu) * scale * gx_mean);
     }
   }
@@ -126,7 +128,7 @@ __global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t le
 /// A warp for each number.
 template <class T>
 __global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T* dweight, T* dbias) {
-  using Warp = Group<kWarp>;
+  using Warp = ThreadGroup<kWarp>;
   for (int64_t i = Warp::first_row(); i < 2 * width; i += Warp::row_step()) {
     T* to = i < width ? dweight : dbias;
     if (to == nullptr) continue;
@@ -146,12 +148,12 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
            data<E>(dx));
   });
   if (dweight == nullptr && dbias == nullptr) return;
-  const Pieces pieces(rows);
+  const RowSplit pieces(rows);
   const Scratch<double> sums(pieces.count * 2 * width);
   launch(sum_rows<E, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
          pieces.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
          data<const T>(rstd), sums.data());
-  launch(add_pieces<T>, ceil_div(2 * width, Group<kWarp>::rows), kThreads, width, pieces.count, sums.data(),
+  launch(add_pieces<T>, ceil_div(2 * width, ThreadGroup<kWarp>::rows), kThreads, width, pieces.count, sums.data(),
          data<T>(dweight), data<T>(dbias));
 }
 

@@ -8,19 +8,20 @@
 namespace linnet::cuda {
 namespace {
 
-template <class Group, class T>
+template <class ThreadGroup, class T>
 __global__ void losses(int64_t rows, int64_t classes, const T* logits, const int64_t* targets, int64_t ignore_index,
                        double smoothing, T* loss, T* lse) {
-  for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
+  for (int64_t r = ThreadGroup::first_row(); r < rows; r += ThreadGroup::row_step()) {
     const T* x = logits + r * classes;
     T largest = -infinity<T>();
-    for (int64_t c = Group::lane(); c < classes; c += Group::size) largest = x[c] > largest ? x[c] : largest;
-    largest = Group::fold(largest, Larger());
-    const double total = Group::template sum<T>(classes, [=](int64_t c) { return exp(x[c] - largest); });
+    for (int64_t c = ThreadGroup::lane(); c < classes; c += ThreadGroup::size)
+      largest = x[c] > largest ? x[c] : largest;
+    largest = ThreadGroup::reduce(largest, Maximum());
+    const double total = ThreadGroup::template sum<T>(classes, [=](int64_t c) { return exp(x[c] - largest); });
     // Not without smoothing: a class ruled out by −∞ would make it NaN.
     const double sum =
-        smoothing == 0 ? 0 : Group::template sum<T>(classes, [=](int64_t c) { return x[c] - largest; });
-    if (Group::lane() != 0) continue;
+        smoothing == 0 ? 0 : ThreadGroup::template sum<T>(classes, [=](int64_t c) { return x[c] - largest; });
+    if (ThreadGroup::lane() != 0) continue;
     const T log_total = static_cast<T>(log(total));
     lse[2 * r] = largest;
     lse[2 * r + 1] = log_total;
@@ -36,17 +37,17 @@ __global__ void losses(int64_t rows, int64_t classes, const T* logits, const int
   }
 }
 
-template <class Group, class T>
+template <class ThreadGroup, class T>
 __global__ void losses_backward(int64_t rows, int64_t classes, const T* logits, const int64_t* targets,
                                 int64_t ignore_index, double smoothing, const T* dloss, const T* lse, T* dlogits) {
   const T epsilon = static_cast<T>(smoothing), uniform = epsilon / static_cast<T>(classes);
-  for (int64_t r = Group::first_row(); r < rows; r += Group::row_step()) {
+  for (int64_t r = ThreadGroup::first_row(); r < rows; r += ThreadGroup::row_step()) {
     const T* x = logits + r * classes;
     T* dx = dlogits + r * classes;
     const int64_t target = targets[r];
     const bool ignored = target == ignore_index;
     const T scale = dloss[r], largest = lse[2 * r], log_total = lse[2 * r + 1];
-    for (int64_t c = Group::lane(); c < classes; c += Group::size) {
+    for (int64_t c = ThreadGroup::lane(); c < classes; c += ThreadGroup::size) {
       T gradient = scale * (exp((x[c] - largest) - log_total) - uniform);
       if (c == target) gradient -= scale * (1 - epsilon);
       dx[c] = ignored ? T{0} : gradient;

@@ -21,7 +21,7 @@ struct NormTensor {
 /// sums[b] of each block's elements.
 template <class T>
 __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
-  using Block = Group<kThreads>;
+  using Block = ThreadGroup<kThreads>;
   for (int64_t block = blockIdx.x; block < tensors.blocks; block += gridDim.x) {
     const NormTensor<T>& tensor = tensors.at(block);
     const int64_t first = tensors.first(tensor, block);
@@ -37,7 +37,7 @@ __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
 /// A warp for each tensor.
 template <class T>
 __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* sums) {
-  using Warp = Group<kWarp>;
+  using Warp = ThreadGroup<kWarp>;
   for (int64_t t = Warp::first_row(); t < tensors.count; t += Warp::row_step()) {
     const NormTensor<T>& tensor = tensors.of[t];
     const double* own = sums + tensor.first_block;
@@ -58,7 +58,7 @@ class NormBatch {
   void flush() {
     const Scratch<double> sums(tensors_.blocks);
     launch(sum_squares<T>, tensors_.blocks, kThreads, tensors_, sums.data());
-    launch(finish_norms<T>, ceil_div(tensors_.count, Group<kWarp>::rows), kThreads, tensors_, sums.data());
+    launch(finish_norms<T>, ceil_div(tensors_.count, ThreadGroup<kWarp>::rows), kThreads, tensors_, sums.data());
     tensors_.count = 0;
     tensors_.blocks = 0;
   }

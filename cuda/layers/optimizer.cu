@@ -23,16 +23,16 @@ template <class T>
 struct AdamWFactors {
   T grad, step_size, root_correction2, shrink, decay, beta2, eps, rest1, rest2;
 
-  __device__ AdamWFactors(const AdamWOptions& options, const StepScalars& scalars, double lr, int64_t step)
+  __device__ AdamWFactors(const AdamWParams& params, const StepScalars& scalars, double lr, int64_t step)
       : grad(grad_factor<T>(scalars)),
-        step_size(static_cast<T>(lr / correction(options.beta1, step))),
-        root_correction2(static_cast<T>(sqrt(correction(options.beta2, step)))),
-        shrink(static_cast<T>(options.decoupled ? 1 - lr * options.weight_decay : 1)),
-        decay(static_cast<T>(options.decoupled ? 0 : options.weight_decay)),
-        beta2(static_cast<T>(options.beta2)),
-        eps(static_cast<T>(options.eps)),
-        rest1(static_cast<T>(1 - options.beta1)),
-        rest2(static_cast<T>(1 - options.beta2)) {}
+        step_size(static_cast<T>(lr / correction(params.beta1, step))),
+        root_correction2(static_cast<T>(sqrt(correction(params.beta2, step)))),
+        shrink(static_cast<T>(params.decoupled ? 1 - lr * params.weight_decay : 1)),
+        decay(static_cast<T>(params.decoupled ? 0 : params.weight_decay)),
+        beta2(static_cast<T>(params.beta2)),
+        eps(static_cast<T>(params.eps)),
+        rest1(static_cast<T>(1 - params.beta1)),
+        rest2(static_cast<T>(1 - params.beta2)) {}
 
  private:
   __device__ static double correction(double beta, int64_t step) { return 1 - pow(beta, static_cast<double>(step)); }
@@ -47,7 +47,7 @@ struct AdamWTensor {
   T *first, *second;
   int64_t count, first_block;
   StepScalars scalars;
-  AdamWOptions options;
+  AdamWParams params;
 
   __device__ void step(int64_t i, const AdamWFactors<T>& by) const {
     const T p = param[i], g = by.grad * grad[i] + by.decay * p;
@@ -65,7 +65,7 @@ __global__ void begin_adamw(TensorList<AdamWTensor<T>> tensors, AdamWFactors<T>*
   for (int64_t t = first_item(); t < tensors.count; t += item_step()) {
     const AdamWTensor<T>& tensor = tensors.of[t];
     if (applies(tensor.scalars))
-      factors[t] = {tensor.options, tensor.scalars, *tensor.scalars.lr, ++*tensor.scalars.steps};
+      factors[t] = {tensor.params, tensor.scalars, *tensor.scalars.lr, ++*tensor.scalars.steps};
   }
 }
 
@@ -87,7 +87,7 @@ class AdamWBatch {
   void add(const AdamWUpdate& update) {
     if (tensors_.is_full()) flush();
     tensors_.add({data<T>(update.param), data<const T>(update.grad), data<T>(update.first_moment),
-                  data<T>(update.second_moment), numel(update.param), 0, update.scalars, update.options});
+                  data<T>(update.second_moment), numel(update.param), 0, update.scalars, update.params});
   }
 
   void flush() {
@@ -106,12 +106,12 @@ template <class T>
 struct SgdFactors {
   T decay, keep, take, ahead, direct;
 
-  explicit SgdFactors(const SgdOptions& options)
-      : decay(static_cast<T>(options.weight_decay)),
-        keep(static_cast<T>(options.momentum)),
-        take(static_cast<T>(1 - options.dampening)),
-        ahead(static_cast<T>(options.nesterov ? options.momentum : 1)),
-        direct(static_cast<T>(options.nesterov ? 1 : 0)) {}
+  explicit SgdFactors(const SgdParams& params)
+      : decay(static_cast<T>(params.weight_decay)),
+        keep(static_cast<T>(params.momentum)),
+        take(static_cast<T>(1 - params.dampening)),
+        ahead(static_cast<T>(params.nesterov ? params.momentum : 1)),
+        direct(static_cast<T>(params.nesterov ? 1 : 0)) {}
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate outside).
@@ -154,11 +154,11 @@ void adamw(AdamWUpdates updates) {
   doubles.flush();
 }
 
-void sgd(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options) {
+void sgd(View param, View grad, const View* momentum, StepScalars scalars, SgdParams params) {
   const int64_t count = numel(param);
   dispatch_floating(param.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch(sgd_step<T>, blocks_for(count), kThreads, count, SgdFactors<T>(options), scalars, data<T>(param),
+    launch(sgd_step<T>, blocks_for(count), kThreads, count, SgdFactors<T>(params), scalars, data<T>(param),
            data<const T>(grad), data<T>(momentum));
   });
   launch(count_step, 1, 1, scalars);

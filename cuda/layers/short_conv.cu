@@ -4,7 +4,7 @@
 #include <linnet/cuda/device/heads.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/scratch.cuh>
-#include <linnet/cuda/layers/pieces.cuh>
+#include <linnet/cuda/layers/row_split.cuh>
 
 /// A depthwise convolution over the tokens, added to them. Bound by memory, or where elements are bfloat16 by some 50
 /// instructions for each: neighbouring threads have neighbouring channels, of which each takes a run of tokens with
@@ -59,14 +59,14 @@ struct Problem {
   __host__ __device__ int64_t runs() const { return batch * runs_of_sequence(); }
   __device__ T tap(int64_t c, int64_t t) const { return weight[c * channel_stride + t * tap_stride]; }
 
-  /// Which of 31 tokens from `begin` on exist, and `keep` keeps: bit k stands for token begin + k.
-  __device__ uint32_t find(const Keep& keep, int64_t b, int64_t begin) const {
+  /// Which of 31 tokens from `begin` on exist, and `padding_mask` keeps: bit k stands for token begin + k.
+  __device__ uint32_t find(const PaddingMask& padding_mask, int64_t b, int64_t begin) const {
     const auto bits_before = [=](int64_t i) { return (1u << min(max(i - begin, int64_t{0}), int64_t{31})) - 1; };
     uint32_t found = bits_before(tokens) & ~bits_before(0);
-    if (keep.data != nullptr) {
+    if (padding_mask.data != nullptr) {
 #pragma unroll
       for (int k = 0; k < kReach; ++k) {
-        if ((found >> k & 1) != 0 && !keep.has(b, begin + k)) found &= ~(1u << k);
+        if ((found >> k & 1) != 0 && !padding_mask.has(b, begin + k)) found &= ~(1u << k);
       }
     }
     return found;
@@ -90,7 +90,7 @@ __device__ void load_tokens(T (&to)[kCount], uint32_t found, const Rows<const E>
 /// y_i = x_i + sum over t of w_t·x_j, j = i + t − before, of the x_j that `from` keeps, where `to` keeps y_i; where
 /// not, y_i = x_i. Forward takes from what is no padding, backward to it.
 template <class E, class T>
-__global__ void convolve(Problem<T> in, Keep from, Keep to, Rows<const E> x, Rows<E> y) {
+__global__ void convolve(Problem<T> in, PaddingMask from, PaddingMask to, Rows<const E> x, Rows<E> y) {
   for (int64_t e = first_item(); e < in.runs() * in.channels; e += item_step()) {
     const int64_t run = e / in.channels, c = e % in.channels;
     const int64_t b = run / in.runs_of_sequence(), begin = run % in.runs_of_sequence() * kRun;
@@ -123,8 +123,8 @@ __global__ void convolve(Problem<T> in, Keep from, Keep to, Rows<const E> x, Row
 ///   sums[piece, t, c] = sum of x_j·dy_i, j being tap t of i and no padding
 /// A block for kColumns channels and kTaps taps, of whose runs each of kSlices threads sums every kSlices-th.
 template <class E, class T>
-__global__ void sum_taps(Problem<T> in, Keep keep, Rows<const E> x, Rows<const E> dy, int64_t pieces, int64_t length,
-                         double* sums) {
+__global__ void sum_taps(Problem<T> in, PaddingMask padding_mask, Rows<const E> x, Rows<const E> dy, int64_t pieces,
+                         int64_t length, double* sums) {
   __shared__ double slices[kTaps][kSlices][kColumns];
   const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t blocks = ceil_div(in.channels, kColumns), reaches = ceil_div(in.taps, kTaps);
@@ -136,7 +136,7 @@ __global__ void sum_taps(Problem<T> in, Keep keep, Rows<const E> x, Rows<const E
     for (int64_t run = piece * length + slice; run < end && c < in.channels; run += kSlices) {
       const int64_t b = run / in.runs_of_sequence(), begin = run % in.runs_of_sequence() * kRun;
       const int64_t first = begin + in.before - t - (kTaps - 1);
-      const uint32_t kept = in.find(keep, b, begin);
+      const uint32_t kept = in.find(padding_mask, b, begin);
       T own[kRun], reach[kReach], of_run[kTaps] = {};
       load_tokens(own, kept, x, b, begin, c);
       load_tokens(reach, in.find({}, b, first), dy, b, first, c);
@@ -165,7 +165,7 @@ __global__ void sum_taps(Problem<T> in, Keep keep, Rows<const E> x, Rows<const E
 template <class T>
 __global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T* dweight, int64_t channel_stride,
                            int64_t tap_stride) {
-  using Warp = Group<kWarp>;
+  using Warp = ThreadGroup<kWarp>;
   for (int64_t i = Warp::first_row(); i < in.taps * in.channels; i += Warp::row_step()) {
     const double sum = sum_of_pieces(sums, pieces, in.taps * in.channels, i);
     if (Warp::lane() != 0) continue;
@@ -173,30 +173,31 @@ __global__ void add_pieces(Problem<T> in, int64_t pieces, const double* sums, T*
   }
 }
 
-void short_conv(View y, View x, View weight, const View* keep, int64_t before) {
+void short_conv(View y, View x, View weight, const View* padding_mask, int64_t before) {
   dispatch_computed(x.dtype, [&](auto element, auto computed) {
     using E = decltype(element);
     using T = decltype(computed);
     const Problem<T> in(x, weight, before);
-    launch(convolve<E, T>, blocks_for(in.runs() * in.channels), kThreads, in, Keep(keep), Keep(), Rows<const E>(x),
-           Rows<E>(y));
+    launch(convolve<E, T>, blocks_for(in.runs() * in.channels), kThreads, in, PaddingMask(padding_mask),
+           PaddingMask(), Rows<const E>(x), Rows<E>(y));
   });
 }
 
-void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before) {
+void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* padding_mask,
+                         int64_t before) {
   dispatch_computed(x.dtype, [&](auto element, auto computed) {
     using E = decltype(element);
     using T = decltype(computed);
     const Problem<T> in(x, weight, before);
-    launch(convolve<E, T>, blocks_for(in.runs() * in.channels), kThreads, in.reversed(), Keep(), Keep(keep),
-           Rows<const E>(dy), Rows<E>(dx));
-    const Pieces pieces(in.runs(), kSlices);
+    launch(convolve<E, T>, blocks_for(in.runs() * in.channels), kThreads, in.reversed(), PaddingMask(),
+           PaddingMask(padding_mask), Rows<const E>(dy), Rows<E>(dx));
+    const RowSplit pieces(in.runs(), kSlices);
     const int64_t weights = in.taps * in.channels;
     const Scratch<double> sums(pieces.count * weights);
     launch(sum_taps<E, T>, ceil_div(in.channels, kColumns) * ceil_div(in.taps, kTaps) * pieces.count,
-           kColumns * kSlices, in, Keep(keep), Rows<const E>(x), Rows<const E>(dy), pieces.count, pieces.length,
-           sums.data());
-    launch(add_pieces<T>, ceil_div(weights, Group<kWarp>::rows), kThreads, in, pieces.count, sums.data(),
+           kColumns * kSlices, in, PaddingMask(padding_mask), Rows<const E>(x), Rows<const E>(dy), pieces.count,
+           pieces.length, sums.data());
+    launch(add_pieces<T>, ceil_div(weights, ThreadGroup<kWarp>::rows), kThreads, in, pieces.count, sums.data(),
            data<T>(dweight), dweight.strides[0], dweight.strides[1]);
   });
 }

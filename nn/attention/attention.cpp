@@ -68,30 +68,31 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
   }
 }
 
-void Attention::check_input(const Tensor& x, const Tensor& keep) const {
+void Attention::check_input(const Tensor& x, const Tensor& padding_mask) const {
   if (x.rank() != 3 || x.size(2) != config_.width) {
     throw ShapeError(fmt::format("x should be [batch, tokens, {}], not {}", config_.width, to_string(x.shape())));
   }
-  if (keep.defined() && (keep.dtype() != DType::boolean || keep.shape() != Shape{x.size(0), x.size(1)})) {
-    throw ShapeError(fmt::format("keep should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
-                                 name_of(keep.dtype()), to_string(keep.shape())));
+  if (padding_mask.defined() &&
+      (padding_mask.dtype() != DType::boolean || padding_mask.shape() != Shape{x.size(0), x.size(1)})) {
+    throw ShapeError(fmt::format("padding_mask should be bool [{}, {}], not {} {}", x.size(0), x.size(1),
+                                 name_of(padding_mask.dtype()), to_string(padding_mask.shape())));
   }
 }
 
-Tensor Attention::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+Tensor Attention::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {
   const Call call(label(), where);
-  check_input(x, keep);
+  check_input(x, padding_mask);
   if (collection != nullptr) {
     const NoGrad no_grad;
-    for (AttentionMap& map : maps(x, keep, where)) collection->maps_.push_back(std::move(map));
+    for (AttentionMap& map : maps(x, padding_mask, where)) collection->maps_.push_back(std::move(map));
   }
-  return forward(x, keep);
+  return forward(x, padding_mask);
 }
 
-std::vector<AttentionMap> Attention::maps(const Tensor& x, const Tensor& keep, Where where) const {
+std::vector<AttentionMap> Attention::maps(const Tensor& x, const Tensor& padding_mask, Where where) const {
   const Call call(label(), where);
-  check_input(x, keep);
-  std::vector<AttentionMap> maps = forward_maps(x, keep);
+  check_input(x, padding_mask);
+  std::vector<AttentionMap> maps = forward_maps(x, padding_mask);
   for (AttentionMap& map : maps) map.name = map.name.empty() ? path() : path() + " " + map.name;
   return maps;
 }

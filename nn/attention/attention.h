@@ -72,14 +72,14 @@ struct AttentionMap {
 /// Memory of the sequence form is linear in the tokens, in all of them.
 class Attention : public Module {
  public:
-  /// The sequence form: x [B, N, C] → [B, N, C]. `keep` is bool [B, N], false where a token is padding and
-  /// must not be seen; undefined when none is. The result has x's dtype. Throws ShapeError for x or `keep` of another
-  /// shape, DTypeError unless x has the parameters' dtype, or is bfloat16 beside parameters of float32.
-  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  /// The sequence form: x [B, N, C] → [B, N, C]. `padding_mask` is bool [B, N], false where a token is padding and
+  /// must not be seen; undefined when none is. The result has x's dtype. Throws ShapeError for x or `padding_mask` of
+  /// another shape, DTypeError unless x has the parameters' dtype, or is bfloat16 beside parameters of float32.
+  Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// The weights that the sequence form gives the tokens, without dropout; see the mechanism. To look at: they take
   /// memory for N² numbers a head, which the attention itself never does. They have the parameters' dtype.
-  std::vector<AttentionMap> maps(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  std::vector<AttentionMap> maps(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// Starts the step form. Throws ValueError unless the attention is causal.
   std::unique_ptr<AttentionState> start() const;
@@ -98,9 +98,9 @@ class Attention : public Module {
   Attention(Module& parent, std::string name, const AttentionConfig& config);
 
   /// The sequence form, of checked arguments.
-  virtual Tensor forward(const Tensor& x, const Tensor& keep) const = 0;
+  virtual Tensor forward(const Tensor& x, const Tensor& padding_mask) const = 0;
   /// Its maps, named for what tells them apart: "" when there is one.
-  virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const = 0;
+  virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const = 0;
   virtual std::unique_ptr<AttentionState> start_state() const = 0;
   /// One token, x [B, 1, C] → [B, 1, C]. The state is one that start_state made.
   virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
@@ -110,7 +110,7 @@ class Attention : public Module {
   [[noreturn]] void refuse(const char* option) const;
 
  private:
-  void check_input(const Tensor& x, const Tensor& keep) const;
+  void check_input(const Tensor& x, const Tensor& padding_mask) const;
 
   AttentionConfig config_;
 };

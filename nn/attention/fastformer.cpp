@@ -171,10 +171,10 @@ std::vector<AdditiveStage> FastformerAttention::stages() const {
   return stages;
 }
 
-FastformerAttention::Columns FastformerAttention::project(const Tensor& x, const Tensor& keep) const {
+FastformerAttention::Columns FastformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
   std::vector<Tensor> columns = map_columns(x);
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns_[i].conv) columns[i] = (*columns_[i].conv)(columns[i], keep);
+    if (columns_[i].conv) columns[i] = (*columns_[i].conv)(columns[i], padding_mask);
   }
   const Tensor query = columns.front();
   for (Tensor& column : columns) column = split_heads(column, config().heads);
@@ -183,23 +183,23 @@ FastformerAttention::Columns FastformerAttention::project(const Tensor& x, const
   return {query, columns};
 }
 
-AdditiveAttentionOptions FastformerAttention::call_options(const Tensor& keep) const {
+AdditiveAttentionOptions FastformerAttention::call_options(const Tensor& padding_mask) const {
   return {.interaction = options_.interaction,
           .causal = config().causal,
-          .keep = keep,
+          .padding_mask = padding_mask,
           .dropout = training() ? config().dropout : 0,
           .generator = &generator()};
 }
 
-Tensor FastformerAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const auto [query, columns] = project(x, keep);
-  const Tensor u = additive_attention(columns, stages(), call_options(keep));
+Tensor FastformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [query, columns] = project(x, padding_mask);
+  const Tensor u = additive_attention(columns, stages(), call_options(padding_mask));
   return (*out_)(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
 }
 
-std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
+std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
   const std::vector<Tensor> weights =
-      additive_attention_weights(project(x, keep).by_head, stages(), call_options(keep));
+      additive_attention_weights(project(x, padding_mask).by_head, stages(), call_options(padding_mask));
   std::vector<AttentionMap> maps;
   maps.reserve(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) maps.push_back({map_name(i, weights.size()), weights[i]});

@@ -50,15 +50,15 @@ class FastformerAttention : public Attention {
     std::vector<Tensor> by_head;
   };
 
-  Tensor forward(const Tensor& x, const Tensor& keep) const override;
-  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   void add_column(const std::string& column_name, bool has_map);
   void add_stage(const std::string& weight_name);
-  Columns project(const Tensor& x, const Tensor& keep) const;
-  AdditiveAttentionOptions call_options(const Tensor& keep) const;
+  Columns project(const Tensor& x, const Tensor& padding_mask) const;
+  AdditiveAttentionOptions call_options(const Tensor& padding_mask) const;
   /// The columns of tokens x [B, N, C], before any convolution.
   std::vector<Tensor> map_columns(const Tensor& x) const;
   /// The parameters of the stages, one row for each head.

@@ -87,13 +87,13 @@ void FastmaxAttention::check_options() const {
   fastmax(none, none, none, trial);
 }
 
-FastmaxOptions FastmaxAttention::call_options(const Tensor& keep) const {
+FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const {
   // Rotary positions come after the normalisation, so project() does that.
   return {.order = order_,
           .normalisation = config().rotary ? FastmaxNormalisation::none : FastmaxNormalisation::standard,
           .scale = scale_,
           .causal = config().causal,
-          .keep = keep,
+          .padding_mask = padding_mask,
           .form = options_.form,
           .dropout = training() ? config().dropout : 0,
           .dropout_kind = options_.dropout_kind,
@@ -115,22 +115,22 @@ Tensor FastmaxAttention::features(const Tensor& x) const {
   return concat({one, x, index_select(x, -1, first_) * index_select(x, -1, second_)}, -1);
 }
 
-Qkv FastmaxAttention::project(const Tensor& x, const Tensor& keep) const {
+Qkv FastmaxAttention::project(const Tensor& x, const Tensor& padding_mask) const {
   Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, keep);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
   auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = standardised(q, 0).to(x.dtype()), k = standardised(k, 0).to(x.dtype());
   return {q, k, v};
 }
 
-Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const auto [q, k, v] = project(x, keep);
-  return out_(merge_heads(fastmax(q, k, v, call_options(keep))));
+Tensor FastmaxAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return out_(merge_heads(fastmax(q, k, v, call_options(padding_mask))));
 }
 
-std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
-  const auto [q, k, v] = project(x, keep);
-  return {{"", fastmax_weights(q, k, call_options(keep))}};
+std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", fastmax_weights(q, k, call_options(padding_mask))}};
 }
 
 std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }

@@ -29,16 +29,16 @@ class FastmaxAttention : public Attention {
   std::vector<Setting> settings() const override;
 
  private:
-  Tensor forward(const Tensor& x, const Tensor& keep) const override;
-  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   void check_options() const;
-  FastmaxOptions call_options(const Tensor& keep = {}) const;
+  FastmaxOptions call_options(const Tensor& padding_mask = {}) const;
   /// Queries, keys and values of tokens x [B, N, C], the first two standardised and rotated when positions are
   /// rotary.
-  Qkv project(const Tensor& x, const Tensor& keep) const;
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   /// q̂, k̂ or their packed features φ; see the definitions.
   Tensor standardised(const Tensor& x, int64_t start) const;
   Tensor features(const Tensor& x) const;

@@ -58,27 +58,27 @@ SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const Atten
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
 }
 
-Qkv SoftmaxAttention::project(const Tensor& x, const Tensor& keep) const {
+Qkv SoftmaxAttention::project(const Tensor& x, const Tensor& padding_mask) const {
   Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, keep);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
   auto [q, k, v] = split_qkv(projected, config().heads);
   if (config().rotary) q = rotate(q), k = rotate(k);
   return {q, k, v};
 }
 
-Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& keep) const {
-  const auto [q, k, v] = project(x, keep);
+Tensor SoftmaxAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
   const Tensor o = softmax_attention(q, k, v,
                                      {.causal = config().causal,
-                                      .keep = keep,
+                                      .padding_mask = padding_mask,
                                       .dropout = training() ? config().dropout : 0,
                                       .generator = &generator()});
   return out_(merge_heads(o));
 }
 
-std::vector<AttentionMap> SoftmaxAttention::forward_maps(const Tensor& x, const Tensor& keep) const {
-  const auto [q, k, v] = project(x, keep);
-  return {{"", softmax_attention_weights(q, k, {.causal = config().causal, .keep = keep})}};
+std::vector<AttentionMap> SoftmaxAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", softmax_attention_weights(q, k, {.causal = config().causal, .padding_mask = padding_mask})}};
 }
 
 std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return std::make_unique<KeysAndValues>(); }

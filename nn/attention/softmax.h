@@ -17,13 +17,13 @@ class SoftmaxAttention : public Attention {
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
  private:
-  Tensor forward(const Tensor& x, const Tensor& keep) const override;
-  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& keep) const override;
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
   /// Queries, keys and values of tokens x [B, N, C], rotated when positions are rotary.
-  Qkv project(const Tensor& x, const Tensor& keep) const;
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
 
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;

@@ -22,9 +22,9 @@ ShortConvolution::ShortConvolution(Module& parent, std::string name, int64_t cha
   init::uniform_(weight_, generator(), -bound, bound);
 }
 
-Tensor ShortConvolution::operator()(const Tensor& h, const Tensor& keep, Where where) const {
+Tensor ShortConvolution::operator()(const Tensor& h, const Tensor& padding_mask, Where where) const {
   const Call call(label(), where);
-  return short_conv(h, weight_, {.causal = causal_, .keep = keep});
+  return short_conv(h, weight_, {.causal = causal_, .padding_mask = padding_mask});
 }
 
 Tensor ShortConvolution::step(State& state, const Tensor& h, Where where) const {

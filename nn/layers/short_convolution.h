@@ -11,8 +11,8 @@ class ShortConvolution : public Module {
   /// Throws ValueError for sizes below 1.
   ShortConvolution(Module& parent, std::string name, int64_t channels, int64_t taps, bool causal);
 
-  /// The sequence form: h [B, N, channels]; `keep` as in Attention. See short_conv.
-  Tensor operator()(const Tensor& h, const Tensor& keep = {}, Where where = {}) const;
+  /// The sequence form: h [B, N, channels]; `padding_mask` as in Attention. See short_conv.
+  Tensor operator()(const Tensor& h, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// The last taps − 1 tokens, [B, up to taps − 1, channels].
   struct State {

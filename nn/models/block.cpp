@@ -37,8 +37,8 @@ Tensor Block::apply(const Tensor& x, const Attend& attend, Where where) const {
   return norm2_(h + dropout_(mlp_(h, where), where), where);
 }
 
-Tensor Block::operator()(const Tensor& x, const Tensor& keep, Where where) const {
-  return apply(x, [&](const Tensor& y) { return (*attention_)(y, keep, where); }, where);
+Tensor Block::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {
+  return apply(x, [&](const Tensor& y) { return (*attention_)(y, padding_mask, where); }, where);
 }
 
 Tensor Block::step(AttentionState& state, const Tensor& x, Where where) const {

@@ -25,8 +25,8 @@ class Block : public Module {
   /// Throws ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
   Block(Module& parent, std::string name, const BlockConfig& config);
 
-  /// The sequence form: x [B, N, C] → [B, N, C]; `keep` as in Attention.
-  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  /// The sequence form: x [B, N, C] → [B, N, C]; `padding_mask` as in Attention.
+  Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
   /// The step form: the next token, x [B, C] → [B, C].
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 

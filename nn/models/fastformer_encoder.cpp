@@ -27,8 +27,8 @@ FastformerLayer::FastformerLayer(Module& parent, std::string name, const Fastfor
       norm2_(*this, "norm2", config.width, {.eps = config.eps}),
       dropout_(*this, "dropout", config.dropout) {}
 
-Tensor FastformerLayer::operator()(const Tensor& x, const Tensor& keep, Where where) const {
-  const Tensor h = norm1_(x + dropout_(out_(attention_(x, keep, where), where), where), where);
+Tensor FastformerLayer::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {
+  const Tensor h = norm1_(x + dropout_(out_(attention_(x, padding_mask, where), where), where), where);
   return norm2_(h + dropout_(mlp_(h, where), where), where);
 }
 
@@ -49,14 +49,14 @@ void FastformerEncoder::add_layers() {
   for (int64_t i = 0; i < (config_.share_layers ? 1 : config_.layers); ++i) layers_.add(config_);
 }
 
-Tensor FastformerEncoder::tokens(const Tensor& x, const Tensor& keep, Where where) const {
+Tensor FastformerEncoder::tokens(const Tensor& x, const Tensor& padding_mask, Where where) const {
   Tensor h = dropout_(norm_(pos_(x, 0, where), where).to(activation_dtype(), where), where);
-  for (int64_t i = 0; i < config_.layers; ++i) h = layers_[config_.share_layers ? 0 : i](h, keep, where);
+  for (int64_t i = 0; i < config_.layers; ++i) h = layers_[config_.share_layers ? 0 : i](h, padding_mask, where);
   return h.to(dtype(), where);
 }
 
-Tensor FastformerEncoder::operator()(const Tensor& x, const Tensor& keep, Where where) const {
-  return pool_(tokens(x, keep, where), keep, where);
+Tensor FastformerEncoder::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {
+  return pool_(tokens(x, padding_mask, where), padding_mask, where);
 }
 
 std::vector<Setting> FastformerEncoder::settings() const {

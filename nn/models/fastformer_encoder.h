@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include <linnet/nn/attention/fastformer.h>
-#include <linnet/nn/layers/additive_pooling.h>
+#include <linnet/nn/layers/attention_pooling.h>
 #include <linnet/nn/layers/dropout.h>
 #include <linnet/nn/layers/feed_forward.h>
 #include <linnet/nn/layers/norm.h>
@@ -28,8 +28,8 @@ struct FastformerEncoderConfig {
 class FastformerLayer : public Module {
  public:
   FastformerLayer(Module& parent, std::string name, const FastformerEncoderConfig& config);
-  /// x [B, N, width] → [B, N, width]; `keep` as in Attention.
-  Tensor operator()(const Tensor& x, const Tensor& keep, Where where = {}) const;
+  /// x [B, N, width] → [B, N, width]; `padding_mask` as in Attention.
+  Tensor operator()(const Tensor& x, const Tensor& padding_mask, Where where = {}) const;
 
  private:
   FastformerAttention attention_;
@@ -51,12 +51,12 @@ class FastformerEncoder : public Module {
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
 
-  /// Embeddings x [B, N, width] → one vector a sequence, [B, width], both of dtype(). `keep` is bool [B, N], false
-  /// where a token is padding; a sequence of padding alone gives 0. Throws ValueError for more than max_tokens
+  /// Embeddings x [B, N, width] → one vector a sequence, [B, width], both of dtype(). `padding_mask` is bool [B, N],
+  /// false where a token is padding; a sequence of padding alone gives 0. Throws ValueError for more than max_tokens
   /// tokens.
-  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
   /// The tokens before pooling, [B, N, width], of dtype().
-  Tensor tokens(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  Tensor tokens(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built
 
@@ -70,7 +70,7 @@ class FastformerEncoder : public Module {
   LayerNorm norm_{*this, "norm", config_.width, {.eps = config_.eps}};
   Dropout dropout_{*this, "dropout", config_.dropout};
   ModuleList<FastformerLayer> layers_{*this, "layers"};
-  AdditivePooling pool_{*this, "pool", config_.width, config_.released};
+  AttentionPooling pool_{*this, "pool", config_.width, config_.released};
 };
 
 /// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The names

@@ -334,7 +334,7 @@ void Adam::update(const std::vector<Update>& updates) {
                        .first_moment = detail::view(slot->moments[0]),
                        .second_moment = detail::view(slot->moments[1]),
                        .scalars = scalars,
-                       .options = {.beta1 = config_.beta1,
+                       .params = {.beta1 = config_.beta1,
                                    .beta2 = config_.beta2,
                                    .eps = config_.eps,
                                    .weight_decay = weight_decay,

@@ -29,23 +29,23 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   detail::check_heads(q, "q");
   const double scale = scale_of(options, q.shape()[3]);
   detail::check_dropout(options.dropout, options.generator);
-  AttentionOptions kernel{};
-  kernel.kind.softmax = true;
-  kernel.scale = scale;
-  kernel.causal = options.causal;
-  kernel.dropout = options.dropout;
-  if (options.dropout > 0) kernel.key = options.generator->next();
-  return detail::quadratic_attention(q, k, v, options.keep, kernel);
+  AttentionParams params{};
+  params.kind.softmax = true;
+  params.scale = scale;
+  params.causal = options.causal;
+  params.dropout = options.dropout;
+  if (options.dropout > 0) params.dropout_rng = options.generator->next();
+  return detail::quadratic_attention(q, k, v, options.padding_mask, params);
 }
 
 Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options,
                                  Where where) {
   Call call("softmax_attention_weights", where);
-  detail::check_qkv(q, k, k, options.keep);
+  detail::check_qkv(q, k, k, options.padding_mask);
   const Tensor scores =
       matmul(detail::in_computed(q), transpose(detail::in_computed(k))) * scale_of(options, q.shape()[3]);
-  return detail::masked_softmax(scores,
-                                detail::unseen(q.size(2), k.size(2), options.keep, options.causal, q.device()));
+  return detail::masked_softmax(
+      scores, detail::unseen(q.size(2), k.size(2), options.padding_mask, options.causal, q.device()));
 }
 
 }  // namespace linnet

@@ -14,7 +14,7 @@ struct SoftmaxAttentionOptions {
   /// 1/√D when not given.
   std::optional<double> scale = {};
   /// Bool [B, M]: false where a key is padding. Undefined: none is.
-  Tensor keep = {};
+  Tensor padding_mask = {};
   /// Of the weights after normalisation, in [0, 1]; the weights that stay are scaled by 1/(1 − dropout). No
   /// mask is stored: backward draws it again.
   double dropout = 0;

@@ -12,49 +12,51 @@ namespace linnet::detail {
 namespace {
 
 template <auto kBackward, class Options>
-Grads fused_attention_backward(const char* name, const Tensor& grad, const Tensor& o, const Tensor& normaliser,
-                               const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                               const Options& options) {
+Grads fused_attention_backward(const char* name, const Tensor& grad, const Tensor& o, const Tensor& denominator,
+                               const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
+                               const Options& params) {
   Op op(name, Where{}, {grad, q, k, v});
   op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
   Grads gradients = empty_gradients({q, k, v});
   const Tensor g = with_plain_rows(grad);
   (backend(q).*kBackward)(detail::view(gradients[0]), detail::view(gradients[1]), detail::view(gradients[2]),
-                          detail::view(g), detail::view(o), detail::view(normaliser), detail::view(q),
-                          detail::view(k), detail::view(v), OptionalView(keep).get(), options);
+                          detail::view(g), detail::view(o), detail::view(denominator), detail::view(q),
+                          detail::view(k), detail::view(v), OptionalView(padding_mask).get(), params);
   return gradients;
 }
 
 /// Keeps q, k, v, o and the normaliser of every row for backward: memory linear in the tokens.
 template <auto kForward, auto kBackward, class Options>
 Tensor fused_attention(const char* name, const char* backward_name, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& keep, const Options& options) {
+                       const Tensor& padding_mask, const Options& params) {
   Op op(name, Where{}, {q, k, v});
   const DType dtype = op.floating_dtype();
-  check_qkv(q, k, v, keep);
+  check_qkv(q, k, v, padding_mask);
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
-  const Tensor normaliser = Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, computed_in(dtype), q.device());
-  (backend(q).*kForward)(detail::view(o), detail::view(normaliser), detail::view(queries), detail::view(keys),
-                         detail::view(values), OptionalView(keep).get(), options);
-  return op.record(o, [backward_name, o = op.save_output(o), normaliser, q = op.save(queries), k = op.save(keys),
-                       v = op.save(values), keep = op.save(keep), options](const Tensor& g) {
-    return fused_attention_backward<kBackward>(backward_name, g, o(), normaliser, q(), k(), v(), keep(), options);
+  const Tensor denominator =
+      Tensor::empty({q.shape()[0], q.shape()[1], q.shape()[2]}, computed_in(dtype), q.device());
+  (backend(q).*kForward)(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(keys),
+                         detail::view(values), OptionalView(padding_mask).get(), params);
+  return op.record(o, [backward_name, o = op.save_output(o), denominator, q = op.save(queries), k = op.save(keys),
+                       v = op.save(values), padding_mask = op.save(padding_mask), params](const Tensor& g) {
+    return fused_attention_backward<kBackward>(backward_name, g, o(), denominator, q(), k(), v(), padding_mask(),
+                                               params);
   });
 }
 
 }  // namespace
 
-Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                           const AttentionOptions& options) {
+Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
+                           const AttentionParams& params) {
   return fused_attention<&Backend::attention, &Backend::attention_backward>("attention", "attention_backward", q, k,
-                                                                            v, keep, options);
+                                                                            v, padding_mask, params);
 }
 
-Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                     const FastmaxKernel& kernel) {
-  return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>("fastmax", "fastmax_backward", q, k, v, keep,
-                                                                        kernel);
+Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
+                     const FastmaxParams& params) {
+  return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>("fastmax", "fastmax_backward", q, k, v,
+                                                                        padding_mask, params);
 }
 
 }  // namespace linnet::detail

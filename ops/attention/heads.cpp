@@ -23,25 +23,25 @@ void check_heads(const Tensor& x, const char* name) {
       fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name, to_string(x.shape()), x.rank()));
 }
 
-void check_keep(const Tensor& keep, const Tensor& x, const char* name) {
-  if (!keep.defined()) return;
-  if (keep.dtype() != DType::boolean) {
+void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char* name) {
+  if (!padding_mask.defined()) return;
+  if (padding_mask.dtype() != DType::boolean) {
     throw DTypeError(
-        fmt::format("keep is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
-                    name_of(keep.dtype())));
+        fmt::format("padding_mask is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
+                    name_of(padding_mask.dtype())));
   }
   const Shape wanted{x.shape()[0], x.shape()[x.rank() - 2]};
-  if (!(keep.shape() == wanted)) {
-    throw ShapeError(fmt::format("keep{} does not fit {}{}: it must be [batch, tokens], {}", to_string(keep.shape()),
-                                 name, to_string(x.shape()), to_string(wanted)));
+  if (!(padding_mask.shape() == wanted)) {
+    throw ShapeError(fmt::format("padding_mask{} does not fit {}{}: it must be [batch, tokens], {}",
+                                 to_string(padding_mask.shape()), name, to_string(x.shape()), to_string(wanted)));
   }
-  if (keep.device() != x.device()) {
-    throw DeviceError(fmt::format("keep is on {}, {} on {}; move one with to(Device)", name_of(keep.device()), name,
-                                  name_of(x.device())));
+  if (padding_mask.device() != x.device()) {
+    throw DeviceError(fmt::format("padding_mask is on {}, {} on {}; move one with to(Device)",
+                                  name_of(padding_mask.device()), name, name_of(x.device())));
   }
 }
 
-void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep) {
+void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask) {
   check_heads(q, "q");
   check_heads(k, "k");
   check_heads(v, "v");
@@ -53,7 +53,7 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
                                  k.shape()[dim]));
   }
   check_same_shape(v, "v", k, "k");
-  check_keep(keep, k, "k");
+  check_padding_mask(padding_mask, k, "k");
 }
 
 void check_dropout(double rate, const Generator* generator) {
@@ -63,16 +63,16 @@ void check_dropout(double rate, const Generator* generator) {
   }
 }
 
-Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device) {
-  Tensor padding = keep.defined() ? logical_not(keep).unsqueeze(1).unsqueeze(1) : Tensor();
+Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool causal, Device device) {
+  Tensor padding = padding_mask.defined() ? logical_not(padding_mask).unsqueeze(1).unsqueeze(1) : Tensor();
   if (!causal) return padding;
   const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
   const Tensor future = Recording::constant(gt(j, i), device);
   return padding.defined() ? logical_or(padding, future) : future;
 }
 
-Tensor without_padding(const Tensor& x, const Tensor& keep) {
-  return keep.defined() ? masked_fill(x, logical_not(keep).unsqueeze(1).unsqueeze(-1), 0) : x;
+Tensor without_padding(const Tensor& x, const Tensor& padding_mask) {
+  return padding_mask.defined() ? masked_fill(x, logical_not(padding_mask).unsqueeze(1).unsqueeze(-1), 0) : x;
 }
 
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {

@@ -15,21 +15,22 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// Throws ShapeError unless x has rank 4.
 void check_heads(const Tensor& x, const char* name);
 
-/// Throws unless `keep` is undefined or bool [B, N], for x [B, H, N, D] or [B, N, C] and on its device.
-void check_keep(const Tensor& keep, const Tensor& x, const char* name);
+/// Throws unless `padding_mask` is undefined or bool [B, N], for x [B, H, N, D] or [B, N, C] and on its device.
+void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char* name);
 
-/// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `keep` is as check_keep says.
-void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep);
+/// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `padding_mask` is as check_keep says.
+void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask);
 
 /// Throws ValueError unless the rate of dropout is in [0, 1], and there is a generator if it is not 0.
 void check_dropout(double rate, const Generator* generator);
 
 /// Bool, for scores [B, H, N, M] of N queries and M keys: true where a query may not see a key, because that is
 /// padding or, when causal, comes later (query i sees keys up to i + (M − N)). Undefined when all are seen.
-Tensor unseen(int64_t queries, int64_t keys, const Tensor& keep, bool causal, Device device);
+Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool causal, Device device);
 
-/// x [B, H, N, D] with 0 where `keep` says padding, whose contents, be they NaN, then reach no sum or gradient.
-Tensor without_padding(const Tensor& x, const Tensor& keep);
+/// x [B, H, N, D] with 0 where `padding_mask` says padding, whose contents, be they NaN, then reach no sum or
+/// gradient.
+Tensor without_padding(const Tensor& x, const Tensor& padding_mask);
 
 /// softmax of scores [B, H, N, M] over the keys that `unseen` leaves; 0 for those, and in rows without any.
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);

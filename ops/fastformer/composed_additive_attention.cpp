@@ -51,9 +51,9 @@ Tensor interact(const Tensor& global, const Tensor& x, const AdditiveStage& stag
 }
 
 /// 0 where no token is left to sum.
-Tensor zero_where_empty(const Tensor& u, const Tensor& keep, bool causal) {
-  if (!keep.defined()) return u;
-  const Tensor empty = causal ? eq(cumsum(keep, 1), 0) : logical_not(any(keep, {1}, true));
+Tensor zero_where_empty(const Tensor& u, const Tensor& padding_mask, bool causal) {
+  if (!padding_mask.defined()) return u;
+  const Tensor empty = causal ? eq(cumsum(padding_mask, 1), 0) : logical_not(any(padding_mask, {1}, true));
   return masked_fill(u, per_token(empty), 0);
 }
 
@@ -61,33 +61,33 @@ Tensor zero_where_empty(const Tensor& u, const Tensor& keep, bool causal) {
 
 Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                                    const AdditiveAttentionOptions& options) {
-  const AdditivePoolOptions pool{options.causal, options.keep};
-  Tensor token = without_padding(columns[0], options.keep);
+  const AttentionPoolOptions pool{options.causal, options.padding_mask};
+  Tensor token = without_padding(columns[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                                         Eqs. 3 and 4
     // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn                     Eqs. 5 and 6
-    const Tensor global = additive_pool(logits(token, stages[i]), dropped(token, options), pool);
+    const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
     // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last column, where padding is in no sum any more
     const bool last = i + 1 == stages.size();
-    const Tensor next = last ? columns[i + 1] : without_padding(columns[i + 1], options.keep);
+    const Tensor next = last ? columns[i + 1] : without_padding(columns[i + 1], options.padding_mask);
     token = interact(global, next, stages[i], options.interaction);
   }
-  return zero_where_empty(token, options.keep, options.causal);
+  return zero_where_empty(token, options.padding_mask, options.causal);
 }
 
 std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
                                               const std::vector<AdditiveStage>& stages,
                                               const AdditiveAttentionOptions& options) {
   const int64_t tokens = columns[0].size(2);
-  const Tensor hidden = unseen(tokens, tokens, options.keep, options.causal, columns[0].device());
+  const Tensor hidden = unseen(tokens, tokens, options.padding_mask, options.causal, columns[0].device());
   std::vector<Tensor> weights;
-  Tensor token = without_padding(columns[0], options.keep);
+  Tensor token = without_padding(columns[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
     const int64_t rows = options.causal ? tokens : 1;
     weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
     if (i + 1 == stages.size()) break;
-    const Tensor next = without_padding(columns[i + 1], options.keep);
+    const Tensor next = without_padding(columns[i + 1], options.padding_mask);
     token = interact(matmul(weights.back(), token), next, stages[i], options.interaction);
   }
   return weights;

@@ -72,7 +72,7 @@ void check(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>&
            const AdditiveAttentionOptions& options) {
   check_columns(columns, stages.size());
   for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, columns[0]);
-  detail::check_keep(options.keep, columns[0], column_name(0).c_str());
+  detail::check_padding_mask(options.padding_mask, columns[0], column_name(0).c_str());
 }
 
 }  // namespace

@@ -11,20 +11,20 @@
 
 namespace linnet {
 
-/// Which tokens additive_pool sums.
-struct AdditivePoolOptions {
+/// Which tokens attention_pool sums.
+struct AttentionPoolOptions {
   /// Pools each token's own prefix, in one stable pass, instead of all tokens at once.
   bool causal = false;
   /// Bool [B, N]: false where a token is padding. Undefined: none is.
-  Tensor keep = {};
+  Tensor padding_mask = {};
 };
 
 /// sum_j softmax_j(scores_j) x_j: over all tokens j, [B, H, 1, D], or when causal over j ≤ i for every i, [B,
 /// H, N, D]. scores [B, H, N], x [B, H, N, D], of one floating dtype. No tokens, or none that is no padding,
 /// gives 0 and no gradient; scores of −∞ count as padding. What padding holds changes no bit, nor does, when
 /// causal, what comes later. Fused: differentiable once. Throws ShapeError, DTypeError and DeviceError.
-Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOptions& options = {},
-                     Where where = {});
+Tensor attention_pool(const Tensor& scores, const Tensor& x, const AttentionPoolOptions& options = {},
+                      Where where = {});
 
 /// How a global vector g meets a token's x.
 enum class Interaction {
@@ -50,7 +50,7 @@ struct AdditiveAttentionOptions {
   /// Every token uses the global vectors of its own prefix (ours; the paper's sums are over all tokens).
   bool causal = false;
   /// Bool [B, N]: false where a token is padding: it is in no sum. Undefined: none is.
-  Tensor keep = {};
+  Tensor padding_mask = {};
   /// Of the weights α and β, each of a token and head, after normalisation, in [0, 1]; those that stay are
   /// scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;

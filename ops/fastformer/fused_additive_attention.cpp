@@ -12,28 +12,28 @@ bool same_tensor(const Tensor& a, const Tensor& b) { return a.requires_grad() &&
 
 /// The tensors of one call, as kernels take them.
 struct Inputs {
-  Tensor q, k, v, w_q, w_k, keep;
+  Tensor q, k, v, w_q, w_k, padding_mask;
 };
 
-AdditiveAttentionProblem problem_of(const Inputs& in, const View* keep, AdditiveAttentionProblem problem) {
+AdditiveAttentionInputs problem_of(const Inputs& in, const View* padding_mask, AdditiveAttentionInputs problem) {
   problem.q = detail::view(in.q);
   problem.k = detail::view(in.k);
   problem.v = detail::view(in.v);
   problem.w_q = detail::view(in.w_q);
   problem.w_k = detail::view(in.w_k);
-  problem.keep = keep;
+  problem.padding_mask = padding_mask;
   return problem;
 }
 
 Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const Inputs& in, bool shared,
-                                  const AdditiveAttentionProblem& options) {
+                                  const AdditiveAttentionInputs& options) {
   Op op("additive_attention_backward", Where{}, {grad, in.q, in.k, in.v, in.w_q, in.w_k});
   op.first_derivative_only("softmax and matmul");
   const auto like = [](const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()); };
   const Tensor g = with_plain_rows(grad), dq = like(in.q), dk = like(in.k), dv = shared ? Tensor() : like(in.v);
   const Tensor dw_q = Tensor::empty(in.w_q.shape(), in.w_q.dtype(), in.w_q.device());
   const Tensor dw_k = Tensor::empty(in.w_k.shape(), in.w_k.dtype(), in.w_k.device());
-  const OptionalView values(dv), mask(in.keep);
+  const OptionalView values(dv), mask(in.padding_mask);
   backend(in.q).additive_attention_backward(
       {detail::view(dq), detail::view(dk), values.get(), detail::view(dw_q), detail::view(dw_k)}, detail::view(g),
       detail::view(pools), problem_of(in, mask.get(), options));
@@ -46,25 +46,25 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
                                 const Tensor& w_k, const AdditiveAttentionOptions& options) {
   Op op("additive_attention", Where{}, {q, k, v, w_q, w_k});
   const DType dtype = op.activation_dtype(3);
-  AdditiveAttentionProblem problem{};
+  AdditiveAttentionInputs problem{};
   problem.add = options.interaction == Interaction::add;
   problem.causal = options.causal;
   problem.dropout = options.dropout;
-  for (RandomKey& key : problem.keys) {
+  for (RandomKey& key : problem.dropout_rng) {
     if (options.dropout > 0) key = options.generator->next();
   }
-  const Inputs in{with_plain_rows(q), with_plain_rows(k), with_plain_rows(v), w_q, w_k, options.keep};
+  const Inputs in{with_plain_rows(q), with_plain_rows(k), with_plain_rows(v), w_q, w_k, options.padding_mask};
   const Shape& shape = q.shape();
   const Tensor pools =
       Tensor::empty({2, shape[0], backend(q).additive_attention_pools(shape[1], shape[2], shape[3], options.causal)},
                     computed_in(dtype), q.device());
   const Tensor u = empty_heads(shape, dtype, q.device());
   backend(q).additive_attention(detail::view(u), detail::view(pools),
-                                problem_of(in, OptionalView(in.keep).get(), problem));
+                                problem_of(in, OptionalView(in.padding_mask).get(), problem));
   return op.record(
       u, [pools, q = op.save(in.q), k = op.save(in.k), v = op.save(in.v), w_q = op.save(w_q), w_k = op.save(w_k),
-          keep = op.save(in.keep), shared = same_tensor(q, v), problem](const Tensor& g) {
-        return additive_attention_backward(g, pools, {q(), k(), v(), w_q(), w_k(), keep()}, shared, problem);
+          padding_mask = op.save(in.padding_mask), shared = same_tensor(q, v), problem](const Tensor& g) {
+        return additive_attention_backward(g, pools, {q(), k(), v(), w_q(), w_k(), padding_mask()}, shared, problem);
       });
 }
 

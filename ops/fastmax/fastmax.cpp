@@ -101,7 +101,7 @@ FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const
 int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
 
 /// The weights in terms of t = q̂·k̂ = s / scale. Throws ValueError unless all that can occur are positive.
-FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
+FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
   const bool standard = options.normalisation == FastmaxNormalisation::standard;
   const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
   if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
@@ -112,25 +112,26 @@ FastmaxKernel kernel_of(const Polynomial& f, const FastmaxOptions& options, int6
           .a2 = f.a2 * scale * scale,
           .standardise = standard,
           .causal = options.causal,
-          .keep = bytes_kept(options.dropout),
+          .keep_of_256 = bytes_kept(options.dropout),
           .dropout = dropout_kind(f, options),
-          .shared_normaliser = options.dropout_normaliser == FastmaxNormaliser::shared,
-          .query_key = {},
-          .key_key = {}};
+          .shared_denominator = options.dropout_normaliser == FastmaxNormaliser::shared,
+          .q_rng = {},
+          .k_rng = {}};
 }
 
 /// Weight by weight (eqs. 5–12).
-Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                         const FastmaxKernel& kernel) {
+Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
+                         const FastmaxParams& params) {
   const bool empty = q.numel() == 0 || k.numel() == 0;  // of nothing there is no mean
-  const AttentionOptions options{.kind = {.softmax = false, .a0 = kernel.a0, .a1 = kernel.a1, .a2 = kernel.a2},
-                                 .standardise = kernel.standardise && !empty,
-                                 .scale = 1,
-                                 .causal = kernel.causal,
-                                 .dropout = 0,
-                                 .key = {},
-                                 .tokens = {kernel.keep, kernel.shared_normaliser, kernel.query_key, kernel.key_key}};
-  return detail::quadratic_attention(q, k, v, keep, options);
+  const AttentionParams options{
+      .kind = {.softmax = false, .a0 = params.a0, .a1 = params.a1, .a2 = params.a2},
+      .standardise = params.standardise && !empty,
+      .scale = 1,
+      .causal = params.causal,
+      .dropout = 0,
+      .dropout_rng = {},
+      .tokens = {params.keep_of_256, params.shared_denominator, params.q_rng, params.k_rng}};
+  return detail::quadratic_attention(q, k, v, padding_mask, options);
 }
 
 }  // namespace
@@ -148,29 +149,29 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
   Call call("fastmax", where);
   detail::check_heads(q, "q");
   detail::check_heads(k, "k");
-  detail::check_keep(options.keep, k, "k");
+  detail::check_padding_mask(options.padding_mask, k, "k");
   if (options.form == FastmaxForm::reference && detail::are_bfloat16({q, k, v})) {
     detail::check_heads(v, "v");
     return detail::attend_in_float32({q, k, v}, [&](const auto& x) { return fastmax(x[0], x[1], x[2], options); });
   }
   const Polynomial f = polynomial_of(options);
   check_dropout(f, options);
-  FastmaxKernel kernel = kernel_of(f, options, q.shape()[3]);
+  FastmaxParams params = params_of(f, options, q.shape()[3]);
   if (options.dropout > 0) {
-    kernel.query_key = options.generator->next();
-    kernel.key_key = options.generator->next();
+    params.q_rng = options.generator->next();
+    params.k_rng = options.generator->next();
   }
   const FastmaxForm form = form_of(q, k, f, options);
-  if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.keep, kernel);
-  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, options.keep, kernel);
-  return detail::fused_fastmax(q, k, v, options.keep, kernel);
+  if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.padding_mask, params);
+  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, options.padding_mask, params);
+  return detail::fused_fastmax(q, k, v, options.padding_mask, params);
 }
 
 Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {
   Call call("fastmax_weights", where);
-  detail::check_qkv(q, k, k, options.keep);
-  return detail::fastmax_reference_weights(detail::in_computed(q), detail::in_computed(k), options.keep,
-                                           kernel_of(polynomial_of(options), options, q.shape()[3]));
+  detail::check_qkv(q, k, k, options.padding_mask);
+  return detail::fastmax_reference_weights(detail::in_computed(q), detail::in_computed(k), options.padding_mask,
+                                           params_of(polynomial_of(options), options, q.shape()[3]));
 }
 
 }  // namespace linnet

@@ -58,7 +58,7 @@ struct FastmaxOptions {
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
   /// Bool [B, M]: false where a key is padding. Undefined: none is.
-  Tensor keep = {};
+  Tensor padding_mask = {};
   /// `quadratic` refuses dropout of features. Without queries, keys or width there is but one form.
   FastmaxForm form = FastmaxForm::automatic;
   /// The rate, in [0, 1): queries' and keys' features are dropped independently, each with this probability rounded

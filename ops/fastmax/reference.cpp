@@ -18,20 +18,21 @@ Tensor standardised(const Tensor& x) {
 
 }  // namespace
 
-Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& keep, const FastmaxKernel& kernel) {
-  const auto normalised = [&](const Tensor& x) { return kernel.standardise ? standardised(x) : x; };
-  const Tensor s = matmul(normalised(q), transpose(normalised(without_padding(k, keep))));
-  Tensor f = kernel.a0 + s * (kernel.a1 + kernel.a2 * s);  // eq. 8
-  const Tensor hidden = unseen(q.size(2), k.size(2), keep, kernel.causal, q.device());
+Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& padding_mask,
+                                 const FastmaxParams& params) {
+  const auto normalised = [&](const Tensor& x) { return params.standardise ? standardised(x) : x; };
+  const Tensor s = matmul(normalised(q), transpose(normalised(without_padding(k, padding_mask))));
+  Tensor f = params.a0 + s * (params.a1 + params.a2 * s);  // eq. 8
+  const Tensor hidden = unseen(q.size(2), k.size(2), padding_mask, params.causal, q.device());
   if (hidden.defined()) f = masked_fill(f, hidden, 0);
   const Tensor g = sum(f, {-1}, true);
   return f / masked_fill(g, eq(g.detach(), 0), 1);  // eq. 7; 0 where no key is seen
 }
 
-Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keep,
-                         const FastmaxKernel& kernel) {
-  check_qkv(q, k, v, keep);
-  return matmul(fastmax_reference_weights(q, k, keep, kernel), without_padding(v, keep));  // eq. 12
+Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
+                         const FastmaxParams& params) {
+  check_qkv(q, k, v, padding_mask);
+  return matmul(fastmax_reference_weights(q, k, padding_mask, params), without_padding(v, padding_mask));  // eq. 12
 }
 
 }  // namespace linnet::detail

@@ -10,7 +10,7 @@
 namespace linnet {
 namespace {
 
-void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& keep) {
+void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& padding_mask) {
   if (x.rank() != 3) {
     throw ShapeError(
         fmt::format("x{} has rank {}; [batch, tokens, width] is needed", to_string(x.shape()), x.rank()));
@@ -19,10 +19,10 @@ void check_short_conv(const Tensor& x, const Tensor& weight, const Tensor& keep)
     throw ShapeError(fmt::format("weight{} does not fit x{}: it must be [{}, taps], with at least one tap",
                                  to_string(weight.shape()), to_string(x.shape()), x.shape()[2]));
   }
-  detail::check_keep(keep, x, "x");
+  detail::check_padding_mask(padding_mask, x, "x");
 }
 
-Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& keep,
+Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& padding_mask,
                           int64_t before) {
   Op op("short_conv_backward", Where{}, {grad, x, weight});
   op.first_derivative_only("pad, narrow and mul");
@@ -30,7 +30,7 @@ Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& wei
   const Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor dweight = Tensor::empty(weight.shape(), weight.dtype(), weight.device());
   backend(x).short_conv_backward(detail::view(dx), detail::view(dweight), detail::view(g), detail::view(x),
-                                 detail::view(weight), detail::OptionalView(keep).get(), before);
+                                 detail::view(weight), detail::OptionalView(padding_mask).get(), before);
   return {dx, dweight};
 }
 
@@ -39,14 +39,15 @@ Grads short_conv_backward(const Tensor& grad, const Tensor& x, const Tensor& wei
 Tensor short_conv(const Tensor& x, const Tensor& weight, const ShortConvOptions& options, Where where) {
   Op op("short_conv", where, {x, weight});
   const DType dtype = op.activation_dtype();
-  check_short_conv(x, weight, options.keep);
+  check_short_conv(x, weight, options.padding_mask);
   const int64_t taps = weight.shape()[1], before = options.causal ? taps - 1 : (taps - 1) / 2;
   const Tensor tokens = detail::with_plain_rows(x);
   Tensor y = Tensor::empty(x.shape(), dtype, x.device());
   backend(x).short_conv(detail::view(y), detail::view(tokens), detail::view(weight),
-                        detail::OptionalView(options.keep).get(), before);
-  return op.record(y, [x = op.save(tokens), weight = op.save(weight), keep = op.save(options.keep),
-                       before](const Tensor& g) { return short_conv_backward(g, x(), weight(), keep(), before); });
+                        detail::OptionalView(options.padding_mask).get(), before);
+  return op.record(
+      y, [x = op.save(tokens), weight = op.save(weight), padding_mask = op.save(options.padding_mask),
+          before](const Tensor& g) { return short_conv_backward(g, x(), weight(), padding_mask(), before); });
 }
 
 }  // namespace linnet

@@ -10,7 +10,7 @@ struct ShortConvOptions {
   /// token ahead than behind (PyTorch's padding "same").
   bool causal = false;
   /// Bool [B, N]: false where a token is padding, which counts as 0 in the sums of others and its own.
-  Tensor keep = {};
+  Tensor padding_mask = {};
 };
 
 /// x_i + sum_t weight_t ∘ x at tap t: a depthwise convolution over the tokens and its sum with x; tokens before

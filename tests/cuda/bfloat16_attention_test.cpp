@@ -59,7 +59,7 @@ Tensor additive(const Inputs& in, bool causal, double rate = 0) {
 
 TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its gradients") {
   if (!has_gpu("attention of bfloat16 on the GPU")) return;
-  const auto keep = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
+  const auto padding_mask = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
   const auto agree_at = [](const char* what, int64_t width, const Moves& attend) {
     agree_in_bfloat16(what + std::string(" ") + std::to_string(width), kRoundings,
                       std::vector<Shape>(3, {2, 3, 70, width}), attend);
@@ -67,7 +67,8 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
   for (const bool causal : {false, true}) {
     for (const int64_t width : {6, 32, 64, 80}) {  // with and without gaps behind a row, and wider than a warp's rows
       agree_at("softmax", width, [&](auto& in) {
-        return softmax_attention(in[0], in[1], in[2], {.causal = causal, .keep = keep(in[0].device())});
+        return softmax_attention(in[0], in[1], in[2],
+                                 {.causal = causal, .padding_mask = padding_mask(in[0].device())});
       });
     }
     for (const auto& [form, width] : {std::pair{FastmaxForm::quadratic, 8},
@@ -76,7 +77,8 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
                                       {FastmaxForm::reference, 8}}) {
       for (const int order : {1, 2}) {
         agree_at("fastmax", width, [&, form = form](auto& in) {
-          FastmaxOptions options{.order = order, .causal = causal, .keep = keep(in[0].device()), .form = form};
+          FastmaxOptions options{
+              .order = order, .causal = causal, .padding_mask = padding_mask(in[0].device()), .form = form};
           return fastmax(in[0], in[1], in[2], options);
         });
       }
@@ -87,8 +89,9 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
         const auto stage = [&](uint64_t seed) {
           return AdditiveStage{uniform({3, weights}, seed).to(DType::float32).to(device)};
         };
-        return additive_attention(in, {stage(5), stage(6)},
-                                  {.interaction = interaction, .causal = causal, .keep = keep(device)});
+        return additive_attention(
+            in, {stage(5), stage(6)},
+            {.interaction = interaction, .causal = causal, .padding_mask = padding_mask(device)});
       });
     };
     for (const int64_t width : {6, 8, 136}) {  // packs of columns or not, and too many for a warp
@@ -114,11 +117,11 @@ TEST_CASE("gpu: factorised fastmax of bfloat16 over several chunks") {
                            {1, 40, 331, 64},
                            {2, 1100, 1100, 20},
                            {2, 1100, 1100, 40}}) {
-    const auto keep = [&](Device device) { return lt(ids({2, size.keys}, 4, device), 3); };
+    const auto padding_mask = [&](Device device) { return lt(ids({2, size.keys}, 4, device), 3); };
     const auto attend = [&](bool padded) {
       return [&, padded](const Inputs& in) {
         FastmaxOptions options{.order = size.order, .causal = true, .form = FastmaxForm::factorised};
-        if (padded) options.keep = keep(in[0].device());
+        if (padded) options.padding_mask = padding_mask(in[0].device());
         // Not around 0, so that products of different entries add up to something too.
         const Tensor middle = held({size.width}, 9, in[0].device());
         return fastmax(in[0] + middle, in[1] + middle, in[2], options);

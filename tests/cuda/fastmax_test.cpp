@@ -28,10 +28,10 @@ Inputs heads(const Size& size, DType dtype, Device device) {
 
 /// Bool [2, tokens]: every fifth token, and the last two thirds of the second sequence, are padding.
 Tensor padding(int64_t tokens, Device device) {
-  Tensor keep = ones({2, tokens}, DType::boolean);
-  const auto kept = keep.mutable_data<bool>();
+  Tensor padding_mask = ones({2, tokens}, DType::boolean);
+  const auto kept = padding_mask.mutable_data<bool>();
   for (int64_t i = 0; i < 2 * tokens; ++i) kept[i] = i % 5 != 3 && i < tokens + tokens / 3;
-  return keep.to(device);
+  return padding_mask.to(device);
 }
 
 Tensor attend(const Inputs& in, FastmaxOptions options) {
@@ -70,7 +70,7 @@ TEST_CASE("gpu: factorised fastmax over several chunks") {
         const auto compare = [&, dtype = dtype, allowed = allowed](const std::string& what, FastmaxOptions options,
                                                                    bool padded = false) {
           agree(what, 20 * allowed, [&](Device device) {
-            if (padded) options.keep = padding(size.keys, device);
+            if (padded) options.padding_mask = padding(size.keys, device);
             return with_gradients(heads(size, dtype, device), [&](auto& in) { return attend(in, options); });
           });
         };
@@ -128,7 +128,7 @@ TEST_CASE("gpu: what a query of fastmax holds that sees no key changes no bit") 
   for (const FastmaxForm form : {FastmaxForm::factorised, FastmaxForm::quadratic}) {
     for (const int order : {1, 2}) {
       // Results without the queries [0, count) of a sequence, given as they are and with NaN in place of them.
-      const auto compare = [&](const Inputs& in, int64_t sequence, int64_t count, const Tensor& keep) {
+      const auto compare = [&](const Inputs& in, int64_t sequence, int64_t count, const Tensor& padding_mask) {
         Inputs changed = in;
         changed[0] = in[0].clone();
         changed[0].narrow(0, sequence, 1).narrow(2, 0, count).fill_(nan);
@@ -136,7 +136,7 @@ TEST_CASE("gpu: what a query of fastmax holds that sees no key changes no bit") 
           std::vector<Tensor> there;
           for (const Tensor& x : given) there.push_back(x.to(Device::cuda).detach());
           FastmaxOptions options{.order = order, .causal = true, .form = form};
-          if (keep.defined()) options.keep = keep.to(Device::cuda);
+          if (padding_mask.defined()) options.padding_mask = padding_mask.to(Device::cuda);
           return with_gradients(there, [&](auto& x) { return fastmax(x[0], x[1], x[2], options); });
         };
         const Inputs expected = results(in), actual = results(changed);
@@ -144,12 +144,12 @@ TEST_CASE("gpu: what a query of fastmax holds that sees no key changes no bit") 
           CHECK(actual[r].to_vector<double>() == expected[r].to_vector<double>());
         }
       };
-      Tensor keep = ones({2, 150}, DType::boolean);
-      keep.narrow(0, 0, 1).narrow(1, 0, 70).fill_(false);
-      keep.narrow(0, 1, 1).fill_(false);
+      Tensor padding_mask = ones({2, 150}, DType::boolean);
+      padding_mask.narrow(0, 0, 1).narrow(1, 0, 70).fill_(false);
+      padding_mask.narrow(0, 1, 1).fill_(false);
       const Inputs in = heads({150, 150, 8}, DType::float64, Device::cpu);
-      compare(in, 0, 70, keep);
-      compare(in, 1, 150, keep);
+      compare(in, 0, 70, padding_mask);
+      compare(in, 1, 150, padding_mask);
       const Inputs longer = heads({150, 70, 8}, DType::float64, Device::cpu);
       compare(longer, 0, 80, {});
     }

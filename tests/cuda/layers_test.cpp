@@ -20,10 +20,10 @@ using Inputs = std::vector<Tensor>;
 
 /// Bool [batch, tokens]: every fifth token, and the whole of the last sequence, is padding.
 Tensor padding(int64_t batch, int64_t tokens, Device device) {
-  Tensor keep = ones({batch, tokens}, DType::boolean);
-  const auto kept = keep.mutable_data<bool>();
+  Tensor padding_mask = ones({batch, tokens}, DType::boolean);
+  const auto kept = padding_mask.mutable_data<bool>();
   for (int64_t i = 0; i < batch * tokens; ++i) kept[i] = i % 5 != 3 && i < (batch - 1) * tokens;
-  return keep.to(device);
+  return padding_mask.to(device);
 }
 
 /// q [2, 2, queries, width], k and v [2, 2, keys, width], the last two as projections leave them: transposed.
@@ -106,13 +106,13 @@ TEST_CASE("gpu: attention over several tiles of queries, keys and columns") {
             Generator generator(6);
             return softmax_attention(
                 in[0], in[1], in[2],
-                {.causal = causal, .keep = padding(2, m, device), .dropout = 0.3, .generator = &generator});
+                {.causal = causal, .padding_mask = padding(2, m, device), .dropout = 0.3, .generator = &generator});
           });
         });
         agree("fastmax with padding", 20 * allowed, [&, m = keys](Device device) {
           return with_gradients(inputs(device), [&](auto& in) {
             return fastmax(in[0], in[1], in[2],
-                           {.scale = FastmaxScale::sqrt, .causal = causal, .keep = padding(2, m, device)});
+                           {.scale = FastmaxScale::sqrt, .causal = causal, .padding_mask = padding(2, m, device)});
           });
         });
       }
@@ -139,11 +139,11 @@ TEST_CASE("gpu: additive pooling over several chunks") {
     for (const bool causal : {false, true}) {
       for (const bool padded : {false, true}) {
         for (const auto& [dtype, allowed] : kPrecisions) {
-          agree("additive_pool", 10 * allowed, [&, n = tokens, d = width, dtype = dtype](Device device) {
+          agree("attention_pool", 10 * allowed, [&, n = tokens, d = width, dtype = dtype](Device device) {
             return with_gradients(
                 {spread({2, 3, n}, 1, dtype, device, -30, 30), spread({2, 3, n, d}, 2, dtype, device)},
                 [&](auto& in) {
-                  return additive_pool(in[0], in[1], {causal, padded ? padding(2, n, device) : Tensor()});
+                  return attention_pool(in[0], in[1], {causal, padded ? padding(2, n, device) : Tensor()});
                 });
           });
         }
@@ -180,7 +180,7 @@ TEST_CASE("gpu: additive attention over several runs of tokens and heads of any 
                 Generator generator(6);
                 return additive_attention({x[0], x[1], x[shared ? 0 : 4]}, {{x[2]}, {x[3]}},
                                           {.interaction = interaction,
-                                           .keep = padded ? padding(2, n, device) : Tensor(),
+                                           .padding_mask = padded ? padding(2, n, device) : Tensor(),
                                            .dropout = padded ? 0.3 : 0.0,
                                            .generator = &generator});
               });
@@ -200,10 +200,10 @@ TEST_CASE("gpu: what padding holds reaches no token of additive attention") {
     for (Tensor& x : in) {
       for (int64_t i = 3; i < 70; i += 5) x.narrow(2, i, 1).fill_(in_padding);
     }
-    const Tensor keep = padding(3, 70, Device::cpu).narrow(0, 0, 2).to(Device::cuda);
-    const Tensor w = spread({2, 8}, 3, DType::float32, Device::cuda), seen = keep.reshape({2, 1, 70, 1});
+    const Tensor padding_mask = padding(3, 70, Device::cpu).narrow(0, 0, 2).to(Device::cuda);
+    const Tensor w = spread({2, 8}, 3, DType::float32, Device::cuda), seen = padding_mask.reshape({2, 1, 70, 1});
     for (Tensor& x : in) x = x.to(Device::cuda).set_requires_grad();
-    const Tensor u = additive_attention({in[0], in[1], in[0]}, {{w}, {w}}, {.keep = keep});
+    const Tensor u = additive_attention({in[0], in[1], in[0]}, {{w}, {w}}, {.padding_mask = padding_mask});
     const Tensor cotangent = seen.to(DType::float32).expand(u.shape());
     Inputs all = grad({u}, in, {.grad_outputs = {cotangent}});
     all.push_back(u.detach());
@@ -223,8 +223,8 @@ TEST_CASE("gpu: short convolutions of few taps and of many, over several runs an
           agree("short_conv", allowed, [&, n = tokens, w = taps, dtype = dtype](Device device) {
             return with_gradients({spread({3, n, 40}, 1, dtype, device), spread({40, w}, 2, dtype, device)},
                                   [&](auto& in) {
-                                    const Tensor keep = padded ? padding(3, n, device) : Tensor();
-                                    return short_conv(in[0], in[1], {.causal = causal, .keep = keep});
+                                    const Tensor padding_mask = padded ? padding(3, n, device) : Tensor();
+                                    return short_conv(in[0], in[1], {.causal = causal, .padding_mask = padding_mask});
                                   });
           });
         }
@@ -239,11 +239,12 @@ TEST_CASE("gpu: neither padding nor, when causal, the future changes a bit of a 
     const Tensor padded = spread({3, 70, 5}, 1, DType::float32, Device::cpu).clone(), prefix = padded.clone();
     for (int64_t i = 3; i < 70; i += 5) padded.narrow(1, i, 1).fill_(hidden);
     prefix.narrow(1, 50, 20).fill_(hidden);
-    const Tensor weight = spread({5, 6}, 2, DType::float32, Device::cuda), keep = padding(4, 70, Device::cuda);
-    const ShortConvOptions options{.causal = true, .keep = keep.narrow(0, 0, 3)};
+    const Tensor weight = spread({5, 6}, 2, DType::float32, Device::cuda),
+                 padding_mask = padding(4, 70, Device::cuda);
+    const ShortConvOptions options{.causal = true, .padding_mask = padding_mask.narrow(0, 0, 3)};
     Inputs all = with_gradients({padded.to(Device::cuda), weight},
                                 [&](auto& in) { return short_conv(in[0], in[1], options); });
-    all[0] = where(options.keep.reshape({3, 70, 1}), all[0], zeros({1}, DType::float32, Device::cuda));
+    all[0] = where(options.padding_mask.reshape({3, 70, 1}), all[0], zeros({1}, DType::float32, Device::cuda));
     all.push_back(short_conv(prefix.to(Device::cuda), weight, {.causal = true}).narrow(1, 0, 50));
     return all;
   };

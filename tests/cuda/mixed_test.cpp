@@ -249,9 +249,9 @@ TEST_CASE("gpu: image classifiers of bfloat16 give the losses and gradients of f
 TEST_CASE("gpu: the released Fastformer's encoder of bfloat16 pools to float32") {
   if (!has_gpu("Fastformer's encoder of bfloat16 on the GPU")) return;
   const Tensor x = noise({3, kTokens, kWidth}, 1), targets = ids({3}, kWidth, 2);
-  Tensor keep = ones({3, kTokens}, DType::boolean);
-  for (int64_t i = 0; i < 2 * kTokens; ++i) keep.mutable_data<bool>()[static_cast<size_t>(i)] = i % 5 != 3;
-  keep = keep.to(Device::cuda);
+  Tensor padding_mask = ones({3, kTokens}, DType::boolean);
+  for (int64_t i = 0; i < 2 * kTokens; ++i) padding_mask.mutable_data<bool>()[static_cast<size_t>(i)] = i % 5 != 3;
+  padding_mask = padding_mask.to(Device::cuda);
   for (const bool released : {true, false}) {
     const auto make = [&](Generator& rng, DType dtype) {
       const nn::FastformerEncoderConfig config{.width = kWidth,
@@ -265,7 +265,7 @@ TEST_CASE("gpu: the released Fastformer's encoder of bfloat16 pools to float32")
     };
     compare(
         released ? "released" : "of the paper", make,
-        [&](const nn::FastformerEncoder& model) { return model(x, keep); }, targets);
+        [&](const nn::FastformerEncoder& model) { return model(x, padding_mask); }, targets);
   }
 }
 

@@ -161,17 +161,18 @@ TEST_CASE("gpu: precision: with tensor cores too, attention leaves out what padd
       CAPTURE(width);
       CAPTURE(causal);
       const auto results = [&, n = queries, m = keys, d = width](bool is_softmax, DType dtype, Device device) {
-        const Tensor keep = lt(uniform({2, m}, 9), 0.5).to(device);
+        const Tensor padding_mask = lt(uniform({2, m}, 9), 0.5).to(device);
         return with_gradients(heads(n, m, d, dtype, device), [&](const Inputs& in) {
           Generator generator(6);
           if (is_softmax) {
-            return softmax_attention(in[0], in[1], in[2],
-                                     {.causal = causal, .keep = keep, .dropout = 0.3, .generator = &generator});
+            return softmax_attention(
+                in[0], in[1], in[2],
+                {.causal = causal, .padding_mask = padding_mask, .dropout = 0.3, .generator = &generator});
           }
           return fastmax(in[0], in[1], in[2],
                          {.scale = FastmaxScale::sqrt,
                           .causal = causal,
-                          .keep = keep,
+                          .padding_mask = padding_mask,
                           .form = FastmaxForm::quadratic,
                           .dropout = 0.3,
                           .dropout_kind = FastmaxDropout::token,

@@ -189,7 +189,7 @@ struct Layers : Model {
   nn::RMSNorm rms_norm{*this, "rms_norm", 20};
   nn::ShortConvolution conv{*this, "conv", 30, kTaps, true};
   nn::FeedForward mlp{*this, "mlp", 20, 30};
-  nn::AdditivePooling pool{*this, "pool", 24};
+  nn::AttentionPooling pool{*this, "pool", 24};
 };
 
 struct OneAttention : Model {

@@ -160,14 +160,14 @@ KernelCase linear(const Sizes& s, bool backward) {
 
 /// What both passes of an attention are given.
 struct AttentionTensors {
-  Tensor q, k, v, o, normaliser, d_o, dq, dk, dv;
+  Tensor q, k, v, o, denominator, d_o, dq, dk, dv;
 
   explicit AttentionTensors(const Sizes& s)
       : q(s.head_activations()),
         k(s.head_activations()),
         v(s.head_activations()),
         o(s.activation_space(s.heads)),
-        normaliser(s.space({s.at.batch, s.at.heads, s.at.tokens})),
+        denominator(s.space({s.at.batch, s.at.heads, s.at.tokens})),
         d_o(s.activations(s.heads)),
         dq(s.activation_space(s.heads)),
         dk(s.activation_space(s.heads)),
@@ -179,19 +179,19 @@ template <auto kForward, auto kBackward, class Options>
 KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Options& options) {
   const AttentionTensors t(s);
   const auto forward = [s, t, options] {
-    (s.kernels().*kForward)(view(t.o), view(t.normaliser), view(t.q), view(t.k), view(t.v), nullptr, options);
+    (s.kernels().*kForward)(view(t.o), view(t.denominator), view(t.q), view(t.k), view(t.v), nullptr, options);
   };
   if (!backward) return {"", 4 * terms, forward};
   forward();
   return {"", 10 * terms, [s, t, options] {
-            (s.kernels().*kBackward)(view(t.dq), view(t.dk), view(t.dv), view(t.d_o), view(t.o), view(t.normaliser),
+            (s.kernels().*kBackward)(view(t.dq), view(t.dk), view(t.dv), view(t.d_o), view(t.o), view(t.denominator),
                                      view(t.q), view(t.k), view(t.v), nullptr, options);
           }};
 }
 
 /// Softmax attention, whose terms are pairs of tokens times channels.
 KernelCase attention(const Sizes& s, bool backward) {
-  AttentionOptions options{};
+  AttentionParams options{};
   options.kind.softmax = true;
   options.scale = 1 / std::sqrt(static_cast<double>(s.at.head_dim));
   options.causal = s.at.causal;
@@ -201,12 +201,12 @@ KernelCase attention(const Sizes& s, bool backward) {
 
 /// Factorised Fastmax of order 2, whose terms are (D + 1)(D + 2)/2 features times D + 1 sums of a token.
 KernelCase fastmax(const Sizes& s, bool backward) {
-  FastmaxKernel kernel{};
+  FastmaxParams kernel{};
   kernel.a0 = kernel.a1 = 1;
   kernel.a2 = 0.5;
   kernel.standardise = true;
   kernel.causal = s.at.causal;
-  kernel.keep = 256;
+  kernel.keep_of_256 = 256;
   const double d = static_cast<double>(s.at.head_dim), features = (d + 1) * (d + 2) / 2;
   const double terms = s.count / d * features * (d + 1);
   return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, kernel);
@@ -219,7 +219,7 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
   const Tensor w_q = s.noise({heads, width}), w_k = s.noise({heads, width});
   const Tensor pools = s.space({2, batch, s.kernels().additive_attention_pools(heads, tokens, width, s.at.causal)});
   const auto problem = [s, t, w_q, w_k] {
-    AdditiveAttentionProblem result{};
+    AdditiveAttentionInputs result{};
     result.q = view(t.q);
     result.k = view(t.k);
     result.v = view(t.v);

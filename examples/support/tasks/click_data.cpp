@@ -20,18 +20,18 @@ ClickData::ClickData(const ClickDataConfig& config) : config_(config), rng_(conf
 /// Item i is about topic i modulo their number.
 void ClickData::make_titles() {
   std::vector<int64_t> tokens;
-  std::vector<bool> keep;
+  std::vector<bool> padding_mask;
   for (int64_t item = 0; item < config_.items; ++item) {
     const int64_t length = kShortestTitle + below(kTitle - kShortestTitle + 1);
     for (int64_t i = 0; i < kTitle; ++i) {
       const int64_t typical = kCommonTokens + item % kTopics * kTopicTokens + below(kTopicTokens);
       const int64_t common = below(kCommonTokens);
       tokens.push_back(happens(kTypical) ? typical : common);
-      keep.push_back(i < length);
+      padding_mask.push_back(i < length);
     }
   }
   titles_ = tensor(tokens).reshape({config_.items, kTitle});
-  title_keep_ = tensor(keep).reshape({config_.items, kTitle});
+  title_mask_ = tensor(padding_mask).reshape({config_.items, kTitle});
 }
 
 Impression ClickData::make_impression(int64_t candidates) {

@@ -35,7 +35,7 @@ class ClickData {
   const std::vector<Impression>& test() const { return test_; }
   /// Tokens of every title, int64 [items, kTitle], and which are no padding, bool of the same shape.
   const Tensor& titles() const { return titles_; }
-  const Tensor& title_keep() const { return title_keep_; }
+  const Tensor& title_mask() const { return title_mask_; }
 
  private:
   void make_titles();
@@ -47,7 +47,7 @@ class ClickData {
   ClickDataConfig config_;
   Generator rng_;
   std::vector<Impression> train_, test_;
-  Tensor titles_, title_keep_;
+  Tensor titles_, title_mask_;
 };
 
 }  // namespace linnet::examples

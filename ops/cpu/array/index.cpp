@@ -1,4 +1,4 @@
-#include <linnet/ops/cpu/device/walk.h>
+#include <linnet/ops/cpu/device/strided_index.h>
 
 /// Reading and adding at indices, which waits for memory wherever the next index leads. The `index_*` kernels are the
 /// others with an index that is the same along all dims but one: a view with strides of 0.
@@ -8,7 +8,7 @@ namespace {
 
 /// Strides that are all 0 but for one dim, or those of a view but for one dim.
 struct Strides {
-  int64_t of[Nest<1>::kMaxRank];
+  int64_t of[CollapsedDims<1>::kMaxRank];
 
   Strides(int rank, int dim, int64_t stride) {
     for (int d = 0; d < rank; ++d) of[d] = d == dim ? stride : 0;
@@ -58,7 +58,7 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
   const int64_t index_column = columns ? index.strides[last] : 0;
   const int64_t src_column = columns ? src.strides[last] : 0;
 
-  const Walk<3> walk = walk_without<3>({src, out, index}, dim, last);
+  const StridedIndex<3> walk = walk_without<3>({src, out, index}, dim, last);
   const int64_t cost = n * (width < kColumns ? width : kColumns);
   parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
                [&](int64_t begin, int64_t end) {

@@ -5,9 +5,9 @@
 
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/ops/cpu/device/scratch.h>
+#include <linnet/ops/cpu/device/strided_index.h>
 #include <linnet/ops/cpu/device/transpose.h>
 #include <linnet/ops/cpu/device/vector_math.h>
-#include <linnet/ops/cpu/device/walk.h>
 
 /// Reductions, and what goes along a dim like one: arg_reduce, cumsum and softmax. Memory bounds them where lines are
 /// long: each is read once, in the order in which it lies, many sums side by side so that none waits for its own last
@@ -16,7 +16,7 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-// ---- What is folded: `load` turns an element into an accumulator, `fold` joins two. ----
+// ---- What is folded: `load` turns an element into an accumulator, `combine` joins two. ----
 
 /// Floating sums are accumulated in double, so that a float32 sum of any length is good to its last bits.
 template <class X>
@@ -25,7 +25,7 @@ struct Sum {
   static constexpr Acc identity = 0;
   static constexpr bool kInOrder = std::is_floating_point_v<X>;
   static Acc load(X x) { return static_cast<Acc>(x); }
-  static Acc fold(Acc a, Acc b) { return a + b; }
+  static Acc combine(Acc a, Acc b) { return a + b; }
 };
 
 template <class X>
@@ -40,7 +40,7 @@ struct Max {
   static constexpr X identity =
       std::is_floating_point_v<X> ? -std::numeric_limits<X>::infinity() : std::numeric_limits<X>::lowest();
   static X load(X x) { return x; }
-  static X fold(X a, X b) { return b > a || b != b ? b : a; }  // a NaN a stays, as no b is greater
+  static X combine(X a, X b) { return b > a || b != b ? b : a; }  // a NaN a stays, as no b is greater
 };
 
 template <class X>
@@ -50,7 +50,7 @@ struct Min {
   static constexpr X identity =
       std::is_floating_point_v<X> ? std::numeric_limits<X>::infinity() : std::numeric_limits<X>::max();
   static X load(X x) { return x; }
-  static X fold(X a, X b) { return b < a || b != b ? b : a; }
+  static X combine(X a, X b) { return b < a || b != b ? b : a; }
 };
 
 template <class X>
@@ -59,7 +59,7 @@ struct Any {
   static constexpr bool kInOrder = false;
   static constexpr Acc identity = 0;
   static Acc load(X x) { return x != X{}; }
-  static Acc fold(Acc a, Acc b) { return a | b; }
+  static Acc combine(Acc a, Acc b) { return a | b; }
 };
 
 template <class X>
@@ -68,15 +68,16 @@ struct All {
   static constexpr bool kInOrder = false;
   static constexpr Acc identity = 1;
   static Acc load(X x) { return x != X{}; }
-  static Acc fold(Acc a, Acc b) { return a & b; }
+  static Acc combine(Acc a, Acc b) { return a & b; }
 };
 
 // ---- How: x is walked in the order of its memory, whatever the order of its dims. ----
 
 /// The dims of x by falling stride, those that repeat it (stride 0) outermost; out has stride 0 where they are
 /// reduced.
-Nest<2> in_order_of_memory(const View& out, const View& x) {
-  int64_t shape[Nest<2>::kMaxRank], out_strides[Nest<2>::kMaxRank], x_strides[Nest<2>::kMaxRank];
+CollapsedDims<2> in_order_of_memory(const View& out, const View& x) {
+  int64_t shape[CollapsedDims<2>::kMaxRank], out_strides[CollapsedDims<2>::kMaxRank],
+      x_strides[CollapsedDims<2>::kMaxRank];
   int rank = 0;
   for (int d = 0; d < x.rank; ++d) {
     if (x.shape[d] == 1) continue;
@@ -93,17 +94,18 @@ Nest<2> in_order_of_memory(const View& out, const View& x) {
     out_strides[place] = out.shape[d] == 1 ? 0 : out.strides[d];
     x_strides[place] = x.strides[d];
   }
-  Nest<2> nest({View{out.data, out.dtype, rank, shape, out_strides}, View{x.data, x.dtype, rank, shape, x_strides}});
+  CollapsedDims<2> nest(
+      {View{out.data, out.dtype, rank, shape, out_strides}, View{x.data, x.dtype, rank, shape, x_strides}});
   if (nest.size[0] == 1) nest.stride[0][0] = 0;
   return nest;
 }
 
 /// Dims begin … end − 1, but for one, by whether out keeps them.
 struct Dims {
-  Walk<2> kept;     ///< offsets in out and x
-  Walk<1> reduced;  ///< offsets in x
+  StridedIndex<2> kept;     ///< offsets in out and x
+  StridedIndex<1> reduced;  ///< offsets in x
 
-  Dims(const Nest<2>& nest, int begin, int end, int without = -1) {
+  Dims(const CollapsedDims<2>& nest, int begin, int end, int without = -1) {
     for (int d = begin; d < end; ++d) {
       if (d == without) continue;
       if (nest.stride[d][0] == 0) {
@@ -127,15 +129,15 @@ typename F::Acc fold_row(typename F::Acc acc, const X* x, int64_t n, int64_t ste
     for (; n >= kLanes; n -= kLanes, x += kLanes) {
       fetch_ahead(x, kLanes);
 #pragma omp simd
-      for (int64_t l = 0; l < kLanes; ++l) lane[l] = F::fold(lane[l], F::load(x[l]));
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] = F::combine(lane[l], F::load(x[l]));
     }
 #pragma GCC unroll 8
     for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t l = 0; l < half; ++l) lane[l] = F::fold(lane[l], lane[l + half]);
+      for (int64_t l = 0; l < half; ++l) lane[l] = F::combine(lane[l], lane[l + half]);
     }
-    acc = F::fold(acc, lane[0]);
+    acc = F::combine(acc, lane[0]);
   }
-  for (int64_t i = 0; i < n; ++i) acc = F::fold(acc, F::load(x[i * step]));
+  for (int64_t i = 0; i < n; ++i) acc = F::combine(acc, F::load(x[i * step]));
   return acc;
 }
 
@@ -144,9 +146,9 @@ template <class F, class X>
 [[gnu::noinline]] void fold_each(typename F::Acc* acc, const X* x, int64_t n, int64_t step) {
   if (step == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) acc[i] = F::fold(acc[i], F::load(x[i]));
+    for (int64_t i = 0; i < n; ++i) acc[i] = F::combine(acc[i], F::load(x[i]));
   } else {
-    for (int64_t i = 0; i < n; ++i) acc[i] = F::fold(acc[i], F::load(x[i * step]));
+    for (int64_t i = 0; i < n; ++i) acc[i] = F::combine(acc[i], F::load(x[i * step]));
   }
 }
 
@@ -158,7 +160,7 @@ class Reduction {
   static constexpr int64_t kColumns = 256;
 
  public:
-  Reduction(Y* out, const X* x, const Nest<2>& nest)
+  Reduction(Y* out, const X* x, const CollapsedDims<2>& nest)
       : out_(out),
         x_(x),
         n_(nest.size[0]),
@@ -197,7 +199,7 @@ class Reduction {
     for (int64_t group = 0; group < groups; ++group) {
       Acc* acc = partial.data() + group * parts_ * width_;
       for (int64_t part = 1; part < parts_; ++part) {
-        for (int64_t c = 0; c < width(group); ++c) acc[c] = F::fold(acc[c], acc[part * width_ + c]);
+        for (int64_t c = 0; c < width(group); ++c) acc[c] = F::combine(acc[c], acc[part * width_ + c]);
       }
       store(group, acc);
     }
@@ -263,7 +265,7 @@ struct Tiling {
   int64_t window = 1;
 
   /// For rows of less than `least` elements, and columns too few to lie side by side in vectors as they are.
-  Tiling(const Nest<2>& nest, int64_t least) {
+  Tiling(const CollapsedDims<2>& nest, int64_t least) {
     constexpr int64_t kColumns = 32;
     if (nest.size[0] >= (nest.stride[0][0] == 0 ? least : kColumns)) return;
     const auto results = [&](int d) { return nest.stride[d][0] == 0 ? 0 : std::min(nest.size[d], kTile); };
@@ -281,7 +283,7 @@ struct Tiling {
 
 /// With several very short rows as one dim inside the rest of theirs, where that goes evenly: windows then fill
 /// blocks.
-Nest<2> with_rows_together(Nest<2> nest) {
+CollapsedDims<2> with_rows_together(CollapsedDims<2> nest) {
   constexpr int64_t kRows = transposition::kBlock;
   if (nest.rank < 2 || nest.size[0] >= kRows || nest.stride[1][0] == 0 || nest.size[1] % kRows != 0) return nest;
   for (int d = nest.rank++; d > 1; --d) {
@@ -301,7 +303,7 @@ class TiledReduction {
   using Bits = std::conditional_t<std::is_same_v<X, bool>, uint8_t, X>;
 
  public:
-  TiledReduction(Y* out, const X* x, const Nest<2>& nest, const Tiling& tiling)
+  TiledReduction(Y* out, const X* x, const CollapsedDims<2>& nest, const Tiling& tiling)
       : out_(out),
         x_(x),
         n_(nest.size[tiling.dim]),
@@ -388,10 +390,10 @@ constexpr bool kTiled = !std::is_same_v<F, SumSquares<double>>;
 template <class F, class Y, class X>
 void reduce_with(const View& out, const View& x) {
   if (numel(x) > 0) {
-    const Nest<2> nest = in_order_of_memory(out, x);
+    const CollapsedDims<2> nest = in_order_of_memory(out, x);
     const Reduction<F, Y, X> reduction(data<Y>(out), data<X>(x), nest);
     if constexpr (kTiled<F>) {
-      const Nest<2> together = with_rows_together(nest);
+      const CollapsedDims<2> together = with_rows_together(nest);
       const Tiling tiling(together, F::kInOrder ? kLanes : kWindow);
       if (reduction.is_whole() && tiling.dim > 0) {
         return TiledReduction<F, Y, X>(data<Y>(out), data<X>(x), together, tiling).run();

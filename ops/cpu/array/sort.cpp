@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include <linnet/ops/cpu/device/scratch.h>
-#include <linnet/ops/cpu/device/walk.h>
+#include <linnet/ops/cpu/device/strided_index.h>
 
 /// Sorting of lines, and their first elements in order. Comparisons bound it: a line is copied, each element beside
 /// its index, and sorted there.

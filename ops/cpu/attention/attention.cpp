@@ -12,7 +12,7 @@ namespace {
 template <class T>
 void load_all(const Attention<T>& all, const KeyMemory<T>& memory) {
   const AttentionInputs& in = all.in;
-  if (in.keep == nullptr && !in.options.standardise) return;
+  if (in.padding_mask == nullptr && !in.params.standardise) return;
   const int64_t pieces = ceil_div(in.keys(), kKeys);
   constexpr int64_t kCost = 8;  // of an element, in additions
   parallel_for(in.heads() * pieces, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,
@@ -28,7 +28,7 @@ void load_all(const Attention<T>& all, const KeyMemory<T>& memory) {
 /// Writes the outputs and normalisers of the block of queries from `first` on:  o_i = Σ_j f(s_ij) v_j / Σ_j f(s_ij)
 template <class T>
 void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first,
-             const View& o, const View& normaliser) {
+             const View& o, const View& denominator) {
   const AttentionInputs& in = all.in;
   Block<T> block(all, keys, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
@@ -43,7 +43,7 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
     block.weigh(weights, from, sums);
     block.draw(weights, from);
     block.drop(weights);
-    if (in.options.kind.softmax && from > 0) {
+    if (in.params.kind.softmax && from > 0) {
       for (int64_t r = 0; r < block.rows(); ++r) scale_by(out[r], sums.shrunk[r], in.width());
     }
     block.sum_visible(weights, keys.v(from), from, out, from > 0);
@@ -54,8 +54,8 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
     if (block.visible(r) > 0) scale_by(out[r], 1 / sums.total[r], in.width());
   }
   // What backward needs to make the weights again.
-  T* to = data<T>(normaliser) + head * in.queries() + first;
-  if (!in.options.kind.softmax) {
+  T* to = data<T>(denominator) + head * in.queries() + first;
+  if (!in.params.kind.softmax) {
     std::copy_n(sums.total, block.rows(), to);
     return;
   }
@@ -65,8 +65,8 @@ void forward(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& w
   }
 }
 
-void attention(View o, View normaliser, View q, View k, View v, const View* keep, AttentionOptions options) {
-  const AttentionInputs in{q, k, v, keep, options};
+void attention(View o, View denominator, View q, View k, View v, const View* padding_mask, AttentionParams params) {
+  const AttentionInputs in{q, k, v, padding_mask, params};
   const int64_t blocks = ceil_div(in.queries(), kQueries);
   dispatch_floating(o.dtype, [&]<class T>(T) {
     const Attention<T> all(in);
@@ -81,7 +81,7 @@ void attention(View o, View normaliser, View q, View k, View v, const View* keep
         const Keys<T> keys =
             blocks > 1 ? shared.at(head, 0, head * in.keys()) : own.load(head, 0, all.padding.count(head), 0);
         // The last blocks of a causal sequence have the most to do, and so come first.
-        forward(all, keys, workspace, head, (blocks - 1 - piece) * kQueries, o, normaliser);
+        forward(all, keys, workspace, head, (blocks - 1 - piece) * kQueries, o, denominator);
       }
     });
   });

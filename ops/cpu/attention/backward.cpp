@@ -30,15 +30,17 @@ template <class T>
 class KeyGradients {
  public:
   KeyGradients(const Attention<T>& all, const View& result)
-      : all_(all), result_(result), compact_(all.in.keep != nullptr ? all.in.heads() * all.in.keys() * width() : 0) {}
+      : all_(all),
+        result_(result),
+        compact_(all.in.padding_mask != nullptr ? all.in.heads() * all.in.keys() * width() : 0) {}
 
   Rows<T> rows(int64_t head) const {
-    if (all_.in.keep == nullptr) return rows_of<T>(result_, head);
+    if (all_.in.padding_mask == nullptr) return rows_of<T>(result_, head);
     return {compact_.data() + head * all_.in.keys() * width(), width()};
   }
 
   void finish() const {
-    if (all_.in.keep == nullptr) return;
+    if (all_.in.padding_mask == nullptr) return;
     parallel_tasks(all_.in.heads(), [&](int64_t head) {
       const Rows<T> from = rows(head), to = rows_of<T>(result_, head);
       for (int64_t p = 0; p < all_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
@@ -60,14 +62,14 @@ template <class T>
 class Backward {
  public:
   Backward(const AttentionInputs& in, const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
-           const View& normaliser)
+           const View& denominator)
       : in_(in),
         all_(in),
         parts_(in_.heads(), in_.keys()),
         dq_(dq),
         d_o_(d_o),
         o_(o),
-        normaliser_(normaliser),
+        normaliser_(denominator),
         dk_(all_, dk),
         dv_(all_, dv),
         partial_((parts_.count - 1) * in_.heads() * in_.queries() * in_.width()) {}
@@ -131,7 +133,7 @@ class Backward {
       }
       block.through_standardisation(dq);
     }
-    if (in_.options.standardise) keys.standardised.differentiate(end - begin, dk.from(begin));
+    if (in_.params.standardise) keys.standardised.differentiate(end - begin, dk.from(begin));
   }
 
   void clear(Rows<T> rows, int64_t begin, int64_t end) const {
@@ -141,8 +143,8 @@ class Backward {
   /// The first block of queries that sees any of the keys [begin, end).
   int64_t first_block(int64_t head, int64_t begin, int64_t end) const {
     if (begin == end) return in_.queries();
-    const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : in_.keys();
-    return std::max(all_.padding.position(head, begin) - lag, int64_t{0}) / kQueries * kQueries;
+    const int64_t causal_offset = in_.params.causal ? in_.keys() - in_.queries() : in_.keys();
+    return std::max(all_.padding.position(head, begin) - causal_offset, int64_t{0}) / kQueries * kQueries;
   }
 
   Slopes<T> slopes_of(const Block<T>& block, int64_t head, int64_t first) const {
@@ -153,7 +155,7 @@ class Backward {
     with_width<T>(in_.width(), [&](auto width) {
       dot_rows(block.rows(), [&](int64_t r) { return g[r]; }, [&](int64_t r) { return y[r]; }, slopes.delta, width);
     });
-    std::copy_n(data<T>(normaliser_) + head * in_.queries() + first, block.rows(), slopes.normaliser);
+    std::copy_n(data<T>(normaliser_) + head * in_.queries() + first, block.rows(), slopes.denominator);
     return slopes;
   }
 
@@ -187,10 +189,10 @@ class Backward {
   Scratch<T> partial_;
 };
 
-void attention_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                        const View* keep, AttentionOptions options) {
-  const AttentionInputs in{q, k, v, keep, options};
-  dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, normaliser).run(); });
+void attention_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                        const View* padding_mask, AttentionParams params) {
+  const AttentionInputs in{q, k, v, padding_mask, params};
+  dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, denominator).run(); });
 }
 
 }  // namespace

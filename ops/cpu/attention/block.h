@@ -9,7 +9,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// What dropout of whole tokens multiplies with, 0 or 256/keep each: the bytes that the factorised form draws.
+/// What dropout of whole tokens multiplies with, 0 or 256/keep_of_256 each: the bytes that the factorised form draws.
 template <class T>
 class TokenFactors {
  public:
@@ -27,26 +27,27 @@ class TokenFactors {
 
  private:
   void draw(int64_t head, const Padding& padding) {
-    const TokenDropout& dropout = in_.options.tokens;
-    const int64_t lag = in_.options.causal ? in_.keys() - in_.queries() : 0, first = std::min(lag, int64_t{0});
-    const int64_t positions = std::max(in_.keys(), in_.queries() + lag) - first;
+    const TokenDropout& dropout = in_.params.tokens;
+    const int64_t causal_offset = in_.params.causal ? in_.keys() - in_.queries() : 0,
+                  first = std::min(causal_offset, int64_t{0});
+    const int64_t positions = std::max(in_.keys(), in_.queries() + causal_offset) - first;
     const int64_t before = head * ((positions + 63) / 64 * 64) - first;
     T *to_queries = queries_.data() + head * in_.queries(), *to_keys = keys_.data() + head * in_.keys();
-    draw(dropout.query_key, before + lag, in_.queries(), to_queries);
-    draw(dropout.key_key, before, in_.keys(), to_keys);
+    draw(dropout.q_rng, before + causal_offset, in_.queries(), to_queries);
+    draw(dropout.k_rng, before, in_.keys(), to_keys);
     for (int64_t j = 0; j < padding.count(head); ++j) to_keys[j] = to_keys[padding.position(head, j)];
   }
 
   void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
-    const int keep = in_.options.tokens.keep;
-    const T kept = static_cast<T>(256.0 / keep);
+    const int keep_of_256 = in_.params.tokens.keep_of_256;
+    const T kept = static_cast<T>(256.0 / keep_of_256);
     for (int64_t block = first / 16; block * 16 < first + count; ++block) {
       const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
       for (int64_t byte = 0; byte < 16; ++byte) {
         const int64_t i = block * 16 + byte - first;
         if (i < 0 || i >= count) continue;
         const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
-        out[i] = value < keep ? kept : T{0};
+        out[i] = value < keep_of_256 ? kept : T{0};
       }
     }
   }
@@ -66,7 +67,7 @@ struct Attention {
 
   /// How many keys a query sees, never fewer than the one before.
   int64_t visible(int64_t head, int64_t query) const {
-    const int64_t positions = in.options.causal ? query + 1 + in.keys() - in.queries() : in.keys();
+    const int64_t positions = in.params.causal ? query + 1 + in.keys() - in.queries() : in.keys();
     return padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
   }
 };
@@ -80,11 +81,11 @@ class Workspace {
       : width_(padded<T>(std::min(kQueries, in.queries()))),
         columns_size_(width_ * in.width()),
         factors_(tiles * kKeys * width_),
-        drawn_(factors_ + (in.options.dropout > 0 ? kKeys * width_ : 0)),
-        columns_(drawn_ + (in.options.dropout > 0 ? kQueries * kKeys : 0)),
+        drawn_(factors_ + (in.params.dropout > 0 ? kKeys * width_ : 0)),
+        columns_(drawn_ + (in.params.dropout > 0 ? kQueries * kKeys : 0)),
         queries_(columns_ + columns * columns_size_),
         head_width_(in.width()),
-        memory_(queries_ + (in.options.standardise ? kQueries * (head_width_ + 1) : 0)) {}
+        memory_(queries_ + (in.params.standardise ? kQueries * (head_width_ + 1) : 0)) {}
 
   T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
   T* factors() const { return memory_.data() + factors_; }
@@ -105,7 +106,7 @@ template <class T>
 Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first, int64_t rows,
                          const StandardisedRows<T>& memory) {
   const Rows<const T> queries = rows_of<const T>(in.q, head).from(first);
-  if (!in.options.standardise) return queries;
+  if (!in.params.standardise) return queries;
   memory.make(rows, [&](int64_t r) { return queries[r]; });
   return memory.y;
 }
@@ -128,11 +129,11 @@ class Block {
         drawn_(workspace.drawn()) {
     const AttentionInputs& in = all.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
-    if (in.options.standardise) {
+    if (in.params.standardise) {
       for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) standardised_.clear(r);
     }
     if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
-    to_columns(queries_, static_cast<T>(in.options.scale * (in.options.kind.softmax ? kLog2E : 1)), transposed_);
+    to_columns(queries_, static_cast<T>(in.params.scale * (in.params.kind.softmax ? kLog2E : 1)), transposed_);
   }
 
   /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
@@ -172,19 +173,19 @@ class Block {
   void scores(const Tile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
 
   void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
-    const AttentionOptions& options = all_.in.options;
-    if (options.kind.softmax) return weigh_softmax(s, sums);
-    if (!all_.in.drops_tokens()) return weigh_polynomial(s, sums, options.kind);
-    weigh_dropped(s, sums, options.kind, token_factors_, all_.tokens.keys(head_) + from,
-                  options.tokens.shared_normaliser);
+    const AttentionParams& params = all_.in.params;
+    if (params.kind.softmax) return weigh_softmax(s, sums);
+    if (!all_.in.drops_tokens()) return weigh_polynomial(s, sums, params.kind);
+    weigh_dropped(s, sums, params.kind, token_factors_, all_.tokens.keys(head_) + from,
+                  params.tokens.shared_denominator);
   }
 
   void differentiate(const Tile<T>& s, const Tile<T>& ds, int64_t from, const Slopes<T>& slopes) const {
-    const AttentionOptions& options = all_.in.options;
-    const T scale = static_cast<T>(options.scale);
-    if (!all_.in.drops_tokens()) return score_gradients(s, ds, slopes, scale, options.kind);
-    dropped_score_gradients(s, ds, slopes, scale, options.kind, token_factors_, all_.tokens.keys(head_) + from,
-                            options.tokens.shared_normaliser);
+    const AttentionParams& params = all_.in.params;
+    const T scale = static_cast<T>(params.scale);
+    if (!all_.in.drops_tokens()) return score_gradients(s, ds, slopes, scale, params.kind);
+    dropped_score_gradients(s, ds, slopes, scale, params.kind, token_factors_, all_.tokens.keys(head_) + from,
+                            params.tokens.shared_denominator);
   }
 
   /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it
@@ -212,7 +213,7 @@ class Block {
 
   /// Through the standardisation, if there is one, of the gradients of the queries, in place.
   void through_standardisation(Rows<T> gradients) const {
-    if (all_.in.options.standardise) standardised_.differentiate(rows_, gradients);
+    if (all_.in.params.standardise) standardised_.differentiate(rows_, gradients);
   }
 
   /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate). In the order of the stream, query
@@ -220,8 +221,8 @@ class Block {
   void draw(const Tile<T>& s, int64_t from) const {
     if (!drops()) return;
     const AttentionInputs& in = all_.in;
-    const T kept = static_cast<T>(1 / (1 - in.options.dropout));
-    const uint64_t threshold = keep_threshold(1 - in.options.dropout);
+    const T kept = static_cast<T>(1 / (1 - in.params.dropout));
+    const uint64_t threshold = keep_threshold(1 - in.params.dropout);
     const Rows<T> drawn{drawn_, kKeys};
     for (int64_t j = 0, end = 0; j < s.keys; j = end) {
       const int64_t position = all_.padding.position(head_, from + j);
@@ -229,7 +230,8 @@ class Block {
       for (int64_t r = 0; r < rows_; ++r) {
         const int64_t element = (head_ * in.queries() + first_ + r) * in.keys() + position;
         uint32_t words[kKeys + 8];
-        philox_blocks(in.options.key, static_cast<uint64_t>(element / 4), ceil_div(element % 4 + end - j, 4), words);
+        philox_blocks(in.params.dropout_rng, static_cast<uint64_t>(element / 4), ceil_div(element % 4 + end - j, 4),
+                      words);
         const uint32_t* word = words + element % 4;
         for (int64_t c = j; c < end; ++c) drawn[r][c] = word[c - j] < threshold ? kept : T{0};
       }
@@ -246,7 +248,7 @@ class Block {
   }
 
  private:
-  bool drops() const { return all_.in.options.dropout > 0; }
+  bool drops() const { return all_.in.params.dropout > 0; }
 
   const Attention<T>& all_;
   const Keys<T>& keys_;

@@ -13,15 +13,15 @@ namespace linnet::cpu::LINNET_ISA {
 
 struct AttentionInputs {
   View q, k, v;
-  const View* keep;  ///< null when nothing is padding
-  AttentionOptions options;
+  const View* padding_mask;  ///< null when nothing is padding
+  AttentionParams params;
 
   int64_t heads() const { return q.shape[0] * q.shape[1]; }
   int64_t sequence(int64_t head) const { return head / q.shape[1]; }
   int64_t queries() const { return q.shape[2]; }
   int64_t keys() const { return k.shape[2]; }
   int64_t width() const { return q.shape[3]; }
-  bool drops_tokens() const { return options.tokens.keep % 256 != 0; }
+  bool drops_tokens() const { return params.tokens.keep_of_256 % 256 != 0; }
 
   /// Calls `f(begin, end, task)` for the `pieces` of every head, each of `rows` queries: task(i) is the head and the
   /// piece of number i. They go head by head, so that what a thread makes of a head it finds again in its own cache;
@@ -61,7 +61,7 @@ class Padding {
  public:
   explicit Padding(const AttentionInputs& in)
       : in_(in),
-        sequences_(in.keep != nullptr ? in.q.shape[0] : 0),
+        sequences_(in.padding_mask != nullptr ? in.q.shape[0] : 0),
         before_(sequences_ * (in.keys() + 1)),
         positions_(sequences_ * in.keys()) {
     for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
@@ -79,12 +79,13 @@ class Padding {
 
  private:
   void find_kept(int64_t b) {
-    const View& keep = *in_.keep;
+    const View& padding_mask = *in_.padding_mask;
     int64_t* before = before_.data() + b * (in_.keys() + 1);
     int64_t count = 0;
     for (int64_t p = 0; p < in_.keys(); ++p) {
       before[p] = count;
-      if (data<bool>(keep)[b * keep.strides[0] + p * keep.strides[1]]) positions_[b * in_.keys() + count++] = p;
+      if (data<bool>(padding_mask)[b * padding_mask.strides[0] + p * padding_mask.strides[1]])
+        positions_[b * in_.keys() + count++] = p;
     }
     before[in_.keys()] = count;
   }
@@ -114,9 +115,9 @@ class KeyMemory {
   KeyMemory(const AttentionInputs& in, const Padding& padding, int64_t rows)
       : in_(in),
         padding_(padding),
-        k_(in.keep != nullptr || in.options.standardise ? rows * in.width() : 0),
-        v_(in.keep != nullptr ? rows * in.width() : 0),
-        inverse_std_(in.options.standardise ? rows : 0) {}
+        k_(in.padding_mask != nullptr || in.params.standardise ? rows * in.width() : 0),
+        v_(in.padding_mask != nullptr ? rows * in.width() : 0),
+        inverse_std_(in.params.standardise ? rows : 0) {}
 
   /// Makes a head's keys [begin, end) ready, in the rows from `row` on.
   Keys<T> load(int64_t head, int64_t begin, int64_t end, int64_t row) const {
@@ -124,12 +125,12 @@ class KeyMemory {
     const int64_t count = end - begin, width = in_.width();
     const auto position = [&](int64_t r) { return padding_.position(head, begin + r); };
     const Rows<const T> k = rows_of<const T>(in_.k, head), v = rows_of<const T>(in_.v, head);
-    if (in_.options.standardise) {
+    if (in_.params.standardise) {
       keys.standardised.make(count, [&](int64_t r) { return k[position(r)]; });
-    } else if (in_.keep != nullptr) {
+    } else if (in_.padding_mask != nullptr) {
       for (int64_t r = 0; r < count; ++r) std::copy_n(k[position(r)], width, k_.data() + (row + r) * width);
     }
-    if (in_.keep == nullptr) return keys;
+    if (in_.padding_mask == nullptr) return keys;
     for (int64_t r = 0; r < count; ++r) std::copy_n(v[position(r)], width, v_.data() + (row + r) * width);
     return keys;
   }
@@ -141,7 +142,7 @@ class KeyMemory {
       return Rows<const T>{own.data() + row * in_.width(), in_.width()};
     };
     Keys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
-    if (in_.options.standardise) {
+    if (in_.params.standardise) {
       keys.standardised = {{k_.data() + row * in_.width(), in_.width()}, inverse_std_.data() + row, in_.width()};
     }
     return keys;

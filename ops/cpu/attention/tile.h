@@ -187,9 +187,9 @@ void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind,
 /// What backward knows of each query of a block.
 template <class T>
 struct Slopes {
-  T delta[kQueries] = {};  ///< d_o·o
-  T normaliser[kQueries];  ///< of softmax max + log2 Σ 2^(s − max); else what the weights are divided by
-  Slopes() { std::fill_n(normaliser, kQueries, T{1}); }
+  T delta[kQueries] = {};   ///< d_o·o
+  T denominator[kQueries];  ///< of softmax max + log2 Σ 2^(s − max); else what the weights are divided by
+  Slopes() { std::fill_n(denominator, kQueries, T{1}); }
 };
 
 /// Turns scores s into normalised weights p, and products ds = d_o·v (times dropout) into `scale` times the gradients
@@ -203,14 +203,14 @@ void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T
       T* gradient = ds[j];
 #pragma omp simd
       for (int64_t c = first; c < first + count; ++c) {
-        weight[c] = vec::exp2_below_one(weight[c] - at.normaliser[c]);
+        weight[c] = vec::exp2_below_one(weight[c] - at.denominator[c]);
         gradient[c] = weight[c] * (gradient[c] - at.delta[c]) * scale;
       }
     });
   } else {
     const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
     T inverse[kQueries];
-    for (int64_t c = 0; c < kQueries; ++c) inverse[c] = 1 / at.normaliser[c];
+    for (int64_t c = 0; c < kQueries; ++c) inverse[c] = 1 / at.denominator[c];
     s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {
       T* gradient = ds[j];
 #pragma omp simd
@@ -233,7 +233,7 @@ void dropped_score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T
     T* gradient = ds[j];
 #pragma omp simd
     for (int64_t c = first; c < first + count; ++c) {
-      const T kept = query_factors[c] * key_factors[j], inverse = 1 / at.normaliser[c];
+      const T kept = query_factors[c] * key_factors[j], inverse = 1 / at.denominator[c];
       const T mean = (shared ? kept : T{1}) * at.delta[c];
       gradient[c] = (a1 + 2 * a2 * weight[c]) * (kept * gradient[c] - mean) * (inverse * scale);
       weight[c] = (a0 + weight[c] * (a1 + weight[c] * a2) * kept) * inverse;

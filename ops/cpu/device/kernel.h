@@ -89,7 +89,7 @@ inline int64_t numel(const View& view) {
 /// How to walk N views of one shape together: dims of size 1 dropped, dims that every view steps through
 /// evenly made one. Dim 0 is the innermost.
 template <int N>
-struct Nest {
+struct CollapsedDims {
   // More than 62 dims of size 2 or more would have over 2^62 elements.
   static constexpr int kMaxRank = 64;
 
@@ -97,7 +97,7 @@ struct Nest {
   int64_t size[kMaxRank];
   std::array<int64_t, N> stride[kMaxRank];
 
-  explicit Nest(const std::array<View, N>& views) {
+  explicit CollapsedDims(const std::array<View, N>& views) {
     for (int d = views[0].rank - 1; d >= 0; --d) {
       const int64_t count = views[0].shape[d];
       if (count == 1) continue;
@@ -135,7 +135,7 @@ struct RowFunction {
 template <int N>
 void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
   if (numel(views[0]) == 0) return;
-  Nest<N> nest(views);
+  CollapsedDims<N> nest(views);
   // A row of a few elements costs more than steps in memory do: a longer dim takes the innermost one's place.
   constexpr int64_t kFew = 4;
   for (int d = 1; d < nest.rank && nest.size[0] <= kFew; ++d) {
@@ -152,7 +152,7 @@ void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
   const int64_t part_size = ceil_div(n, parts);
   parallel_for(rows * parts, parts > 1 ? 1 : piece / n, [&](int64_t begin, int64_t end) {
     int64_t part = begin % parts;
-    int64_t index[Nest<N>::kMaxRank];
+    int64_t index[CollapsedDims<N>::kMaxRank];
     std::array<int64_t, N> at{};
     int64_t rest = begin / parts;
     for (int d = 1; d < nest.rank; ++d) {

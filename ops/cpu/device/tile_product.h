@@ -83,7 +83,7 @@ struct Bands {
 };
 
 /// What a tile fetches into a nearer cache while its sum runs: nothing.
-struct NothingAhead {
+struct NoPrefetch {
   static constexpr int64_t kTurns = std::numeric_limits<int64_t>::max();
   void fetch() {}
 };
@@ -131,7 +131,7 @@ template <int kR, int kC, class V, class T, class Ahead>
 }
 
 /// `rows` ≤ kR rows.
-template <int kR, int kC, class V, class T, class Ahead = NothingAhead>
+template <int kR, int kC, class V, class T, class Ahead = NoPrefetch>
 [[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const Operands<T>& x,
                                                  Ahead ahead = {}) {
   if (rows == kR) {

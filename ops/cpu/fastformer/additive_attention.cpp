@@ -18,7 +18,7 @@ constexpr int64_t kSpan = 65536;
 template <class T, class Width>
 class WholeSequences {
  public:
-  WholeSequences(const View& pools, const AdditiveAttentionProblem& problem, Width width)
+  WholeSequences(const View& pools, const AdditiveAttentionInputs& problem, Width width)
       : problem_(problem),
         pools_(data<T>(pools)),
         width_(width),
@@ -79,7 +79,7 @@ class WholeSequences {
   Pool<T> pool(int stage, int64_t b) const {
     return {pools_ + (stage * batch_ + b) * Pool<T>::size(heads_, width_), heads_, width_};
   }
-  Dropout dropout(int stage) const { return {problem_.dropout, problem_.keys[stage], heads_, tokens_}; }
+  Dropout dropout(int stage) const { return {problem_.dropout, problem_.dropout_rng[stage], heads_, tokens_}; }
 
   template <class F>
   void for_each_span(F&& f) const {
@@ -126,14 +126,14 @@ class WholeSequences {
 
   void pool_span(int stage, const Rows<T>& x, const T* w, const Pool<T>& part, const Piece& piece) const {
     const Weights<T> weights(heads_);
-    const Keep keep(problem_.keep, piece.b);
+    const PaddingMask padding_mask(problem_.padding_mask, piece.b);
     for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
       const int64_t n = std::min(kTile, piece.end - begin);
-      weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, keep, begin, n, width_);
+      weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, padding_mask, begin, n, width_);
       weights.weigh_sums(part, n, dropout(stage), piece, begin);
       for (int64_t c = 0; c < channels_; ++c) part.mean[c] *= weights.fade[c / width_];
       for (int64_t i = 0; i < n; ++i) {
-        if (!keep(begin + i)) continue;
+        if (!padding_mask(begin + i)) continue;
         for (int64_t h = 0; h < heads_; ++h) {
           const T weight = weights.value_weight[i * heads_ + h];
           const T* row = x(begin + i, h);
@@ -277,11 +277,11 @@ class WholeSequences {
                      const Cotangent& cotangent, const Piece& piece, T* sum) const {
     const Weights<T> weights(heads_);
     const Rows<T> x(column, piece), dx(column_gradient, piece), g(du == nullptr ? column : *du, piece);
-    const Keep keep(problem_.keep, piece.b);
+    const PaddingMask padding_mask(problem_.padding_mask, piece.b);
     const Pool<T> keys = pool(1, piece.b);
     for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
       const int64_t n = std::min(kTile, piece.end - begin);
-      weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, keep, begin, n, width_);
+      weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, padding_mask, begin, n, width_);
       weights.weigh_all(pool(stage, piece.b), n, dropout(stage), piece, begin);
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t h = 0; h < heads_; ++h) {
@@ -292,7 +292,7 @@ class WholeSequences {
           } else {
             std::fill_n(to, static_cast<int64_t>(width_), T{0});
           }
-          if (!keep(begin + i)) continue;
+          if (!padding_mask(begin + i)) continue;
           const int64_t head = piece.b * heads_ + h;
           const T *row = x(begin + i, h), *r = &cotangent.r[head * width_], *w_h = w + h * width_;
           T product = 0;
@@ -312,7 +312,7 @@ class WholeSequences {
     }
   }
 
-  const AdditiveAttentionProblem& problem_;
+  const AdditiveAttentionInputs& problem_;
   T* pools_;
   Width width_;
   int64_t batch_, heads_, tokens_, channels_, span_, spans_;
@@ -324,7 +324,7 @@ int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, b
   return (causal ? ceil_div(tokens, kTile) : 1) * Pool<float>::size(heads, width);
 }
 
-void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
+void additive_attention(View u, View pools, AdditiveAttentionInputs problem) {
   if (problem.causal) return causal_additive_attention(u, pools, problem);
   dispatch_floating(u.dtype, [&]<class T>(T) {
     with_width<T>(u.shape[3],
@@ -333,7 +333,7 @@ void additive_attention(View u, View pools, AdditiveAttentionProblem problem) {
 }
 
 void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
-                                 AdditiveAttentionProblem problem) {
+                                 AdditiveAttentionInputs problem) {
   if (problem.causal) return causal_additive_attention_backward(out, du, pools, problem);
   dispatch_floating(du.dtype, [&]<class T>(T) {
     with_width<T>(du.shape[3],

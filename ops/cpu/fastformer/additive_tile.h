@@ -39,14 +39,14 @@ struct Rows {
 };
 
 /// Which tokens of a sequence are no padding.
-struct Keep {
+struct PaddingMask {
   const bool* data = nullptr;
   int64_t stride = 0;
 
-  Keep(const View* keep, int64_t b) {
-    if (keep == nullptr) return;
-    data = static_cast<const bool*>(keep->data) + b * keep->strides[0];
-    stride = keep->strides[1];
+  PaddingMask(const View* padding_mask, int64_t b) {
+    if (padding_mask == nullptr) return;
+    data = static_cast<const bool*>(padding_mask->data) + b * padding_mask->strides[0];
+    stride = padding_mask->strides[1];
   }
   bool operator()(int64_t i) const { return data == nullptr || data[i * stride]; }
   /// The first token that is none, or `tokens`.
@@ -156,10 +156,11 @@ class Weights {
 
   /// Scores of tokens [begin, begin + n), of which `row(i, h)` is number i; `w` is [heads, width].
   template <class Width, class Row>
-  void set_scores(Row&& row, const T* w, const Keep& keep, int64_t begin, int64_t n, Width width) const {
+  void set_scores(Row&& row, const T* w, const PaddingMask& padding_mask, int64_t begin, int64_t n,
+                  Width width) const {
     for (int64_t i = 0; i < n; ++i) {
       T* s = score + i * heads_;
-      if (!keep(begin + i)) {
+      if (!padding_mask(begin + i)) {
         std::fill_n(s, heads_, -std::numeric_limits<T>::infinity());
         continue;
       }
@@ -257,8 +258,8 @@ class Weights {
 namespace linnet::cpu::LINNET_ISA {
 
 // The causal form of the kernels of additive_attention.cpp.
-void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem);
+void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem);
 void causal_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                        const AdditiveAttentionProblem& problem);
+                                        const AdditiveAttentionInputs& problem);
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -23,7 +23,7 @@ constexpr int64_t kSpanTiles = 8;
 template <class T, class Width>
 class CausalAttention {
  public:
-  CausalAttention(const View& pools, const AdditiveAttentionProblem& problem, Width width)
+  CausalAttention(const View& pools, const AdditiveAttentionInputs& problem, Width width)
       : problem_(problem),
         pools_(data<T>(pools)),
         width_(width),
@@ -158,8 +158,8 @@ class CausalAttention {
   }
 
   /// Fills `carries` by `walk(piece, own, other)`, which leaves in `own` what a piece carries out by itself.
-  template <class Walk>
-  void carry_spans(const Carries& carries, Walk&& walk) const {
+  template <class StridedIndex>
+  void carry_spans(const Carries& carries, StridedIndex&& walk) const {
     const Scratch<T> memory(batch_ * spans_ * carries.size);
     const Carries parts{memory.data(), carries.size, this};
     parts.clear();
@@ -216,7 +216,7 @@ class CausalAttention {
     }
   }
 
-  const AdditiveAttentionProblem& problem_;
+  const AdditiveAttentionInputs& problem_;
   T* pools_;
   Width width_;
   int64_t batch_, heads_, tokens_, tiles_, group_, groups_, span_ = 0, spans_ = 0;
@@ -224,7 +224,7 @@ class CausalAttention {
 
 }  // namespace
 
-void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionProblem& problem) {
+void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem) {
   dispatch_floating(u.dtype, [&]<class T>(T) {
     with_width<T>(u.shape[3],
                   [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).forward(u); });
@@ -232,7 +232,7 @@ void causal_additive_attention(const View& u, const View& pools, const AdditiveA
 }
 
 void causal_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                        const AdditiveAttentionProblem& problem) {
+                                        const AdditiveAttentionInputs& problem) {
   dispatch_floating(du.dtype, [&]<class T>(T) {
     with_width<T>(du.shape[3],
                   [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).backward(out, du); });

@@ -52,12 +52,12 @@ struct Carry {
 template <class T, class Width>
 class CausalTile {
  public:
-  CausalTile(const AdditiveAttentionProblem& problem, const Piece& piece, Width width)
+  CausalTile(const AdditiveAttentionInputs& problem, const Piece& piece, Width width)
       : piece_(piece),
         width_(width),
         add_(problem.add),
-        keep_(problem.keep, piece.b),
-        first_kept_(keep_.first(problem.q.shape[2])),
+        padding_mask_(problem.padding_mask, piece.b),
+        first_kept_(padding_mask_.first(problem.q.shape[2])),
         q_(problem.q, piece),
         k_(problem.k, piece),
         v_(problem.v, piece),
@@ -86,7 +86,8 @@ class CausalTile {
   void pool_queries(int64_t begin, int64_t n) {
     begin_ = begin;
     n_ = n;
-    query_weights_.set_scores([&](int64_t i, int64_t h) { return q_(begin + i, h); }, w_q_, keep_, begin, n, width_);
+    query_weights_.set_scores([&](int64_t i, int64_t h) { return q_(begin + i, h); }, w_q_, padding_mask_, begin, n,
+                              width_);
     query_weights_.weigh_prefixes(queries_, n, dropout_[0], piece_, begin);
     running_means([&](int64_t i, int64_t h) { return q_(begin + i, h); }, query_weights_, queries_.mean,
                   query_means_);
@@ -95,7 +96,7 @@ class CausalTile {
   /// p_i = q ∘ k_i, β_i = softmax_i(w_k·p_i/√D), k = Σ β_i p_i, likewise               Eqs. 5 and 6
   void pool_keys() {
     for (int64_t i = 0; i < n_; ++i) {
-      if (!keep_(begin_ + i)) continue;
+      if (!padding_mask_(begin_ + i)) continue;
       for (int64_t h = 0; h < piece_.heads; ++h) {
         const T *query = row(query_means_, i, h), *x = k_(begin_ + i, h);
         T* p = row(p_, i, h);
@@ -109,7 +110,7 @@ class CausalTile {
       }
     }
     const auto p = [&](int64_t i, int64_t h) { return row(p_, i, h); };
-    key_weights_.set_scores(p, w_k_, keep_, begin_, n_, width_);
+    key_weights_.set_scores(p, w_k_, padding_mask_, begin_, n_, width_);
     key_weights_.weigh_prefixes(keys_, n_, dropout_[1], piece_, begin_);
     running_means(p, key_weights_, keys_.mean, key_means_);
   }
@@ -149,7 +150,7 @@ class CausalTile {
       if (next >= piece_.begin) {
         for (const Rows<T>* x : {&q_, &k_, &v_, &g}) prefetch(*x, next);
       }
-      const bool kept = keep_(begin_ + i);
+      const bool kept = padding_mask_(begin_ + i);
       if (reach == Reach::all && !kept) {
         for (const Rows<T>* x : {&dq, &dk, &dv}) clear_row(*x, i);
       }
@@ -172,8 +173,8 @@ class CausalTile {
   /// Whether nothing is left to sum up to token i.
   bool is_empty(int64_t i) const { return begin_ + i < first_kept_; }
 
-  static Dropout dropout_of(const AdditiveAttentionProblem& problem, int stage) {
-    return {problem.dropout, problem.keys[stage], problem.q.shape[1], problem.q.shape[2]};
+  static Dropout dropout_of(const AdditiveAttentionInputs& problem, int stage) {
+    return {problem.dropout, problem.dropout_rng[stage], problem.q.shape[1], problem.q.shape[2]};
   }
 
   void copy_scaled(const View& w, T* to) const {
@@ -189,7 +190,7 @@ class CausalTile {
   template <class Row>
   void running_means(Row&& x, const Weights<T>& weights, T* mean, T* means) const {
     for (int64_t i = 0; i < n_; ++i) {
-      const bool kept = keep_(begin_ + i);
+      const bool kept = padding_mask_(begin_ + i);
       for (int64_t h = 0; h < piece_.heads; ++h) {
         T *to = row(means, i, h), *last = mean + h * width_;
         if (kept) {
@@ -327,7 +328,7 @@ class CausalTile {
   Piece piece_;
   Width width_;
   bool add_;
-  Keep keep_;
+  PaddingMask padding_mask_;
   int64_t first_kept_;
   Rows<T> q_, k_, v_;
   Scratch<T> memory_;  // of all that follows

@@ -32,12 +32,12 @@ struct Terms {
 /// [others, own], so that for queries and keys alike sums over the others run down its columns. The tile on the
 /// diagonal is handled in strips, which leave out most of what is not seen; what they still hold of it becomes 0.
 template <class T>
-class ChunkInterior {
+class IntraChunk {
  public:
   /// `dropped`: the weights are made of dropped features; then the chunk is one tile, and `weights` [others, own] are
   /// they, or null where they are not needed.
-  ChunkInterior(const FastmaxKernel& f, bool queries, const Terms<T>& own, const Terms<T>& others, bool dropped,
-                const T* weights)
+  IntraChunk(const FastmaxParams& f, bool queries, const Terms<T>& own, const Terms<T>& others, bool dropped,
+             const T* weights)
       : f_(f),
         a0_(static_cast<T>(f.a0)),
         a1_(static_cast<T>(f.a1)),
@@ -87,7 +87,7 @@ class ChunkInterior {
     const Pair pair{0, 0};
     multiply_cotangents(pair, out);
     for (int64_t r = 0; r < kTile; ++r, out += kTile) {
-      const T shared = f_.shared_normaliser ? others_.t[r] : T{0};
+      const T shared = f_.shared_denominator ? others_.t[r] : T{0};
       const Range seen = lanes_for(pair, r, 1);
       std::fill_n(out, seen.begin, T{0});
       for (int64_t c = seen.begin; c < seen.end; ++c) out[c] += shared * own_.t[c];
@@ -170,7 +170,7 @@ class ChunkInterior {
 
   /// Scores to weights, whose sum is added to the denominators.
   void weigh(const Pair& pair, T* denominators) const {
-    const bool shared = f_.shared_normaliser, made = weights_ != nullptr;
+    const bool shared = f_.shared_denominator, made = weights_ != nullptr;
     const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own;
     T total[kTile] = {};
     for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
@@ -195,7 +195,7 @@ class ChunkInterior {
     const bool made = weights_ != nullptr;
     // Where features are dropped, the weights have gone through the features, and so have their gradients.
     const T through_weights = dropped_ ? 0 : 1;
-    const T shared = f_.shared_normaliser ? through_weights : T{0}, clean = f_.shared_normaliser ? T{0} : T{1};
+    const T shared = f_.shared_denominator ? through_weights : T{0}, clean = f_.shared_denominator ? T{0} : T{1};
     const T *factors = own_.factors + pair.own, *real = own_.x.row(0) + pair.own, *t = own_.t + pair.own;
     for_each_row(pair, [&](int64_t r, Range lanes, Range seen) {
       const int64_t other = pair.other + r;
@@ -216,7 +216,7 @@ class ChunkInterior {
     });
   }
 
-  const FastmaxKernel& f_;
+  const FastmaxParams& f_;
   T a0_, a1_, a2_;
   bool queries_;
   const Terms<T>& own_;

@@ -24,15 +24,15 @@ template <class T>
 Plan make_plan(const Inputs& in, const Features& features, bool long_chunks) {
   const int64_t state_bytes = features.count() * (in.width() + 1) * static_cast<int64_t>(sizeof(T));
   const int64_t room = std::max(kStateBytes / state_bytes, kTasks / 2);
-  const int64_t lanes = in.kernel.causal ? std::min(room, kGroup) : room;
+  const int64_t lanes = in.params.causal ? std::min(room, kGroup) : room;
   const int64_t positions = std::max(in.keys_end(), in.queries_end()) - in.first();
   int64_t chunk = in.block();
-  if (!in.kernel.causal || long_chunks) {
+  if (!in.params.causal || long_chunks) {
     const int64_t parts = std::clamp(std::min(kTasks / in.heads(), positions / kMinChunk), int64_t{1}, lanes);
     chunk = round_up(ceil_div(positions, parts), chunk);
-    if (in.kernel.causal) chunk = std::min(chunk, kMaxCausalChunk);
+    if (in.params.causal) chunk = std::min(chunk, kMaxCausalChunk);
   }
-  return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.kernel.causal};
+  return {in.heads(), in.first(), in.keys_end(), in.queries_end(), chunk, lanes, in.params.causal};
 }
 
 /// One call of a kernel: what the parts of all heads share.
@@ -41,7 +41,7 @@ class Pass {
  public:
   explicit Pass(const Inputs& in)
       : in_(in),
-        features_(in.width(), in.kernel.a2 != 0, in.columns()),
+        features_(in.width(), in.params.a2 != 0, in.columns()),
         sides_(in, features_),
         chunks_(in, sides_),
         plan_(make_plan<T>(in, features_, Chunks<T>::kLong)),
@@ -54,7 +54,7 @@ class Pass {
       chunks_.attend(chunk, s, queries, keys, o, g, sum_of_keys);
     };
     sweep_.for_heads([&](Heads heads) {
-      if (in_.kernel.causal) return sweep_.scan(heads, plan_.keys_end, false, sum_keys, use);
+      if (in_.params.causal) return sweep_.scan(heads, plan_.keys_end, false, sum_keys, use);
       const States<T> s(heads.count, features_);
       sweep_.total(heads, plan_.keys_end, s, sum_keys);
       sweep_.for_each_chunk(heads, plan_.queries_end,
@@ -67,7 +67,7 @@ class Pass {
     const Side queries = sides_.queries(&cotangents), keys = sides_.keys();
     const auto sum_keys = [&](const Chunk& chunk, State<T> s) { chunks_.sum(chunk, s, keys); };
     sweep_.for_heads([&](Heads heads) {
-      if (in_.kernel.causal) return backward_causal(heads, dq, dk, dv, cotangents);
+      if (in_.params.causal) return backward_causal(heads, dq, dk, dv, cotangents);
       const States<T> s(heads.count, features_), r(heads.count, features_);
       sweep_.total(heads, plan_.keys_end, s, sum_keys);
       sweep_.total(heads, plan_.queries_end, r, [&](const Chunk& chunk, State<T> own) {
@@ -110,22 +110,23 @@ class Pass {
   Sides<T> sides_;
   Chunks<T> chunks_;
   Plan plan_;
-  Sweep<T> sweep_;
+  InterChunkScan<T> sweep_;
 };
 
-void fastmax(View o, View normaliser, View q, View k, View v, const View* keep, const FastmaxKernel& kernel) {
-  const Inputs in{q, k, v, keep, kernel};
+void fastmax(View o, View denominator, View q, View k, View v, const View* padding_mask,
+             const FastmaxParams& params) {
+  const Inputs in{q, k, v, padding_mask, params};
   dispatch_floating(q.dtype, [&]<class T>(T) {
-    LinearChunks<T>::computes(in) ? Pass<T, LinearChunks>(in).forward(o, normaliser)
-                                  : Pass<T, FeatureChunks>(in).forward(o, normaliser);
+    LinearChunks<T>::computes(in) ? Pass<T, LinearChunks>(in).forward(o, denominator)
+                                  : Pass<T, FeatureChunks>(in).forward(o, denominator);
   });
 }
 
-void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View normaliser, View q, View k, View v,
-                      const View* keep, const FastmaxKernel& kernel) {
-  const Inputs in{q, k, v, keep, kernel};
+void fastmax_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
+                      const View* padding_mask, const FastmaxParams& params) {
+  const Inputs in{q, k, v, padding_mask, params};
   dispatch_floating(q.dtype, [&]<class T>(T) {
-    const Cotangents cotangents{d_o, o, normaliser};
+    const Cotangents cotangents{d_o, o, denominator};
     LinearChunks<T>::computes(in) ? Pass<T, LinearChunks>(in).backward(dq, dk, dv, cotangents)
                                   : Pass<T, FeatureChunks>(in).backward(dq, dk, dv, cotangents);
   });

@@ -30,7 +30,7 @@ class FeatureChunks {
 
   FeatureChunks(const Inputs& in, const Sides<T>& sides)
       : in_(in), features_(sides.features()), sides_(sides), width_(in.width()), weights_(features_.count()) {
-    features_.weigh(in.kernel, weights_.data());
+    features_.weigh(in.params, weights_.data());
   }
 
   /// The weight of each row of a state.
@@ -58,12 +58,12 @@ class FeatureChunks {
               const State<T>* sum_of_keys) const {
     if (sum_of_keys != nullptr) sum(chunk, *sum_of_keys, other);
     const int64_t most = in_.block();
-    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
+    const bool causal = in_.params.causal, dropped = causal && in_.drops_features();
     Terms<T> queries(width_, most, false), keys(width_, causal ? most : 0, false);
     const Scratch<T> sums(most * (width_ + 1)), weights(dropped ? kTile * kTile : 0);
     T *numerators = sums.data(), *denominators = numerators + most * width_;
     FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
-    const ChunkInterior<T> interior(in_.kernel, true, queries, keys, dropped, weights.data());
+    const IntraChunk<T> interior(in_.params, true, queries, keys, dropped, weights.data());
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {
       sides_.load(side, chunk.head, first, size, queries);
       if (causal) sides_.load(other, chunk.head, first, size, keys);
@@ -80,7 +80,7 @@ class FeatureChunks {
         }
       });
       if (causal) interior.attend(numerators, denominators);
-      store(chunk.head, first - side.lag, size, numerators, denominators, o, g);
+      store(chunk.head, first - side.causal_offset, size, numerators, denominators, o, g);
     });
   }
 
@@ -89,12 +89,12 @@ class FeatureChunks {
                      const View* dy_view, const ChunkSums<T>& sums) const {
     if (sums.other != nullptr) sum(chunk, *sums.other, other);
     const int64_t most = in_.block();
-    const bool causal = in_.kernel.causal, dropped = causal && in_.drops_features();
+    const bool causal = in_.params.causal, dropped = causal && in_.drops_features();
     Terms<T> terms(width_, most, true), others(width_, causal ? most : 0, false);
     const Scratch<T> dphi(features_.capacity() * kTile), dx((width_ + 1) * most), dy_room(width_ * most);
     const Scratch<T> weights(dropped && !side.queries ? kTile * kTile : 0), dweights(dropped ? kTile * kTile : 0);
     FeatureTile<T> tile = sides_.tile_of(side, chunk.head), other_tile = sides_.tile_of(other, chunk.head);
-    const ChunkInterior<T> interior(in_.kernel, side.queries, terms, others, dropped, weights.data());
+    const IntraChunk<T> interior(in_.params, side.queries, terms, others, dropped, weights.data());
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
     if (sums.own != nullptr) clear(features_, *sums.own);
     for_each_block(chunk, side.end, [&](int64_t first, int64_t size) {

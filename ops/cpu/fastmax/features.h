@@ -31,7 +31,7 @@ class Features {
 
   /// The weights w, feature by feature.
   template <class T>
-  void weigh(const FastmaxKernel& f, T* w) const {
+  void weigh(const FastmaxParams& f, T* w) const {
     for (int64_t a = 0; a < rows_; ++a) {
       for (int64_t b = a; b <= width_; ++b) {
         *w++ = static_cast<T>(a > 0 ? (a == b ? f.a2 : 2 * f.a2) : b > 0 ? f.a1 : f.a0);
@@ -69,17 +69,17 @@ class Features {
   int64_t width_, rows_, capacity_;
 };
 
-/// What dropout multiplies the features of a tile with: 0 or 256/keep each, drawn byte by byte.
+/// What dropout multiplies the features of a tile with: 0 or 256/keep_of_256 each, drawn byte by byte.
 template <class T>
 class FeatureMask {
  public:
-  FeatureMask(const FastmaxKernel& kernel, RandomKey key, const Features& features, int64_t head, int64_t tiles)
-      : kind_(kernel.dropout),
+  FeatureMask(const FastmaxParams& params, RandomKey key, const Features& features, int64_t head, int64_t tiles)
+      : kind_(params.dropout),
         key_(key),
         rows_(kind_ == FastmaxDropout::token ? 1 : features.count()),
         first_row_(head * tiles * rows_),
-        last_kept_(kernel.keep - 1),
-        factor_(static_cast<T>(256.0 / kernel.keep)),
+        last_kept_(params.keep_of_256 - 1),
+        factor_(static_cast<T>(256.0 / params.keep_of_256)),
         random_(drops() ? kTile / 4 * (kind_ == FastmaxDropout::token ? 1 : features.capacity()) : 0) {
     std::fill_n(ones_, kTile, T{1});
   }

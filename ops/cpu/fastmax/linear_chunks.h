@@ -48,12 +48,12 @@ class LinearChunks {
 
   LinearChunks(const Inputs& in, const Sides<T>& sides)
       : in_(in), sides_(sides), width_(in.width()), weights_(width_ + 1) {
-    std::fill_n(weights_.data(), width_, static_cast<T>(in.kernel.a1));
-    weights_[width_] = static_cast<T>(in.kernel.a0);
+    std::fill_n(weights_.data(), width_, static_cast<T>(in.params.a1));
+    weights_[width_] = static_cast<T>(in.params.a0);
   }
 
   /// Whether it can: there are no features to drop but those of second order.
-  static bool computes(const Inputs& in) { return in.kernel.a2 == 0 && !in.drops_first_order(); }
+  static bool computes(const Inputs& in) { return in.params.a2 == 0 && !in.drops_first_order(); }
 
   /// The weight of each row of a state.
   const T* weights() const { return weights_.data(); }
@@ -74,19 +74,19 @@ class LinearChunks {
     LinearTerms<T> queries(width_, kBlock), keys(width_, causal() ? kBlock : 0);
     const Scratch<T> room(width_ * kBlock);
     const Rows<T> o_rows = head_of<T>(o, chunk.head / o.shape[1], chunk.head % o.shape[1]);
-    T normaliser[kBlock];
+    T denominator[kBlock];
     if (sum_of_keys != nullptr) clear(sides_.features(), *sum_of_keys);
     for_each_block(chunk, side.end, false, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, queries);
       if (causal()) load_weighted(other, chunk.head, first, size, keys, sum_of_keys);
       const Rows<T> out = queries.from.results(queries.first, size, width_, o_rows, room.data());
       multiply(size, false, queries.x, {keys.x, keys.y}, {state.s, width_}, out);
-      multiply_z(queries, keys, state.z, normaliser);
-      divide(size, out, normaliser);
+      multiply_z(queries, keys, state.z, denominator);
+      divide(size, out, denominator);
       queries.from.store(queries.first, size, width_, out, o_rows);
       for (int64_t n = 0; n < size; ++n) {
         const int64_t i = queries.first + n;
-        if (i >= 0 && i < o.shape[2]) data<T>(g)[chunk.head * o.shape[2] + i] = normaliser[n];
+        if (i >= 0 && i < o.shape[2]) data<T>(g)[chunk.head * o.shape[2] + i] = denominator[n];
       }
     });
   }
@@ -125,7 +125,7 @@ class LinearChunks {
   /// Tokens that are handled together, in the nearest caches.
   static constexpr int64_t kBlock = 64;
 
-  bool causal() const { return in_.kernel.causal; }
+  bool causal() const { return in_.params.causal; }
 
   /// Calls `f(first, size)` for the blocks of a chunk, up to position `end`.
   template <class F>
@@ -139,9 +139,9 @@ class LinearChunks {
 
   void load(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms) const {
     terms.from = sides_.sequence(side, head);
-    terms.first = position - side.lag;
+    terms.first = position - side.causal_offset;
     terms.size = size;
-    terms.standardised = in_.kernel.standardise;
+    terms.standardised = in_.params.standardise;
     const Rows<const T> x = tokens_of(terms.from, terms.first, size, width_, terms.room);
     if (terms.standardised) {
       terms.standard().make(size, [&](int64_t n) { return x[n]; });

@@ -11,30 +11,30 @@ namespace linnet::cpu::LINNET_ISA {
 /// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
 struct Inputs {
   View q, k, v;
-  const View* keep;
-  const FastmaxKernel& kernel;
+  const View* padding_mask;
+  const FastmaxParams& params;
 
   int64_t heads() const { return q.shape[0] * q.shape[1]; }
   int64_t width() const { return q.shape[3]; }
-  int64_t lag() const { return kernel.causal ? k.shape[2] - q.shape[2] : 0; }
-  int64_t first() const { return std::min(lag(), int64_t{0}); }
+  int64_t causal_offset() const { return params.causal ? k.shape[2] - q.shape[2] : 0; }
+  int64_t first() const { return std::min(causal_offset(), int64_t{0}); }
   int64_t keys_end() const { return k.shape[2]; }
-  int64_t queries_end() const { return q.shape[2] + lag(); }
-  bool drops() const { return kernel.keep < 256; }
+  int64_t queries_end() const { return q.shape[2] + causal_offset(); }
+  bool drops() const { return params.keep_of_256 < 256; }
   /// Whether weights inside a chunk are made of dropped features.
-  bool drops_features() const { return drops() && kernel.dropout != FastmaxDropout::token; }
+  bool drops_features() const { return drops() && params.dropout != FastmaxDropout::token; }
 
   /// Whether features of first order are dropped.
-  bool drops_first_order() const { return drops() && kernel.dropout != FastmaxDropout::quadratic; }
+  bool drops_first_order() const { return drops() && params.dropout != FastmaxDropout::quadratic; }
 
   /// What features are multiplied with: columns of a state, and each other in a chunk with dropped ones.
-  int64_t columns() const { return kernel.causal && drops_features() ? std::max(width(), kTile) : width(); }
+  int64_t columns() const { return params.causal && drops_features() ? std::max(width(), kTile) : width(); }
 
   /// What is handled together beside one state: enough that passing the state on costs little beside using it, when
   /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a
   /// pair.
   int64_t block() const {
-    if (kernel.causal && (drops_features() || kernel.a2 == 0)) return kTile;
+    if (params.causal && (drops_features() || params.a2 == 0)) return kTile;
     return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
   }
 };
@@ -48,7 +48,7 @@ struct Cotangents {
 struct Side {
   const View& x;
   bool queries;
-  int64_t lag, end;
+  int64_t causal_offset, end;
   RandomKey key;
   const Cotangents* cotangents;  // of the queries, when wanted
 };
@@ -57,32 +57,35 @@ template <class T>
 class Sides {
  public:
   Sides(const Inputs& in, const Features& features)
-      : in_(in), features_(features), width_(in.width()), first_keys_(in.keep != nullptr ? in.q.shape[0] : 0) {
-    if (in.keep == nullptr) return;
+      : in_(in),
+        features_(features),
+        width_(in.width()),
+        first_keys_(in.padding_mask != nullptr ? in.q.shape[0] : 0) {
+    if (in.padding_mask == nullptr) return;
     for (int64_t b = 0; b < in.q.shape[0]; ++b) {
-      const bool* keep = keep_of(b);
+      const bool* padding_mask = mask_of(b);
       int64_t& first = first_keys_[b];
-      for (first = 0; first < in.keys_end() && !keep[first * in.keep->strides[1]];) ++first;
+      for (first = 0; first < in.keys_end() && !padding_mask[first * in.padding_mask->strides[1]];) ++first;
     }
   }
 
   const Features& features() const { return features_; }
 
   Side queries(const Cotangents* cotangents) const {
-    return {in_.q, true, in_.lag(), in_.queries_end(), in_.kernel.query_key, cotangents};
+    return {in_.q, true, in_.causal_offset(), in_.queries_end(), in_.params.q_rng, cotangents};
   }
-  Side keys() const { return {in_.k, false, 0, in_.keys_end(), in_.kernel.key_key, nullptr}; }
+  Side keys() const { return {in_.k, false, 0, in_.keys_end(), in_.params.k_rng, nullptr}; }
 
   int64_t tile_at(int64_t position) const { return (position - in_.first()) / kTile; }
 
   FeatureTile<T> tile_of(const Side& side, int64_t head) const {
-    return {in_.kernel, side.key, features_, head, tiles()};
+    return {in_.params, side.key, features_, head, tiles()};
   }
 
   /// `size` tokens from position `first` on, with their y only as keys or where cotangents are wanted.
   void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
-    const int64_t from = first - side.lag;
-    terms.x.load(sequence(side, head), from, size, in_.kernel.standardise);
+    const int64_t from = first - side.causal_offset;
+    terms.x.load(sequence(side, head), from, size, in_.params.standardise);
     if (!side.queries) {
       terms.y = tokens_of(keys_of(in_.v, head), from, size, width_, terms.room);
       std::fill_n(terms.t, size, T{1});
@@ -102,14 +105,15 @@ class Sides {
   Sequence<T> keys_of(const View& x, int64_t head) const {
     const int64_t b = head / x.shape[1];
     const Rows<const T> rows = head_of<const T>(x, b, head % x.shape[1]);
-    if (in_.keep == nullptr) return {rows, 0, x.shape[2], nullptr, 0};
-    return {rows, 0, x.shape[2], keep_of(b), in_.keep->strides[1]};
+    if (in_.padding_mask == nullptr) return {rows, 0, x.shape[2], nullptr, 0};
+    return {rows, 0, x.shape[2], mask_of(b), in_.padding_mask->strides[1]};
   }
 
   /// One head of q, or of what belongs to queries, without those that see no key: whatever they hold, it is nothing.
   Sequence<T> queries_of(const View& x, int64_t head) const {
-    const int64_t b = head / x.shape[1], count = x.shape[2], first_key = in_.keep != nullptr ? first_keys_[b] : 0;
-    const int64_t first = in_.kernel.causal ? std::clamp(first_key - in_.lag(), int64_t{0}, count) : 0;
+    const int64_t b = head / x.shape[1], count = x.shape[2],
+                  first_key = in_.padding_mask != nullptr ? first_keys_[b] : 0;
+    const int64_t first = in_.params.causal ? std::clamp(first_key - in_.causal_offset(), int64_t{0}, count) : 0;
     return {head_of<const T>(x, b, head % x.shape[1]), first_key < in_.keys_end() ? first : count, count, nullptr, 0};
   }
 
@@ -139,7 +143,7 @@ class Sides {
   }
 
  private:
-  const bool* keep_of(int64_t b) const { return data<bool>(*in_.keep) + b * in_.keep->strides[0]; }
+  const bool* mask_of(int64_t b) const { return data<bool>(*in_.padding_mask) + b * in_.padding_mask->strides[0]; }
 
   int64_t tiles() const { return tile_at(std::max(in_.keys_end(), in_.queries_end()) - 1) + 1; }
 
@@ -147,7 +151,7 @@ class Sides {
     std::fill_n(terms.factors, size, T{1});
     if (!in_.drops() || in_.drops_features()) return;
     const FeatureBlock block{0, 1, 0, width_ + 1};
-    FeatureMask<T> mask(in_.kernel, side.key, features_, head, tiles());
+    FeatureMask<T> mask(in_.params, side.key, features_, head, tiles());
     for (int64_t at = 0; at < size; at += kTile) {
       mask.draw(tile_at(first + at), block);
       std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors + at);

@@ -74,10 +74,10 @@ struct Heads {
 };
 
 template <class T>
-class Sweep {
+class InterChunkScan {
  public:
   /// `weights` of the rows of a state.
-  Sweep(const Plan& plan, const Features& features, const T* weights)
+  InterChunkScan(const Plan& plan, const Features& features, const T* weights)
       : plan_(plan), features_(features), width_(features.width()), weights_(weights) {}
 
   /// Calls `f(heads)` for all heads, batch by batch.

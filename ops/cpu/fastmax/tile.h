@@ -9,10 +9,10 @@ namespace linnet::cpu::LINNET_ISA {
 template <class T>
 class FeatureTile {
  public:
-  FeatureTile(const FastmaxKernel& kernel, RandomKey key, const Features& features, int64_t head, int64_t tiles)
+  FeatureTile(const FastmaxParams& params, RandomKey key, const Features& features, int64_t head, int64_t tiles)
       : features_(features),
-        mask_(kernel, key, features, head, tiles),
-        clean_(!kernel.shared_normaliser),
+        mask_(params, key, features, head, tiles),
+        clean_(!params.shared_denominator),
         phi_(features.capacity() * kTile) {}
 
   /// Sets to the features `block` of the tokens from `at` on of x, the tile `number` of the sequence.

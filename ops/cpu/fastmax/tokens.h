@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/device/head_rows.h>
-#include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/large_mean.h>
+#include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/device/transpose.h>
 
@@ -20,13 +20,15 @@ template <class T>
 struct Sequence {
   Rows<const T> rows;
   int64_t begin, count;
-  const bool* keep;  // null when nothing is padding
-  int64_t keep_stride;
+  const bool* padding_mask;  // null when nothing is padding
+  int64_t mask_stride;
 
-  bool has(int64_t i) const { return i >= begin && i < count && (keep == nullptr || keep[i * keep_stride]); }
+  bool has(int64_t i) const {
+    return i >= begin && i < count && (padding_mask == nullptr || padding_mask[i * mask_stride]);
+  }
   /// Whether it has `size` tokens from `first` on without a gap.
   bool has_all(int64_t first, int64_t size) const {
-    return keep == nullptr && first >= begin && first + size <= count;
+    return padding_mask == nullptr && first >= begin && first + size <= count;
   }
 
   /// Where to make a row [width] for each of `size` tokens from `first` on that `store` then writes to the rows `to`

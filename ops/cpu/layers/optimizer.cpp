@@ -18,16 +18,16 @@ T grad_factor(const StepScalars& scalars) {
 /// algorithm 1): elements [begin, end) of a parameter.
 template <class T>
 void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
-  const AdamWOptions& options = update.options;
+  const AdamWParams& params = update.params;
   const double lr = *update.scalars.lr, step = static_cast<double>(*update.scalars.steps);
-  const double correction1 = 1 - std::pow(options.beta1, step);
-  const double correction2 = 1 - std::pow(options.beta2, step);
+  const double correction1 = 1 - std::pow(params.beta1, step);
+  const double correction2 = 1 - std::pow(params.beta2, step);
   const T step_size = static_cast<T>(lr / correction1);
   const T root_correction2 = static_cast<T>(std::sqrt(correction2));
-  const T shrink = static_cast<T>(options.decoupled ? 1 - lr * options.weight_decay : 1);
-  const T decay = static_cast<T>(options.decoupled ? 0 : options.weight_decay);
-  const T beta2 = static_cast<T>(options.beta2), eps = static_cast<T>(options.eps);
-  const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
+  const T shrink = static_cast<T>(params.decoupled ? 1 - lr * params.weight_decay : 1);
+  const T decay = static_cast<T>(params.decoupled ? 0 : params.weight_decay);
+  const T beta2 = static_cast<T>(params.beta2), eps = static_cast<T>(params.eps);
+  const T rest1 = static_cast<T>(1 - params.beta1), rest2 = static_cast<T>(1 - params.beta2);
   const T factor = grad_factor<T>(update.scalars);
   T* p = data<T>(update.param);
   T* m = data<T>(update.first_moment);
@@ -46,8 +46,8 @@ void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
 /// outside).
 template <class T>
 void sgd_step(const View& param, const View& grad, const View* momentum, const StepScalars& scalars,
-              const SgdOptions& options) {
-  const T lr = static_cast<T>(*scalars.lr), decay = static_cast<T>(options.weight_decay);
+              const SgdParams& params) {
+  const T lr = static_cast<T>(*scalars.lr), decay = static_cast<T>(params.weight_decay);
   const T factor = grad_factor<T>(scalars);
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
@@ -59,10 +59,10 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
     return;
   }
   const bool first = *scalars.steps == 1;  // the buffer, unwritten so far, starts as the gradient, undamped
-  const T keep = static_cast<T>(options.momentum);
-  const T take = static_cast<T>(first ? 1 : 1 - options.dampening);
-  const T ahead = static_cast<T>(options.nesterov ? options.momentum : 1);
-  const T direct = static_cast<T>(options.nesterov ? 1 : 0);
+  const T keep = static_cast<T>(params.momentum);
+  const T take = static_cast<T>(first ? 1 : 1 - params.dampening);
+  const T ahead = static_cast<T>(params.nesterov ? params.momentum : 1);
+  const T direct = static_cast<T>(params.nesterov ? 1 : 0);
   T* buffer = data<T>(*momentum);
   parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
 #pragma omp simd
@@ -92,9 +92,9 @@ void adamw(AdamWUpdates updates) {
   });
 }
 
-void sgd(View param, View grad, const View* momentum, StepScalars scalars, SgdOptions options) {
+void sgd(View param, View grad, const View* momentum, StepScalars scalars, SgdParams params) {
   if (!begin_step(scalars)) return;
-  dispatch_floating(param.dtype, [&]<class T>(T) { sgd_step<T>(param, grad, momentum, scalars, options); });
+  dispatch_floating(param.dtype, [&]<class T>(T) { sgd_step<T>(param, grad, momentum, scalars, params); });
 }
 
 }  // namespace

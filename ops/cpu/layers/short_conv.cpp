@@ -12,9 +12,9 @@ namespace {
 template <class T>
 class ShortConv {
  public:
-  ShortConv(const View& x, const View& weight, const View* keep, int64_t before)
+  ShortConv(const View& x, const View& weight, const View* padding_mask, int64_t before)
       : x_(x),
-        keep_(keep),
+        padding_mask_(padding_mask),
         batch_(x.shape[0]),
         tokens_(x.shape[1]),
         channels_(x.shape[2]),
@@ -74,7 +74,8 @@ class ShortConv {
   static T* row(const View& x, int64_t b, int64_t i) { return data<T>(x) + b * x.strides[0] + i * x.strides[1]; }
   bool kept(int64_t b, int64_t i) const {
     if (i < 0 || i >= tokens_) return false;
-    return keep_ == nullptr || data<bool>(*keep_)[b * keep_->strides[0] + i * keep_->strides[1]];
+    return padding_mask_ == nullptr ||
+           data<bool>(*padding_mask_)[b * padding_mask_->strides[0] + i * padding_mask_->strides[1]];
   }
   void add_product(T* to, const T* a, const T* b) const {
 #pragma omp simd
@@ -94,17 +95,19 @@ class ShortConv {
   }
 
   const View& x_;
-  const View* keep_;
+  const View* padding_mask_;
   int64_t batch_, tokens_, channels_, taps_, before_, span_, spans_;
   Scratch<T> taps_first_;  // [taps, C]
 };
 
-void short_conv(View y, View x, View weight, const View* keep, int64_t before) {
-  dispatch_floating(y.dtype, [&]<class T>(T) { ShortConv<T>(x, weight, keep, before).forward(y); });
+void short_conv(View y, View x, View weight, const View* padding_mask, int64_t before) {
+  dispatch_floating(y.dtype, [&]<class T>(T) { ShortConv<T>(x, weight, padding_mask, before).forward(y); });
 }
 
-void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* keep, int64_t before) {
-  dispatch_floating(x.dtype, [&]<class T>(T) { ShortConv<T>(x, weight, keep, before).backward(dx, dweight, dy); });
+void short_conv_backward(View dx, View dweight, View dy, View x, View weight, const View* padding_mask,
+                         int64_t before) {
+  dispatch_floating(x.dtype,
+                    [&]<class T>(T) { ShortConv<T>(x, weight, padding_mask, before).backward(dx, dweight, dy); });
 }
 
 }  // namespace

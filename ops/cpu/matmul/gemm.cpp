@@ -4,8 +4,8 @@
 #include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
-#include <linnet/ops/cpu/matmul/packed_product.h>
-#include <linnet/ops/cpu/matmul/split_product.h>
+#include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
+#include <linnet/ops/cpu/matmul/packed_gemm.h>
 
 /// Batched matrix products: the output is cut into tiles, by its size alone, each for one of the threads. Weight
 /// gradients have a small output and a long sum, so the sum is cut too: its parts are added in order.

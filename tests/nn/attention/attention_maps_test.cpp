@@ -76,8 +76,8 @@ TEST_CASE("attention maps: times the values they are what softmax and Fastmax mo
     Generator rng(3);
     const Model model(rng, config);
     const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
-    for (const Tensor& keep : {Tensor(), keep_all_but(kBatch, kTokens, {{1, 2}, {1, 3}})}) {
-      const std::vector<nn::AttentionMap> maps = model.attention->maps(x, keep);
+    for (const Tensor& padding_mask : {Tensor(), keep_all_but(kBatch, kTokens, {{1, 2}, {1, 3}})}) {
+      const std::vector<nn::AttentionMap> maps = model.attention->maps(x, padding_mask);
       REQUIRE(maps.size() == 1);
       CHECK(maps[0].name == "mix");
       CHECK(maps[0].weights.shape() == Shape{kBatch, kHeads, kTokens, kTokens});
@@ -85,11 +85,12 @@ TEST_CASE("attention maps: times the values they are what softmax and Fastmax mo
 
       Tensor qkv = model.apply("qkv", x);
       if (config.short_conv > 0) {
-        qkv = short_conv(qkv, model.parameter_of("conv.weight"), {.causal = config.causal, .keep = keep});
+        qkv = short_conv(qkv, model.parameter_of("conv.weight"),
+                         {.causal = config.causal, .padding_mask = padding_mask});
       }
       const Tensor v = nn::split_qkv(qkv, kHeads).v;
       const Tensor y = model.apply("out", nn::merge_heads(matmul(maps[0].weights, v)));
-      CHECK(relative_error(y, (*model.attention)(x, keep).to_vector<double>()) < 1e-12);
+      CHECK(relative_error(y, (*model.attention)(x, padding_mask).to_vector<double>()) < 1e-12);
     }
   }
 }

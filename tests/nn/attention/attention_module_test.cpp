@@ -187,10 +187,10 @@ TEST_CASE("attention: without causality, tokens are a set, and padding is not se
 
     const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
     const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);
-    const Tensor keep = concat({ones({2, 5}, DType::boolean), zeros({2, 3}, DType::boolean)}, 1);
-    const Tensor with_padding = attention(padded, keep).narrow(1, 0, 5);
+    const Tensor padding_mask = concat({ones({2, 5}, DType::boolean), zeros({2, 3}, DType::boolean)}, 1);
+    const Tensor with_padding = attention(padded, padding_mask).narrow(1, 0, 5);
     CHECK(largest_difference(with_padding, attention(x)) < 1e-12);
-    CHECK(largest_difference(with_padding, attention(other, keep).narrow(1, 0, 5)) == 0);
+    CHECK(largest_difference(with_padding, attention(other, padding_mask).narrow(1, 0, 5)) == 0);
     CHECK(largest_difference(attention(padded).narrow(1, 0, 5), attention(x)) > 1e-3);
   }
 }
@@ -418,7 +418,7 @@ TEST_CASE("attention: what cannot be is refused") {
   CHECK_THROWS_WITH_AS(attention(zeros({2, 8}, f64)),
                        doctest::Contains("attention (softmax attention, width 8, heads 2): x should be"), ShapeError);
   CHECK_THROWS_WITH_AS(attention(zeros({2, 3, 8}, f64), zeros({2, 3}, f64)),
-                       doctest::Contains("keep should be bool [2, 3]"), ShapeError);
+                       doctest::Contains("padding_mask should be bool [2, 3]"), ShapeError);
   const auto state = attention.start();
   attention.step(*state, zeros({2, 8}, f64));
   CHECK_THROWS_WITH_AS(attention.step(*state, zeros({3, 8}, f64)), doctest::Contains("start() a new state"),

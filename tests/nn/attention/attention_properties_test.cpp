@@ -75,9 +75,9 @@ TEST_CASE("property: tokens of an attention that is not causal are a set, and pa
     RC_ASSERT(near(attention(index_select(x, 1, order)), index_select(y, 1, order)));
     const int64_t padding = *rc::gen::inRange<int64_t>(0, 5);
     const Tensor longer = concat({x, randn({c.batch, padding, c.config.width}, rng, DType::float64) * 100}, 1);
-    const Tensor keep =
+    const Tensor padding_mask =
         concat({ones({c.batch, c.tokens}, DType::boolean), zeros({c.batch, padding}, DType::boolean)}, 1);
-    RC_ASSERT(near(attention(longer, keep).narrow(1, 0, c.tokens), y));
+    RC_ASSERT(near(attention(longer, padding_mask).narrow(1, 0, c.tokens), y));
   });
 }
 

@@ -110,13 +110,13 @@ TEST_CASE("FastformerEncoder: padding, and sequences of nothing else") {
     const nn::FastformerEncoder encoder(
         rng, {.width = 8, .heads = 2, .hidden = 8, .max_tokens = 6, .dropout = 0, .released = released});
     const Tensor x = randn({2, 5, 8}, rng);
-    Tensor keep = ones({2, 5}, DType::boolean);
-    keep.narrow(0, 0, 1).narrow(1, 3, 2).fill_(false);
-    keep.narrow(0, 1, 1).fill_(false);
+    Tensor padding_mask = ones({2, 5}, DType::boolean);
+    padding_mask.narrow(0, 0, 1).narrow(1, 3, 2).fill_(false);
+    padding_mask.narrow(0, 1, 1).fill_(false);
     Tensor other = x.clone();
     other.narrow(0, 0, 1).narrow(1, 3, 2).fill_(1e6);
-    const std::vector<float> y = encoder(x, keep).to_vector<float>();
-    CHECK(encoder(other, keep).to_vector<float>() == y);
+    const std::vector<float> y = encoder(x, padding_mask).to_vector<float>();
+    CHECK(encoder(other, padding_mask).to_vector<float>() == y);
     CHECK(std::vector<float>(y.begin() + 8, y.end()) == std::vector<float>(8, 0.0F));
     CHECK_THROWS_WITH_AS(encoder(randn({1, 7, 8}, rng)), doctest::Contains("learned positions end at 6"), ValueError);
     CHECK_THROWS_AS(encoder(x, ones({2, 4}, DType::boolean)), ShapeError);
@@ -140,10 +140,10 @@ TEST_CASE("FastformerEncoder: layers that share their weights, and a part of a l
   CHECK(model.encoder.tokens(x).shape() == Shape{1, 4, 8});
 }
 
-TEST_CASE("AdditivePooling: by its formula") {
+TEST_CASE("AttentionPooling: by its formula") {
   struct Model : nn::Module {
     explicit Model(Generator& rng) : Module(rng, DType::float64) {}
-    nn::AdditivePooling pool{*this, "pool", 6};
+    nn::AttentionPooling pool{*this, "pool", 6};
   };
   Generator rng(4);
   const Model model(rng);

@@ -59,9 +59,9 @@ class Cases {
         [options](const Inputs& in) { return linnet::fastmax_weights(in[0], in[1], options); }, true);
   }
 
-  void pool(const std::string& variant, Size size, const AdditivePoolOptions& options = {}) {
-    add("additive_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
-        [options](const Inputs& in) { return additive_pool(in[0], in[1], options); });
+  void pool(const std::string& variant, Size size, const AttentionPoolOptions& options = {}) {
+    add("attention_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
+        [options](const Inputs& in) { return attention_pool(in[0], in[1], options); });
   }
 
   void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t columns = 3,
@@ -122,19 +122,19 @@ class Cases {
 
 /// The first sequence lacks its first and last token, the second one all.
 Tensor padding(int64_t tokens) {
-  Tensor keep = ones({2, tokens}, DType::boolean);
-  const auto kept = keep.mutable_data<bool>();
+  Tensor padding_mask = ones({2, tokens}, DType::boolean);
+  const auto kept = padding_mask.mutable_data<bool>();
   kept[0] = kept[tokens - 1] = false;
   for (int64_t i = 0; i < tokens; ++i) kept[tokens + i] = false;
-  return keep.to(case_device());
+  return padding_mask.to(case_device());
 }
 
 void add_softmax_cases(Cases& cases) {
   cases.softmax("full", {2, 2, 5, 5, 3});
   cases.softmax("causal", {2, 2, 5, 5, 3}, {.causal = true});
   cases.softmax("scale", {1, 2, 4, 4, 3}, {.scale = 0.3});
-  cases.softmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
-  cases.softmax("causal padding", {2, 2, 5, 5, 3}, {.causal = true, .keep = padding(5)});
+  cases.softmax("padding", {2, 2, 5, 5, 3}, {.padding_mask = padding(5)});
+  cases.softmax("causal padding", {2, 2, 5, 5, 3}, {.causal = true, .padding_mask = padding(5)});
   cases.softmax("more keys than queries, causal", {1, 2, 3, 5, 2}, {.causal = true});
   cases.softmax("more queries than keys, causal", {1, 2, 5, 3, 2}, {.causal = true});
   cases.softmax("two blocks, causal", {1, 1, 67, 67, 2}, {.causal = true});
@@ -146,7 +146,7 @@ void add_softmax_cases(Cases& cases) {
   cases.add("softmax_attention", "dropout, causal padding", cases.heads({2, 2, 5, 5, 3}), [](const Inputs& in) {
     Generator generator(3);
     return softmax_attention(in[0], in[1], in[2],
-                             {.causal = true, .keep = padding(5), .dropout = 0.4, .generator = &generator});
+                             {.causal = true, .padding_mask = padding(5), .dropout = 0.4, .generator = &generator});
   });
 }
 
@@ -158,7 +158,7 @@ void add_factorised_cases(Cases& cases) {
     cases.fastmax("order 2" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .form = form});
     cases.fastmax("order 1" + suffix, {2, 2, 5, 5, 3}, {.order = 1, .causal = causal, .form = form});
     cases.fastmax("padding" + suffix, {2, 2, 5, 5, 3},
-                  {.scale = root, .causal = causal, .keep = padding(5), .form = form});
+                  {.scale = root, .causal = causal, .padding_mask = padding(5), .form = form});
     cases.fastmax("not normalised" + suffix, {1, 2, 4, 4, 3},
                   {.normalisation = FastmaxNormalisation::none, .scale = 0.7, .causal = causal, .form = form});
     cases.fastmax("coefficients" + suffix, {1, 2, 4, 4, 3},
@@ -167,22 +167,24 @@ void add_factorised_cases(Cases& cases) {
     cases.fastmax("more queries than keys" + suffix, {1, 1, 4, 2, 3}, {.causal = causal, .form = form});
     cases.fastmax("two tiles" + suffix, {1, 1, 67, 67, 4}, {.causal = causal, .form = form});
     cases.fastmax("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal, .form = form});
-    for (const auto normaliser : {FastmaxNormaliser::clean, FastmaxNormaliser::shared}) {
-      const std::string shared = normaliser == FastmaxNormaliser::shared ? " shared" : "";
+    for (const auto denominator : {FastmaxNormaliser::clean, FastmaxNormaliser::shared}) {
+      const std::string shared = denominator == FastmaxNormaliser::shared ? " shared" : "";
       for (const auto& [kind, name] : {std::pair{FastmaxDropout::quadratic, "quadratic"},
                                        {FastmaxDropout::standard, "standard"},
                                        {FastmaxDropout::token, "token"}}) {
-        FastmaxOptions options{.scale = FastmaxScale::unit, .causal = causal, .keep = padding(5), .form = form};
+        FastmaxOptions options{
+            .scale = FastmaxScale::unit, .causal = causal, .padding_mask = padding(5), .form = form};
         // Few enough that no denominator nearly vanishes: one that does leaves nothing but rounding to compare.
         options.dropout = 0.1;
         options.dropout_kind = kind;
-        options.dropout_normaliser = normaliser;
+        options.dropout_normaliser = denominator;
         cases.dropped_fastmax(name + (" dropout" + shared + suffix), {2, 2, 5, 5, 3}, options);
-        options.keep = {};
+        options.padding_mask = {};
         cases.dropped_fastmax(name + (" dropout, two tiles" + shared + suffix), {1, 1, 67, 67, 4}, options);
       }
     }
-    FastmaxOptions options{.scale = root, .causal = causal, .keep = padding(5), .form = FastmaxForm::quadratic};
+    FastmaxOptions options{
+        .scale = root, .causal = causal, .padding_mask = padding(5), .form = FastmaxForm::quadratic};
     options.dropout = 0.3;
     options.dropout_kind = FastmaxDropout::token;
     cases.dropped_fastmax("token dropout, quadratic form" + suffix, {2, 2, 5, 5, 3}, options);
@@ -196,8 +198,8 @@ void add_fastmax_cases(Cases& cases) {
   cases.fastmax("order 1", {2, 2, 5, 5, 3}, {.order = 1});
   cases.fastmax("order 1 causal", {2, 2, 5, 5, 3}, {.order = 1, .causal = true});
   cases.fastmax("sqrt causal padding", {2, 2, 5, 5, 3},
-                {.scale = FastmaxScale::sqrt, .causal = true, .keep = padding(5)});
-  cases.fastmax("padding", {2, 2, 5, 5, 3}, {.keep = padding(5)});
+                {.scale = FastmaxScale::sqrt, .causal = true, .padding_mask = padding(5)});
+  cases.fastmax("padding", {2, 2, 5, 5, 3}, {.padding_mask = padding(5)});
   cases.fastmax("not normalised", {1, 2, 4, 4, 3}, {.normalisation = FastmaxNormalisation::none, .scale = 0.7});
   cases.fastmax("coefficients", {1, 2, 4, 4, 3}, {.coefficients = {{1.5, -0.4, 0.3}}, .scale = FastmaxScale::sqrt});
   cases.fastmax("more keys than queries, causal", {1, 1, 2, 4, 3}, {.causal = true});
@@ -215,7 +217,7 @@ void add_fastformer_cases(Cases& cases) {
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? " causal" : "";
     cases.pool("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
-    cases.pool("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.pool("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .padding_mask = padding(5)});
     cases.pool("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.pool("no tokens" + suffix, {2, 1, 0, 0, 2}, {.causal = causal});
     for (const Interaction interaction : {Interaction::product, Interaction::add, Interaction::concat}) {
@@ -232,7 +234,7 @@ void add_fastformer_cases(Cases& cases) {
       cases.additive(kind + " no batch" + suffix, {0, 2, 3, 3, 2}, options);
       cases.additive(kind + " no heads" + suffix, {2, 0, 3, 3, 2}, options);
       cases.additive(kind + " no width" + suffix, {1, 2, 3, 3, 0}, options);
-      options.keep = padding(5);
+      options.padding_mask = padding(5);
       cases.additive(kind + " padding" + suffix, {2, 2, 5, 5, 3}, options);
       options.dropout = 0.4;
       cases.additive(kind + " dropout padding" + suffix, {2, 2, 5, 5, 3}, options);
@@ -240,7 +242,7 @@ void add_fastformer_cases(Cases& cases) {
     for (const int64_t taps : {1, 3, 4, 7}) {
       cases.short_conv(std::to_string(taps) + " taps" + suffix, {2, 5, 3}, taps, {.causal = causal});
     }
-    cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .keep = padding(5)});
+    cases.short_conv("padding" + suffix, {2, 5, 3}, 3, {.causal = causal, .padding_mask = padding(5)});
     cases.short_conv("pieces of the tokens" + suffix, {2, 70, 2}, 3, {.causal = causal});
     cases.short_conv("size 1" + suffix, {1, 1, 1}, 1, {.causal = causal});
     cases.short_conv("no tokens" + suffix, {2, 0, 3}, 4, {.causal = causal});
@@ -252,21 +254,21 @@ void add_weights_cases(Cases& cases) {
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? " causal" : "";
     cases.softmax_weights("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
-    cases.softmax_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .keep = padding(5)});
+    cases.softmax_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .padding_mask = padding(5)});
     cases.softmax_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal, .scale = 0.3});
     cases.softmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.softmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
     cases.fastmax_weights("order 2" + suffix, {1, 2, 4, 4, 3}, {.causal = causal});
     cases.fastmax_weights("order 1" + suffix, {1, 2, 4, 4, 3}, {.order = 1, .causal = causal});
     cases.fastmax_weights("padding" + suffix, {2, 1, 5, 5, 3},
-                          {.scale = FastmaxScale::sqrt, .causal = causal, .keep = padding(5)});
+                          {.scale = FastmaxScale::sqrt, .causal = causal, .padding_mask = padding(5)});
     cases.fastmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.fastmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
     for (const Interaction interaction : {Interaction::product, Interaction::concat}) {
       const std::string kind = (interaction == Interaction::product ? "product" : "concat") + suffix;
       cases.additive_weights(kind, {1, 2, 4, 4, 3}, {.interaction = interaction, .causal = causal});
       cases.additive_weights(kind + " padding", {2, 1, 5, 5, 2},
-                             {.interaction = interaction, .causal = causal, .keep = padding(5)});
+                             {.interaction = interaction, .causal = causal, .padding_mask = padding(5)});
       cases.additive_weights(kind + " no tokens", {2, 1, 0, 0, 2}, {.interaction = interaction, .causal = causal});
     }
   }

@@ -25,7 +25,7 @@ namespace {
 
 Tensor run_softmax(const Golden& golden, const TensorMap& in) {
   return softmax_attention(in.at("query"), in.at("key"), in.at("value"),
-                           {.causal = golden.parameters.at("causal"), .keep = golden.get("key_mask")});
+                           {.causal = golden.parameters.at("causal"), .padding_mask = golden.get("key_mask")});
 }
 
 std::variant<FastmaxScale, double> scale_of(const Json& scale) {
@@ -46,7 +46,7 @@ Tensor run_fastmax(const Golden& golden, const TensorMap& in) {
                   .normalisation = standard ? FastmaxNormalisation::standard : FastmaxNormalisation::none,
                   .scale = scale_of(p.at("scale")),
                   .causal = p.at("causal"),
-                  .keep = golden.get("key_mask")});
+                  .padding_mask = golden.get("key_mask")});
 }
 
 Tensor run_fastformer(const Golden& golden, const TensorMap& in) {
@@ -54,7 +54,7 @@ Tensor run_fastformer(const Golden& golden, const TensorMap& in) {
   return additive_attention({in.at("query"), in.at("key"), in.at("value")}, {{in.at("w_query")}, {in.at("w_key")}},
                             {.interaction = add ? Interaction::add : Interaction::product,
                              .causal = golden.parameters.at("causal"),
-                             .keep = golden.get("key_mask")});
+                             .padding_mask = golden.get("key_mask")});
 }
 
 double largest_weight(const Golden& golden) {

@@ -16,9 +16,9 @@ namespace linnet::test {
 /// Whether query i may see key j.
 using Sees = std::function<bool(int64_t b, int64_t i, int64_t j)>;
 
-/// Keys up to i + (M − N) when causal, and none that `keep` leaves out.
-inline Sees sees(int64_t queries, int64_t keys, bool causal, const Tensor& keep = {}) {
-  const std::vector<bool> kept = keep.defined() ? keep.to_vector<bool>() : std::vector<bool>();
+/// Keys up to i + (M − N) when causal, and none that `padding_mask` leaves out.
+inline Sees sees(int64_t queries, int64_t keys, bool causal, const Tensor& padding_mask = {}) {
+  const std::vector<bool> kept = padding_mask.defined() ? padding_mask.to_vector<bool>() : std::vector<bool>();
   return [=](int64_t b, int64_t i, int64_t j) {
     return (!causal || j <= i + keys - queries) && (kept.empty() || kept[static_cast<size_t>(b * keys + j)]);
   };
@@ -75,9 +75,9 @@ inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::flo
 
 /// Bool [B, N], true but at the given (sequence, token).
 inline Tensor keep_all_but(int64_t batch, int64_t tokens, const std::vector<std::pair<int64_t, int64_t>>& padding) {
-  Tensor keep = ones({batch, tokens}, DType::boolean);
-  for (const auto& [b, i] : padding) keep.mutable_data<bool>()[static_cast<size_t>(b * tokens + i)] = false;
-  return keep;
+  Tensor padding_mask = ones({batch, tokens}, DType::boolean);
+  for (const auto& [b, i] : padding) padding_mask.mutable_data<bool>()[static_cast<size_t>(b * tokens + i)] = false;
+  return padding_mask;
 }
 
 /// x [B, H, N, D] with other tokens of sequence `b` from `first` up to `last`.

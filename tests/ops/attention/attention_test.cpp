@@ -76,11 +76,11 @@ TEST_CASE("softmax_attention is the explicit formula") {
 }
 
 TEST_CASE("softmax_attention and its gradients are those of the explicit weights, for keys in many tiles and parts") {
-  const Tensor keep = keep_all_but(1, 300, {{0, 0}, {0, 130}, {0, 131}, {0, 299}});
+  const Tensor padding_mask = keep_all_but(1, 300, {{0, 0}, {0, 130}, {0, 131}, {0, 299}});
   for (const int64_t width : {1, 7, 16, 24, 33, 63}) {
     for (const int64_t queries : {3, 70, 300}) {
       for (const SoftmaxAttentionOptions& options :
-           {SoftmaxAttentionOptions{}, {.causal = true}, {.causal = true, .keep = keep}}) {
+           {SoftmaxAttentionOptions{}, {.causal = true}, {.causal = true, .padding_mask = padding_mask}}) {
         CAPTURE(width);
         CAPTURE(queries);
         CAPTURE(options.causal);
@@ -144,12 +144,12 @@ TEST_CASE("softmax_attention in float32: each weight is as exact as its score") 
 
 TEST_CASE("softmax_attention leaves out padded keys, and rows with nothing left are 0 without gradient") {
   const auto in = normal_qkv(2, 2, 6, 6, 3);
-  const Tensor keep = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
+  const Tensor padding_mask = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
   for (const bool causal : {false, true}) {
-    const std::vector<Tensor> results = forward_backward(in, {.causal = causal, .keep = keep});
+    const std::vector<Tensor> results = forward_backward(in, {.causal = causal, .padding_mask = padding_mask});
     const Tensor& o = results[3];
-    CHECK(relative_error(o, softmax_reference(in.q, in.k, in.v, 1 / std::sqrt(3.0), sees(6, 6, causal, keep))) <
-          1e-14);
+    CHECK(relative_error(
+              o, softmax_reference(in.q, in.k, in.v, 1 / std::sqrt(3.0), sees(6, 6, causal, padding_mask))) < 1e-14);
     for (const Tensor& x : results) CHECK(same_bits(x.narrow(0, 1, 1), zeros({1, 2, 6, 3}, DType::float64)));
     if (causal) CHECK(same_bits(o.narrow(0, 0, 1).narrow(2, 0, 1), zeros({1, 2, 1, 3}, DType::float64)));
   }
@@ -157,9 +157,9 @@ TEST_CASE("softmax_attention leaves out padded keys, and rows with nothing left 
 
 TEST_CASE("What padded keys hold changes no bit of softmax_attention or of its gradients") {
   const auto in = normal_qkv(2, 2, 70, 70, 3);
-  const Tensor keep = keep_all_but(2, 70, {{0, 68}, {0, 69}, {1, 0}, {1, 1}});
+  const Tensor padding_mask = keep_all_but(2, 70, {{0, 68}, {0, 69}, {1, 0}, {1, 1}});
   for (const bool causal : {false, true}) {
-    const SoftmaxAttentionOptions options{.causal = causal, .keep = keep};
+    const SoftmaxAttentionOptions options{.causal = causal, .padding_mask = padding_mask};
     const std::vector<Tensor> expected = forward_backward(in, options);
     for (const double value : {1e30, kNan, kInfinity}) {
       Qkv changed = in;
@@ -174,8 +174,8 @@ TEST_CASE("What padded keys hold changes no bit of softmax_attention or of its g
 TEST_CASE("Padding added to softmax_attention changes nothing else") {
   const auto in = normal_qkv(2, 2, 20, 20, 3);
   const Qkv shorter{in.q, in.k.narrow(2, 0, 17), in.v.narrow(2, 0, 17)};
-  const Tensor keep = keep_all_but(2, 20, {{0, 17}, {0, 18}, {0, 19}, {1, 17}, {1, 18}, {1, 19}});
-  const Tensor padded = softmax_attention(in.q, in.k, in.v, {.keep = keep});
+  const Tensor padding_mask = keep_all_but(2, 20, {{0, 17}, {0, 18}, {0, 19}, {1, 17}, {1, 18}, {1, 19}});
+  const Tensor padded = softmax_attention(in.q, in.k, in.v, {.padding_mask = padding_mask});
   CHECK(relative_error(padded, softmax_attention(shorter.q, shorter.k, shorter.v).to_vector<double>()) < 1e-14);
 }
 
@@ -228,14 +228,14 @@ TEST_CASE("softmax_attention drops weights after normalisation, by the generator
   for (const int64_t n : {5, 150}) {
     const auto in = normal_qkv(2, 2, n, n, n);
     const Tensor identity = eye(n, -1, DType::float64).expand({2, 2, n, n});  // so that outputs are weights
-    const Tensor keep = keep_all_but(2, n, {{0, 2}});
+    const Tensor padding_mask = keep_all_but(2, n, {{0, 2}});
     const std::vector<double> weights =
-        softmax_attention(in.q, in.k, identity, {.causal = true, .keep = keep}).to_vector<double>();
+        softmax_attention(in.q, in.k, identity, {.causal = true, .padding_mask = padding_mask}).to_vector<double>();
     Generator generator(9);
     const RandomKey key = Generator(9).next();
     const std::vector<double> dropped =
         softmax_attention(in.q, in.k, identity,
-                          {.causal = true, .keep = keep, .dropout = 0.25, .generator = &generator})
+                          {.causal = true, .padding_mask = padding_mask, .dropout = 0.25, .generator = &generator})
             .to_vector<double>();
     CHECK(generator.state().draws == 1);
     double error = 0;
@@ -297,14 +297,15 @@ TEST_CASE("softmax_attention says what is wrong") {
       ShapeError);
   CHECK_THROWS_AS(softmax_attention(q, k.to(DType::float32), v), DTypeError);
   CHECK_THROWS_AS(softmax_attention(q.to(DType::int64), k.to(DType::int64), v.to(DType::int64)), DTypeError);
-  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.keep = ones({2, 5})}, {"a.cpp", 1}),
-                       "softmax_attention: keep is float32; it must be bool, false where a token is padding: "
+  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.padding_mask = ones({2, 5})}, {"a.cpp", 1}),
+                       "softmax_attention: padding_mask is float32; it must be bool, false where a token is padding: "
                        "ne(mask, 0) gives that (a.cpp:1)",
                        DTypeError);
-  CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.keep = ones({2, 4}, DType::boolean)}, {"a.cpp", 1}),
-                       "softmax_attention: keep[2, 4] does not fit k[2, 3, 5, 6]: it must be [batch, tokens], [2, 5] "
-                       "(a.cpp:1)",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      softmax_attention(q, k, v, {.padding_mask = ones({2, 4}, DType::boolean)}, {"a.cpp", 1}),
+      "softmax_attention: padding_mask[2, 4] does not fit k[2, 3, 5, 6]: it must be [batch, tokens], [2, 5] "
+      "(a.cpp:1)",
+      ShapeError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.scale = kInfinity}, {"a.cpp", 1}),
                        "softmax_attention: scale is inf; it must be finite (a.cpp:1)", ValueError);
   CHECK_THROWS_WITH_AS(softmax_attention(q, k, v, {.dropout = 1.5}, {"a.cpp", 1}),

@@ -51,7 +51,7 @@ void check_rows(const Tensor& weights, const Sees& sees) {
 
 struct Case {
   bool causal;
-  Tensor keep;
+  Tensor padding_mask;
 };
 
 std::vector<Case> cases() { return {{false, {}}, {true, {}}, {false, padding()}, {true, padding()}}; }
@@ -60,10 +60,10 @@ std::vector<Case> cases() { return {{false, {}}, {true, {}}, {false, padding()},
 
 TEST_CASE("softmax_attention_weights are the explicit formula, and times values what softmax_attention gives") {
   const Tensor q = normal({2, 3, 7, 4}, 1), k = normal({2, 3, 7, 4}, 2), v = normal({2, 3, 7, 4}, 3);
-  for (const auto& [causal, keep] : cases()) {
+  for (const auto& [causal, padding_mask] : cases()) {
     CAPTURE(causal);
-    const SoftmaxAttentionOptions options{.causal = causal, .scale = 0.8, .keep = keep};
-    const Sees seen = sees(7, 7, causal, keep);
+    const SoftmaxAttentionOptions options{.causal = causal, .scale = 0.8, .padding_mask = padding_mask};
+    const Sees seen = sees(7, 7, causal, padding_mask);
     const Tensor weights = softmax_attention_weights(q, k, options);
     check_rows(weights, seen);
     CHECK(relative_error(weights, normalised(exponential(scores(q, k, 0.8)), q, seen)) < 1e-14);
@@ -80,17 +80,18 @@ TEST_CASE("softmax_attention_weights are the explicit formula, and times values 
 TEST_CASE("fastmax_weights are eq. 7, and times values what every form of fastmax gives") {
   const Tensor q = normal({2, 3, 7, 4}, 4), k = normal({2, 3, 7, 4}, 5), v = normal({2, 3, 7, 4}, 6);
   const Tensor q_hat = layer_norm(q, {}, {}, 1e-5), k_hat = layer_norm(k, {}, {}, 1e-5);
-  for (const auto& [causal, keep] : cases()) {
+  for (const auto& [causal, padding_mask] : cases()) {
     for (const int order : {1, 2}) {
       CAPTURE(causal);
       CAPTURE(order);
-      FastmaxOptions options{.order = order, .scale = order == 1 ? 0.2 : 0.5, .causal = causal, .keep = keep};
+      FastmaxOptions options{
+          .order = order, .scale = order == 1 ? 0.2 : 0.5, .causal = causal, .padding_mask = padding_mask};
       const Weight s = scores(q_hat, k_hat, std::get<double>(options.scale));
       const Weight f = [=](int64_t b, int64_t h, int64_t i, int64_t j) {
         const double score = s(b, h, i, j);
         return 1 + score + (order == 2 ? score * score / 2 : 0);
       };
-      const Sees seen = sees(7, 7, causal, keep);
+      const Sees seen = sees(7, 7, causal, padding_mask);
       const Tensor weights = fastmax_weights(q, k, options);
       check_rows(weights, seen);
       CHECK(relative_error(weights, normalised(f, q, seen)) < 1e-13);
@@ -110,10 +111,10 @@ TEST_CASE("additive_attention_weights are α and β of eqs. 3 and 5, and make wh
     const Tensor query = w.unsqueeze(1).expand({2, 3, 7, 4}).contiguous();
     return normalised(exponential(scores(query, x, 0.5)), x, seen);
   };
-  for (const auto& [causal, keep] : cases()) {
+  for (const auto& [causal, padding_mask] : cases()) {
     CAPTURE(causal);
-    const AdditiveAttentionOptions options{.causal = causal, .keep = keep};
-    const Sees seen = sees(7, 7, causal, keep);
+    const AdditiveAttentionOptions options{.causal = causal, .padding_mask = padding_mask};
+    const Sees seen = sees(7, 7, causal, padding_mask);
     const std::vector<Tensor> weights = additive_attention_weights({q, k, v}, stages, options);
     REQUIRE(weights.size() == 2);
     for (const Tensor& w : weights) {

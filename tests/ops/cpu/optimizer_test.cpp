@@ -48,25 +48,25 @@ TEST_CASE("the SGD kernel starts its momentum from the gradient, and reads nothi
   for (const bool nesterov : {false, true}) {
     Tensor p = tensor({1.0}, DType::float64), buffer = tensor({NAN}, DType::float64);
     const Tensor g = tensor({0.5}, DType::float64);
-    const SgdOptions options{0.9, nesterov ? 0.0 : 0.25, 0.2, nesterov};
+    const SgdParams params{0.9, nesterov ? 0.0 : 0.25, 0.2, nesterov};
     const double lr = 0.1;
     int64_t steps = 0;
     const bool refuse = false;
     const View momentum = detail::view(buffer);
 
-    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, &refuse, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, &refuse, nullptr}, params);
     CHECK(p.item<double>() == 1);
     CHECK(steps == 0);
 
-    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, params);
     const double g1 = 0.5 + 0.2 * 1.0;
     const double p1 = 1.0 - 0.1 * (nesterov ? g1 + 0.9 * g1 : g1);
     CHECK(buffer.item<double>() == doctest::Approx(g1).epsilon(1e-14));
     CHECK(p.item<double>() == doctest::Approx(p1).epsilon(1e-14));
 
-    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, options);
+    cpu_backend().sgd(detail::view(p), detail::view(g), &momentum, {&lr, &steps, nullptr, nullptr}, params);
     CHECK(steps == 2);
-    const double g2 = 0.5 + 0.2 * p1, b2 = 0.9 * g1 + (1 - options.dampening) * g2;
+    const double g2 = 0.5 + 0.2 * p1, b2 = 0.9 * g1 + (1 - params.dampening) * g2;
     CHECK(buffer.item<double>() == doctest::Approx(b2).epsilon(1e-14));
     CHECK(p.item<double>() == doctest::Approx(p1 - 0.1 * (nesterov ? g2 + 0.9 * b2 : b2)).epsilon(1e-14));
   }

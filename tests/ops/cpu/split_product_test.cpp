@@ -14,7 +14,7 @@
 // that it inlines is called from elsewhere, where vectors might be passed otherwise.)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define LINNET_ISA split_test
-#include <linnet/ops/cpu/matmul/split_product.h>
+#include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
 
 using namespace linnet;
 

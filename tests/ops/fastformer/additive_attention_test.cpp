@@ -46,11 +46,11 @@ void for_each_option(F&& f) {
 }  // namespace
 
 TEST_CASE("additive_attention is eqs. 3–6 written out, with every option") {
-  const Tensor keep = keep_all_but(2, 17, {{0, 0}, {0, 5}, {0, 16}, {1, 0}, {1, 1}});
+  const Tensor padding_mask = keep_all_but(2, 17, {{0, 0}, {0, 5}, {0, 16}, {1, 0}, {1, 1}});
   for_each_option([&](AdditiveKind kind, AdditiveAttentionOptions options) {
     const AdditiveInputs in = additive_inputs(2, 2, 17, 5, kind);
     CHECK(relative_error(run(in, options), additive_reference(in, options)) < 1e-13);
-    options.keep = keep;
+    options.padding_mask = padding_mask;
     CHECK(relative_error(run(in, options), additive_reference(in, options)) < 1e-13);
     Generator generator(5), same(5);
     options.dropout = 0.4;
@@ -84,9 +84,9 @@ TEST_CASE("additive_attention does not care for the order of the tokens, but whe
 }
 
 TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 without gradient") {
-  const Tensor keep = keep_all_but(2, 6, {{0, 0}, {0, 5}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
+  const Tensor padding_mask = keep_all_but(2, 6, {{0, 0}, {0, 5}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
   for_each_option([&](AdditiveKind kind, AdditiveAttentionOptions options) {
-    options.keep = keep;
+    options.padding_mask = padding_mask;
     const AdditiveInputs in = additive_inputs(2, 2, 6, 3, kind);
     const std::vector<Tensor> expected = forward_backward(in, options, normal({2, 2, 6, 3}, 6));
     const Tensor zero = zeros({1, 2, 6, 3}, DType::float64);
@@ -179,9 +179,10 @@ TEST_CASE("additive_attention says what is wrong") {
         }) ==
         "additive_attention: projection[3, 5, 5] of stage 1 does not fit column 1 [2, 3, 4, 5]: it must be "
         "[3, 10, 5] (a.cpp:1)");
-  CHECK(message([](auto&, auto& options) { options.keep = ones({2, 5}, DType::boolean); }) ==
-        "additive_attention: keep[2, 5] does not fit column 1 [2, 3, 4, 5]: it must be [batch, tokens], [2, 4] "
-        "(a.cpp:1)");
+  CHECK(
+      message([](auto&, auto& options) { options.padding_mask = ones({2, 5}, DType::boolean); }) ==
+      "additive_attention: padding_mask[2, 5] does not fit column 1 [2, 3, 4, 5]: it must be [batch, tokens], [2, 4] "
+      "(a.cpp:1)");
   CHECK(message([](auto&, auto& options) { options.dropout = 0.1; }) ==
         "additive_attention: dropout 0.1 needs a generator; set options.generator (a.cpp:1)");
   CHECK(message([](auto&, auto& options) { options.dropout = -0.1; }) ==

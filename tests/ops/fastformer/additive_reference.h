@@ -105,7 +105,7 @@ class AdditiveReference {
                     const std::vector<RandomKey>& keys = {})
       : shape_(in.columns[0].shape()),
         options_(options),
-        sees_(sees(shape_[2], shape_[2], options.causal, options.keep)) {
+        sees_(sees(shape_[2], shape_[2], options.causal, options.padding_mask)) {
     std::vector<double> token = in.columns[0].to_vector<double>();
     for (size_t s = 0; s < in.stages.size(); ++s) {
       const Tensor x = tensor(token, shape_);

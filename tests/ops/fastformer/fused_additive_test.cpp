@@ -59,13 +59,13 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 /// The first sequence starts and ends with padding and has some inside; the last one is all padding.
 Tensor some_padding(Size size) {
-  Tensor keep = ones({size.b, size.n}, DType::boolean);
+  Tensor padding_mask = ones({size.b, size.n}, DType::boolean);
   for (int64_t i = 0; i < size.n; ++i) {
     const bool inside = i > 2 && i < size.n - 1 && i % 7 != 0;
-    keep.mutable_data<bool>()[i] = inside;
-    if (size.b > 1) keep.mutable_data<bool>()[(size.b - 1) * size.n + i] = false;
+    padding_mask.mutable_data<bool>()[i] = inside;
+    if (size.b > 1) padding_mask.mutable_data<bool>()[(size.b - 1) * size.n + i] = false;
   }
-  return keep;
+  return padding_mask;
 }
 
 /// Every combination of the fused op's options.
@@ -73,9 +73,10 @@ template <class F>
 void for_each_option(Size size, F&& f) {
   for (const bool causal : {false, true}) {
     for (const Interaction interaction : {Interaction::product, Interaction::add}) {
-      for (const Tensor& keep : {Tensor(), some_padding(size)}) {
+      for (const Tensor& padding_mask : {Tensor(), some_padding(size)}) {
         for (const double dropout : {0.0, 0.3}) {
-          f(AdditiveAttentionOptions{.interaction = interaction, .causal = causal, .keep = keep, .dropout = dropout});
+          f(AdditiveAttentionOptions{
+              .interaction = interaction, .causal = causal, .padding_mask = padding_mask, .dropout = dropout});
         }
       }
     }

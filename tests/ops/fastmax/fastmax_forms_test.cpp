@@ -67,15 +67,17 @@ TEST_CASE("fastmax: the quadratic and the factorised form agree with the explici
   for (const Size size :
        {Size{5, 5, 3}, {70, 70, 6}, {300, 300, 32}, {100, 140, 16}, {140, 100, 16}, {300, 300, 64}, {600, 550, 17}}) {
     const Inputs in = draw(2, 2, size.n, size.m, size.d, DType::float64);
-    const Tensor keep = keep_all_but(2, size.m, {{0, 0}, {0, 3}, {0, size.m - 1}, {1, 2}});
+    const Tensor padding_mask = keep_all_but(2, size.m, {{0, 0}, {0, 3}, {0, size.m - 1}, {1, 2}});
     for (const bool causal : {false, true}) {
       for (const FastmaxOptions& options :
            {FastmaxOptions{.causal = causal}, FastmaxOptions{.order = 1, .causal = causal},
-            FastmaxOptions{.scale = FastmaxScale::sqrt, .causal = causal, .keep = keep},
-            FastmaxOptions{.order = 1, .causal = causal, .keep = keep},
+            FastmaxOptions{.scale = FastmaxScale::sqrt, .causal = causal, .padding_mask = padding_mask},
+            FastmaxOptions{.order = 1, .causal = causal, .padding_mask = padding_mask},
             FastmaxOptions{.coefficients = {{1.5, -0.7, 0.3}}, .scale = 0.3, .causal = causal},
-            FastmaxOptions{
-                .normalisation = FastmaxNormalisation::none, .scale = 0.4, .causal = causal, .keep = keep}}) {
+            FastmaxOptions{.normalisation = FastmaxNormalisation::none,
+                           .scale = 0.4,
+                           .causal = causal,
+                           .padding_mask = padding_mask}}) {
         CAPTURE(size.n);
         CAPTURE(size.m);
         CAPTURE(size.d);
@@ -172,10 +174,10 @@ TEST_CASE("Factorised fastmax: the future changes no bit of the past") {
 
 TEST_CASE("Factorised fastmax: what padding holds changes no bit, and a row without keys is 0") {
   const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
-  Tensor keep = keep_all_but(2, 150, {{0, 0}, {0, 1}, {0, 64}, {0, 149}});
-  keep.narrow(0, 1, 1).fill_(false);
+  Tensor padding_mask = keep_all_but(2, 150, {{0, 0}, {0, 1}, {0, 64}, {0, 149}});
+  padding_mask.narrow(0, 1, 1).fill_(false);
   for (const auto& [order, causal] : {std::pair{1, false}, {1, true}, {2, false}, {2, true}}) {
-    const FastmaxOptions options{.order = order, .causal = causal, .keep = keep};
+    const FastmaxOptions options{.order = order, .causal = causal, .padding_mask = padding_mask};
     const auto expected = all_results(in, options, FastmaxForm::factorised);
     check_near(expected, all_results(in, options, FastmaxForm::reference), 1e-12);
     for (const Tensor& x : expected) {
@@ -201,9 +203,9 @@ TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
       CAPTURE(order);
       // Where the first keys are padding, or all of them.
       const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
-      Tensor keep = keep_all_but(2, 150, {{0, 0}, {0, 1}});
-      keep.narrow(0, 1, 1).fill_(false);
-      const FastmaxOptions options{.order = order, .causal = true, .keep = keep};
+      Tensor padding_mask = keep_all_but(2, 150, {{0, 0}, {0, 1}});
+      padding_mask.narrow(0, 1, 1).fill_(false);
+      const FastmaxOptions options{.order = order, .causal = true, .padding_mask = padding_mask};
       Inputs changed = in;
       changed.q = with_tokens(with_tokens(in.q, 0, 0, 2, nan), 1, 0, 150, nan);
       check_same_bits(all_results(changed, options, form), all_results(in, options, form));
@@ -283,21 +285,22 @@ TEST_CASE("fastmax dropout: the expected output is that without, when the denomi
 }
 
 TEST_CASE("fastmax dropout of tokens is the same in both forms") {
-  for (const FastmaxNormaliser normaliser : kNormalisers) {
+  for (const FastmaxNormaliser denominator : kNormalisers) {
     for (const bool causal : {false, true}) {
       for (const auto& [n, m] : {std::pair<int64_t, int64_t>{150, 150}, {70, 150}, {150, 70}}) {
         const Inputs in = draw(2, 3, n, m, 8, DType::float64);
-        const Tensor keep = keep_all_but(2, m, {{0, 0}, {0, 3}, {1, 65}});
+        const Tensor padding_mask = keep_all_but(2, m, {{0, 0}, {0, 3}, {1, 65}});
         const FastmaxOptions options{.scale = FastmaxScale::sqrt,
                                      .causal = causal,
-                                     .keep = keep,
+                                     .padding_mask = padding_mask,
                                      .dropout = 0.3,
                                      .dropout_kind = FastmaxDropout::token,
-                                     .dropout_normaliser = normaliser};
+                                     .dropout_normaliser = denominator};
         const auto a = all_results(in, options, FastmaxForm::factorised);
         check_near(a, all_results(in, options, FastmaxForm::quadratic), 1e-11);
         CHECK(relative_error(a[3],
-                             fastmax(in.q, in.k, in.v, {.scale = FastmaxScale::sqrt, .causal = causal, .keep = keep})
+                             fastmax(in.q, in.k, in.v,
+                                     {.scale = FastmaxScale::sqrt, .causal = causal, .padding_mask = padding_mask})
                                  .to_vector<double>()) > 1e-2);
       }
     }
@@ -306,10 +309,10 @@ TEST_CASE("fastmax dropout of tokens is the same in both forms") {
 
 TEST_CASE("fastmax dropout: causal, the last query draws what it draws in full") {
   for (const FastmaxDropout kind : kKinds) {
-    for (const FastmaxNormaliser normaliser : kNormalisers) {
+    for (const FastmaxNormaliser denominator : kNormalisers) {
       const Inputs in = draw(1, 2, 200, 200, 8, DType::float64);
       FastmaxOptions options{
-          .scale = FastmaxScale::unit, .dropout = 0.2, .dropout_kind = kind, .dropout_normaliser = normaliser};
+          .scale = FastmaxScale::unit, .dropout = 0.2, .dropout_kind = kind, .dropout_normaliser = denominator};
       const Tensor full = all_results(in, options, FastmaxForm::factorised)[3];
       options.causal = true;
       const Tensor causal = all_results(in, options, FastmaxForm::factorised)[3];

@@ -92,17 +92,17 @@ TEST_CASE("fastmax in float32 is as exact as its sums") {
 
 TEST_CASE("fastmax leaves out padded keys, whatever they hold") {
   const auto in = normal_qkv(2, 2, 6, 3);
-  const Tensor keep = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
+  const Tensor padding_mask = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
   for (const bool causal : {false, true}) {
-    const std::vector<Tensor> expected = forward_backward(in, {.causal = causal, .keep = keep});
+    const std::vector<Tensor> expected = forward_backward(in, {.causal = causal, .padding_mask = padding_mask});
     CHECK(relative_error(expected[3], reference(standardised(in.q), standardised(in.k), in.v, {1, 1, 0.5}, 1,
-                                                sees(6, 6, causal, keep))) < 1e-13);
+                                                sees(6, 6, causal, padding_mask))) < 1e-13);
     for (const Tensor& x : expected) CHECK(same_bits(x.narrow(0, 1, 1), zeros({1, 2, 6, 3}, DType::float64)));
     for (const double value : {1e30, kNan, kInfinity}) {
       Qkv changed = in;
       changed.k = with_tokens(with_tokens(in.k, 0, 3, 4, value), 1, 0, 6, value);
       changed.v = with_tokens(with_tokens(in.v, 0, 3, 4, value), 1, 0, 6, value);
-      const std::vector<Tensor> results = forward_backward(changed, {.causal = causal, .keep = keep});
+      const std::vector<Tensor> results = forward_backward(changed, {.causal = causal, .padding_mask = padding_mask});
       for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
     }
   }
@@ -151,7 +151,7 @@ TEST_CASE("fastmax refuses weights that may not be positive, naming the smallest
   CHECK_THROWS_AS(fastmax(q, k, v, {.coefficients = {{kNan, 0, 0}}}), ValueError);
   CHECK_THROWS_AS(fastmax(q.reshape({4, 8}), k, v), ShapeError);
   CHECK_THROWS_AS(fastmax(q, k, v.narrow(3, 0, 4)), ShapeError);
-  CHECK_THROWS_AS(fastmax(q, k, v, {.keep = ones({1, 5}, DType::boolean)}), ShapeError);
+  CHECK_THROWS_AS(fastmax(q, k, v, {.padding_mask = ones({1, 5}, DType::boolean)}), ShapeError);
 }
 
 TEST_CASE("fastmax: queries and keys with an offset of a thousand deviations keep float32's gradients") {

@@ -16,13 +16,15 @@ namespace {
 std::vector<double> short_conv_reference(const Tensor& x, const Tensor& weight, const ShortConvOptions& options) {
   const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2), taps = weight.size(1);
   const std::vector<double> from = x.to_vector<double>(), w = weight.to_vector<double>();
-  const std::vector<bool> keep = options.keep.defined() ? options.keep.to_vector<bool>() : std::vector<bool>();
+  const std::vector<bool> padding_mask =
+      options.padding_mask.defined() ? options.padding_mask.to_vector<bool>() : std::vector<bool>();
   std::vector<double> y = from;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < tokens; ++i) {
       for (int64_t t = 0; t < taps; ++t) {
         const int64_t j = i - (options.causal ? taps - 1 : (taps - 1) / 2) + t;
-        if (j < 0 || j >= tokens || (!keep.empty() && !keep[static_cast<size_t>(b * tokens + j)])) continue;
+        if (j < 0 || j >= tokens || (!padding_mask.empty() && !padding_mask[static_cast<size_t>(b * tokens + j)]))
+          continue;
         for (int64_t c = 0; c < width; ++c) {
           y[static_cast<size_t>((b * tokens + i) * width + c)] +=
               w[static_cast<size_t>(c * taps + t)] * from[static_cast<size_t>((b * tokens + j) * width + c)];
@@ -46,11 +48,11 @@ std::vector<Tensor> forward_backward(const Tensor& x, const Tensor& weight, cons
 }  // namespace
 
 TEST_CASE("short_conv is x and the taps written out, for any width") {
-  const Tensor keep = keep_all_but(2, 11, {{0, 0}, {0, 4}, {1, 9}, {1, 10}});
+  const Tensor padding_mask = keep_all_but(2, 11, {{0, 0}, {0, 4}, {1, 9}, {1, 10}});
   for (const int64_t taps : {1, 2, 3, 4, 5, 8, 13}) {
     const Tensor x = normal({2, 11, 7}, 1), weight = normal({7, taps}, 2);
     for (const bool causal : {false, true}) {
-      for (const Tensor& mask : {Tensor(), keep}) {
+      for (const Tensor& mask : {Tensor(), padding_mask}) {
         const ShortConvOptions options{causal, mask};
         CHECK(relative_error(short_conv(x, weight, options), short_conv_reference(x, weight, options)) < 1e-14);
       }
@@ -110,6 +112,6 @@ TEST_CASE("short_conv says what is wrong") {
   CHECK_THROWS_AS(short_conv(x, normal({3, 0}, 2)), ShapeError);
   CHECK_THROWS_AS(short_conv(x.select(0, 0), normal({3, 2}, 2)), ShapeError);
   CHECK_THROWS_AS(short_conv(x, normal({3, 2}, 2, DType::float32)), DTypeError);
-  CHECK_THROWS_AS(short_conv(x, normal({3, 2}, 2), {.keep = ones({2, 4}, DType::boolean)}), ShapeError);
-  CHECK_THROWS_AS(short_conv(x, normal({3, 2}, 2), {.keep = ones({2, 5})}), DTypeError);
+  CHECK_THROWS_AS(short_conv(x, normal({3, 2}, 2), {.padding_mask = ones({2, 4}, DType::boolean)}), ShapeError);
+  CHECK_THROWS_AS(short_conv(x, normal({3, 2}, 2), {.padding_mask = ones({2, 5})}), DTypeError);
 }

@@ -17,23 +17,23 @@ struct PoolState {
   Tensor maximum, total;
 };
 
-Grads additive_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
-                             const Tensor& x, const Tensor& keep, bool causal) {
-  Op op("additive_pool_backward", Where{}, {grad, scores, x});
+Grads attention_pool_backward(const Tensor& grad, const Tensor& out, const PoolState& state, const Tensor& scores,
+                              const Tensor& x, const Tensor& padding_mask, bool causal) {
+  Op op("attention_pool_backward", Where{}, {grad, scores, x});
   op.first_derivative_only("softmax and matmul");
   Tensor dscores = Tensor::empty(scores.shape(), scores.dtype(), scores.device());
   Tensor dx = empty_heads(x.shape(), x.dtype(), x.device());
   const Tensor g = with_plain_rows(grad);
-  backend(x).additive_pool_backward(detail::view(dscores), detail::view(dx), detail::view(g), detail::view(out),
-                                    detail::view(state.maximum), detail::view(state.total), detail::view(scores),
-                                    detail::view(x), detail::OptionalView(keep).get(), causal);
+  backend(x).attention_pool_backward(detail::view(dscores), detail::view(dx), detail::view(g), detail::view(out),
+                                     detail::view(state.maximum), detail::view(state.total), detail::view(scores),
+                                     detail::view(x), detail::OptionalView(padding_mask).get(), causal);
   return {dscores, dx};
 }
 
 }  // namespace
 
-Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOptions& options, Where where) {
-  Op op("additive_pool", where, {scores, x});
+Tensor attention_pool(const Tensor& scores, const Tensor& x, const AttentionPoolOptions& options, Where where) {
+  Op op("attention_pool", where, {scores, x});
   const DType dtype = op.floating_dtype();
   detail::check_heads(x, "x");
   const Shape& shape = x.shape();
@@ -41,19 +41,19 @@ Tensor additive_pool(const Tensor& scores, const Tensor& x, const AdditivePoolOp
     throw ShapeError(fmt::format("scores{} do not fit x{}: they must be [batch, heads, tokens], one for each token",
                                  to_string(scores.shape()), to_string(shape)));
   }
-  detail::check_keep(options.keep, x, "x");
+  detail::check_padding_mask(options.padding_mask, x, "x");
 
   const Tensor tokens = with_plain_rows(x);
   const int64_t results = options.causal ? shape[2] : 1;
   Tensor out = empty_heads({shape[0], shape[1], results, shape[3]}, dtype, x.device());
   const PoolState state{Tensor::empty({shape[0], shape[1], results}, dtype, x.device()),
                         Tensor::empty({shape[0], shape[1], results}, dtype, x.device())};
-  backend(x).additive_pool(detail::view(out), detail::view(state.maximum), detail::view(state.total),
-                           detail::view(scores), detail::view(tokens), detail::OptionalView(options.keep).get(),
-                           options.causal);
+  backend(x).attention_pool(detail::view(out), detail::view(state.maximum), detail::view(state.total),
+                            detail::view(scores), detail::view(tokens),
+                            detail::OptionalView(options.padding_mask).get(), options.causal);
   return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
-                         keep = op.save(options.keep), causal = options.causal](const Tensor& g) {
-    return additive_pool_backward(g, out(), state, scores(), x(), keep(), causal);
+                         padding_mask = op.save(options.padding_mask), causal = options.causal](const Tensor& g) {
+    return attention_pool_backward(g, out(), state, scores(), x(), padding_mask(), causal);
   });
 }
 

@@ -19,7 +19,7 @@ struct Offsets {
 /// Dims that N views step through together, passed to kernels by value. Dims of size 1 are dropped, and dims that
 /// every view steps through evenly made one. Dim 0 is the innermost.
 template <int N>
-struct Walk {
+struct StridedIndex {
   static constexpr int kMaxRank = 24;  // after what `add` drops and joins
 
   int rank = 0;
@@ -72,8 +72,8 @@ struct Walk {
 
 /// All dims of the views except `dim`, with the sizes of the first view; `dim` −1 for all of them.
 template <int N>
-Walk<N> walk_without(const std::array<View, N>& views, int dim) {
-  Walk<N> walk;
+StridedIndex<N> walk_without(const std::array<View, N>& views, int dim) {
+  StridedIndex<N> walk;
   for (int d = views[0].rank - 1; d >= 0; --d) {
     if (d == dim) continue;
     std::array<int64_t, N> strides;

@@ -20,20 +20,20 @@ namespace {
 
 constexpr int kChunk = kWarp;  // tokens: one for each lane, where lanes do not share out columns
 constexpr int kBatch = 8;      // tokens or chunks of one thread whose loads are on the way together
-using Warp = Group<kWarp>;
+using Warp = ThreadGroup<kWarp>;
 
 /// What all kernels read.
 template <class T>
 struct Pool {
   Heads<const T> scores, x;
-  Keep keep;
+  PaddingMask padding_mask;
   int64_t heads, tokens, width, chunks, tasks;  ///< a task is one chunk of one head of one sequence
   bool causal;
 
-  Pool(const View& scores_view, const View& x_view, const View* keep_view, bool causal_)
+  Pool(const View& scores_view, const View& x_view, const View* mask_view, bool causal_)
       : scores(scores_view),
         x(x_view),
-        keep(keep_view),
+        padding_mask(mask_view),
         heads(x_view.shape[1]),
         tokens(x_view.shape[2]),
         width(x_view.shape[3]),
@@ -42,7 +42,9 @@ struct Pool {
         causal(causal_) {}
 
   /// Whether token `i` is in any sum: not when it is padding, nor when its score is −∞.
-  __device__ bool counts(int64_t b, int64_t i, T score) const { return score != -infinity<T>() && keep.has(b, i); }
+  __device__ bool counts(int64_t b, int64_t i, T score) const {
+    return score != -infinity<T>() && padding_mask.has(b, i);
+  }
 };
 
 /// One chunk: tokens first … last − 1.
@@ -165,9 +167,9 @@ __global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
     const int64_t i = task.first + Warp::lane();
     const T s = i < task.last ? *in.scores.at(task.b, task.h, i) : -infinity<T>();
     const bool counts = i < task.last && in.counts(task.b, i, s);
-    const T m = Warp::fold(counts ? s : -infinity<T>(), Larger());
+    const T m = Warp::reduce(counts ? s : -infinity<T>(), Maximum());
     const T weight = counts ? exp(s - m) : T{0};
-    const double z = Warp::fold(static_cast<double>(weight), Plus());
+    const double z = Warp::reduce(static_cast<double>(weight), Plus());
     sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight);
     if (Warp::lane() == 0) {
       sums.maximum[index] = m;
@@ -191,8 +193,8 @@ struct SumsBefore {
 
   __device__ static State none() { return {-infinity<T>(), 0, 0}; }
   __device__ static State joined(const State& x, const State& y) {
-    const T m = Larger()(x.m, y.m), x_fade = fade(x.m, m), y_fade = fade(y.m, m);
-    return {m, x.z * x_fade + y.z * y_fade, x.a * x_fade + y.a * y_fade};
+    const T m = Maximum()(x.m, y.m), x_rescale = rescale(x.m, m), y_rescale = rescale(y.m, m);
+    return {m, x.z * x_rescale + y.z * y_rescale, x.a * x_rescale + y.a * y_rescale};
   }
   __device__ State load(int64_t head, int64_t chunk, int64_t d) const {
     const int64_t task = head * in.chunks + chunk;
@@ -327,7 +329,7 @@ __global__ void gather_chunks(Pool<T> in, Results<T> results, Carried<T> carried
     const bool there = i < task.last;
     const T weight = there ? results.decay(task.b, task.h, task.first, i) : T{0};
     const T product = there ? weight * results.product(in, task.b, task.h, i) : T{0};
-    const T t = Warp::fold(product, Plus());
+    const T t = Warp::reduce(product, Plus());
     sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight);
     if (Warp::lane() != 0) continue;
     carried.at(in, index, in.width) = t;
@@ -373,7 +375,7 @@ __device__ T fold_batch(T (&x)[kBatch]) {
       x[j] = (upper ? x[j + half] : x[j]) + other;
     }
   }
-  return fold_lanes<kWarp / kBatch>(x[0], Plus());
+  return reduce_lanes<kWarp / kBatch>(x[0], Plus());
 }
 
 /// With r and t gone on with from what comes from behind, or those of the one result of a head:
@@ -433,10 +435,10 @@ __global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> 
   }
 }
 
-void additive_pool(View out, View maximum, View total, View scores, View x, const View* keep, bool causal) {
+void attention_pool(View out, View maximum, View total, View scores, View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pool<T> in(scores, x, keep, causal);
+    const Pool<T> in(scores, x, padding_mask, causal);
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
     const Scratch<T> maxima(2 * in.tasks), weighted(in.tasks * in.width);
     const Scratch<double> totals(2 * in.tasks);
@@ -451,11 +453,11 @@ void additive_pool(View out, View maximum, View total, View scores, View x, cons
   });
 }
 
-void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores, View x,
-                            const View* keep, bool causal) {
+void attention_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
+                             View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pool<T> in(scores, x, keep, causal);
+    const Pool<T> in(scores, x, padding_mask, causal);
     const int64_t heads = in.tasks / in.chunks, count = causal ? in.tokens : 1;
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
     const Scratch<T> products(heads * count), carried_sums(causal ? in.tasks * (in.width + 1) : 0);
@@ -477,8 +479,8 @@ void additive_pool_backward(View dscores, View dx, View dout, View out, View max
 }  // namespace
 
 void fill_additive_pool(Backend& table) {
-  table.additive_pool = additive_pool;
-  table.additive_pool_backward = additive_pool_backward;
+  table.attention_pool = attention_pool;
+  table.attention_pool_backward = attention_pool_backward;
 }
 
 }  // namespace linnet::cuda

@@ -83,14 +83,14 @@ void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) 
 /// A piece of the panel that comes next, for a tile to bring into the second nearest cache. Another core may have
 /// written that panel, and the first tile that needs it would wait. Some lines in each kTurns turns of the sum, since
 /// more at a time wait for each other.
-struct PanelAhead {
+struct PrefetchPanel {
   static constexpr int64_t kTurns = 16, kLine = 64;
   const char* at = nullptr;
   int64_t lines = 0;
 
   /// The piece `i` of `count` of a panel of `depth` rows, or nothing where it is null.
   template <class T>
-  PanelAhead(const T* panel, int64_t depth, int64_t i, int64_t count) {
+  PrefetchPanel(const T* panel, int64_t depth, int64_t i, int64_t count) {
     if (panel == nullptr) return;
     const int64_t turns = ceil_div(depth, kTurns);
     lines = ceil_div(depth * kWidth<T> * static_cast<int64_t>(sizeof(T)), kLine * turns * count);
@@ -149,7 +149,7 @@ class LeftFactor {
 
 /// `rows` ≤ product::kRows and `width` ≤ kWidth columns of a product, b a panel.
 template <class T>
-void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x, PanelAhead ahead) {
+void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x, PrefetchPanel ahead) {
   constexpr int64_t kLanes = product::kLanes<T>;
   if (width == kWidth<T>) {
     product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, ahead);
@@ -219,7 +219,7 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
       multiply_tile<T>(
           bands.height(i), columns, length,
           {left.band(i, k), {panel, kWidth<T>}, product::base_at(from, row, column), {c[row] + column, c.stride}},
-          PanelAhead(next, length, i, bands.count));
+          PrefetchPanel(next, length, i, bands.count));
     }
   };
   for (int64_t piece = 0; piece < depth; piece += left.piece()) {

@@ -1,4 +1,4 @@
-#include <linnet/nn/layers/additive_pooling.h>
+#include <linnet/nn/layers/attention_pooling.h>
 
 #include <cmath>
 
@@ -23,27 +23,28 @@ Tensor with_token(const Tensor& x, Scalar value) {
 
 }  // namespace
 
-AdditivePooling::AdditivePooling(Module& parent, std::string name, int64_t width, bool released)
+AttentionPooling::AttentionPooling(Module& parent, std::string name, int64_t width, bool released)
     : Module(parent, std::move(name), fmt::format("additive pooling, width {}", width)),
       fc1_(*this, "fc1", width, width),
       fc2_(*this, "fc2", width, 1),
       released_(released) {}
 
-Tensor AdditivePooling::operator()(const Tensor& x, const Tensor& keep, Where where) const {
+Tensor AttentionPooling::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {
   const Call call(label(), where);
   if (x.rank() != 3)
     throw ShapeError(fmt::format("x should be [batch, tokens, width], not {}", to_string(x.shape())));
-  Tensor tokens = x.to(computed_in(x.dtype())), kept = keep;  // [B, N, width]
-  Tensor scores = fc2_(tanh(fc1_(tokens)));                   // [B, N, 1]
+  Tensor tokens = x.to(computed_in(x.dtype())), kept = padding_mask;  // [B, N, width]
+  Tensor scores = fc2_(tanh(fc1_(tokens)));                           // [B, N, 1]
   if (released_) {
     scores = with_token(scores, std::log(1e-8));
     tokens = with_token(tokens, 0);
     if (kept.defined()) kept = with_token(kept, true);
   }
-  const Tensor pooled = additive_pool(scores.transpose(1, 2), tokens.unsqueeze(1), {.keep = kept});  // one head
+  const Tensor pooled =
+      attention_pool(scores.transpose(1, 2), tokens.unsqueeze(1), {.padding_mask = kept});  // one head
   return pooled.squeeze(2).squeeze(1);
 }
 
-std::vector<Setting> AdditivePooling::settings() const { return {{"released", released_}}; }
+std::vector<Setting> AttentionPooling::settings() const { return {{"released", released_}}; }
 
 }  // namespace linnet::nn

@@ -15,13 +15,13 @@
 namespace linnet::cuda {
 
 template <int kWidth>
-struct Units {
+struct FeatureGroups {
   static constexpr int kBlocks = kWidth / 16;
 
   float a0, a1, a2;
 
   /// A unit's entry a, and its block b.
-  struct Unit {
+  struct FeatureGroup {
     int a, block;
   };
 
@@ -32,13 +32,15 @@ struct Units {
     return 1 + (a2 == 0 ? block : block * (kWidth + 1) - 8 * block * (block - 1));
   }
   __host__ __device__ int count() const { return begin(kBlocks); }
-  __device__ Unit unit(int index) const {
+  __device__ FeatureGroup feature_group(int index) const {
     if (index == 0) return {kWidth, kBlocks};
     int block = kBlocks - 1;
     while (begin(block) > index) --block;
     return {first(block) + index - begin(block), block};
   }
-  __device__ int index(Unit unit) const { return begin(unit.block) + unit.a - first(unit.block); }
+  __device__ int index(FeatureGroup feature_group) const {
+    return begin(feature_group.block) + feature_group.a - first(feature_group.block);
+  }
 
   /// Sums of a state in float: [unit, feature, column], of which the last column is the denominator's.
   static constexpr int kColumns = kWidth + 1;
@@ -49,7 +51,7 @@ struct Units {
 template <int kWidth>
 constexpr int kUnitsOfWarp = kWidth == 32 ? 4 : 3;
 template <int kWidth>
-constexpr int kUnitsOfBlock = kUnitsOfWarp<kWidth> * kMmaThreads / kWarp;
+constexpr int kFeatureGroupsOfBlock = kUnitsOfWarp<kWidth> * kMmaThreads / kWarp;
 
 /// Both numbers of a pair times those of another.
 __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
@@ -102,7 +104,7 @@ struct QuerySide {
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
     const QueryFactors<float> factors = query_factors(in, from, task.head, first + i);
-    const float inverse = factors.normaliser;
+    const float inverse = factors.denominator;
     const int half = static_cast<int>(threadIdx.x) % 2;
     const E* row = d_o.data + (first + i) * d_o.stride;
     if (d_o.width == kWidth && d_o.in_strips(kStrip)) {
@@ -132,7 +134,7 @@ struct QuerySide {
 
 /// What a warp sums of one unit: features × columns, and the last column beside them as the first of eight.
 template <int kWidth>
-struct UnitSums {
+struct FeatureGroupSums {
   WarpSums<kWidth> columns;
   float last[4] = {};
 
@@ -150,12 +152,13 @@ struct UnitSums {
 /// The features of a unit, of 16 tokens from `k` on, as left factors of a sum over tokens: features × tokens.
 template <int kWidth>
 __device__ void load_features(uint32_t (&features)[4], const TokenTile<kWidth>& tokens, int k,
-                              typename Units<kWidth>::Unit unit) {
-  load_transposed(features, &tokens.x.of[k + lane() / 16 * 8 + lane() % 8][unit.block * 16 + lane() / 8 % 2 * 8]);
-  if (unit.a == kWidth) return;
+                              typename FeatureGroups<kWidth>::FeatureGroup feature_group) {
+  load_transposed(features,
+                  &tokens.x.of[k + lane() / 16 * 8 + lane() % 8][feature_group.block * 16 + lane() / 8 % 2 * 8]);
+  if (feature_group.a == kWidth) return;
   const int token = k + lane() % 4 * 2;  // and the next; both again 8 further
-  const uint32_t low = packed(tokens.x.of[token][unit.a], tokens.x.of[token + 1][unit.a]);
-  const uint32_t high = packed(tokens.x.of[token + 8][unit.a], tokens.x.of[token + 9][unit.a]);
+  const uint32_t low = packed(tokens.x.of[token][feature_group.a], tokens.x.of[token + 1][feature_group.a]);
+  const uint32_t high = packed(tokens.x.of[token + 8][feature_group.a], tokens.x.of[token + 9][feature_group.a]);
   features[0] = multiply(features[0], low);
   features[1] = multiply(features[1], low);
   features[2] = multiply(features[2], high);
@@ -174,24 +177,26 @@ __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16*
 /// bounds it is the count of instructions, most of which bring factors to the tensor cores.
 template <int kWidth, class E, class Side>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    sum_units(Quadratic<float, E> in, Side side, Units<kWidth> units, Lanes lanes, float* sums) {
-  constexpr int kUnits = kUnitsOfWarp<kWidth>;
+    sum_feature_groups(Quadratic<float, E> in, Side side, FeatureGroups<kWidth> feature_groups,
+                       ChunkGroup chunk_group, float* sums) {
+  constexpr int kFeatureGroups = kUnitsOfWarp<kWidth>;
   __shared__ TokenTile<kWidth> tokens;
-  const int64_t groups = ceil_div(units.count(), kUnitsOfBlock<kWidth>);
-  for (int64_t index = blockIdx.x; index < lanes.count() * groups; index += gridDim.x) {
+  const int64_t groups = ceil_div(feature_groups.count(), kFeatureGroupsOfBlock<kWidth>);
+  for (int64_t index = blockIdx.x; index < chunk_group.count() * groups; index += gridDim.x) {
     const int64_t at = index / groups;
-    const int first_unit =
-        static_cast<int>(index % groups) * kUnitsOfBlock<kWidth> + static_cast<int>(threadIdx.x) / kWarp * kUnits;
-    typename Units<kWidth>::Unit unit[kUnits];
+    const int first_feature_group = static_cast<int>(index % groups) * kFeatureGroupsOfBlock<kWidth> +
+                                    static_cast<int>(threadIdx.x) / kWarp * kFeatureGroups;
+    typename FeatureGroups<kWidth>::FeatureGroup feature_group[kFeatureGroups];
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) unit[u] = units.unit(min(first_unit + u, units.count() - 1));
-    UnitSums<kWidth> sum[kUnits];
-    const QuadraticTask<float, E> task(in, lanes.head_of(at), 1, 1);
-    const int64_t first = lanes.first_of(at), end = min(first + lanes.chunk, lanes.end);
+    for (int u = 0; u < kFeatureGroups; ++u)
+      feature_group[u] = feature_groups.feature_group(min(first_feature_group + u, feature_groups.count() - 1));
+    FeatureGroupSums<kWidth> sum[kFeatureGroups];
+    const QuadraticTask<float, E> task(in, chunk_group.head_of(at), 1, 1);
+    const int64_t first = chunk_group.first_of(at), end = min(first + chunk_group.chunk, chunk_group.end);
     for (int64_t token = first; token < end; token += kMmaTile) {
       __syncthreads();  // the last tile has been used
       side.load(tokens, in, task, token);
-      if (first_unit >= units.count()) continue;
+      if (first_feature_group >= feature_groups.count()) continue;
 #pragma unroll 1
       for (int k = 0; k < kMmaTile; k += 16) {
         uint32_t y[kWidth / 16][4];
@@ -202,24 +207,24 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
         uint32_t ends[2];
         load_first(ends[0], ends[1], tokens.last, k);
 #pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
+        for (int u = 0; u < kFeatureGroups; ++u) {
           uint32_t features[4] = {};
-          if (u == 0 && first_unit == 0) {  // the constant one
+          if (u == 0 && first_feature_group == 0) {  // the constant one
             load_first(features[0], features[2], tokens.one, k);
           } else {
-            load_features(features, tokens, k, unit[u]);
+            load_features(features, tokens, k, feature_group[u]);
           }
           sum[u].add(features, y, ends);
         }
       }
     }
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      if (first_unit + u >= units.count()) continue;
-      float* to = sums + at * units.sums() + (first_unit + u) * 16 * units.kColumns;
+    for (int u = 0; u < kFeatureGroups; ++u) {
+      if (first_feature_group + u >= feature_groups.count()) continue;
+      float* to = sums + at * feature_groups.sums() + (first_feature_group + u) * 16 * feature_groups.kColumns;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float* row = to + (lane() / 4 + 8 * r) * units.kColumns;
+        float* row = to + (lane() / 4 + 8 * r) * feature_groups.kColumns;
 #pragma unroll
         for (int c = 0; c < kWidth / 4; ++c) row[WarpSums<kWidth>::column(c)] = sum[u].columns.of[r][c];
         if (lane() % 4 == 0) row[kWidth] = sum[u].last[2 * r];

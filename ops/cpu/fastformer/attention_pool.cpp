@@ -15,14 +15,15 @@ namespace {
 
 /// One head of one sequence.
 struct Head {
-  const View* keep;
+  const View* padding_mask;
   int64_t b, h;
 
   /// Whether token `i` is in any sum: not when it is padding, nor when its score is −∞.
   template <class T>
   bool counts(int64_t i, T score) const {
     if (score == -std::numeric_limits<T>::infinity()) return false;
-    return keep == nullptr || data<bool>(*keep)[b * keep->strides[0] + i * keep->strides[1]];
+    return padding_mask == nullptr ||
+           data<bool>(*padding_mask)[b * padding_mask->strides[0] + i * padding_mask->strides[1]];
   }
   /// Element or row `i` of this head in [B, H, N] or [B, H, N, D].
   template <class T>
@@ -118,23 +119,24 @@ void pool_head_backward(const Head& head, const View& dscores, const View& dx, c
 
 /// Calls `pool(head)` for every head, on several threads.
 template <class Pool>
-void for_each_head(const View& x, const View* keep, Pool&& pool) {
+void for_each_head(const View& x, const View* padding_mask, Pool&& pool) {
   const int64_t grain = std::max(kGrain / std::max(x.shape[2] * x.shape[3], int64_t{1}), int64_t{1});
   parallel_for(x.shape[0] * x.shape[1], grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) pool(Head{keep, i / x.shape[1], i % x.shape[1]});
+    for (int64_t i = begin; i < end; ++i) pool(Head{padding_mask, i / x.shape[1], i % x.shape[1]});
   });
 }
 
-void additive_pool(View out, View maximum, View total, View scores, View x, const View* keep, bool causal) {
+void attention_pool(View out, View maximum, View total, View scores, View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
-    for_each_head(x, keep, [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
+    for_each_head(x, padding_mask,
+                  [&](const Head& head) { pool_head<T>(head, out, maximum, total, scores, x, causal); });
   });
 }
 
-void additive_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores, View x,
-                            const View* keep, bool causal) {
+void attention_pool_backward(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
+                             View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&]<class T>(T) {
-    for_each_head(x, keep, [&](const Head& head) {
+    for_each_head(x, padding_mask, [&](const Head& head) {
       pool_head_backward<T>(head, dscores, dx, dout, out, maximum, total, scores, x, causal);
     });
   });
@@ -143,8 +145,8 @@ void additive_pool_backward(View dscores, View dx, View dout, View out, View max
 }  // namespace
 
 void fill_additive_pool(Backend& table) {
-  table.additive_pool = additive_pool;
-  table.additive_pool_backward = additive_pool_backward;
+  table.attention_pool = attention_pool;
+  table.attention_pool_backward = attention_pool_backward;
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -15,10 +15,10 @@ namespace linnet::cuda {
 constexpr int kColumns = 32, kSlices = 8;
 
 /// How rows are cut: into pieces of `least` or more. It depends on their number alone.
-struct Pieces {
+struct RowSplit {
   int64_t length, count;
 
-  explicit Pieces(int64_t rows, int64_t least = 64)
+  explicit RowSplit(int64_t rows, int64_t least = 64)
       : length(std::max(least, ceil_div(rows, kMaxCount))), count(ceil_div(rows, length)) {}
 
  private:
@@ -28,7 +28,7 @@ struct Pieces {
 /// The sum over all pieces of number `i` of the `numbers` that each has in sums [pieces, numbers], by a warp, since
 /// what bounds it is the time that a load takes.
 __device__ inline double sum_of_pieces(const double* sums, int64_t pieces, int64_t numbers, int64_t i) {
-  return Group<kWarp>::sum<double>(pieces, [=](int64_t piece) { return sums[piece * numbers + i]; });
+  return ThreadGroup<kWarp>::sum<double>(pieces, [=](int64_t piece) { return sums[piece * numbers + i]; });
 }
 
 }  // namespace linnet::cuda

@@ -10,11 +10,11 @@ namespace linnet::cpu::LINNET_ISA {
 
 /// Dims that N views step through together; dim 0 is the innermost.
 template <int N>
-struct Walk {
+struct StridedIndex {
   int rank = 0;
   int64_t count = 1;  ///< of positions: the product of the sizes
-  int64_t size[Nest<N>::kMaxRank];
-  std::array<int64_t, N> stride[Nest<N>::kMaxRank];
+  int64_t size[CollapsedDims<N>::kMaxRank];
+  std::array<int64_t, N> stride[CollapsedDims<N>::kMaxRank];
 
   void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
     if (dim_size == 1) return;
@@ -39,7 +39,7 @@ struct Walk {
   template <class F>
   void for_each(int64_t begin, int64_t end, F&& f) const {
     std::array<int64_t, N> offsets = at(begin);
-    int64_t index[Nest<N>::kMaxRank];
+    int64_t index[CollapsedDims<N>::kMaxRank];
     for (int64_t d = 0, rest = begin; d < rank; ++d) {
       index[d] = rest % size[d];
       rest /= size[d];
@@ -65,8 +65,8 @@ struct Walk {
 
 /// All dims of the views except `dim` and `other`, with the sizes of the first view.
 template <int N>
-Walk<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) {
-  Walk<N> walk;
+StridedIndex<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) {
+  StridedIndex<N> walk;
   for (int d = views[0].rank - 1; d >= 0; --d) {
     if (d == dim || d == other) continue;
     std::array<int64_t, N> strides;
@@ -81,7 +81,7 @@ Walk<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) 
 /// additions.
 template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
-  const Walk<N> walk = walk_without<N>(views, dim);
+  const StridedIndex<N> walk = walk_without<N>(views, dim);
   const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
   parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) { walk.for_each(begin, end, line); });
 }

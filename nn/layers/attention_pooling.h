@@ -10,13 +10,13 @@ namespace linnet::nn {
 /// The published implementation divides e^s by Σ e^s + 1e-8, which neither cancels the bias nor survives large
 /// scores; as the softmax of a further token of score log 1e-8 and value 0 it is the same function, stably.
 /// `released` asks for it, so that its weights give its results.
-class AdditivePooling : public Module {
+class AttentionPooling : public Module {
  public:
-  AdditivePooling(Module& parent, std::string name, int64_t width, bool released = false);
+  AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false);
 
-  /// x [B, N, width] → [B, width]; `keep` is bool [B, N], false where a token is padding. 0 where no token is left.
-  /// Of bfloat16 too, in float32, which the result is then.
-  Tensor operator()(const Tensor& x, const Tensor& keep = {}, Where where = {}) const;
+  /// x [B, N, width] → [B, width]; `padding_mask` is bool [B, N], false where a token is padding. 0 where no token is
+  /// left. Of bfloat16 too, in float32, which the result is then.
+  Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   std::vector<Setting> settings() const override;
 
