@@ -1,15 +1,25 @@
 #!/usr/bin/env bash
-# Reads the library's sources with clang-tidy.
+# Reads the library's sources with clang-tidy: all of them, or the .cpp files that are named.
 #
-#   tests/tidy.sh [argument of clang-tidy...]
+#   tests/tidy.sh [argument of clang-tidy, or FILE...]
 #
 # Reading GCC's headers with clang: omp.h is where clang does not look and uses an attribute in GCC's own way, and
 # std::stable_sort uses what libstdc++ itself has deprecated. Configured with one set of kernels, it reads each once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+arguments=() files=()
+for argument in "$@"; do
+  if [[ $argument == -* ]]; then
+    arguments+=("$argument")
+  else
+    files+=("$argument")
+  fi
+done
+((${#files[@]} > 0)) || mapfile -d '' -t files < <(find core ops nn cuda -name '*.cpp' -print0)
 omp_h=$(g++ -print-file-name=include/omp.h)
 cmake --preset release -B build/tidy -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF >/dev/null
-find core ops nn cuda -name '*.cpp' -print0 |
+printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 -p build/tidy --quiet --extra-arg=-idirafter"${omp_h%/*}" \
     --extra-arg='-D__malloc__(deallocator)=__malloc__' --extra-arg=-Wno-deprecated-declarations \
-    --extra-arg=-Wno-unknown-warning-option --extra-arg=-DLINNET_X86_VARIANTS "$@"
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-DLINNET_X86_VARIANTS \
+    "${arguments[@]}"

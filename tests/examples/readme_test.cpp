@@ -1,4 +1,7 @@
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <regex>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -28,6 +31,19 @@ TEST_CASE("mlp: a folder without data ends with a message and status 1") {
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {
   CHECK(read("README.md").find("```cpp\n" + read("examples/mlp.cpp") + "```") != std::string::npos);
+}
+
+TEST_CASE("the files that CONTRIBUTING.md and SECURITY.md name are there") {
+  const std::regex path(R"(\b(core|ops|nn|cuda|examples|tests)/[\w./]*\w|\.ci/\w+)");
+  for (const char* name : {".github/CONTRIBUTING.md", ".github/SECURITY.md"}) {
+    const std::string text = read(name);
+    const std::sregex_iterator first(text.begin(), text.end(), path), end;
+    CHECK(std::distance(first, end) > 5);
+    for (auto named = first; named != end; ++named) {
+      CAPTURE(named->str());
+      CHECK(std::filesystem::exists(std::string(LINNET_SOURCE_DIR) + "/" + named->str()));
+    }
+  }
 }
 
 TEST_CASE("CHANGELOG.md begins with the version that is built") {
