@@ -144,7 +144,7 @@ void attention_pool_backward(View dscores, View dx, View dout, View out, View ma
 
 }  // namespace
 
-void fill_additive_pool(Backend& table) {
+void fill_attention_pool(Backend& table) {
   table.attention_pool = attention_pool;
   table.attention_pool_backward = attention_pool_backward;
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include <linnet/ops/cpu/device/head_rows.h>
-#include <linnet/ops/cpu/device/large_mean.h>
 #include <linnet/ops/cpu/device/kernel.h>
+#include <linnet/ops/cpu/device/large_mean.h>
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/device/transpose.h>
 

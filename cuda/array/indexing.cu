@@ -154,7 +154,7 @@ void index_add(View out, View index, View src, int dim) {
 
 }  // namespace
 
-void fill_index(Backend& table) {
+void fill_indexing(Backend& table) {
   table.gather = gather;
   table.scatter_add = scatter_add;
   table.index_select = index_select;

@@ -199,7 +199,7 @@ void rms_norm_backward(View dx, const View* dweight, View dy, View x, View rstd,
 
 }  // namespace
 
-void fill_layers(Backend& table) {
+void fill_normalisation(Backend& table) {
   table.layer_norm = layer_norm;
   table.layer_norm_backward = layer_norm_backward;
   table.rms_norm = rms_norm;

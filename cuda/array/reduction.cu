@@ -257,6 +257,6 @@ void reduce(Reduce op, View out, View x) {
 
 }  // namespace
 
-void fill_reduce(Backend& table) { table.reduce = reduce; }
+void fill_reduction(Backend& table) { table.reduce = reduce; }
 
 }  // namespace linnet::cuda

@@ -52,6 +52,6 @@ void sort(View values, View indices, View x, bool descending) {
 
 }  // namespace
 
-void fill_sort(Backend& table) { table.sort = sort; }
+void fill_sorting(Backend& table) { table.sort = sort; }
 
 }  // namespace linnet::cpu::LINNET_ISA
