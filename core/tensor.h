@@ -25,159 +25,209 @@ struct Operand;
 struct ValuesAndIndices;
 
 namespace detail {
-struct TensorAccess;  // what ops and kernels see beside this: core/device/kernel_access.h
+struct TensorAccess;  // access for ops and kernels: core/device/kernel_access.h
 }
 
-/// An n-dimensional array: a handle that shares its elements when copied (`clone()` copies them). Views (reshape,
-/// transpose, …) share elements too. Shapes below are written `[B, N]`; a negative dim counts from the end.
+/// An n-dimensional array. A Tensor is a handle: its copies share its elements, and so do its views (reshape,
+/// transpose, …); `clone()` copies the elements. A negative dim counts from the end.
 ///
-/// Two threads may use different tensors at once, and read the same one. Making a view costs no copy; what copies is
-/// said to, in one pass over the elements.
+/// Two threads may use different tensors at once, or read the same one.
 ///
-/// Where dims or shapes do not fit, what is called here throws ShapeError, and so it does for a dim that does not
-/// exist; use of an undefined tensor throws ValueError.
+/// Cost: a view copies nothing. A member that copies says so, and takes one pass over the elements.
+/// Throws: every member throws ShapeError for dims or shapes that do not fit or exist, and ValueError for an undefined
+/// tensor.
 class Tensor : public detail::RefusedMembers {
  public:
-  /// No tensor: `defined()` is false, and any other use throws.
+  /// An undefined tensor: `defined()` is false, and any other use throws.
   Tensor() = default;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  /// What is assigned to an expression, as in `x[0] = y` and `x[0] = 1`, is written into its elements, as by `copy_`
-  /// and `fill_`.
+  /// Writes into the elements of an expression, as in `x[0] = y` and `x[0] = 1`, like `copy_` and `fill_`.
   Tensor& operator=(Operand source) &&;
   Tensor& operator=(NumberOperand value) &&;
 
-  /// A tensor with uninitialised elements, row-major. Throws ShapeError for a negative size, MemoryError when there
-  /// is not room, DTypeError for bfloat16 on the CPU.
+  /// A row-major tensor with uninitialised elements.
+  ///
+  /// Throws: ShapeError for a negative size; MemoryError when memory does not suffice; DTypeError for bfloat16 on the
+  /// CPU.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
                       Where where = {});
 
-  /// Whether there is a tensor behind the handle.
+  /// Whether the handle has a tensor.
   bool defined() const { return impl_ != nullptr; }
-  /// Whether both are handles of one tensor.
+  /// Whether both are handles of the same tensor.
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
   const Shape& shape() const;                  ///< sizes, outermost first
   const Strides& strides() const;              ///< in elements
-  int rank() const { return shape().rank(); }  ///< how many dims
-  /// The size of one dimension. Throws ShapeError when it does not exist.
+  int rank() const { return shape().rank(); }  ///< the number of dims
+  /// The size of one dim.
   int64_t size(int64_t dim, Where where = {}) const;
-  int64_t numel() const { return shape().numel(); }  ///< how many elements
-  DType dtype() const;                               ///< of the elements
-  Device device() const;                             ///< where they are
-  /// Whether the elements lie row-major and without gaps.
+  int64_t numel() const { return shape().numel(); }  ///< the number of elements
+  DType dtype() const;                               ///< the elements' type
+  Device device() const;                             ///< the elements' device
+  /// Whether the elements are row-major in memory, without gaps.
   bool is_contiguous() const;
 
   // ---- Data ----
 
-  /// The value of a tensor with one element, converted to T. Throws ShapeError for any other.
+  /// The value of a tensor with one element, converted to T.
+  ///
+  /// Throws: ShapeError for any other number of elements.
   template <class T>
   T item(Where where = {}) const;
-  /// The same as a double, of any dtype. Throws ValueError for an int64 that a double cannot hold.
+  /// The value of a tensor with one element, of any dtype, as a double.
+  ///
+  /// Throws: as above; ValueError for an int64 that a double cannot hold.
   double item(Where where = {}) const;
-  /// The elements of a contiguous CPU tensor of dtype T, valid while any tensor shares them. Throws ShapeError,
-  /// DeviceError or DTypeError otherwise, saying whether `contiguous()`, `to(Device::cpu)` or another T is wanted.
+  /// The elements of a contiguous CPU tensor of dtype T. The span is valid while any tensor shares them.
+  ///
+  /// Throws: ShapeError, DeviceError or DTypeError for another tensor; the message proposes `contiguous()`,
+  /// `to(Device::cpu)` or another T.
   template <class T>
   std::span<const T> data(Where where = {}) const;
-  /// The same for writing. Counts as an in-place edit: a tensor that backward still needs is caught there. Take it
-  /// anew after each op, since it is this call that counts, not the writing.
+  /// The elements for writing. The call counts as an in-place edit, so backward refuses to use a tensor that it saved
+  /// before. Later writes to the span are not counted: call it again after each op.
+  ///
+  /// Throws: as data.
   template <class T>
   std::span<T> mutable_data(Where where = {});
-  /// The elements in row-major order, converted to T, whatever layout, dtype or device.
+  /// The elements in row-major order, converted to T, of any layout, dtype and device.
   template <class T>
   std::vector<T> to_vector(Where where = {}) const;
 
-  /// This tensor when it is row-major already, a copy otherwise. Differentiable.
+  /// This tensor when it is row-major, and a copy otherwise.
+  ///
+  /// Gradient: any number of times.
   Tensor contiguous(Where where = {}) const;
-  /// A row-major copy with elements of its own. Differentiable.
+  /// A row-major copy with elements of its own.
+  ///
+  /// Gradient: any number of times.
   Tensor clone(Where where = {}) const;
-  /// Converted to another dtype (this tensor when it has it already). Differentiable between floating dtypes. Throws
-  /// DTypeError for bfloat16 on the CPU.
+  /// A copy of another dtype, or this tensor when it has that dtype.
+  ///
+  /// Gradient: any number of times, between floating dtypes.
+  /// Throws: DTypeError for bfloat16 on the CPU.
   Tensor to(DType dtype, Where where = {}) const;
-  /// Copied to another device (this tensor when it is there already). Differentiable. Throws DeviceError when the
-  /// device was not built or does not answer, and DTypeError for bfloat16 to the CPU.
+  /// A copy on another device, or this tensor when it is on that device.
+  ///
+  /// Gradient: any number of times.
+  /// Throws: DeviceError when the device was not built or does not answer; DTypeError for bfloat16 to the CPU.
   Tensor to(Device device, Where where = {}) const;
 
-  /// Writes `source`, broadcast and converted, into this tensor's elements. An in-place edit: refused on a tensor
-  /// that the tape tracks, unless under NoGrad, by an AutogradError, as is a source that requires a gradient; and by
-  /// a ShapeError on one of which expand() made several elements from one. The source may overlap.
+  /// Writes `source`, broadcast and converted, into this tensor's elements: an in-place edit. The two may overlap.
+  ///
+  /// Throws: unless under NoGrad, AutogradError where the tape tracks this tensor or the source requires a gradient;
+  /// ShapeError where expand() made several elements of this tensor from one.
   Tensor& copy_(const Tensor& source, Where where = {});
-  /// Writes `value` into every element. An in-place edit, like `copy_`. Throws DTypeError for a number that an
-  /// integer dtype cannot hold.
+  /// Writes `value` into every element: an in-place edit.
+  ///
+  /// Throws: as copy_; DTypeError for a number that an integer dtype cannot hold.
   Tensor& fill_(Scalar value, Where where = {});
 
-  // ---- Views: they share elements, and are differentiable ----
+  // ---- Views. They share elements, and are differentiable any number of times ----
 
-  /// The same elements in another shape; one size may be −1, to be derived. Copies when the layout does not allow a
-  /// view. Throws ShapeError unless the shape has as many elements.
+  /// The same elements in another shape, of which one size may be −1, to be derived. Copies when the layout does not
+  /// allow a view.
+  ///
+  /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
-  /// The same, but throws ShapeError where it would have to copy.
+  /// As reshape, but never a copy.
+  ///
+  /// Throws: ShapeError also where reshape would copy.
   Tensor view(Shape shape, Where where = {}) const;
-  /// Dims start … end (inclusive) made one.
+  /// Dims start_dim … end_dim (inclusive) merged into one.
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
-  /// Two dims exchanged: [B, N, H, D].transpose(1, 2) is [B, H, N, D].
+  /// Two dims exchanged.
+  ///
+  /// Shapes: [B, N, H, D].transpose(1, 2) is [B, H, N, D].
   Tensor transpose(int64_t dim0, int64_t dim1, Where where = {}) const;
   /// Dim `i` of the result is dim `dims[i]` of this tensor.
   Tensor permute(const Shape& dims, Where where = {}) const;
-  /// Indices start … start + length − 1 of `dim`. Throws IndexError unless all exist.
+  /// Indices start … start + length − 1 of `dim`.
+  ///
+  /// Throws: IndexError unless all exist.
   Tensor narrow(int64_t dim, int64_t start, int64_t length, Where where = {}) const;
-  /// Indices start, start + step, … below stop, as Python slices them (negative start and stop count from the end,
-  /// out-of-range ones are clamped). Throws ValueError unless step ≥ 1.
+  /// Indices start, start + step, … below stop. As in Python, negative start and stop count from the end, and are
+  /// clamped to the range.
+  ///
+  /// Throws: ValueError unless step ≥ 1.
   Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
-  /// Index `index` of `dim`, which disappears; a negative one counts from the end. Throws IndexError.
+  /// Index `index` of `dim`, which disappears. A negative index counts from the end.
+  ///
+  /// Throws: IndexError for an index that does not exist.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
-  /// The elements whose indices of dim1 and dim2 are i and i + offset, or for a negative offset i − offset and i:
-  /// dim1 and dim2 disappear, and i is the last dim of the result. Throws ShapeError where dim1 and dim2 are one.
+  /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. dim1 and
+  /// dim2 disappear, and i is the last dim of the result.
+  ///
+  /// Throws: ShapeError where dim1 and dim2 are the same.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
-  /// Without `dim`, which must have size 1.
+  /// Removes `dim`, which must have size 1.
   Tensor squeeze(int64_t dim, Where where = {}) const;
-  /// With a dim of size 1 at `dim` of the result.
+  /// Inserts a dim of size 1, which is `dim` of the result.
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
-  /// Dims of size 1 (and new leading ones) repeated without a copy; −1 keeps a size.
+  /// Dims of size 1, and new leading dims, repeated without a copy; −1 keeps a size.
   Tensor expand(Shape shape, Where where = {}) const;
-  /// Parts of `size` along `dim`; the last one may be smaller. Throws ValueError unless size ≥ 1.
+  /// Views of `size` indices along `dim`, of which the last may have fewer.
+  ///
+  /// Throws: ValueError unless size ≥ 1.
   std::vector<Tensor> split(int64_t size, int64_t dim = 0, Where where = {}) const;
-  /// At most `chunks` parts along `dim`, of one size but for the last. Throws ValueError unless chunks ≥ 1.
+  /// At most `chunks` views along `dim`, all of one size but for the last.
+  ///
+  /// Throws: ValueError unless chunks ≥ 1.
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
-  /// The last two dims exchanged. Throws ShapeError for rank 0 and 1.
+  /// The last two dims exchanged.
+  ///
+  /// Throws: ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
-  /// Index `index` of the first dim, which disappears. Throws IndexError where it does not exist. (`x[0, 1]` is C++'s
-  /// own comma, of which compilers warn: it is `x[1]`. Write `x[{0, 1}]`.)
+  /// Index `index` of the first dim, which disappears. (In C++20 `x[0, 1]` is a comma expression and means `x[1]`;
+  /// compilers warn. Write `x[{0, 1}]`.)
+  ///
+  /// Throws: IndexError for an index that does not exist.
   Tensor operator[](Index index) const;
-  /// One index for each dim, from the first on: `x[{0, Slice{1, 3}}]`, `x[{ellipsis, 0}]`, `x[{newaxis}]`. Dims that
-  /// are left are whole. Throws IndexError for more indices than dims, and for one that does not exist.
+  /// One index for each dim, from the first: `x[{0, Slice{1, 3}}]`, `x[{ellipsis, 0}]`, `x[{newaxis}]`. The remaining
+  /// dims are kept whole.
+  ///
+  /// Throws: IndexError for more indices than dims, and for an index that does not exist.
   Tensor operator[](std::initializer_list<Index> indices) const;
 
   // ---- Gradients ----
 
-  /// Whether backward reaches this tensor: set on a leaf, or inherited from an op's inputs.
+  /// Whether backward reaches this tensor. A leaf is told so; a result inherits it from its op's inputs.
   bool requires_grad() const;
-  /// Makes a leaf track gradients, or stops it, and returns it. While it is stopped, backward passes it by, also in
-  /// tapes from before; told to track again, it is in them as it was, with the gradient that it had. Throws
-  /// AutogradError on a tensor that an op made, and DTypeError unless the dtype is floating.
+  /// Makes a leaf track gradients, or stops it, and returns it. While it is stopped, backward skips it, also in tapes
+  /// that were recorded before. When it tracks again, those tapes reach it again, and its gradient is still there.
+  ///
+  /// Throws: AutogradError on the result of an op; DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
-  /// True for tensors that no recorded op made.
+  /// Whether no recorded op made this tensor.
   bool is_leaf() const;
   /// The gradient that backward accumulated here; undefined before the first backward.
   Tensor grad() const;
-  /// Replaces the gradient, or drops it with an undefined tensor. Throws AutogradError when it is given to a tensor
-  /// that does not require one, ShapeError for one of another shape or dtype, DeviceError for one on another device.
+  /// Replaces the gradient. An undefined tensor drops it.
+  ///
+  /// Throws: AutogradError when this tensor does not require a gradient; ShapeError for a gradient of another shape or
+  /// dtype; DeviceError for one on another device.
   void set_grad(Tensor grad, Where where = {});
-  /// Keeps `grad()` on a tensor that is no leaf. Throws AutogradError when it does not require one.
+  /// Makes backward keep `grad()` also on a tensor that is no leaf.
+  ///
+  /// Throws: AutogradError when this tensor does not require a gradient.
   void retain_grad(Where where = {});
-  /// Calls `hook` with this tensor's gradient once it is complete in a backward pass; a defined result replaces it.
-  /// Throws AutogradError when the tensor does not require one; backward throws ShapeError for a result of another
-  /// shape or dtype, and DeviceError for one on another device.
+  /// Calls `hook` with this tensor's gradient once it is complete in a backward pass. A defined result of the hook
+  /// replaces the gradient.
+  ///
+  /// Throws: AutogradError when this tensor does not require a gradient. Backward throws ShapeError for a hook's
+  /// result of another shape or dtype, and DeviceError for one on another device.
   void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach(Where where = {}) const;
 
-  /// `linnet::backward` of this tensor, which takes options too.
+  /// The same as `linnet::backward`, which takes options too.
   void backward(Where where = {}) const;
 
-  // ---- Ops that are members in PyTorch's C++ too. Each is the function of its name in ops/, which says more ----
+  // ---- Ops that are members in PyTorch's C++ too. The functions of these names in ops/ document them ----
 
   Tensor add(const Tensor& other, Where where = {}) const;
   Tensor add(Scalar other, Where where = {}) const;
@@ -254,7 +304,7 @@ class Tensor : public detail::RefusedMembers {
   Tensor tril(int64_t diagonal = 0, Where where = {}) const;
   Tensor triu(int64_t diagonal = 0, Where where = {}) const;
 
-  // ---- Lines of other libraries that are written otherwise here ----
+  // ---- Lines of other libraries that do not compile here, with the way to write them ----
 
   template <std::same_as<bool> Bool>
   explicit operator Bool() const {
@@ -320,8 +370,8 @@ class Tensor : public detail::RefusedMembers {
   std::shared_ptr<Impl> impl_;
 };
 
-/// The tensor of an operator and the line that it is on: a call can take the line as a last argument, an
-/// operator takes it with the conversion of its operand.
+/// A tensor operand of an operator, with the line of the expression. A call takes the line as its last argument, but
+/// an operator can only take it by the conversion of an operand.
 struct Operand {
   const Tensor& tensor;
   Where where;
@@ -329,7 +379,7 @@ struct Operand {
   Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}
 };
-/// The same of a number.
+/// A number as the operand of an operator, with the line of the expression.
 struct NumberOperand {
   Scalar value;
   Where where;
@@ -341,21 +391,23 @@ struct NumberOperand {
       : value(value_), where(where_) {}
 };
 
-/// Exactly what `str` of the same array gives in NumPy (2.4): shortest digits, at most 8 behind the point, columns
-/// aligned, lines of 75; above 1000 elements, 3 at each end of a long dimension.
+/// Prints exactly what `str` of the same array gives in NumPy 2.4: shortest digits, at most 8 after the point, aligned
+/// columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
-/// The same as a string.
+/// The text that `operator<<` prints.
 std::string to_string(const Tensor& tensor);
 
-/// What tensors on a device take.
+/// The memory that tensors on a device take.
 MemoryStats memory_stats(Device device = Device::cpu, Where where = {});
-/// Makes the peak count start anew from what is live now.
+/// Sets the peak to the memory that is live now.
 void reset_peak_memory(Device device = Device::cpu, Where where = {});
-/// Gives cached memory back to the system.
+/// Returns cached memory to the system.
 void release_cached_memory(Device device = Device::cpu, Where where = {});
 
-/// Sets how matrix products of float32 tensors on a device are made, from the next op on, in all threads. float64 is
-/// not affected. Throws DeviceError for a way that the device does not have: a CPU has float32 alone.
+/// Sets the precision of matrix products of float32 tensors on a device, from the next op on, in all threads.
+///
+/// Dtypes: float32; float64 is not affected.
+/// Throws: DeviceError for a precision that the device does not have. A CPU has float32 alone.
 void set_precision(Precision precision, Device device, Where where = {});
 
 }  // namespace linnet

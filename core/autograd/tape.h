@@ -9,20 +9,21 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
-/// The tape: how an op is recorded, and how backward walks what was recorded. There is no tape object: each tensor
-/// that a recorded op made owns its Node, and a node owns those of its inputs.
+/// The tape: how an op is recorded, and how backward walks the recorded ops. There is no tape object: each result of
+/// a recorded op owns its Node, and a node owns the nodes of its inputs.
 
 namespace linnet {
 
 struct Node;
 
-/// One gradient per input of an op, in order; an undefined tensor where there is none. A gradient may have the
-/// broadcast shape of the result: the engine sums it down to the input's.
+/// One gradient for each input of an op, in order; undefined where there is none. A gradient may have the broadcast
+/// shape of the result: the engine sums it to the input's shape.
 using Grads = std::vector<Tensor>;
-/// From the cotangent of an op's output to those of its inputs. Written with ops, so that it can be recorded itself.
+/// Maps the cotangent of an op's output to the cotangents of its inputs. It is written with ops, so that it can be
+/// recorded itself.
 using Backward = std::function<Grads(const Tensor& grad)>;
 
-/// While one lives, ops on this thread are not recorded.
+/// A guard: while it lives, ops on this thread are not recorded.
 class NoGrad {
  public:
   [[nodiscard("give it a name, NoGrad no_grad;, or it ends in its own line")]] NoGrad();
@@ -37,8 +38,11 @@ class NoGrad {
 /// Whether ops on this thread are being recorded.
 bool grad_enabled();
 
-/// While one lives, every op on this thread checks its output, and backward every gradient, for NaN: the first one
-/// throws ValueError naming the forward call that produced it. Slow; for looking, not for training.
+/// A guard for debugging: while it lives, every op on this thread checks its output for NaN, and backward checks
+/// every gradient.
+///
+/// Cost: one more pass over every result, and on a GPU a wait for it.
+/// Throws: the op or backward throws ValueError at the first NaN, and names the forward call that produced it.
 class AnomalyMode {
  public:
   [[nodiscard("give it a name, AnomalyMode anomaly_mode;, or it ends in its own line")]] AnomalyMode();
@@ -140,27 +144,30 @@ class Op : public Call {
   bool finished_ = false;
 };
 
-/// How `backward` runs.
+/// Options of `backward`.
 struct BackwardOptions {
-  /// The cotangent of the loss; ones when undefined, which asks for a loss with one element.
+  /// The cotangent of the loss. Where it is undefined, the loss must have one element, and its cotangent is 1.
   Tensor grad = {};
-  /// Keeps what the tape saved, so that backward can run again.
+  /// Keeps the saved tensors, so that backward can run again.
   bool retain = false;
   /// Records the backward pass itself, for gradients of gradients. Implies `retain`. A leaf and the recorded gradient
-  /// in it keep each other alive until `set_grad({})`; `grad()` below has no such tie.
+  /// in it then keep each other alive until `set_grad({})`. The function `grad` below makes no such cycle.
   bool create_graph = false;
 };
 
-/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Deterministic. Time and memory grow with the ops
-/// that were recorded, whose saved tensors it frees on its way, unless told to retain them; no depth is too deep.
-/// Throws AutogradError when the loss does not require a gradient, when the tape was walked before, or when a tensor
-/// that it saved was edited since; ShapeError for a loss of several elements and no `grad`, or a `grad` of another
-/// shape or dtype; DeviceError for a gradient, given or made on the way, that is on another device than its tensor.
+/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Results are deterministic. Saved tensors are freed
+/// on the way, unless `retain` is set.
+///
+/// Shapes: `grad` has the loss's shape and dtype.
+/// Cost: time and memory grow with the recorded ops. There is no limit on depth.
+/// Throws: AutogradError when the loss does not require a gradient, when the tape was walked before, or when a saved
+/// tensor was edited since; ShapeError for a loss of several elements without `grad`, and for a `grad` of another
+/// shape or dtype; DeviceError for a gradient, given or computed, on another device than its tensor.
 void backward(const Tensor& loss, const BackwardOptions& options = {}, Where where = {});
 
-/// How `grad` runs: as `backward` with the options of the same names.
+/// Options of `grad`. Those that BackwardOptions has too mean the same.
 struct GradOptions {
-  /// Cotangents of the outputs; ones when empty, which asks for outputs with one element.
+  /// Cotangents of the outputs. Where there are none, every output must have one element, and its cotangent is 1.
   std::vector<Tensor> grad_outputs = {};
   bool retain = false;
   bool create_graph = false;
@@ -168,13 +175,16 @@ struct GradOptions {
   bool allow_unused = false;
 };
 
-/// d outputs / d inputs, one tensor an input, of its shape and dtype, without touching any `grad()`. Throws as
-/// `backward` does; AutogradError also for an input that does not require a gradient, or on which no output depends,
-/// and ValueError unless there are as many grad_outputs as outputs, or none.
+/// d outputs / d inputs, one tensor for each input. No `grad()` changes.
+///
+/// Shapes: each gradient has its input's shape and dtype.
+/// Gradient: with `create_graph`, any number of times.
+/// Throws: as `backward`; AutogradError also for an input that does not require a gradient or on which no output
+/// depends; ValueError unless there are as many grad_outputs as outputs, or none.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {}, Where where = {});
 
-/// Nodes of tapes alive now in the process: flat over the steps of a training loop.
+/// The number of tape nodes alive in the process. It does not grow over the steps of a training loop.
 int64_t live_tape_nodes();
 
 }  // namespace linnet

@@ -9,13 +9,15 @@
 
 namespace linnet {
 
-/// Threads that ops use, the caller's included: `LINNET_NUM_THREADS`, or by default as many as there are processors
-/// that the process may run on (its affinity), and no more than its CPU quota (see cpu_quota.h) rounded down, but at
-/// least 1. No result depends on it: work is divided by size alone.
+/// The number of threads that ops use, the caller's included. It is `LINNET_NUM_THREADS`, or else the number of
+/// processors in the process's affinity mask, at most its CPU quota (see cpu_quota.h) rounded down, and at least 1.
+/// Results do not depend on it, because work is divided by size alone.
 int num_threads();
-/// The number and what decided it, as `1 threads (CPU quota)`.
+/// The number of threads and the reason for it, such as `1 threads (CPU quota)`.
 std::string describe_threads();
-/// Sets it, for the whole process. Throws ValueError below 1, and inside a parallel loop.
+/// Sets the number of threads for the whole process.
+///
+/// Throws: ValueError below 1, and inside a parallel loop.
 void set_num_threads(int count, Where where = {});
 
 namespace detail {
@@ -23,9 +25,11 @@ using Task = void (*)(void* context, int64_t task);
 void run_tasks(int64_t count, Task task, void* context);
 }  // namespace detail
 
-/// Runs `body(task)` for every task in [0, count), on several threads: each begins with its own part of them, in
-/// order, the same in every loop, and then helps the others, task by task. An exception ends the loop and reaches the
-/// caller. A loop inside a task, or beside another thread's loop, runs serially.
+/// Runs `body(task)` for every task in [0, count), on several threads. Each thread begins with its own range of tasks,
+/// in order and the same in every loop of this count, and then takes tasks from others' ranges one at a time. A loop
+/// inside a task, or beside another thread's loop, runs serially.
+///
+/// Throws: the body's exception, which ends the loop.
 template <class Body>
 void parallel_tasks(int64_t count, Body&& body) {
   using Callable = std::remove_reference_t<Body>;
@@ -34,13 +38,13 @@ void parallel_tasks(int64_t count, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Runs `body(begin, end)` over [0, count) in pieces of `grain`. The pieces depend on `count` and `grain` only, so
-/// a sum per piece, added up in order, is the same for any number of threads.
+/// Runs `body(begin, end)` on [0, count) in ranges of `grain`, one task each. The ranges depend on `count` and `grain`
+/// alone, so one sum for each range, added in order, is the same for any number of threads.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, Body&& body) {
-  const int64_t pieces = (count + grain - 1) / grain;
-  parallel_tasks(pieces, [&](int64_t piece) {
-    const int64_t begin = piece * grain;
+  const int64_t tasks = (count + grain - 1) / grain;
+  parallel_tasks(tasks, [&](int64_t task) {
+    const int64_t begin = task * grain;
     body(begin, begin + grain < count ? begin + grain : count);
   });
 }

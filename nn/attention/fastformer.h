@@ -11,27 +11,32 @@
 
 namespace linnet::nn {
 
-/// What only Fastformer has.
+/// Options that only Fastformer has.
 struct FastformerConfig {
   Interaction interaction = Interaction::product;
   bool share_query_value = true;  ///< the first column's linear map serves as the last one's too
   bool share_heads = false;       ///< one set of small maps serves all heads
   bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
-  int64_t columns = 3;            ///< queries, keys and values; or any number from 2
+  int64_t columns = 3;            ///< queries, keys and values, or any number ≥ 2
 };
 
-/// Fastformer's additive attention (Wu et al. 2021), and our causal form of it, where every token uses the sums over
-/// its own prefix. Its step form keeps a running softmax sum a stage and head, in two parts, however long the text.
-/// Two maps, "α" and "β" (eqs. 3 and 5; "1", "2", … with other columns than three): one row that serves all tokens,
-/// [B, H, 1, N], or when causal a row for each.
+/// Fastformer's additive attention, and our causal form of it, in which every token uses the sums over its prefix.
 ///
-/// Parts: the maps of the columns, `query`, `key` and `value` (`column1`, `column2`, … when there are other than
-/// three), where the last is absent while it shares the first's; `<column>_conv` with a short convolution; and `out`.
-/// Parameters: the weights of the logits `w_q` and `w_k` (`w1`, `w2`, …), [H, D], or with full logits [H, C] and
-/// `<weight>_bias` [H]; with Interaction::concat `<weight>_projection` [H, 2·D, D], from a global vector and a
-/// token's to the next column. Heads that share have 1 in place of H, and maps of D×D. With shared queries and values
-/// and without biases that is 3·C² + 2·C numbers (the paper's section 3.3 writes 3·h·d² + 2·h·d, with maps of d×d a
-/// head).
+/// Submodules are the columns' linear maps `query`, `key` and `value` (`column1`, `column2`, … unless there are
+/// three), the short convolutions `<column>_conv`, if any, and `out`. `value` is absent where it shares `query`.
+///
+/// Parameters are the logits' weights `w_q` and `w_k` (`w1`, `w2`, … unless there are three columns). Full logits
+/// have a `<weight>_bias`, and Interaction::concat a `<weight>_projection`. With shared queries and values and no
+/// biases there are 3·C² + 2·C numbers. The paper's section 3.3 writes 3·h·d² + 2·h·d, which counts each head's maps
+/// as d×d.
+///
+/// The attention maps are "α" and "β" (eqs. 3 and 5), or "1", "2", … unless there are three columns.
+///
+/// Shapes: `w_q`, `w_k` [H, D], or [H, C] when full; `<weight>_bias` [H]; `<weight>_projection` [H, 2·D, D]. With
+/// shared heads 1 stands for H, and maps are [D, D]. Attention maps [B, H, 1, N], or [B, H, N, N] when causal.
+/// Cost: time and memory O(N·C) beside the linear maps. The step form's state is one softmax sum for each stage and
+/// head, in two parts, whose size does not grow with the text.
+/// Source: Wu et al. 2021.
 class FastformerAttention : public Attention {
  public:
   FastformerAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -44,7 +49,8 @@ class FastformerAttention : public Attention {
     std::optional<ShortConvolution> conv;
   };
 
-  /// The first column of all heads, [B, N, C], and all columns, [B, H, N, D], after any convolution.
+  /// The first column before it is split into heads, [B, N, C], and all columns by head, [B, H, N, D]. Both are taken
+  /// after any convolution.
   struct Columns {
     Tensor query;
     std::vector<Tensor> by_head;
@@ -66,7 +72,7 @@ class FastformerAttention : public Attention {
 
   FastformerConfig options_;
   std::deque<Column> columns_;
-  std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when they share
+  std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when heads are shared
   std::optional<Linear> out_;
 };
 

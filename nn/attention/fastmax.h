@@ -10,18 +10,20 @@
 
 namespace linnet::nn {
 
-/// What only Fastmax has: see FastmaxOptions.
+/// Options that only Fastmax has. FastmaxOptions describes them.
 struct FastmaxConfig {
   std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;
   FastmaxForm form = FastmaxForm::automatic;
-  std::optional<FastmaxDropout> dropout_kind = {};  ///< unless given, quadratic, and standard of fastmax1
+  std::optional<FastmaxDropout> dropout_kind = {};  ///< by default quadratic, or standard for fastmax1
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
 };
 
-/// Multi-head Fastmax (Gerami et al. 2024, eqs. 5–12) of order 1 or 2, as `config.mechanism` says. Parts:
-/// `qkv`, one projection for queries, keys and values, and `out`. Its step form keeps S = Σ φ(k̂)·[v, 1]ᵀ per
-/// head, of a size that does not grow with the text. One map, eq. 7. Order 1 has no quadratic features: what it drops
-/// unless told otherwise are those of all orders.
+/// Multi-head Fastmax of order 1 or 2, as `config.mechanism` says. Its submodules are `qkv`, one projection for
+/// queries, keys and values, and `out`. Its one attention map holds the weights of eq. 7. Order 1 has no quadratic
+/// features, so by default its dropout drops features of all orders.
+///
+/// Cost: as fastmax. The step form keeps S = Σ φ(k̂)·[v, 1]ᵀ for each head, whose size does not grow with the text.
+/// Source: Gerami et al. 2024, eqs. 5–12.
 class FastmaxAttention : public Attention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -39,8 +41,9 @@ class FastmaxAttention : public Attention {
   /// Queries, keys and values of tokens x [B, N, C], the first two standardised and rotated when positions are
   /// rotary.
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
-  /// q̂, k̂ or their packed features φ; see the definitions.
+  /// q̂ or k̂ of x, whose first token has the position `start`.
   Tensor standardised(const Tensor& x, int64_t start) const;
+  /// The packed features φ(x).
   Tensor features(const Tensor& x) const;
 
   int order_;

@@ -9,9 +9,11 @@
 
 namespace linnet::nn {
 
-/// Multi-head softmax attention (Vaswani et al. 2017, eq. 1). Parts: `qkv`, one projection for queries, keys
-/// and values, `conv`, if it has a short convolution, and `out`. Its step form keeps keys and values.
-/// One map, of those weights.
+/// Multi-head softmax attention. Its submodules are `qkv`, one projection for queries, keys and values, `conv`, if it
+/// has a short convolution, and `out`. Its one attention map holds the softmax weights.
+///
+/// Cost: time O(N²·C) and memory O(N·C). The step form keeps all keys and values.
+/// Source: Vaswani et al. 2017, eq. 1.
 class SoftmaxAttention : public Attention {
  public:
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);

@@ -6,8 +6,10 @@
 #include <linnet/core/tensor.h>
 #include <linnet/ops/layers/short_conv.h>
 
-/// Additive attention (Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need"): time and memory
-/// linear in the tokens. Shapes: B batch, H heads, N tokens, D numbers per head.
+/// Additive attention, whose time and memory are linear in the tokens. In shapes, B is the batch, H the heads, N the
+/// tokens and D the numbers per head.
+///
+/// Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need".
 
 namespace linnet {
 
@@ -19,65 +21,82 @@ struct AttentionPoolOptions {
   Tensor padding_mask = {};
 };
 
-/// sum_j softmax_j(scores_j) x_j: over all tokens j, [B, H, 1, D], or when causal over j ≤ i for every i, [B,
-/// H, N, D]. scores [B, H, N], x [B, H, N, D], of one floating dtype. No tokens, or none that is no padding,
-/// gives 0 and no gradient; scores of −∞ count as padding. What padding holds changes no bit, nor does, when
-/// causal, what comes later. Fused: differentiable once. Throws ShapeError, DTypeError and DeviceError.
+/// sum_j softmax_j(scores_j) x_j over all tokens j, or over j ≤ i for every token i when causal.
+///
+/// The contents of padded tokens change no bit of the result. When causal, neither do later tokens. A score of −∞
+/// counts as padding. Where every token is padding, or there is none, the result is 0 and has no gradient.
+///
+/// Shapes: scores [B, H, N], x [B, H, N, D] → [B, H, 1, D], or [B, H, N, D] when causal.
+/// Dtypes: one floating dtype.
+/// Gradient: once (fused).
+/// Cost: O(B·H·N·D), one pass over x forward.
+/// Throws: ShapeError, DTypeError, DeviceError.
 Tensor attention_pool(const Tensor& scores, const Tensor& x, const AttentionPoolOptions& options = {},
                       Where where = {});
 
-/// How a global vector g meets a token's x.
+/// How a global vector g is combined with a token's x.
 enum class Interaction {
-  product,  ///< g ∘ x, the paper's choice
+  product,  ///< g ∘ x, as in the paper
   add,      ///< g + x
   concat,   ///< [g; x] · projection
 };
 
-/// What sums one column up, and joins the sum to the next column.
+/// The parameters with which one column is summed to a global vector, and that vector is combined with the next
+/// column.
 struct AdditiveStage {
-  /// w of the logits w·x_i/√D (eqs. 3 and 5): [H, D], each head from its own numbers, or "full", [H, H·D], each
-  /// head from those of all heads, as in the authors' code.
+  /// w of the logits w·x_i/√D (eqs. 3 and 5). [H, D]: each head's logits come from its own numbers. [H, H·D]
+  /// ("full"): they come from the numbers of all heads, as in the authors' code.
   Tensor weight;
-  /// [H], added to w·x_i; undefined for none. (It cancels in the softmax; the authors' weights have one.)
+  /// [H], added to w·x_i; undefined for none. It cancels in the softmax, but the authors' weights have one.
   Tensor bias = {};
-  /// For Interaction::concat: [H, 2·D, D], from [g; x] to what the next stage sees.
+  /// [H, 2·D, D], from [g; x] to the input of the next stage. Interaction::concat needs it.
   Tensor projection = {};
 };
 
-/// How additive_attention weighs and joins.
+/// How additive_attention weighs and combines.
 struct AdditiveAttentionOptions {
   Interaction interaction = Interaction::product;
-  /// Every token uses the global vectors of its own prefix (ours; the paper's sums are over all tokens).
+  /// Every token uses the global vectors of its own prefix. This form is ours: the paper sums over all tokens.
   bool causal = false;
-  /// Bool [B, N]: false where a token is padding: it is in no sum. Undefined: none is.
+  /// Bool [B, N]: false where a token is padding, which no sum contains. Undefined: none is.
   Tensor padding_mask = {};
-  /// Of the weights α and β, each of a token and head, after normalisation, in [0, 1]; those that stay are
-  /// scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
+  /// The rate, in [0, 1], at which weights α and β are dropped after normalisation, each for a token and head. Kept
+  /// weights are scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
   /// Takes one draw for each stage when there is dropout.
   Generator* generator = nullptr;
 };
 
-/// Fastformer's attention per head, eqs. 3–6, up to u_i; the linear map of section 3.1 and its sum with the
-/// queries are left to the caller. `columns` are the queries, keys and values, each [B, H, N, D]; or any n ≥ 2
-/// of them, where each column is summed up to a global vector that meets the next one. There are n − 1 stages,
-/// all tensors of one floating dtype; or columns of bfloat16 beside stages of float32, which is then computed in, for
-/// a result of bfloat16. Returns the last column's products, u [B, H, N, D], which lie in memory as [B, N, H, D], so
-/// that joining the heads is free.
+/// Fastformer's attention per head up to u_i, eqs. 3–6. The caller adds the linear map of section 3.1 and the
+/// queries.
 ///
-/// Where no token is left to sum, u is 0 and gives no gradient. What a padded token holds changes no bit but of
-/// its own u, nor does, when causal, what comes later. Three columns with weights per head (without bias) and
-/// product or add run as one fused op; all else is composed of others. Pass one tensor as queries and values to
-/// share them: the fused op then makes one gradient for both. Differentiable once. Throws ShapeError,
-/// DTypeError, DeviceError, and ValueError for too few columns or stages and for a dropout out of range or
-/// without a generator.
+/// `columns` are the queries, keys and values, or any n ≥ 2 columns with n − 1 stages: stage s sums column s to a
+/// global vector and combines it with column s + 1. The combination with the last column is the result u.
+///
+/// The contents of a padded token change no bit but of its own u. When causal, later tokens change no bit either.
+/// Where no token is left to sum, u is 0 and has no gradient. Three columns with logits per head, no bias, and
+/// product or add run as one fused op; other cases are composed of other ops. Pass one tensor as queries and values
+/// to share them: the fused op then makes one gradient for both.
+///
+/// Shapes: columns [B, H, N, D] each → u [B, H, N, D], in memory [B, N, H, D], so that merging the heads is free.
+/// Dtypes: one floating dtype; or bfloat16 columns with float32 stages, computed in float32, for a bfloat16 u.
+/// Gradient: once.
+/// Cost: O(B·H·N·D) for each stage.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for too few columns or stages, and for a dropout that is
+/// out of range or has no generator.
+/// Source: Wu et al. 2021, eqs. 3–6.
 Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                           const AdditiveAttentionOptions& options = {}, Where where = {});
 
-/// The weights by which additive_attention sums its columns, one tensor a stage: α and β of eqs. 3 and 5 for three
-/// columns. [B, H, 1, N], one row that serves all tokens; when causal [B, H, N, N], a row for each. Rows sum to 1, or
-/// to 0 where no token is left. To look at: when causal, memory grows with N². No dropout. Differentiable once.
-/// Of columns of bfloat16 they are float32. Throws as additive_attention does.
+/// The weights with which additive_attention sums its columns, one tensor for each stage: α and β for three columns.
+/// Rows sum to 1, or to 0 where no token is left. For inspection: dropout is not applied.
+///
+/// Shapes: [B, H, 1, N], one row for all tokens; [B, H, N, N], one for each, when causal.
+/// Dtypes: the columns' dtype; float32 for bfloat16.
+/// Gradient: once.
+/// Cost: memory grows with N, with N² when causal.
+/// Throws: as additive_attention.
+/// Source: Wu et al. 2021, eqs. 3 and 5.
 std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options = {}, Where where = {});
