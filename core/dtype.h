@@ -9,10 +9,11 @@
 
 namespace linnet {
 
-/// Element types. bfloat16 is storage, of what goes through a model, and on GPUs alone: ops compute in float32 and
-/// round what they give; parameters of layers beside it, losses and weights of attention are float32. What makes and
-/// moves elements takes it (zeros, `to`, views, copies, concat, where, index_select, gather), as do arithmetic,
-/// activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention, losses. All else refuses it.
+/// Element types. bfloat16 is a storage type for activations, on GPUs alone: ops compute in float32 and round their
+/// results. The parameters of layers with bfloat16 inputs, losses and attention weights are float32. Creation and
+/// moves take bfloat16 (zeros, `to`, views, copies, concat, where, index_select, gather), as do arithmetic,
+/// activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention and losses. Other ops refuse
+/// it.
 enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
 
 /// Bytes of one element.
@@ -28,18 +29,18 @@ constexpr int64_t size_of(DType dtype) {
   return 0;
 }
 
-/// Whether it is one that has gradients.
+/// Whether tensors of the dtype can have gradients.
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16;
 }
 
-/// What numbers of a dtype are computed with in: float32 for bfloat16, which is storage; else the same.
+/// The dtype in which ops compute: float32 for bfloat16, the same dtype otherwise.
 constexpr DType computed_in(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
-/// int32 or int64; bool is neither integer nor floating.
+/// Whether the dtype is int32 or int64. bool is neither integer nor floating.
 constexpr bool is_integer(DType dtype) { return dtype == DType::int32 || dtype == DType::int64; }
 
-/// As messages write it: "float32".
+/// The name in messages: "float32".
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::float32: return "float32";
@@ -52,7 +53,7 @@ constexpr const char* name_of(DType dtype) {
   return "?";
 }
 
-/// The same to a stream.
+/// Writes the name.
 std::ostream& operator<<(std::ostream& stream, DType dtype);
 
 /// The dtype of a C++ type: `dtype_of<float>` is DType::float32.
@@ -72,20 +73,20 @@ constexpr DType dtype_of = [] {
   }
 }();
 
-/// Where a tensor lives.
+/// The device that holds a tensor's elements.
 enum class Device : uint8_t { cpu, cuda };
 
-/// As messages and command lines write it: "cpu", "cuda".
+/// The name in messages and on command lines: "cpu", "cuda".
 constexpr const char* name_of(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 
-/// The same to a stream.
+/// Writes the name.
 std::ostream& operator<<(std::ostream& stream, Device device);
 
-/// How products of float32 matrices are made: exact to rounding, or with factors rounded to 10 bits behind the point
-/// (TF32) or to 7 (bfloat16), for speed. Tensors and sums are float32 all the same.
+/// How products of float32 matrices are computed: exact to rounding, or faster with factors rounded to 10 bits (TF32)
+/// or 7 bits (bfloat16) after the point. Tensors and sums are float32 in all cases.
 enum class Precision : uint8_t { float32, tf32, bfloat16 };
 
-/// As command lines write it: "tf32".
+/// The name on command lines: "tf32".
 constexpr const char* name_of(Precision precision) {
   switch (precision) {
     case Precision::float32: return "float32";
@@ -95,7 +96,7 @@ constexpr const char* name_of(Precision precision) {
   return "?";
 }
 
-/// The one of that name, if there is one.
+/// The precision of this name, if there is one.
 constexpr std::optional<Precision> precision_named(std::string_view name) {
   for (const Precision each : {Precision::float32, Precision::tf32, Precision::bfloat16}) {
     if (name == name_of(each)) return each;
@@ -103,7 +104,7 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// A C++ number that meets a tensor: it takes the tensor's dtype. An int64 keeps all its 64 bits.
+/// A C++ number in an op with a tensor, whose dtype it takes. An int64 keeps all its 64 bits.
 struct Scalar {
   double real;
   int64_t integer;
@@ -115,7 +116,7 @@ struct Scalar {
         integer(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0),
         is_integer(std::is_integral_v<T> && (std::is_signed_v<T> || integer >= 0)) {}
 
-  /// As a T: a real number is cut to an integer, and any but 0 is true.
+  /// The number as a T. A real number is truncated to an integer; any number but 0 is true.
   template <class T>
   constexpr T as() const {
     if constexpr (std::is_same_v<T, bool>)
@@ -128,10 +129,14 @@ struct Scalar {
 };
 
 namespace detail {
-/// Throws DTypeError unless a tensor of `dtype` can hold the number: an integer one whole numbers in its range.
+/// Checks that a tensor of `dtype` can hold the number. An integer dtype holds whole numbers in its range.
+///
+/// Throws: DTypeError.
 void check_number(Scalar value, DType dtype);
 
-/// Throws DTypeError, naming the remedy, unless it is a floating one.
+/// Checks that the dtype is floating.
+///
+/// Throws: DTypeError, with the remedy.
 void check_floating(DType dtype);
 }  // namespace detail
 

@@ -9,15 +9,15 @@
 
 namespace linnet {
 
-/// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, and
-/// `Slice{}` for all of them. Negative ones count from the end, out-of-range ones are clamped; step is at least 1.
+/// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, or
+/// `Slice{}` for all. Negative start and stop count from the end and are clamped to the range. step is at least 1.
 struct Slice {
   std::optional<int64_t> start = {};
   std::optional<int64_t> stop = {};
   int64_t step = 1;
 };
 
-/// As many whole dims as the other indices leave: Python's `...`.
+/// Python's `...`: as many whole dims as the other indices leave.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;
 

@@ -6,10 +6,10 @@ namespace linnet {
 
 /// Memory of one device's tensors, in bytes.
 struct MemoryStats {
-  int64_t live;      ///< in tensors and in recorded work now
-  int64_t peak;      ///< the most that `live` has been since the start or `reset_peak`
-  int64_t cached;    ///< kept for reuse, beside `live`
-  int64_t requests;  ///< calls for more to the system or the driver so far: none in a loop that is warm
+  int64_t live;      ///< in tensors and recordings now
+  int64_t peak;      ///< the largest `live` since the start or `reset_peak`
+  int64_t cached;    ///< kept for reuse, not part of `live`
+  int64_t requests;  ///< allocations from the system or the driver so far; a warm loop makes none
 };
 
 }  // namespace linnet

@@ -14,8 +14,8 @@
 
 namespace linnet {
 
-/// A short list of sizes or strides, of any length; up to six entries live in place, so that making a view
-/// allocates nothing for them.
+/// A short list of sizes or strides. Up to six entries are stored in the object, so that a view allocates no memory
+/// for them.
 class Shape {
  public:
   Shape() = default;
@@ -54,7 +54,7 @@ class Shape {
     return shape;
   }
 
-  int rank() const { return rank_; }  ///< how many entries: at most kMaxRank, more are a ShapeError
+  int rank() const { return rank_; }  ///< the number of entries, at most kMaxRank; ShapeError for more
   int64_t* data() { return heap_ ? heap_.get() : local_.data(); }
   const int64_t* data() const { return heap_ ? heap_.get() : local_.data(); }
   int64_t* begin() { return data(); }
@@ -65,10 +65,11 @@ class Shape {
   int64_t& operator[](int dim) { return data()[dim]; }
   int64_t operator[](int dim) const { return data()[dim]; }
 
-  /// Product of the entries; 1 for rank 0. It is taken to fit: see `checked_numel`.
+  /// The product of the entries; 1 for rank 0. Overflow is not checked: see `checked_numel`.
   int64_t numel() const;
-  /// Puts `value` before entry `position`, or takes that entry out.
+  /// Inserts `value` before entry `position`.
   void insert(int position, int64_t value);
+  /// Removes entry `position`.
   void erase(int position);
   void push_back(int64_t value) { insert(rank_, value); }
 
@@ -85,8 +86,8 @@ class Shape {
 
 using Strides = Shape;
 
-/// `keepdim` of a reduction: true keeps the reduced dims with size 1. Takes a bool alone, since in `x.sum(0, 1)` the
-/// 1 is a dim of someone who forgot the braces, and not a truth.
+/// The argument `keepdim` of a reduction: true keeps the reduced dims with size 1. It takes only a bool, because the
+/// 1 in `x.sum(0, 1)` is meant as a dim, with the braces forgotten.
 class KeepDim {
  public:
   template <std::integral T>
@@ -99,31 +100,38 @@ class KeepDim {
   bool value_;
 };
 
-/// The most dims that a tensor has.
+/// The largest number of dims of a tensor.
 constexpr int kMaxRank = 64;
 
-/// `shape.numel()` times `unit`; nothing where 64 bits cannot count that, or the strides of such a tensor: a size of
-/// 0 counts as 1 there, so that neither the order of the sizes nor an empty tensor makes a difference.
+/// `shape.numel()` times `unit`, or nothing where that, or a stride of such a tensor, overflows 64 bits. For the
+/// overflow a size of 0 counts as 1, so that the answer does not depend on the order of the sizes.
 std::optional<int64_t> checked_product(const Shape& shape, int64_t unit);
 
-/// `shape.numel()`. Throws ShapeError where `checked_product` has nothing.
+/// `shape.numel()`.
+///
+/// Throws: ShapeError where it overflows (see `checked_product`).
 int64_t checked_numel(const Shape& shape);
 
-/// `[2, 3]`
+/// The text of a shape, as in `[2, 3]`.
 std::string to_string(const Shape& shape);
 std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 
 /// Strides, in elements, of a row-major tensor of this shape.
 Strides contiguous_strides(const Shape& shape);
 
-/// The shape that `a` and `b` broadcast to by NumPy's rule. Throws ShapeError naming both.
+/// The shape that `a` and `b` broadcast to by NumPy's rule.
+///
+/// Throws: ShapeError naming both.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-/// `dim` counted from the front; a negative one counts from the end. Throws ShapeError when it is out of range
-/// for `rank`.
+/// `dim` counted from the front. A negative `dim` counts from the end.
+///
+/// Throws: ShapeError when it is out of range for `rank`.
 int normalise_dim(int64_t dim, int rank);
 
-/// Throws IndexError unless `index`, which may count from the end, exists in dim `dim` of `shape`.
+/// Checks that `index`, which may count from the end, exists in dim `dim` of `shape`.
+///
+/// Throws: IndexError.
 void check_index(int64_t index, int64_t dim, const Shape& shape);
 
 }  // namespace linnet

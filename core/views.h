@@ -4,7 +4,7 @@
 
 #include <linnet/core/tensor.h>
 
-/// The views of a Tensor as functions: each is the member of its name, which says more.
+/// The views of a Tensor as functions. Each calls the member of its name, where core/tensor.h documents it.
 
 namespace linnet {
 

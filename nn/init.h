@@ -3,8 +3,10 @@
 #include <linnet/core/random/generator.h>
 #include <linnet/core/tensor.h>
 
-/// Initial values of parameters, with PyTorch's names and meanings, written in place: a Tensor is a handle. A weight
-/// has the shape [fan out, fan in, …]; those that need the fans throw ShapeError for a tensor of rank below 2.
+/// Initial values of parameters, with PyTorch's names and meanings, written in place: a Tensor is a handle.
+///
+/// Shapes: xavier and kaiming take weights [fan out, fan in, …].
+/// Throws: xavier and kaiming throw ShapeError for a tensor of rank below 2.
 
 namespace linnet::nn::init {
 
@@ -17,11 +19,15 @@ void uniform_(Tensor tensor, Generator& rng, double low = 0, double high = 1, Wh
 /// N(mean, deviation²)
 void normal_(Tensor tensor, Generator& rng, double mean = 0, double deviation = 1, Where where = {});
 
-/// U(−b, b), b = gain·√(6/(fan in + fan out)) (Glorot & Bengio 2010, eq. 16).
+/// U(−b, b), b = gain·√(6/(fan in + fan out)).
+///
+/// Source: Glorot & Bengio 2010, eq. 16.
 void xavier_uniform_(Tensor tensor, Generator& rng, double gain = 1, Where where = {});
 /// N(0, σ²), σ = gain·√(2/(fan in + fan out)).
 void xavier_normal_(Tensor tensor, Generator& rng, double gain = 1, Where where = {});
-/// U(−b, b), b = √(6/((1 + a²)·fan in)), for a leaky ReLU of slope `a` behind it (He et al. 2015, eq. 15).
+/// U(−b, b), b = √(6/((1 + a²)·fan in)), for a weight followed by a leaky ReLU of slope `a`.
+///
+/// Source: He et al. 2015, eq. 15.
 void kaiming_uniform_(Tensor tensor, Generator& rng, double a = 0, Where where = {});
 /// N(0, σ²), σ = √(2/((1 + a²)·fan in)).
 void kaiming_normal_(Tensor tensor, Generator& rng, double a = 0, Where where = {});

@@ -4,29 +4,31 @@
 
 #include <linnet/core/device/backend.h>
 
-/// Memory of the CPU's tensors: blocks are kept when a tensor dies and handed to the next of about that size, so that
-/// a training step, once warm, asks the system for nothing.
+/// Memory of the CPU's tensors. The block of a tensor that dies is kept for the next tensor of about that size, so
+/// that a warm training step allocates nothing from the system.
 namespace linnet::cpu_memory {
 
-/// 64-byte aligned. Throws MemoryError saying what was asked and what is live.
+/// A block of memory, 64-byte aligned.
+///
+/// Throws: MemoryError, with the bytes requested and the bytes live.
 void* allocate(int64_t bytes);
-/// Takes back what `allocate` gave, with its size.
+/// Returns a block from `allocate`, with its size.
 void deallocate(void* data, int64_t bytes);
 
-/// The same for working memory of a kernel, which its thread gives back: the thread keeps the block for its next
-/// task, so that it lies near its core and no thread waits for another. Up to 2 MiB a thread.
+/// Scratch of a kernel, returned by the same thread. The thread keeps the block for its next task, up to 2 MiB, so
+/// that the block stays near its core and no thread waits for another.
 void* allocate_scratch(int64_t bytes);
 void deallocate_scratch(void* data, int64_t bytes);
 
-/// Bytes live, and the most that were since `reset_peak`.
+/// Live bytes and their peak since `reset_peak`.
 MemoryStats stats();
 void reset_peak();
-/// Gives the blocks that are kept back to the system.
+/// Returns the kept blocks to the system.
 void release_cached();
 
-/// From here on a fork() waits until no other thread is in the middle of an allocation, so that the child can
-/// allocate. The first allocation calls this. Those who hold a lock of their own while they allocate call it before
-/// their own pthread_atfork(), since the handlers before a fork run from the last to the first.
+/// Makes every later fork() wait until no other thread is inside an allocation, so that the child can allocate. The
+/// first allocation calls this. Code that holds a lock while it allocates calls this before its own pthread_atfork(),
+/// because the handlers before a fork run from the last to the first.
 void handle_forks();
 
 }  // namespace linnet::cpu_memory

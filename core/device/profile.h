@@ -17,22 +17,24 @@ struct KernelCall {
     Strides strides;
     DType dtype;
   };
-  std::string kernel;  ///< its name in `Backend`, and what it computed where it has a choice: "binary add"
-  std::string op;      ///< the call or the layer that needed it, as messages name them
+  std::string kernel;  ///< its name in `Backend`, with its variant where it has several: "binary add"
+  std::string op;      ///< the op or layer that called it, as messages name it
   bool backward = false;
   double begin_ms = 0;  ///< since the profile began
   double ms = 0;
-  int64_t bytes = 0;  ///< of all elements of its operands
+  int64_t bytes = 0;  ///< size of all operands
   std::vector<Operand> operands;
-  std::vector<RandomKey> keys;  ///< of the random numbers that it draws
+  std::vector<RandomKey> keys;  ///< streams of the random numbers that it draws
 };
 
-/// While one lives, the kernels that this thread calls are timed, one entry a call. A GPU is waited for after each,
-/// which adds some microseconds to its time. Profiles do not nest: the inner one gets the calls.
+/// A guard: while it lives, each kernel that this thread calls is timed. Profiles do not nest: the inner one gets the
+/// calls.
 ///
 ///     Profile profile;
 ///     backward(cross_entropy(model(x), y));
-///     for (const KernelCall& call : profile.calls()) …
+///     for (const KernelCall& call : profile.calls()) std::cout << call.kernel << " " << call.ms << "\n";
+///
+/// Cost: on a GPU, a wait after each kernel, which adds some microseconds to its time.
 class Profile {
  public:
   [[nodiscard("give it a name, Profile profile;, or it ends in its own line")]] Profile();
@@ -40,7 +42,7 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  /// In the order in which they began.
+  /// The calls in the order in which they began.
   const std::vector<KernelCall>& calls() const { return calls_; }
   void add(KernelCall call) { calls_.push_back(std::move(call)); }
   /// Milliseconds since the profile began.
@@ -53,9 +55,11 @@ class Profile {
 };
 
 namespace detail {
-/// The backend of a device without any profile. Throws as `backend` does.
+/// The backend of a device without any profile.
+///
+/// Throws: as `backend` does.
 [[gnu::visibility("hidden")]] const Backend& untimed_backend(Device device);
-/// The same with every kernel timed, while a profile lives on this thread; otherwise null.
+/// The backend with every kernel timed while a profile lives on this thread, null otherwise.
 [[gnu::visibility("hidden")]] const Backend* timed_backend(Device device);
 }  // namespace detail
 

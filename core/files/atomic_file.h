@@ -5,23 +5,26 @@
 
 namespace linnet {
 
-/// A file that appears under its name only when it is complete. What is written goes to `.<name>.tmp` in the same
-/// folder; `commit` flushes it to the disk and renames it. Without `commit` the destructor removes it, and a file
-/// that had the name before stays as it was. A process that is killed leaves the temporary file, which the next one
-/// that writes under the name takes over.
+/// A file that appears under its name only when it is complete. Writes go to `.<name>.tmp` in the same folder, and
+/// `commit` flushes this temporary file to the disk and renames it. Without `commit` the destructor removes it, and
+/// an older file of the name stays as it was. A process that is killed leaves the temporary file, which the next
+/// process that writes under the name takes over.
 class AtomicFile {
  public:
-  /// Throws IoError when the folder cannot be written to, when the name belongs to something other than a file, or
+  /// Throws: IoError when the folder cannot be written to, when the name belongs to something other than a file, or
   /// while another AtomicFile of any process has the name.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Appends. Throws IoError, when the disk is full for example.
+  /// Appends.
+  ///
+  /// Throws: IoError, for example when the disk is full.
   void write(const void* data, int64_t bytes);
-  /// Puts the file in its place, for good: after it, not even a power cut brings the old one back. Throws IoError;
-  /// the file is in its place then only if the disk fails after that, and the message says so.
+  /// Puts the file in its place, durably: after a power cut the new file is there, and not the old one.
+  ///
+  /// Throws: IoError. If the disk fails after the rename, the file is in its place, and the message says so.
   void commit();
 
  private:

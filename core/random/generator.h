@@ -6,26 +6,28 @@
 
 namespace linnet {
 
-/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw, and
-/// what it draws depends on (seed, draw, element) alone: not on threads, and integers, uniforms and dropout masks
-/// not on the device either. Copying one copies its state; two with the same state draw the same.
+/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw. Its
+/// numbers depend on (seed, draw, element) alone, and not on threads; integers, uniform numbers and dropout masks do
+/// not depend on the device either. A copy has the same state, and draws the same numbers.
 class Generator {
  public:
-  /// All that there is to it: what a checkpoint keeps.
+  /// The whole state, for a checkpoint.
   struct State {
     uint64_t seed;
     uint64_t draws;
   };
 
-  /// At its first draw.
+  /// A generator before its first draw.
   explicit Generator(uint64_t seed) : state_{seed, 0} {}
 
-  /// The key of the next draw. Throws ValueError in a recording that does not know this generator.
+  /// The key of the next draw.
+  ///
+  /// Throws: ValueError in a Recording that has another generator.
   RandomKey next();
-  /// A generator of its own, independent of this one: for a loader, say, beside a model.
+  /// A new generator, independent of this one: for a loader beside a model, for example.
   Generator split();
 
-  /// To save it, and to go on from there.
+  /// The state, to save and to restore.
   State state() const { return state_; }
   void set_state(State state) { state_ = state; }
 

@@ -4,8 +4,8 @@
 
 namespace linnet {
 
-/// Names one stream of random numbers: a generator's seed and the number of the draw. Element `i` of the stream
-/// depends on nothing else, neither on threads nor on the device.
+/// A stream of random numbers: a generator's seed and the number of the draw. Element `i` of the stream depends on
+/// nothing else, neither on threads nor on the device.
 struct RandomKey {
   uint64_t seed;
   uint64_t stream;

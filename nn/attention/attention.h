@@ -13,27 +13,27 @@ namespace linnet::nn {
 class Attention;
 struct AttentionConfig;
 
-/// Makes an attention as part `name` of `parent`.
+/// Makes an attention as submodule `name` of `parent`.
 using AttentionMaker =
     std::function<std::unique_ptr<Attention>(Module& parent, std::string name, const AttentionConfig& config)>;
 
-/// Which attention, and how it is built: what `make_attention` takes. Sizes are checked there.
+/// Options of an attention, which `make_attention` checks.
 struct AttentionConfig {
-  std::string mechanism = "softmax";  ///< one of attention_mechanisms(), or the name of what `make` makes
-  int64_t width = 0;                  ///< C, of the tokens
+  std::string mechanism = "softmax";  ///< one of attention_mechanisms(), or a name for the attention of `make`
+  int64_t width = 0;                  ///< C, the size of a token
   int64_t heads = 1;                  ///< H, which divides C
-  bool causal = false;                ///< a token sees itself and those before it
-  bool bias = true;                   ///< of the linear maps
+  bool causal = false;                ///< a token sees itself and earlier tokens
+  bool bias = true;                   ///< whether the linear maps have a bias
   bool rotary = false;                ///< rotary positions, where Mechanism::rotary
   double dropout = 0;                 ///< of the attention weights; fastmax has its own kinds
   int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
-  /// What only this mechanism has, in a struct of its own: `FastmaxConfig{.form = FastmaxForm::factorised}`, or
-  /// nothing for its defaults.
+  /// Options that only this mechanism has, in a struct of its own such as
+  /// `FastmaxConfig{.form = FastmaxForm::factorised}`; empty for the defaults.
   std::any options = {};
-  AttentionMaker make = {};  ///< of an attention of your own that no register_mechanism has named
+  AttentionMaker make = {};  ///< makes an attention of your own that is not registered with register_mechanism
 };
 
-/// What the step form of an attention carries from token to token, in place of the tokens before.
+/// The state of an attention's step form, which stands for the earlier tokens.
 class AttentionState {
  public:
   AttentionState() = default;
@@ -41,72 +41,83 @@ class AttentionState {
   AttentionState& operator=(const AttentionState&) = delete;
   virtual ~AttentionState() = default;
 
-  int64_t tokens() const { return tokens_; }  ///< seen so far
+  int64_t tokens() const { return tokens_; }  ///< the number of tokens seen so far
 
  private:
   friend class Attention;
-  const Attention* owner_ = nullptr;  ///< which started it
+  const Attention* owner_ = nullptr;  ///< the attention that started it
   int64_t tokens_ = 0;
   int64_t batch_ = 0;
 };
 
-/// Which tokens an attention drew on, one map a head. Row i holds the weights of the tokens that went into token i;
-/// they sum to 1, or to 0 where all of them are padding.
+/// The weights with which an attention summed the tokens, one matrix for each head. Row i holds the weights for token
+/// i, which sum to 1, or to 0 where all tokens are padding.
 struct AttentionMap {
-  /// Of the attention in its model, `blocks.0.attention`, and which map it is where it has several.
+  /// The path of the attention in its model, such as `blocks.0.attention`, with the map's own name if there are
+  /// several.
   std::string name;
-  /// [B, H, N, N]; or [B, H, 1, N], where one row serves all tokens.
+  /// [B, H, N, N]; or [B, H, 1, N], where all tokens have the same weights.
   Tensor weights;
 };
 
-/// The interface of all attention mechanisms: each mixes the tokens of a sequence, with its linear maps, and
-/// any model takes any of them by name, and one of your own, derived from this, by register_mechanism. Shapes: B
-/// batch, N tokens, C width, and H heads of D = C/H numbers.
+/// The interface of all attention mechanisms. An attention contains its linear maps. Any model takes any mechanism by
+/// its name, and after register_mechanism also a class of your own that derives from this one.
 ///
-/// | | time beside the maps' N·C² | step form: time and memory a token |
+/// Shapes: batch B, N tokens, width C, and H heads of D = C/H numbers.
+/// Cost: memory of the sequence form is linear in the tokens. Time is:
+///
+/// | | beside the linear maps' N·C² | step form: time and memory for each token |
 /// |---|---|---|
-/// | softmax | N²·C | grow with the tokens before |
-/// | fastmax1, fastmax2 | N²·C or N·C·D, N·C·D²: the faster | C·D, C·D² |
+/// | softmax | N²·C | grow with the number of earlier tokens |
+/// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
 /// | fastformer | N·C | C |
-///
-/// Memory of the sequence form is linear in the tokens, in all of them.
 class Attention : public Module {
  public:
-  /// The sequence form: x [B, N, C] → [B, N, C]. `padding_mask` is bool [B, N], false where a token is padding and
-  /// must not be seen; undefined when none is. The result has x's dtype. Throws ShapeError for x or `padding_mask` of
-  /// another shape, DTypeError unless x has the parameters' dtype, or is bfloat16 beside parameters of float32.
+  /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when
+  /// none is.
+  ///
+  /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, N, C].
+  /// Dtypes: x has the parameters' dtype, or is bfloat16 with float32 parameters; the result has x's. `padding_mask`
+  /// is bool. Throws: ShapeError, DTypeError.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  /// The weights that the sequence form gives the tokens, without dropout; see the mechanism. To look at: they take
-  /// memory for N² numbers a head, which the attention itself never does. They have the parameters' dtype.
+  /// The weights of the sequence form, without dropout, for inspection. Each mechanism's class describes its maps.
+  ///
+  /// Dtypes: the parameters' dtype.
+  /// Cost: memory for N² numbers for each head, which the attention itself never needs.
   std::vector<AttentionMap> maps(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  /// Starts the step form. Throws ValueError unless the attention is causal.
+  /// Starts the step form.
+  ///
+  /// Throws: ValueError unless the attention is causal.
   std::unique_ptr<AttentionState> start() const;
-  /// The step form: the next token of each sequence, x [B, C] → [B, C]. What the sequence form gives at its
-  /// position, to rounding, without dropout. Throws ShapeError for another shape or batch than before, ValueError for
-  /// the state of another attention.
+  /// The step form: the next token of each sequence. The result agrees with the sequence form at its position to
+  /// rounding, without dropout.
+  ///
+  /// Shapes: x [B, C] → [B, C].
+  /// Throws: ShapeError for another shape, or another batch than before; ValueError for the state of another
+  /// attention.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
-  /// Those that all mechanisms have; a mechanism with more adds its own.
+  /// The settings that all mechanisms have. A mechanism with more options adds its own.
   std::vector<Setting> settings() const override;
-  const AttentionConfig& config() const { return config_; }  ///< as it was built
+  const AttentionConfig& config() const { return config_; }  ///< the options given to the constructor
 
  protected:
-  /// Throws ValueError unless the heads divide the width, and for a dropout outside [0, 1), rotary positions of an
-  /// odd number of numbers a head, or fewer than 0 taps.
+  /// Throws: ValueError unless the heads divide the width, and for a dropout outside [0, 1), rotary positions with an
+  /// odd D, or fewer than 0 taps.
   Attention(Module& parent, std::string name, const AttentionConfig& config);
 
-  /// The sequence form, of checked arguments.
+  /// The sequence form, with checked arguments.
   virtual Tensor forward(const Tensor& x, const Tensor& padding_mask) const = 0;
-  /// Its maps, named for what tells them apart: "" when there is one.
+  /// The maps of the sequence form. A single map has the name "".
   virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const = 0;
   virtual std::unique_ptr<AttentionState> start_state() const = 0;
-  /// One token, x [B, 1, C] → [B, 1, C]. The state is one that start_state made.
+  /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_state.
   virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
 
   int64_t head_dim() const { return config_.width / config_.heads; }
-  /// Throws ValueError: the mechanism does not have this option.
+  /// Throws: ValueError, always: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
 
  private:
@@ -115,14 +126,14 @@ class Attention : public Module {
   AttentionConfig config_;
 };
 
-/// While one lives, the maps of every attention that this thread evaluates, in its sequence form, are collected:
-/// those of a whole model, layer by layer.
+/// A guard: while it lives, the maps of every sequence form that this thread evaluates are collected, such as those
+/// of a whole model, layer by layer. Collections do not nest: the inner one gets the maps.
 ///
 ///     AttentionMaps maps;
 ///     model(x);
-///     for (const auto& [name, weights] : maps.all()) …
+///     for (const auto& [name, weights] : maps.all()) std::cout << name << " " << weights.shape() << "\n";
 ///
-/// They have no gradients. Collections do not nest: the inner one gets the maps.
+/// Gradient: none.
 class AttentionMaps {
  public:
   [[nodiscard("give it a name, AttentionMaps maps;, or it ends in its own line")]] AttentionMaps();
@@ -130,7 +141,7 @@ class AttentionMaps {
   AttentionMaps(const AttentionMaps&) = delete;
   AttentionMaps& operator=(const AttentionMaps&) = delete;
 
-  /// So far, in the order of evaluation.
+  /// The maps so far, in the order of evaluation.
   const std::vector<AttentionMap>& all() const { return maps_; }
 
  private:
@@ -139,15 +150,16 @@ class AttentionMaps {
   AttentionMaps* outer_;
 };
 
-/// The names that `make_attention` knows: those of mechanisms().
+/// The names of mechanisms(), which `make_attention` takes.
 std::vector<std::string> attention_mechanisms();
 
-/// The attention that `config.mechanism` names, or `config.make` makes, as part `name` of `parent`. Throws ValueError
-/// for an unknown name, listing the known ones, unless the heads divide the width, for an option out of range, and
-/// for the options of another mechanism.
+/// The attention that `config.mechanism` names or `config.make` makes, as submodule `name` of `parent`.
+///
+/// Throws: ValueError for an unknown name (with the known ones), for heads that do not divide the width, for an
+/// option out of range, and for the options of another mechanism.
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
-/// `config.options` as the mechanism has them, or its defaults.
+/// `config.options` as the mechanism's struct, or the struct's defaults where there are none.
 template <class Options>
 Options options_of(const AttentionConfig& config) {
   return config.options.has_value() ? std::any_cast<Options>(config.options) : Options{};

@@ -12,12 +12,12 @@
 
 #include <linnet/nn/attention/attention.h>
 
-/// What an attention mechanism says about itself, so that models, programs and tables need not know it by name.
+/// The description of an attention mechanism, so that models, programs and tables need not know mechanisms by name.
 
 namespace linnet::nn {
 
-/// An option that a mechanism has beside those of AttentionConfig, as data: flags of programs, `config.json`, errors
-/// and tables are made of it. Values are texts, as a command line has them.
+/// An option that a mechanism has beside those of AttentionConfig, as data. Programs make flags, `config.json`,
+/// errors and tables from it. Values are texts, as on a command line.
 struct AttentionOption {
   enum class Kind {
     word,            ///< one of `words`
@@ -27,25 +27,27 @@ struct AttentionOption {
   };
 
   std::string name;  ///< "fastmax_scale"; the flag is --fastmax-scale
-  std::string help;  ///< a line, in lower case and without a full stop; says what is the default
+  std::string help;  ///< a line in lower case without a full stop, with the default
   Kind kind = Kind::word;
   std::vector<std::string> words = {};
   int64_t least = 0, most = 0;
-  bool of_dropout = false;  ///< it does nothing without dropout
+  bool of_dropout = false;  ///< the option does nothing without dropout
 
-  /// The value in a mechanism's options.
+  /// Reads the value from a mechanism's options.
   std::function<std::string(const std::any& options)> get = {};
-  /// Sets it there. Throws ValueError, which says what it must be, for a text that is none of its values.
+  /// Writes the value into a mechanism's options.
+  ///
+  /// Throws: ValueError, with the possible values, for a text that is none of them.
   std::function<void(std::any& options, std::string_view value)> set = {};
 };
 
-/// Why a mechanism does not take the value of one of its options beside the rest of a config.
+/// Why a mechanism refuses the value of one of its options with the rest of a config.
 struct OptionRefusal {
   std::string option;
   std::string why;  ///< "whose weights …; use …"
 };
 
-/// A mechanism without its linear maps, to be timed.
+/// A mechanism without its linear maps, for timing.
 struct AttentionCore {
   std::vector<Tensor> parameters;
   /// q, k and v [B, H, N, D] → [B, H, N, D]
@@ -58,36 +60,36 @@ struct AttentionSize {
   bool causal = false;
 };
 
-/// A mechanism, as `mechanisms()` lists it: in a file pair of its own, nn/attention/NAME.h and .cpp.
+/// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.
 struct Mechanism {
   std::string name;        ///< "fastmax2"
   std::string paper = {};  ///< authors, year and equations
-  /// Makes it. It checks the config; make_attention compares the type of `config.options` first.
+  /// Makes the attention and checks its config. make_attention compares the type of `config.options` first.
   AttentionMaker make = {};
 
-  /// Its options, a struct such as FastmaxConfig, as programs start from them; nothing where it has none. What the
-  /// struct has without programs is its own defaults.
+  /// The programs' default options, a struct such as FastmaxConfig; empty where there are none. They may differ from
+  /// the struct's own defaults.
   std::any options = {};
-  /// Those options as data, one entry for each that programs show.
+  /// The options as data, one entry for each that programs show.
   std::vector<AttentionOption> option_list = {};
-  /// Says why it does not take the values of a config's options together; returns nothing where it does.
+  /// Returns why the mechanism refuses a config's combination of options, or nothing where it takes them.
   std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
 
   bool rotary = false;  ///< takes rotary positions
 
-  /// For `bench`: multiplications and additions of forward and backward, between the linear maps, of `kernels`, which
-  /// it called.
+  /// For `bench`: the number of multiplications and additions of forward and backward between the linear maps, given
+  /// the `kernels` that were called.
   std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
-  /// For `bench attention`. Random parameters, where it has any, are drawn from `rng`, as is what it drops.
+  /// For `bench attention`: the core, whose random parameters and dropout draw from `rng`.
   std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
 
-  /// How its weights start: the standard deviation of the maps of queries and keys in a language model, and of
-  /// learned positions in a classifier of images. Its file says why.
+  /// The initial standard deviation of the query and key maps in a language model, and of learned positions in an
+  /// image classifier. The mechanism's file gives the reason.
   double query_key_std = 0.02;
   double position_std = 1;
 };
 
-/// A Mechanism::make of a class that is constructed as Attention is.
+/// A Mechanism::make for a class with the constructor of Attention.
 template <class Class>
 AttentionMaker maker() {
   return [](Module& parent, std::string name, const AttentionConfig& config) {
@@ -95,23 +97,27 @@ AttentionMaker maker() {
   };
 }
 
-/// Of one that weighs every pair of tokens: 4·N²·D multiplications and additions a head forward and 10·N²·D backward,
-/// half of them when causal.
+/// A Mechanism::operations for attention over every pair of tokens: for each head 4·N²·D multiplications and
+/// additions forward and 10·N²·D backward, half of that when causal.
 double quadratic_operations(const AttentionSize& size, const std::vector<std::string>& kernels);
 
-/// All of them, in the order of tables and pictures: those of linnet first, then those that were registered.
+/// All mechanisms, in the order of tables and pictures: linnet's first, then the registered ones.
 const std::vector<Mechanism>& mechanisms();
-/// Throws ValueError, listing the names, for one that there is not.
+/// The mechanism of this name.
+///
+/// Throws: ValueError, with the known names, for an unknown one.
 const Mechanism& find_mechanism(std::string_view name);
-/// The description of `config`'s mechanism; an empty one, with the defaults, where `config.make` makes it.
+/// The mechanism of `config`. Where `config.make` makes the attention, it has the defaults alone.
 const Mechanism& mechanism_of(const AttentionConfig& config);
-/// Adds one of your own: models take it by name from then on, programs make flags and rows of it. Call it before any
-/// other thread makes an attention. Throws ValueError for a name that there is already, or without `make`.
+/// Adds a mechanism of your own. Models then take it by name, and programs have flags and rows for it. Call it before
+/// any other thread makes an attention.
+///
+/// Throws: ValueError for a name that is taken, or without `make`.
 void register_mechanism(Mechanism mechanism);
 
-// ---- How option lists are written ----
+// ---- Helpers to write option lists ----
 
-/// What each word of an option stands for.
+/// The words of an option with their values.
 template <class Value>
 using OptionWords = std::vector<std::pair<std::string, Value>>;
 
@@ -122,7 +128,7 @@ std::vector<std::string> words_of(const OptionWords<Value>& table) {
   for (const auto& [word, value] : table) words.push_back(word);
   return words;
 }
-/// Throws ValueError: "must be one of product, add, concat".
+/// Throws: ValueError, always: "must be one of product, add, concat".
 [[noreturn]] void refuse_word(const std::vector<std::string>& words, const char* or_else = "");
 int64_t parse_integer(std::string_view text, int64_t least, int64_t most);
 std::optional<double> parse_positive(std::string_view text);
@@ -131,7 +137,7 @@ std::vector<std::string> parse_words(std::string_view text, const std::vector<st
 std::string joined(const std::vector<std::string>& words);
 }  // namespace detail
 
-/// One of some words: an enum, or an optional one.
+/// An option with one of several words, for an enum or an optional enum.
 template <class Config, class Value, class Member>
 AttentionOption word_option(const std::string& name, const std::string& help, Member Config::* member,
                             const OptionWords<Value>& table) {
@@ -151,7 +157,7 @@ AttentionOption word_option(const std::string& name, const std::string& help, Me
   return option;
 }
 
-/// One of some words, or a positive number.
+/// An option with one of several words or a positive number.
 template <class Config, class Value>
 AttentionOption word_or_number_option(const std::string& name, const std::string& help,
                                       std::variant<Value, double> Config::* member, const OptionWords<Value>& table) {
@@ -177,6 +183,7 @@ AttentionOption word_or_number_option(const std::string& name, const std::string
   return option;
 }
 
+/// An option with an integer from `least` to `most`.
 template <class Config>
 AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::* member,
                                int64_t least, int64_t most) {
@@ -189,7 +196,7 @@ AttentionOption integer_option(const std::string& name, const std::string& help,
   return option;
 }
 
-/// Some of several bools, each named by a word.
+/// An option with some of several words, each for a bool.
 template <class Config>
 AttentionOption words_option(const std::string& name, const std::string& help,
                              const OptionWords<bool Config::*>& table) {

@@ -13,17 +13,17 @@
 
 namespace linnet::nn {
 
-/// What one step trains on: inputs, targets, and any number of further tensors, such as a mask.
+/// The data of one training step: inputs, targets, and any number of further tensors, such as a mask.
 ///
-///     for (auto [x, y] : loader) ...
-///     for (auto& batch : loader) loss(batch.inputs, batch.targets, batch.others[0]) ...
+///     for (auto [x, y] : loader) backward(cross_entropy(model(x), y));
+///     for (auto& batch : loader) backward(cross_entropy(model(batch.inputs, batch.others[0]), batch.targets));
 struct Batch {
   Tensor inputs;
-  Tensor targets;  ///< may be undefined, where there is nothing to predict
+  Tensor targets;  ///< undefined where there is nothing to predict
   std::vector<Tensor> others = {};
 };
 
-/// The first two of a batch, for `auto [x, y] = batch`.
+/// The inputs and targets of a batch, for `auto [x, y] = batch`.
 template <size_t I, class B>
   requires std::same_as<std::remove_cvref_t<B>, Batch>
 auto&& get(B&& batch) {
@@ -34,15 +34,17 @@ auto&& get(B&& batch) {
   }
 }
 
-/// Examples that are numbered from 0.
+/// A list of examples, numbered from 0.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// How many there are; in a data set that grows, a Loader takes it for an epoch at its start.
+  /// The number of examples. If a data set grows, a Loader takes the number at the start of each epoch.
   virtual int64_t size() const = 0;
-  /// The examples `indices`, stacked along dim 0. `key` serves random augmentation, so that a batch depends on it and
-  /// the indices alone. Called from a loader's own thread. Throws IndexError for an example that does not exist.
+  /// The examples `indices`, stacked along dim 0. Random augmentation draws from `key`, so that a batch depends on
+  /// the key and the indices alone. A loader calls this from its own thread.
+  ///
+  /// Throws: IndexError for an example that does not exist.
   virtual Batch collate(std::span<const int64_t> indices, RandomKey key) const = 0;
 };
 

@@ -14,8 +14,10 @@ struct IdxArray {
   std::vector<uint8_t> bytes;
 };
 
-/// Reads an IDX file of unsigned bytes, plain or gzip. Throws IoError naming the file and what is wrong with it:
-/// missing, not IDX, another element type, truncated, too long, or a corrupt gzip stream.
+/// Reads an IDX file of unsigned bytes, plain or gzip.
+///
+/// Throws: IoError, with the file's name, for a file that is missing, not IDX, of another element type, truncated or
+/// too long, and for a corrupt gzip stream.
 IdxArray read_idx(const std::filesystem::path& path);
 
 }  // namespace linnet::nn

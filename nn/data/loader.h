@@ -15,45 +15,50 @@
 
 namespace linnet::nn {
 
-/// How a Loader goes through a data set.
+/// Options of a Loader.
 struct LoaderOptions {
   int64_t batch = 1;
   bool shuffle = true;
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
-  int64_t prefetch = 2;    ///< batches prepared ahead, by a thread of the loader's; 0 for none
-  /// Where batches go, ahead too: whoever takes one waits for no copy, and up to 16 MiB at a time cross beside the
-  /// kernels that are under way.
+  int64_t prefetch = 2;    ///< batches prepared ahead by the loader's thread; 0 for none
+  /// The batches' device. Copies to it are made ahead too, so that taking a batch waits for no copy. Copies of up to
+  /// 16 MiB overlap with running kernels.
   Device device = Device::cpu;
 };
 
-/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for runs to the end of
-/// the epoch, from its begin or from where a `break` left it; the next one runs over the next epoch:
+/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for goes on to the end of
+/// the epoch, from its beginning or from the batch after a `break`. The next range-for takes the next epoch:
 ///
 ///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
-///     for (int epoch = 0; epoch < 10; ++epoch)
-///       for (auto [x, y] : loader) ...
+///     for (int epoch = 0; epoch < 10; ++epoch) {
+///       for (auto [x, y] : loader) backward(cross_entropy(model(x), y));
+///     }
 ///
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws ValueError for an empty data set, a batch below 1, a prefetch below 0, or a `drop_last` that leaves none.
+  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch below 0, or a `drop_last` that leaves
+  /// none.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Of the epoch that is under way, or comes next; a smaller last one included, unless it is dropped.
+  /// The number of batches of the current epoch, or of the next one between epochs. It includes a smaller last batch,
+  /// unless that is dropped.
   int64_t batches_per_epoch() const;
 
-  /// Where in the stream of batches the loader stands: enough to go on from there.
+  /// The loader's place in the stream of batches, for a checkpoint.
   struct Position {
-    int64_t epoch = 0;  ///< of the pass that is under way, or comes next
-    int64_t batch = 0;  ///< batches of it that were taken
+    int64_t epoch = 0;  ///< the current epoch, or the next one between epochs
+    int64_t batch = 0;  ///< the number of its batches that were taken
   };
   Position position() const { return position_; }
-  /// Goes on from there. Throws ValueError for a batch past the end of the epoch.
+  /// Continues from a position.
+  ///
+  /// Throws: ValueError for a batch past the end of the epoch.
   void seek(Position position, Where where = {});
 
   class Iterator {
@@ -76,9 +81,10 @@ class Loader {
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
 
-  /// The next batch of the epoch that is under way; empty at its end, and then the first of the next. What the data
-  /// set throws comes out here, at the batch it belongs to, which the next call tries again; from there to the end of
-  /// the epoch nothing is prefetched.
+  /// The next batch of the current epoch; empty at its end. The call after that starts the next epoch.
+  ///
+  /// Throws: what the data set throws, at the batch where it happened. The next call tries that batch again, and
+  /// nothing is prefetched for the rest of the epoch.
   std::optional<Batch> next();
 
  private:
@@ -90,7 +96,7 @@ class Loader {
   const Dataset& data_;
   LoaderOptions options_;
   Position position_;
-  std::vector<int64_t> order_;  // of the epoch that is under way; empty between epochs
+  std::vector<int64_t> order_;  // of the current epoch; empty between epochs
 
   std::thread worker_;
   std::mutex mutex_;

@@ -9,12 +9,16 @@
 
 namespace linnet::nn {
 
-/// Grey images of one size, each with a label. A batch is float32 [B, height·width], row by row, normalised with
-/// MNIST's mean 0.1307 and standard deviation 0.3081, and int64 [B].
+/// Grey images of one size, each with a label. Pixels are normalised with MNIST's mean 0.1307 and standard deviation
+/// 0.3081.
+///
+/// Shapes: inputs of a batch [B, height·width], row by row; targets [B].
+/// Dtypes: inputs float32, targets int64.
 class LabelledImages : public Dataset {
  public:
-  /// `pixels` holds height·width bytes an image, row by row. Throws ValueError for a size below 1, and when the
-  /// counts differ.
+  /// `pixels` holds height·width bytes for each image, row by row.
+  ///
+  /// Throws: ValueError for a size below 1, and when the counts differ.
   LabelledImages(std::vector<uint8_t> pixels, std::vector<uint8_t> labels, int64_t height = 28, int64_t width = 28);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -22,12 +26,14 @@ class LabelledImages : public Dataset {
 
   int64_t height() const { return height_; }
   int64_t width() const { return width_; }
-  /// As they were given.
+  /// The pixels and labels given to the constructor.
   std::span<const uint8_t> pixels() const { return pixels_; }
   std::span<const uint8_t> labels() const { return labels_; }
 
-  /// Moves every image by a random whole number of pixels, at most `pixels` each way, filling in black. 0 for none.
-  /// Throws ValueError below that.
+  /// Moves every image by a random whole number of pixels, at most `pixels` in each direction, and fills in black. 0
+  /// moves none.
+  ///
+  /// Throws: ValueError for `pixels` below 0.
   void set_shift(int64_t pixels);
 
  private:
@@ -37,31 +43,35 @@ class LabelledImages : public Dataset {
   int64_t shift_ = 0;
 };
 
-/// One more than the highest label of both, which is the number of classes of a model for them.
+/// The number of classes of a model for both data sets: one more than the highest label.
 int64_t class_count(const LabelledImages& train, const LabelledImages& test);
 
-/// How the files of MNIST's kind are read.
+/// Options of Mnist.
 struct MnistOptions {
   bool transpose = false;  ///< the files hold images column by column, as EMNIST's do
 };
 
-/// MNIST (LeCun et al. 1998): 60,000 images to train and 10,000 to test. Or other data in files of its kind, such as
+/// MNIST, with 60,000 images for training and 10,000 for testing, or other data in the same format, such as
 /// Fashion-MNIST and EMNIST.
+///
+/// Source: LeCun et al. 1998.
 struct Mnist {
   /// Reads the four IDX files of `folder`: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and the same with
   /// `t10k` or `test` for `train`. They may have a `.` before `idx`, end in `.gz` and begin with a name of the data,
-  /// as `emnist-letters-train-images-idx3-ubyte.gz`. What is packed by gzip is told by its first bytes. Throws
-  /// IoError naming the file that is missing or damaged, or the files of several data sets in one folder, and when
-  /// images and labels do not fit together.
+  /// as in `emnist-letters-train-images-idx3-ubyte.gz`. Gzip is detected by the first bytes.
+  ///
+  /// Throws: IoError, with its name, for a file that is missing or damaged; for files of several data sets in one
+  /// folder; and when images and labels do not match.
   explicit Mnist(const std::filesystem::path& folder, const MnistOptions& options = {}, Where where = {});
 
   LabelledImages train;
   LabelledImages test;
 };
 
-/// A stand-in for MNIST where there is none: digits drawn as strokes, turned, slanted, bent, scaled and moved at
-/// random, with pens of random width. Image `i` is of digit `i` modulo 10, and depends on the seed and `i` alone.
-/// Throws ValueError for a count below 0.
+/// A substitute for MNIST where there is none. Digits are drawn as strokes, randomly rotated, slanted, bent, scaled
+/// and moved, with pens of random width. Image `i` shows digit `i` modulo 10, and depends on the seed and `i` alone.
+///
+/// Throws: ValueError for a count below 0.
 LabelledImages drawn_digits(int64_t count, uint64_t seed);
 
 }  // namespace linnet::nn

@@ -6,7 +6,7 @@
 
 namespace linnet::detail {
 
-/// How many bytes the UTF-8 code point at the start of `text` takes; 0 where there is none.
+/// The number of bytes of the UTF-8 code point at the start of `text`; 0 where there is none.
 size_t code_point_length(std::string_view text);
 
 /// The code point whose UTF-8 bytes these are, all of them and no others.

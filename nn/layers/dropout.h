@@ -4,16 +4,16 @@
 
 namespace linnet::nn {
 
-/// In training, zeroes each element with probability `rate` and scales the others by 1/(1 − rate); in
-/// evaluation, nothing.
+/// In training, zeroes each element with probability `rate` and scales the others by 1/(1 − rate). In evaluation it
+/// changes nothing.
 class Dropout : public Module {
  public:
-  /// Throws ValueError unless 0 ≤ rate < 1.
+  /// Throws: ValueError unless 0 ≤ rate < 1.
   Dropout(Module& parent, std::string name, double rate);
   template <NotAModule First, class... Rest>
   Dropout(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
-  /// Of any shape. Takes one draw of the model's generator in training.
+  /// Applies dropout to x of any shape. In training it takes one draw from the model's generator.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
   std::vector<Setting> settings() const override;

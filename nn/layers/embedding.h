@@ -4,15 +4,19 @@
 
 namespace linnet::nn {
 
-/// A table of `count` vectors of `width` numbers: parameter `weight` [count, width], which starts as N(0, 1).
+/// A table of `count` vectors of `width` numbers. The parameter `weight` [count, width] starts as N(0, 1).
 class Embedding : public Module {
  public:
-  /// Throws ValueError for sizes below 1.
+  /// Throws: ValueError for sizes below 1.
   Embedding(Module& parent, std::string name, int64_t count, int64_t width);
   template <NotAModule First, class... Rest>
   Embedding(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
-  /// Integer ids of any shape → [..., width]. Throws IndexError for an id outside 0 … count − 1.
+  /// The vectors of the ids.
+  ///
+  /// Shapes: ids [...] → [..., width].
+  /// Dtypes: ids are int64 or int32.
+  /// Throws: IndexError for an id outside 0 … count − 1.
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
   const Tensor& weight() const { return weight_; }  ///< [count, width]

@@ -5,7 +5,9 @@
 
 namespace linnet::nn {
 
-/// fc2(gelu(fc1(x))), with `fc1` width→hidden and `fc2` hidden→width (Vaswani et al. 2017, eq. 2, with GELU).
+/// fc2(gelu(fc1(x))), with submodules `fc1` width→hidden and `fc2` hidden→width.
+///
+/// Source: Vaswani et al. 2017, eq. 2, with GELU in place of ReLU.
 class FeedForward : public Module {
  public:
   FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true,
@@ -13,7 +15,7 @@ class FeedForward : public Module {
   template <NotAModule First, class... Rest>
   FeedForward(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
-  /// [..., width] → [..., width]
+  /// Shapes: x [..., width] → [..., width].
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
   std::vector<Setting> settings() const override;

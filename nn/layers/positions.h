@@ -9,19 +9,22 @@ enum class Positions : uint8_t {
   learned,     ///< a parameter for each position, up to the length it was built for
   sinusoidal,  ///< sinusoidal_positions: any length
   rotary,      ///< rotate, inside the attention: any length
-  none,        ///< left to causality
+  none,        ///< no positions; a causal model can still tell the order
 };
 
-/// Adds to each token a vector that tells its position. `learned` has the parameter `weight` [length, width],
-/// which starts as N(0, spread), by default like an embedding; `rotary` and `none` add nothing.
+/// Adds to each token a vector for its position. `learned` has the parameter `weight` [length, width], which starts
+/// as N(0, spread), by default like an embedding. `rotary` and `none` add nothing.
 class PositionEmbedding : public Module {
  public:
-  /// Throws ValueError for a length below 1 of learned ones.
+  /// Throws: ValueError for learned positions of a length below 1.
   PositionEmbedding(Module& parent, std::string name, Positions kind, int64_t length, int64_t width,
                     double spread = 1);
 
-  /// Tokens x [B, N, width] at positions start … start + N − 1; to those of bfloat16 the vectors are added in
-  /// float32. Throws ValueError past the end of learned ones.
+  /// Tokens x at positions start … start + N − 1, with the vectors added.
+  ///
+  /// Shapes: x [B, N, width] → [B, N, width].
+  /// Dtypes: bfloat16 tokens are added in float32.
+  /// Throws: ValueError past the end of learned positions.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
   std::vector<Setting> settings() const override;
@@ -32,14 +35,22 @@ class PositionEmbedding : public Module {
   Tensor weight_;
 };
 
-/// Vectors of positions start … start + count − 1, [count, width]: dim 2i is sin(p/10000^(2i/width)) and dim
-/// 2i + 1 the cosine (Vaswani et al. 2017, section 3.5). Throws ValueError when the width is odd.
+/// Vectors of positions p = start … start + count − 1: number 2i is sin(p/10000^(2i/width)), number 2i + 1 the
+/// cosine.
+///
+/// Shapes: [count, width].
+/// Throws: ValueError when the width is odd.
+/// Source: Vaswani et al. 2017, section 3.5.
 Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start = 0, DType dtype = DType::float32,
                             Device device = Device::cpu, Where where = {});
 
-/// Rotates queries or keys [..., N, D] by their positions start … start + N − 1, so that their product
-/// depends on the distance alone (Su et al. 2021, eq. 34): dims (i, i + D/2) turn by p/10000^(2i/D). The
-/// pairing is that of GPT-NeoX and LLaMA. bfloat16 is rotated in float32. Throws ShapeError when D is odd.
+/// Rotates queries or keys by their positions p = start … start + N − 1, so that a product of the two depends on
+/// their distance alone. Numbers (i, i + D/2) are rotated by p/10000^(2i/D), the pairing of GPT-NeoX and LLaMA.
+///
+/// Shapes: x [..., N, D] → [..., N, D].
+/// Dtypes: floating; bfloat16 is rotated in float32.
+/// Throws: ShapeError when D is odd.
+/// Source: Su et al. 2021, eq. 34.
 Tensor rotate(const Tensor& x, int64_t start = 0, Where where = {});
 
 }  // namespace linnet::nn

@@ -9,20 +9,20 @@
 
 namespace linnet::nn {
 
-/// Modules and functions, one after the other, named by their position.
+/// Modules and functions applied one after the other, and named by their position.
 ///
 ///     nn::Sequential net(rng);
 ///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
 ///     net.add([](const Tensor& x) { return softmax(x, -1); });
 class Sequential : public Module {
  public:
-  /// A model of its own, or a part of another one.
+  /// A model of its own, or a submodule of `parent`.
   explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
       : Module(rng, dtype, device) {}
   Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}
 
-  /// Appends M(*this, position, args...), which is called with a tensor, and with the caller's line where it takes
-  /// one.
+  /// Appends M(*this, position, args...), which is called with a tensor, and with the caller's line if it takes a
+  /// Where.
   template <class M, class... Args>
   Sequential& add(Args&&... args) {
     static_assert(std::is_base_of_v<Module, M>, "add<M> appends a module; functions go to add(function)");
@@ -57,7 +57,7 @@ class Sequential : public Module {
     return *this;
   }
 
-  /// Through all of them, in the order in which they were added.
+  /// Applies all of them, in the order in which they were added.
   Tensor operator()(Tensor x, Where where = {}) const {
     for (const auto& stage : stages_) x = stage(x, where);
     return x;

@@ -4,21 +4,26 @@
 
 namespace linnet::nn {
 
-/// h + conv(h): a depthwise convolution over the tokens, added to them, so that an attention sees some neighbours too
-/// (ours, after modern linear models). Parameter `weight` [channels, taps], which starts as U(−1/√taps, 1/√taps).
+/// h + conv(h): the sum of h and a depthwise convolution over the tokens, so that a token's query, key and value
+/// contain some neighbours too. It is ours, after modern linear models. The parameter `weight` [channels, taps]
+/// starts as U(−1/√taps, 1/√taps).
 class ShortConvolution : public Module {
  public:
-  /// Throws ValueError for sizes below 1.
+  /// Throws: ValueError for sizes below 1.
   ShortConvolution(Module& parent, std::string name, int64_t channels, int64_t taps, bool causal);
 
-  /// The sequence form: h [B, N, channels]; `padding_mask` as in Attention. See short_conv.
+  /// The sequence form; see short_conv.
+  ///
+  /// Shapes: h [B, N, channels] → [B, N, channels]; `padding_mask` as in Attention.
   Tensor operator()(const Tensor& h, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  /// The last taps − 1 tokens, [B, up to taps − 1, channels].
+  /// The last tokens, at most taps − 1: [B, tokens, channels].
   struct State {
     Tensor past;
   };
-  /// The step form of a causal one: the next token, h [B, 1, channels].
+  /// The step form of a causal convolution: the next token.
+  ///
+  /// Shapes: h [B, 1, channels] → [B, 1, channels].
   Tensor step(State& state, const Tensor& h, Where where = {}) const;
 
   std::vector<Setting> settings() const override;

@@ -9,25 +9,31 @@
 
 namespace linnet::nn {
 
-/// What a Transformer layer is made of.
+/// Options of a Transformer layer.
 struct BlockConfig {
   AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
   int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
   double dropout = 0;              ///< of both branches, before they are added
-  bool pre_norm = true;            ///< x + f(norm(x)), rather than norm(x + f(x))
+  bool pre_norm = true;            ///< x + f(norm(x)), instead of norm(x + f(x))
   Gelu gelu = Gelu::erf;           ///< of the feed-forward part
 };
 
-/// A Transformer layer (Vaswani et al. 2017, section 3.1): attention and feed-forward, each with a residual
-/// connection and a layer norm before or after. Parts: `norm1`, `attention`, `norm2`, `mlp`.
+/// A Transformer layer: attention and feed-forward, each with a residual connection and a layer norm before or after
+/// it. Submodules: `norm1`, `attention`, `norm2`, `mlp`.
+///
+/// Source: Vaswani et al. 2017, section 3.1.
 class Block : public Module {
  public:
-  /// Throws ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
+  /// Throws: ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
   Block(Module& parent, std::string name, const BlockConfig& config);
 
-  /// The sequence form: x [B, N, C] → [B, N, C]; `padding_mask` as in Attention.
+  /// The sequence form.
+  ///
+  /// Shapes: x [B, N, C] → [B, N, C]; `padding_mask` as in Attention.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
-  /// The step form: the next token, x [B, C] → [B, C].
+  /// The step form: the next token.
+  ///
+  /// Shapes: x [B, C] → [B, C].
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
   const Attention& attention() const { return *attention_; }  ///< its mechanism, for maps and states

@@ -9,7 +9,7 @@
 
 namespace linnet::nn {
 
-/// What a language model is made of.
+/// Options of a language model.
 struct DecoderConfig {
   int64_t vocabulary = 0;
   int64_t context = 0;  ///< the longest text that learned positions take
@@ -19,31 +19,39 @@ struct DecoderConfig {
   Positions positions = Positions::learned;
 };
 
-/// What generation carries from token to token.
+/// The state of the step form between tokens.
 struct DecoderState {
   std::vector<std::unique_ptr<AttentionState>> layers;
   int64_t tokens = 0;  ///< seen so far
 };
 
-/// A decoder-only language model, as GPT-2: token and position embeddings, blocks, a final norm, and a head
-/// that is the token embedding again. Weights start as N(0, 0.02), those that end a residual branch as N(0,
-/// 0.02/√(2·layers)), fastmax2's for queries and keys as N(0, 0.2), and biases as 0. Parts:
-/// `tok`, `pos`, `blocks.<i>`, `norm`.
+/// A decoder-only language model like GPT-2: token and position embeddings, blocks, a final norm, and a head that
+/// shares the token embedding's weight. Submodules: `tok`, `pos`, `blocks.<i>`, `norm`.
+///
+/// Weights start as N(0, 0.02). Weights that end a residual branch start as N(0, 0.02/√(2·layers)), fastmax2's for
+/// queries and keys as N(0, 0.2), and biases as 0.
 class DecoderLM : public Module {
  public:
-  /// Throws ValueError for a vocabulary or layers below 1, for a context below 1 of learned positions, and as Block
-  /// does.
+  /// Throws: ValueError for a vocabulary or layers below 1, and for learned positions with a context below 1; as
+  /// Block.
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
-  /// Integer token ids [B, N] → logits of each next token [B, N, V], of dtype(). Throws ShapeError for another rank,
-  /// IndexError for an id outside the vocabulary, ValueError for more tokens than learned positions have. The time is
-  /// that of the layers' attention and linear maps, and N·C·V of the head.
+  /// Logits of each next token.
+  ///
+  /// Shapes: ids [B, N] → [B, N, V].
+  /// Dtypes: ids are int64 or int32; logits have dtype().
+  /// Cost: the layers' attention and linear maps, and O(B·N·C·V) for the head.
+  /// Throws: ShapeError for another rank; IndexError for an id outside the vocabulary; ValueError for more tokens
+  /// than learned positions have.
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
-  /// Starts texts.
+  /// The state before the first token.
   DecoderState start() const;
-  /// The next token of each text: ids [B] → logits of the one after, [B, V]: what `operator()` gives at that
-  /// position, to rounding. Throws as operator() does.
+  /// The step form: takes the next token of each text and returns the logits of the token after it. These agree with
+  /// `operator()` at that position to rounding.
+  ///
+  /// Shapes: ids [B] → [B, V].
+  /// Throws: as operator().
   Tensor step(DecoderState& state, const Tensor& ids, Where where = {}) const;
 
   const DecoderConfig& config() const { return config_; }  ///< as it was built

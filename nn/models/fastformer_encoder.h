@@ -11,7 +11,7 @@
 
 namespace linnet::nn {
 
-/// What the encoder is made of; by default as its authors released it.
+/// Options of the encoder. The defaults are those of the published implementation.
 struct FastformerEncoderConfig {
   int64_t width = 256;
   int64_t heads = 16;
@@ -21,14 +21,14 @@ struct FastformerEncoderConfig {
   double dropout = 0.2;       ///< of the embeddings and of both branches
   bool share_layers = false;  ///< one layer, applied `layers` times
   double eps = 1e-12;         ///< of the layer norms
-  bool released = true;       ///< logits and pooling as in the published implementation, or as in the paper
+  bool released = true;       ///< logits and pooling as in the published implementation; false: as in the paper
 };
 
 /// A layer of the encoder: norm1(x + out(attention(x))), then norm2(h + mlp(h)).
 class FastformerLayer : public Module {
  public:
   FastformerLayer(Module& parent, std::string name, const FastformerEncoderConfig& config);
-  /// x [B, N, width] → [B, N, width]; `padding_mask` as in Attention.
+  /// Shapes: x [B, N, width] → [B, N, width]; `padding_mask` as in Attention.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask, Where where = {}) const;
 
  private:
@@ -40,22 +40,29 @@ class FastformerLayer : public Module {
   Dropout dropout_;
 };
 
-/// Fastformer's encoder as its authors released it (Wu et al. 2021): embeddings and learned positions, normalised,
-/// through layers with normalisation behind each branch, pooled to one vector. Parts: `pos`, `norm`, `layers.<i>`
-/// with `attention`, `out`, `norm1`, `mlp` and `norm2`, and `pool`.
+/// Fastformer's encoder as its authors released it. The sum of embeddings and learned positions is normalised, goes
+/// through layers with a normalisation after each branch, and is pooled to one vector. Submodules: `pos`, `norm`,
+/// `layers.<i>` with `attention`, `out`, `norm1`, `mlp` and `norm2`, and `pool`.
+///
+/// Source: Wu et al. 2021.
 class FastformerEncoder : public Module {
  public:
-  /// A model of its own, or a part of another one. Throws ValueError as FastformerAttention does, and for layers
-  /// below 1.
+  /// A model of its own, or a submodule of `parent`.
+  ///
+  /// Throws: ValueError as FastformerAttention does, and for layers below 1.
   explicit FastformerEncoder(Generator& rng, const FastformerEncoderConfig& config = {}, DType dtype = DType::float32,
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
 
-  /// Embeddings x [B, N, width] → one vector a sequence, [B, width], both of dtype(). `padding_mask` is bool [B, N],
-  /// false where a token is padding; a sequence of padding alone gives 0. Throws ValueError for more than max_tokens
-  /// tokens.
+  /// One vector for each sequence of embeddings; 0 for a sequence of padding alone.
+  ///
+  /// Shapes: x [B, N, width], `padding_mask` [B, N] → [B, width].
+  /// Dtypes: dtype(). `padding_mask` is bool, false where a token is padding.
+  /// Throws: ValueError for more than max_tokens tokens.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
-  /// The tokens before pooling, [B, N, width], of dtype().
+  /// The tokens before pooling.
+  ///
+  /// Shapes: x [B, N, width] → [B, N, width].
   Tensor tokens(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built
@@ -73,24 +80,27 @@ class FastformerEncoder : public Module {
   AttentionPooling pool_{*this, "pool", config_.width, config_.released};
 };
 
-/// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The names
-/// there, and what they are here:
+/// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The file's
+/// names stand for these of the encoder, with the same shapes:
 ///
-///     position_embeddings.weight                              pos.weight
-///     LayerNorm.{weight,bias}                                 norm
-///     encoders.<i>.attention.self.{query,key}.{weight,bias}   layers.<i>.attention.{query,key}
-///     encoders.<i>.attention.self.{query,key}_att.{weight,bias}   layers.<i>.attention.{w_q,w_k}, {w_q,w_k}_bias
-///     encoders.<i>.attention.self.transform.{weight,bias}     layers.<i>.attention.out
-///     encoders.<i>.attention.output.dense.{weight,bias}       layers.<i>.out
-///     encoders.<i>.attention.output.LayerNorm.{weight,bias}   layers.<i>.norm1
-///     encoders.<i>.intermediate.dense.{weight,bias}           layers.<i>.mlp.fc1
-///     encoders.<i>.output.dense.{weight,bias}                 layers.<i>.mlp.fc2
-///     encoders.<i>.output.LayerNorm.{weight,bias}             layers.<i>.norm2
-///     poolers.0.att_fc{1,2}.{weight,bias}                     pool.fc{1,2}
+/// | file | encoder |
+/// |---|---|
+/// | position_embeddings.weight | pos.weight |
+/// | LayerNorm.{weight,bias} | norm |
+/// | encoders.<i>.attention.self.{query,key}.{weight,bias} | layers.<i>.attention.{query,key} |
+/// | encoders.<i>.attention.self.{query,key}_att.{weight,bias} | layers.<i>.attention.{w_q,w_k}, {w_q,w_k}_bias |
+/// | encoders.<i>.attention.self.transform.{weight,bias} | layers.<i>.attention.out |
+/// | encoders.<i>.attention.output.dense.{weight,bias} | layers.<i>.out |
+/// | encoders.<i>.attention.output.LayerNorm.{weight,bias} | layers.<i>.norm1 |
+/// | encoders.<i>.intermediate.dense.{weight,bias} | layers.<i>.mlp.fc1 |
+/// | encoders.<i>.output.dense.{weight,bias} | layers.<i>.mlp.fc2 |
+/// | encoders.<i>.output.LayerNorm.{weight,bias} | layers.<i>.norm2 |
+/// | poolers.0.att_fc{1,2}.{weight,bias} | pool.fc{1,2} |
 ///
-/// Shapes are the same. Names that start with `ignored`, unless it is empty, are not looked at. Throws ValueError,
-/// before anything is copied, listing all that are missing, unexpected or of another shape; IoError for a file that
-/// is no safetensors file.
+/// Names that start with `ignored` are ignored, unless it is empty.
+///
+/// Throws: ValueError, before anything is copied, with all names that are missing, unexpected or of another shape;
+/// IoError for a file that is not a safetensors file.
 void load_released_fastformer(FastformerEncoder& encoder, const std::filesystem::path& path,
                               const std::string& ignored = "", Where where = {});
 

@@ -10,19 +10,21 @@
 
 namespace linnet::nn {
 
-/// How tokens are drawn, with the names of Hugging Face's `generate`.
+/// How tokens are drawn. The names are those of Hugging Face's `generate`.
 struct GenerateOptions {
   int64_t max_new_tokens = 20;
-  double temperature = 1;  ///< divides the logits; 0 takes the likeliest token
-  int64_t top_k = 0;       ///< draws among the k likeliest tokens; 0 for all
+  double temperature = 1;  ///< divides the logits; 0 takes the most likely token
+  int64_t top_k = 0;       ///< draws among the k most likely tokens; 0 for all
 };
 
 /// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`
-/// gets each as it is drawn. A model with learned positions forgets the older half of its context each time that they
-/// end. The model is in evaluation meanwhile. Throws ValueError for an empty prompt and for options below 0, and
-/// IndexError for an id outside the vocabulary.
+/// gets each id as it is drawn. When learned positions end, the model drops the older half of its context. During the
+/// call the model is in evaluation mode.
 ///
-///     for (const int64_t id : nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300})) ...
+///     const auto ids = nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300});
+///     std::cout << vocabulary.decode(ids);
+///
+/// Throws: ValueError for an empty prompt and for options below 0; IndexError for an id outside the vocabulary.
 std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt, Generator& rng,
                               const GenerateOptions& options = {},
                               const std::function<void(int64_t id)>& on_token = {}, Where where = {});

@@ -5,7 +5,7 @@
 
 namespace linnet::nn {
 
-/// What an image classifier is made of.
+/// Options of an image classifier.
 struct PatchClassifierConfig {
   int64_t side = 28;  ///< of the square image
   int64_t patch = 4;  ///< side of a patch; divides `side`
@@ -16,16 +16,22 @@ struct PatchClassifierConfig {
   Positions positions = Positions::learned;
 };
 
-/// An image classifier, as ViT (Dosovitskiy et al. 2021) with mean pooling: patches are the tokens. Learned positions
-/// start as N(0, 1), with fastformer as N(0, 0.3). Parts: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
+/// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start as N(0, 1), with
+/// fastformer as N(0, 0.3). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
+///
+/// Source: Dosovitskiy et al. 2021.
 class PatchClassifier : public Module {
  public:
-  /// Throws ValueError unless the patch divides the side, for layers below 1, and as Block does.
+  /// Throws: ValueError unless the patch divides the side, and for layers below 1; as Block.
   PatchClassifier(Generator& rng, const PatchClassifierConfig& config, DType dtype = DType::float32,
                   Device device = Device::cpu);
 
-  /// Images [B, side·side] of dtype(), row by row → logits [B, classes], of dtype() too. Throws ShapeError for images
-  /// of another size. The time is that of the layers over (side/patch)² tokens.
+  /// Logits of the classes, for images stored row by row.
+  ///
+  /// Shapes: images [B, side·side] → [B, classes].
+  /// Dtypes: dtype().
+  /// Cost: the layers' for (side/patch)² tokens.
+  /// Throws: ShapeError for images of another size.
   Tensor operator()(const Tensor& images, Where where = {}) const;
 
   const PatchClassifierConfig& config() const { return config_; }  ///< as it was built

@@ -62,8 +62,8 @@ class Optimizer {
 
   /// Sets the learning rate of every group.
   ///
-  /// Throws: ValueError for a rate that is negative or not finite; DeviceError in a Recording, whose replays would not
-  /// see a new rate.
+  /// Throws: ValueError for a rate that is negative or not finite; DeviceError in a Recording, whose replays would
+  /// not see a new rate.
   void set_lr(double lr);
   /// Sets the learning rate of one group.
   ///
@@ -97,8 +97,8 @@ class Optimizer {
   /// that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
-  /// One parameter's part of a step. The gradient is contiguous. `slot->steps` counts this step already, but for a
-  /// fused optimizer, whose kernel counts it.
+  /// One parameter's part of a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
+  /// optimizer, whose kernel counts it.
   struct Update {
     Slot* slot;
     Tensor grad;

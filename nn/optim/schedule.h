@@ -5,20 +5,21 @@
 
 namespace linnet::nn {
 
-/// A learning rate for every step, counted from 0: a pure function, so that a resumed run needs no state of
-/// it.
+/// A learning rate for every step, counted from 0. It is a pure function, so a resumed run needs no state of it.
 ///
-///     const auto rate = schedule::warmup_cosine({.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000});
+///     const auto rate = nn::schedule::warmup_cosine({.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000});
 ///     optimizer.set_lr(rate(step));
 using Schedule = std::function<double(int64_t step)>;
 
-/// All throw ValueError for settings out of range.
+/// Schedules.
+///
+/// Throws: ValueError for settings out of range.
 namespace schedule {
 
 /// `lr` at every step.
 Schedule constant(double lr);
 
-/// A rise and a fall.
+/// Settings of a linear rise and a fall.
 struct Decay {
   double lr = 1e-3;    ///< reached after the warm-up
   double min_lr = 0;   ///< reached at `steps`, and kept
@@ -31,16 +32,18 @@ Schedule warmup_cosine(const Decay& decay);
 /// A linear rise, then a straight line down to min_lr.
 Schedule warmup_linear(const Decay& decay);
 
-/// A rise and a slow fall.
+/// Settings of a linear rise and a fall with 1/√s.
 struct InverseSqrt {
   double lr = 1e-3;    ///< the highest, reached at the end of the warm-up
   int64_t warmup = 1;  ///< at least 1
 };
 
-/// lr·min(s/warmup, √(warmup/s)) with s = step + 1 (Vaswani et al. 2017, eq. 3, scaled to peak at `lr`).
+/// lr·min(s/warmup, √(warmup/s)) with s = step + 1, scaled so that the peak is `lr`.
+///
+/// Source: Vaswani et al. 2017, eq. 3.
 Schedule inverse_sqrt(const InverseSqrt& config);
 
-/// One rise and one fall over the whole run.
+/// Settings of one rise and one fall over the whole run.
 struct OneCycle {
   double max_lr = 1e-3;
   int64_t steps = 0;              ///< of the whole run
@@ -49,8 +52,10 @@ struct OneCycle {
   double final_div_factor = 1e4;  ///< ends at max_lr/(div_factor·final_div_factor)
 };
 
-/// Half a cosine wave up, then one down (Smith & Topin 2018): PyTorch's OneCycleLR, steps past the end
-/// staying there.
+/// Half a cosine wave up, then half a cosine wave down, as PyTorch's OneCycleLR. Steps past the end keep the last
+/// rate.
+///
+/// Source: Smith & Topin 2018.
 Schedule one_cycle(const OneCycle& config);
 
 }  // namespace schedule

@@ -2,11 +2,15 @@
 
 #include <linnet/core/tensor.h>
 
-/// Arithmetic, element by element. Operands broadcast by NumPy's rule and have one dtype, floating or
-/// integer; a number takes the tensor's dtype, and DTypeError is thrown when that cannot hold it (0.5 beside
-/// an int64 tensor); beside bfloat16 it is rounded to that. Throws ShapeError for shapes that do not broadcast,
-/// DTypeError for dtypes that differ, bool tensors and, in `div` and `pow`, integers; DeviceError for devices that
-/// differ. One pass over the elements of the result.
+/// Arithmetic, element by element.
+///
+/// Shapes: operands broadcast by NumPy's rule.
+/// Dtypes: one dtype, floating or integer. A number takes the tensor's dtype, and is rounded to bfloat16.
+/// Gradient: any number of times.
+/// Cost: one pass over the elements of the result.
+/// Throws: ShapeError for shapes that do not broadcast; DTypeError for dtypes that differ, bool tensors, integers in
+/// `div` and `pow`, and a number that the tensor's dtype cannot hold (0.5 beside int64); DeviceError for devices that
+/// differ.
 
 namespace linnet {
 
@@ -23,7 +27,9 @@ Tensor sub(Scalar a, const Tensor& b, Where where = {});
 Tensor mul(const Tensor& a, const Tensor& b, Where where = {});
 Tensor mul(const Tensor& a, Scalar b, Where where = {});
 
-/// a / b. Of floating tensors: convert integers first.
+/// a / b.
+///
+/// Dtypes: floating. Convert integers first.
 Tensor div(const Tensor& a, const Tensor& b, Where where = {});
 Tensor div(const Tensor& a, Scalar b, Where where = {});
 Tensor div(Scalar a, const Tensor& b, Where where = {});
@@ -31,17 +37,22 @@ Tensor div(Scalar a, const Tensor& b, Where where = {});
 /// −x
 Tensor neg(const Tensor& x, Where where = {});
 
-/// a to the power b, of floating tensors. Gradients at a = 0 are the limits where these are finite.
+/// a to the power b.
+///
+/// Dtypes: floating.
+/// Gradient: at a = 0 the limit, where that is finite.
 Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
 Tensor pow(const Tensor& a, Scalar b, Where where = {});
 Tensor pow(Scalar a, const Tensor& b, Where where = {});
 
-/// The larger of a and b, NaN where either is. The gradient is shared equally where they are equal, and goes to both
-/// where one is NaN. Takes bool too.
+/// The larger of a and b, NaN where either is NaN.
+///
+/// Dtypes: also bool.
+/// Gradient: shared equally where a and b are equal; whole to both where one is NaN.
 Tensor maximum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 
-/// The smaller of a and b; otherwise as `maximum`.
+/// The smaller of a and b, otherwise as `maximum`.
 Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor minimum(const Tensor& a, Scalar b, Where where = {});
 
@@ -71,8 +82,10 @@ struct Edited {
       : tensor(tensor_), where(where_) {}
 };
 
-/// `x += y` writes `x + y` into x's elements, by the rules of `copy_`. While ops are recorded, neither may require a
-/// gradient (AutogradError): write `x = x + y` there. Throws ShapeError where the result has another shape than x.
+/// `x += y` writes `x + y` into x's elements, by the rules of `copy_`.
+///
+/// Throws: ShapeError where the result has another shape than x; AutogradError where ops are recorded and x or y
+/// requires a gradient. Write `x = x + y` there.
 Tensor& operator+=(Edited x, const Tensor& y);
 Tensor& operator+=(Edited x, Scalar y);
 Tensor& operator-=(Edited x, const Tensor& y);

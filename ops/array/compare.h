@@ -3,13 +3,17 @@
 #include <linnet/core/tensor.h>
 #include <linnet/ops/array/arithmetic.h>
 
-/// Comparisons, logic, and choice by a mask. Operands broadcast. Results of comparisons are bool, so they carry no
-/// gradient, and operands that require one need not be detached.
-/// Shapes that do not broadcast are a ShapeError, dtypes that differ a DTypeError. One pass over the elements.
+/// Comparisons, logic, and choice by a mask.
+///
+/// Shapes: operands broadcast.
+/// Dtypes: operands have one dtype. Comparisons return bool.
+/// Gradient: comparisons have none, so operands that require a gradient need not be detached.
+/// Cost: one pass over the elements.
+/// Throws: ShapeError for shapes that do not broadcast; DTypeError for dtypes that differ.
 
 namespace linnet {
 
-/// a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b: bool. A comparison with NaN is false, but for `ne`.
+/// a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b. A comparison with NaN is false, but `ne` is true.
 Tensor eq(const Tensor& a, const Tensor& b, Where where = {});
 Tensor eq(const Tensor& a, Scalar b, Where where = {});
 Tensor ne(const Tensor& a, const Tensor& b, Where where = {});
@@ -26,27 +30,38 @@ Tensor ge(const Tensor& a, Scalar b, Where where = {});
 /// True where x is NaN.
 Tensor isnan(const Tensor& x, Where where = {});
 
-/// Of bool tensors; DTypeError for others, whose truth `ne(x, 0)` gives.
+/// Logic, element by element.
+///
+/// Dtypes: bool.
+/// Throws: DTypeError for others; `ne(x, 0)` converts them.
 Tensor logical_not(const Tensor& x, Where where = {});
 Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
 Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
 
-/// a where `condition` (bool) is true, b elsewhere. Of the operands, a and b have one dtype, any, and may have
-/// gradients.
+/// a where `condition` is true, b elsewhere.
+///
+/// Dtypes: `condition` is bool; a and b have one dtype, of any kind.
+/// Gradient: any number of times, to a and b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = {});
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {});
 
-/// Whether |a − b| ≤ atol + rtol·|b| everywhere, of floating tensors whose shapes broadcast. Equal infinities are
-/// close, and a NaN is close to nothing unless `equal_nan`, which makes it close to another.
+/// Whether |a − b| ≤ atol + rtol·|b| everywhere. Equal infinities are close. A NaN is close to nothing, or with
+/// `equal_nan` to another NaN.
+///
+/// Dtypes: floating.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
               Where where = {});
 
-/// x with `value` where `mask` (bool, broadcast to x's shape) is true.
+/// x with `value` where `mask` is true.
+///
+/// Shapes: `mask` broadcasts to x's shape.
+/// Dtypes: `mask` is bool.
+/// Gradient: any number of times, to x.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where where = {});
 
-/// The functions above as operators, element by element: bool tensors. `a.is(b)` tells whether two handles are of one
-/// tensor, and `all(a == b).item<bool>()` whether all elements are equal.
+/// The comparisons above as operators, element by element. `a.is(b)` tells whether two handles have the same tensor,
+/// and `all(a == b).item<bool>()` whether all elements are equal.
 Tensor operator==(Operand a, Operand b);
 Tensor operator==(Operand a, Scalar b);
 Tensor operator==(Scalar a, Operand b);
@@ -66,8 +81,8 @@ Tensor operator>=(Operand a, Operand b);
 Tensor operator>=(Operand a, Scalar b);
 Tensor operator>=(Scalar a, Operand b);
 
-/// `logical_not`, `logical_and` and `logical_or`. Both sides are computed. (A left operand is taken as it is: by a
-/// conversion, it would be as near to C++'s own `!`, `&&` and `||` of bools.)
+/// `logical_not`, `logical_and` and `logical_or`. Both sides are computed. (The left operand is not an Operand: with
+/// a conversion these would be ambiguous with C++'s own `!`, `&&` and `||` of bools.)
 Tensor operator!(const Tensor& x);
 Tensor operator&&(const Tensor& a, Operand b);
 Tensor operator||(const Tensor& a, Operand b);

@@ -2,33 +2,49 @@
 
 #include <linnet/core/tensor.h>
 
-/// Reading and writing at indices. Indices are int64 or int32 and lie in [0, size): anything else throws
-/// IndexError, naming the index and its position. Indices of another dtype are a DTypeError, ranks and sizes that do
-/// not fit a ShapeError. Indices have no gradient; what is read, copied or added has. One pass over the elements of
-/// the result; backward, over those of x.
+/// Reading and writing at indices.
+///
+/// Dtypes: indices are int64 or int32.
+/// Gradient: any number of times, but none to indices.
+/// Cost: one pass over the elements of the result; backward, over those of x.
+/// Throws: IndexError for an index outside [0, size), with its position; DTypeError for indices of another dtype;
+/// ShapeError for ranks and sizes that do not fit.
 
 namespace linnet {
 
-/// Rows of `weight` [V, D] at `ids` (any shape): [..., D].
+/// Rows of `weight` at `ids`.
+///
+/// Shapes: weight [V, D], ids [...] → [..., D].
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where = {});
 
-/// The slices of x along `dim` at `index` (rank 1), in its order.
+/// The slices of x along `dim` at `index`, in the order of `index`.
+///
+/// Shapes: `index` has rank 1.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where where = {});
 
-/// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and likewise for others. `index` has x's rank, and is no
-/// larger than x in the other dims; the result has its shape.
+/// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and likewise for other dims.
+///
+/// Shapes: `index` has x's rank, and is no larger than x but in `dim`. The result has its shape.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {});
 
-/// A copy of x with out[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and likewise for others, in a fixed
-/// order. `index` and `src` have x's rank; `index` is no larger than `src`, nor than x in the other dims.
+/// A copy of x with out[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and likewise for other dims. Sums have a
+/// fixed order.
+///
+/// Shapes: `index` and `src` have x's rank. `index` is no larger than `src`, and no larger than x but in `dim`.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
-/// Integer ids [...] → [..., classes]: 1 at the class, 0 elsewhere. Throws ValueError unless classes ≥ 1.
+/// 1 at the class, 0 elsewhere.
+///
+/// Shapes: ids [...] → [..., classes].
+/// Gradient: none.
+/// Throws: ValueError unless classes ≥ 1.
 Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype = DType::int64, Where where = {});
 
-/// x [..., N, M] with the elements above `diagonal` set to 0; 0 is the main diagonal, 1 the one above it.
+/// x with the elements above `diagonal` set to 0; 0 is the main diagonal, 1 the one above it.
+///
+/// Shapes: x [..., N, M].
 Tensor tril(const Tensor& x, int64_t diagonal = 0, Where where = {});
-/// x [..., N, M] with the elements below `diagonal` set to 0.
+/// x with the elements below `diagonal` set to 0, otherwise as `tril`.
 Tensor triu(const Tensor& x, int64_t diagonal = 0, Where where = {});
 
 }  // namespace linnet

@@ -2,8 +2,12 @@
 
 #include <linnet/core/tensor.h>
 
-/// Activations, element by element, of floating tensors; DTypeError for others. One pass over the elements, forward
-/// and backward.
+/// Activations, element by element.
+///
+/// Dtypes: floating.
+/// Gradient: any number of times.
+/// Cost: one pass over the elements, forward and backward.
+/// Throws: DTypeError for other dtypes.
 
 namespace linnet {
 
@@ -11,20 +15,25 @@ namespace linnet {
 Tensor tanh(const Tensor& x, Where where = {});
 /// 1/(1 + exp(−x))
 Tensor sigmoid(const Tensor& x, Where where = {});
-/// max(x, 0). The gradient at 0 is 0, and at NaN that of the result.
+/// max(x, 0)
+///
+/// Gradient: 0 at 0, the cotangent at NaN.
 Tensor relu(const Tensor& x, Where where = {});
 
-/// Which GELU (Hendrycks & Gimpel 2016): with the normal distribution itself, or with its tanh approximation.
+/// Which GELU: with the normal distribution function, or with its tanh approximation.
+///
+/// Source: Hendrycks & Gimpel 2016.
 enum class Gelu { erf, tanh };
 
-/// x·Φ(x), or 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
+/// x·Φ(x) for Gelu::erf, 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) for Gelu::tanh.
 Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf, Where where = {});
 
-/// x·sigmoid(x) (swish)
+/// x·sigmoid(x), also called swish
 Tensor silu(const Tensor& x, Where where = {});
 
-/// log(1 + exp(β·x))/β, computed so that it cannot overflow: no threshold is needed. Throws ValueError unless
-/// β > 0.
+/// log(1 + exp(β·x))/β, computed so that it cannot overflow: no threshold is needed.
+///
+/// Throws: ValueError unless β > 0.
 Tensor softplus(const Tensor& x, double beta = 1, Where where = {});
 
 }  // namespace linnet

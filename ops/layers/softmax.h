@@ -2,16 +2,20 @@
 
 #include <linnet/core/tensor.h>
 
-/// Along one dim of floating tensors; DTypeError for others, ShapeError for a dim that does not exist. One pass over
-/// the rows each way. Differentiable any number of times.
+/// The softmax along one dim.
+///
+/// Dtypes: floating.
+/// Gradient: any number of times.
+/// Cost: one pass over the lines, forward and backward.
+/// Throws: DTypeError for other dtypes; ShapeError for a dim that does not exist.
 
 namespace linnet {
 
-/// exp(x) / sum exp(x) along `dim`, without overflow. A row that is all −inf gives 0, and no gradient.
+/// exp(x) / sum exp(x) along `dim`, without overflow. A line of −inf gives 0 and has no gradient.
 Tensor softmax(const Tensor& x, int64_t dim = -1, Where where = {});
 
-/// log(softmax(x)) along `dim`, accurate where the softmax is nearly 0. A row that is all −inf gives −inf,
-/// and its gradient is the cotangent itself, as its softmax counts as 0.
+/// log(softmax(x)) along `dim`, accurate where the softmax is nearly 0. A line of −inf gives −inf. Its gradient is
+/// the cotangent itself, because its softmax counts as 0.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1, Where where = {});
 
 }  // namespace linnet
