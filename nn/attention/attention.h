@@ -129,7 +129,7 @@ class Attention : public Module {
 /// A guard: while it lives, the maps of every sequence form that this thread evaluates are collected, such as those
 /// of a whole model, layer by layer. Collections do not nest: the inner one gets the maps.
 ///
-///     AttentionMaps maps;
+///     nn::AttentionMaps maps;
 ///     model(x);
 ///     for (const auto& [name, weights] : maps.all()) std::cout << name << " " << weights.shape() << "\n";
 ///

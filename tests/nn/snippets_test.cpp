@@ -1,0 +1,186 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/support/public_functions.h"
+
+/// Every snippet in the doc comments of core, ops and nn and every ```cpp block of the READMEs compiles. In a doc
+/// comment, a snippet is the lines that are indented by four spaces: `///     Tensor x;`.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The names that fragments use and do not declare.
+constexpr const char* kPrelude = R"cpp(
+#include <cmath>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+#include <linnet/core/device/backend.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/kernel_names.h>
+#include <linnet/linnet.h>
+
+  namespace given {
+  using namespace linnet;
+
+  struct Model : nn::DecoderLM {
+    using nn::DecoderLM::operator();
+    Tensor operator()(const Tensor& x, const Tensor& mask) const;
+  };
+
+  extern Tensor x, y, a, b, inputs, targets;
+  extern std::vector<Tensor> parameters;
+  extern Generator rng, generator;
+  extern Model model;
+  extern nn::AdamW optimizer;
+  extern nn::Schedule rate;
+  extern int64_t i, step;
+  extern nn::Mnist data;
+  extern nn::Loader loader;
+  extern nn::Vocabulary vocabulary;
+  extern std::filesystem::path folder;
+  }  // namespace given
+)cpp";
+
+/// The kernel that README's example of a new op adds.
+constexpr const char* kSoftsign = R"cpp(
+  enum class Unary { softsign };
+  namespace detail {
+  Tensor unary(Unary op, const Tensor& x);
+  }
+  struct View {};
+  extern View out, x;
+  template <class In, class Out, class Function>
+  void map(const View&, const View&, Function function) {
+    const Out result = function(In(1));
+    (void)result;
+  }
+)cpp";
+
+struct Snippet {
+  fs::path file;
+  size_t line;
+  std::vector<std::string> lines;
+};
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<Snippet> snippets_of_header(const fs::path& path) {
+  static const std::regex kCode(R"(^ *///     (.*)$)");
+  std::vector<Snippet> snippets;
+  bool inside = false;
+  size_t number = 0;
+  for (const std::string& line : lines_of(path)) {
+    ++number;
+    std::smatch match;
+    if (!std::regex_match(line, match, kCode)) {
+      inside = false;
+      continue;
+    }
+    if (!inside) snippets.push_back({path, number, {}});
+    inside = true;
+    snippets.back().lines.push_back(match[1]);
+  }
+  return snippets;
+}
+
+std::vector<Snippet> snippets_of_readme(const fs::path& path) {
+  static const std::regex kBegin(R"(^ *```cpp$)"), kEnd(R"(^ *```$)");
+  std::vector<Snippet> snippets;
+  bool inside = false;
+  size_t number = 0;
+  for (const std::string& line : lines_of(path)) {
+    ++number;
+    if (inside && std::regex_match(line, kEnd)) inside = false;
+    if (inside) snippets.back().lines.push_back(line);
+    if (std::regex_match(line, kBegin)) {
+      inside = true;
+      snippets.push_back({path, number + 1, {}});
+    }
+  }
+  return snippets;
+}
+
+std::vector<Snippet> all_snippets() {
+  const fs::path root = LINNET_SOURCE_DIR;
+  std::vector<fs::path> files{root / "README.md"};
+  for (const char* room : {"core", "ops", "nn", "cuda", "examples", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / room)) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::vector<Snippet> snippets;
+  for (const fs::path& path : files) {
+    std::vector<Snippet> found;
+    const std::string room = path.lexically_relative(root).begin()->string();
+    if (path.extension() == ".md") found = snippets_of_readme(path);
+    if (path.extension() == ".h" && (room == "core" || room == "ops" || room == "nn"))
+      found = snippets_of_header(path);
+    snippets.insert(snippets.end(), found.begin(), found.end());
+  }
+  return snippets;
+}
+
+/// A snippet in a namespace of its own: declarations as they are, statements in a function, cases in a switch.
+std::string compilable(const Snippet& snippet, size_t number) {
+  static const std::regex kComment(R"(^ *//.*)");
+  static const std::regex kDeclaration(R"(^ *(#include|struct |class |template|Tensor \w+\().*)");
+  static const std::regex kCase(R"(^ *case .*)");
+  std::string code;
+  for (const std::string& line : snippet.lines) code += line + "\n";
+  const auto first = std::ranges::find_if_not(
+      snippet.lines, [](const std::string& line) { return line.empty() || std::regex_match(line, kComment); });
+  const std::string head = first == snippet.lines.end() ? "" : *first;
+  std::string before, after;
+  if (std::regex_match(head, kCase)) {
+    before = "template <class T> void snippet(Unary op) { switch (op) {\n";
+    after = "} }\ntemplate void snippet<float>(Unary);\n";
+  } else if (!std::regex_match(head, kDeclaration)) {
+    before = "void snippet() {\n";
+    after = "}\n";
+  }
+  return "namespace snippet_" + std::to_string(number) + " {\nusing namespace linnet;\nusing namespace given;\n" +
+         (code.find("softsign") == std::string::npos ? "" : kSoftsign) + before + "#line " +
+         std::to_string(snippet.line) + " \"" + snippet.file.string() + "\"\n" + code + after + "}\n";
+}
+
+}  // namespace
+
+#ifdef LINNET_TEST_COMPILER
+TEST_CASE("snippets: doc comments and READMEs compile") {
+  if (!fs::exists(LINNET_TEST_COMPILER)) {
+    MESSAGE("skipped: the compiler is not here any more");
+    return;
+  }
+  const std::vector<Snippet> snippets = all_snippets();
+  CHECK(snippets.size() >= 20);
+  const fs::path source = fs::temp_directory_path() / "linnet_snippets.cpp";
+  const fs::path log = fs::temp_directory_path() / "linnet_snippets.txt";
+  {
+    std::ofstream file(source);
+    file << kPrelude;
+    for (size_t i = 0; i < snippets.size(); ++i) file << compilable(snippets[i], i);
+  }
+  const std::string command = "'" LINNET_TEST_COMPILER "' -std=c++20 -fsyntax-only -I'" +
+                              std::string(LINNET_TEST_INCLUDE) + "' '" + source.string() + "' > '" + log.string() +
+                              "' 2>&1";
+  const bool compiles = std::system(command.c_str()) == 0;
+  CHECK_MESSAGE(compiles, linnet::test::read_text(log));
+  fs::remove(source);
+  fs::remove(log);
+}
+#endif
