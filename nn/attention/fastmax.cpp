@@ -17,10 +17,10 @@ namespace linnet::nn {
 
 namespace {
 
-/// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1], in two parts: the last few tokens are summed
-/// apart, so that a token is never added to something very much larger. In float32 the output after 100,000 random
-/// tokens is then within 3e-7 of recomputation, relatively, and within 4e-5 when all tokens are the same. Tokens of
-/// bfloat16 are summed in float32.
+/// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1]. The last few tokens are summed apart, so that a
+/// token is never added to a very much larger sum. In float32 the output after 100,000 random tokens then differs
+/// from recomputation by at most 3e-7, relatively, and by 4e-5 when all tokens are the same. bfloat16 tokens are
+/// summed in float32.
 struct FeatureSums : AttentionState {
   static constexpr int64_t kRecent = 256;
   Tensor past, recent;
@@ -62,7 +62,8 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
   if (config.rotary && order_ == 1) refuse("rotary positions");
   check_options();
 
-  // f(s) = Σ s^l/l! as a product of features (eqs. 8 and 9): 1 and x, then x_a·x_b with 2·½ where a < b.
+  // The coefficients of the features 1, x_a and x_a·x_b (a ≤ b) in f(s) = Σ s^l/l!                      [FAST eq.8]
+  // A product x_a·x_b with a < b occurs twice in s²/2, so its coefficient is 2·½.
   std::vector<int64_t> first, second;
   std::vector<double> coefficients(static_cast<size_t>(1 + head_dim()), 1.0);
   for (int64_t a = 0; a < head_dim() && order_ == 2; ++a) {
@@ -77,8 +78,8 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
   coefficients_ = tensor(coefficients).to(dtype()).to(device());
 }
 
-/// Has fastmax refuse, before any training, what it does not do: with a generator aside, because draws of the model's
-/// decide its weights.
+/// Calls fastmax on tensors without tokens, so that it refuses bad options before any training. The call has a
+/// generator of its own, because draws from the model's would change the initial weights.
 void FastmaxAttention::check_options() const {
   Generator aside(0);
   FastmaxOptions trial = call_options();
@@ -88,7 +89,7 @@ void FastmaxAttention::check_options() const {
 }
 
 FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const {
-  // Rotary positions come after the normalisation, so project() does that.
+  // Rotary positions come after the normalisation, so then project() normalises.
   return {.order = order_,
           .normalisation = config().rotary ? FastmaxNormalisation::none : FastmaxNormalisation::standard,
           .scale = scale_,
@@ -101,8 +102,9 @@ FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const 
           .generator = &generator()};
 }
 
-/// q̂ or k̂ (eqs. 5 and 6), rotated when positions are rotary: a rotation keeps the lengths, so the scores stay
-/// in their range. Of bfloat16 in float32, which the result is then.
+/// q̂ or k̂, rotated when positions are rotary. A rotation keeps lengths, so the scores stay in their range. For
+/// bfloat16 the result is float32.                                                               [FAST eq.5] [FAST
+/// eq.6]
 Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
   const Tensor x_hat = layer_norm(x.to(computed_in(x.dtype())), {}, {}, 1e-5);
   return config().rotary ? rotate(x_hat, start) : x_hat;
@@ -142,13 +144,13 @@ Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
   const auto [q, k, v] = split_qkv(projected, config().heads);
   const Tensor keys = features(standardised(k, state.tokens()));
   const Tensor v_wide = v.to(keys.dtype()), values = concat({v_wide, ones_like(v_wide.narrow(-1, 0, 1))}, -1);
-  sums.recent = add_to(sums.recent, matmul(transpose(keys), values));
-  // [F, g] = Sᵀ φ(scale·q̂), o = F/g (eqs. 10 to 12)
+  sums.recent = add_to(sums.recent, matmul(transpose(keys), values));  // [FAST eq.34] [FAST eq.35]
+  // [F, g] = Sᵀ φ(scale·q̂)                                                           [FAST eq.32] [FAST eq.33]
   const Tensor queries = features(standardised(q, state.tokens()) * scale_) * coefficients_;
   const Tensor result =
       sums.past.defined() ? matmul(queries, sums.past) + matmul(queries, sums.recent) : matmul(queries, sums.recent);
   if ((state.tokens() + 1) % FeatureSums::kRecent == 0) sums.past = add_to(sums.past, std::exchange(sums.recent, {}));
-  const Tensor o = result.narrow(-1, 0, head_dim()) / result.narrow(-1, head_dim(), 1);
+  const Tensor o = result.narrow(-1, 0, head_dim()) / result.narrow(-1, head_dim(), 1);  // [FAST eq.19]
   return out_(merge_heads(o.to(x.dtype())));
 }
 
@@ -199,8 +201,8 @@ std::vector<AttentionOption> option_list() {
   };
 }
 
-/// Scores that the weights of fastmax bear: a larger scale takes their squares out of float32's range, and those of
-/// order 1, 1 + score, must be positive. Dropout of features needs features.
+/// Refuses scales with which squared scores leave float32's range, scales with which the weights 1 + s of order 1 can
+/// be negative, and dropout of features that the order or the form does not have.
 std::optional<OptionRefusal> refusal(const AttentionConfig& config, bool second_order) {
   const FastmaxConfig options = options_of<FastmaxConfig>(config);
   constexpr double kMost = 1e6;
@@ -236,7 +238,8 @@ Mechanism of_order(int order) {
   m.option_list = option_list();
   m.refusal = [=](const AttentionConfig& config) { return refusal(config, second); };
   m.rotary = second;
-  // Of the factorised form 4·N·M·(D + 1) and 10·N·M·(D + 1) a head, for M features.
+  // The factorised form takes 4·N·M·(D + 1) operations forward and 10·N·M·(D + 1) backward for each head, with M
+  // features.
   m.operations = [=](const AttentionSize& size, const std::vector<std::string>& kernels) {
     if (std::ranges::find(kernels, "fastmax") == kernels.end()) return quadratic_operations(size, kernels);
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
@@ -255,10 +258,10 @@ Mechanism of_order(int order) {
                               .generator = &rng};
     return {{}, [=](const Tensor& q, const Tensor& k, const Tensor& v) { return fastmax(q, k, v, call); }};
   };
-  // Fastmax standardises queries and keys, so the size of their maps does not change what the model computes, only
-  // how far a step of the optimizer turns them: at 0.02, AdamW's usual step is a twentieth of a weight. Preset
-  // nanogpt-cpu, validation loss of three seeds: fastmax2 1.954 from 0.02, 1.946 from 0.2. The flat weights of
-  // fastmax1 want the fast turns: 2.04 from 0.02, 2.11 from 0.2 (one seed).
+  // Fastmax standardises queries and keys, so the size of their maps does not change the model's function, only how
+  // far an optimizer's step turns them: with 0.02, AdamW's usual step is a twentieth of a weight. Preset nanogpt-cpu,
+  // validation loss over three seeds: fastmax2 1.954 with 0.02, 1.946 with 0.2. The flat weights of fastmax1 need the
+  // larger turns: 2.04 with 0.02, 2.11 with 0.2 (one seed).
   if (second) m.query_key_std = 0.2;
   return m;
 }

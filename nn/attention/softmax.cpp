@@ -12,12 +12,12 @@ namespace linnet::nn {
 
 namespace {
 
-/// Rows of the tokens so far, [B, H, T, D], with room for more: it doubles when it is used up, so that a text of N
-/// tokens copies O(N) rows. While the tape records, each token gets a tensor of its own instead, which earlier ones'
-/// history may keep.
+/// Rows of the tokens so far, [B, H, T, D], with capacity for more. A full capacity doubles, so that a text of N
+/// tokens copies O(N) rows. While the tape records, each token makes a new tensor instead, because the history of
+/// earlier tokens may keep the old one.
 class TokenRows {
  public:
-  /// With one more token at the end, [B, H, 1, D].
+  /// Appends one token, [B, H, 1, D], and returns the rows so far.
   Tensor append(const Tensor& row) {
     if (grad_enabled()) {
       room_ = count_ == 0 ? row : concat({so_far(), row}, 2);
@@ -35,7 +35,7 @@ class TokenRows {
   void grow(const Tensor& row) {
     Shape shape = row.shape();
     shape[2] = std::max<int64_t>(16, 2 * count_);
-    const Tensor larger = zeros(shape, row.dtype(), row.device());  // and not unset: AnomalyMode looks at parts of it
+    const Tensor larger = zeros(shape, row.dtype(), row.device());  // not `empty`: AnomalyMode checks views of it
     if (count_ > 0) larger.narrow(2, 0, count_).copy_(so_far());
     room_ = larger;
   }

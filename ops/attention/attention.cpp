@@ -44,7 +44,7 @@ Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const Softmax
   detail::check_qkv(q, k, k, options.padding_mask);
   const Tensor scores =
       matmul(detail::in_computed(q), transpose(detail::in_computed(k))) * scale_of(options, q.shape()[3]);
-  return detail::masked_softmax(
+  return detail::masked_softmax(  // [Vaswani eq.1]
       scores, detail::unseen(q.size(2), k.size(2), options.padding_mask, options.causal, q.device()));
 }
 

@@ -5,8 +5,8 @@
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 
-/// The two attentions that have kernels of their own, weight by weight (softmax, Fastmax) and Fastmax factorised: as
-/// ops they differ in the kernels alone.
+/// The two attentions with kernels of their own: weight by weight (softmax and Fastmax), and factorised Fastmax. As
+/// ops they differ only in the kernels.
 
 namespace linnet::detail {
 namespace {
@@ -25,7 +25,7 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
   return gradients;
 }
 
-/// Keeps q, k, v, o and the normaliser of every row for backward: memory linear in the tokens.
+/// Saves q, k, v, o and every row's denominator for backward, so memory is linear in the tokens.
 template <auto kForward, auto kBackward, class Options>
 Tensor fused_attention(const char* name, const char* backward_name, const Tensor& q, const Tensor& k, const Tensor& v,
                        const Tensor& padding_mask, const Options& params) {

@@ -94,7 +94,7 @@ bool are_bfloat16(const std::vector<Tensor>& x) {
 
 Tensor attend_in_float32(const std::vector<Tensor>& x,
                          const std::function<Tensor(const std::vector<Tensor>&)>& attend) {
-  // In memory [B, N, H, D], as linear maps make and take them.
+  // The copy is [B, N, H, D] in memory, the layout that linear maps write and read.
   const auto converted = [](const Tensor& heads, DType dtype) {
     return heads.transpose(1, 2).to(dtype).transpose(1, 2);
   };
@@ -116,8 +116,8 @@ Tensor empty_heads(const Shape& shape, DType dtype, Device device) {
 
 namespace {
 
-/// Whether x are the parts of one tensor [B, N, parts, H, D], in order.
-bool are_parts_of_one(const std::vector<Tensor>& x) {
+/// Whether the tensors x are adjacent views of one tensor [B, N, count, H, D], in order.
+bool are_views_of_one(const std::vector<Tensor>& x) {
   const Shape& shape = x[0].shape();
   const int64_t size = shape[1] * shape[3], row = static_cast<int64_t>(x.size()) * size;
   const Strides strides{shape[2] * row, shape[3], row, 1};
@@ -134,14 +134,14 @@ bool are_parts_of_one(const std::vector<Tensor>& x) {
 std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x) {
   std::vector<Tensor> gradients;
   gradients.reserve(x.size());
-  if (!are_parts_of_one(x)) {
+  if (!are_views_of_one(x)) {
     for (const Tensor& each : x) gradients.push_back(empty_heads(each.shape(), each.dtype(), each.device()));
     return gradients;
   }
   const Shape& shape = x[0].shape();
-  const auto parts = static_cast<int64_t>(x.size()), size = shape[1] * shape[3];
-  const Tensor whole = Tensor::empty({shape[0], shape[2], parts, shape[1], shape[3]}, x[0].dtype(), x[0].device());
-  for (int64_t i = 0; i < parts; ++i) gradients.push_back(detail::as_strided(whole, shape, x[0].strides(), i * size));
+  const auto count = static_cast<int64_t>(x.size()), size = shape[1] * shape[3];
+  const Tensor whole = Tensor::empty({shape[0], shape[2], count, shape[1], shape[3]}, x[0].dtype(), x[0].device());
+  for (int64_t i = 0; i < count; ++i) gradients.push_back(detail::as_strided(whole, shape, x[0].strides(), i * size));
   return gradients;
 }
 

@@ -6,20 +6,20 @@
 
 namespace linnet::detail {
 
-// Not hidden: tests, which may link a shared library, hold one against the other.
+// Not hidden: tests, which may link a shared library, compare the two.
 
-/// additive_attention composed of other ops, for every option: what the fused op is tested against. Its
-/// arguments have been checked.
+/// additive_attention composed of other ops, with every option: the oracle of the fused op. The arguments have been
+/// checked.
 Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
                                    const AdditiveAttentionOptions& options);
 
-/// The weights in it, without dropout: one tensor a stage, as additive_attention_weights says.
+/// The weights of composed_additive_attention without dropout, as additive_attention_weights returns them.
 std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
                                               const std::vector<AdditiveStage>& stages,
                                               const AdditiveAttentionOptions& options);
 
-/// Three columns with weights per head, product or add, in one op. Its arguments have been checked but for dtype and
-/// device.
+/// additive_attention in one op, for three columns with logits per head and product or add. The arguments have been
+/// checked, but for dtype and device.
 Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
                                 const Tensor& w_k, const AdditiveAttentionOptions& options);
 

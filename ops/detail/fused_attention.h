@@ -2,19 +2,22 @@
 
 #include <linnet/core/tensor.h>
 
-/// The attentions that have kernels of their own. q [B, H, N, D], k and v [B, H, M, D] of one floating dtype;
-/// `padding_mask` undefined or bool [B, M]. They throw ShapeError, DTypeError and DeviceError, and are differentiable
-/// once.
+/// The attentions with kernels of their own.
+///
+/// Shapes: q [B, H, N, D], k and v [B, H, M, D]; `padding_mask` undefined or [B, M].
+/// Dtypes: one floating dtype; `padding_mask` is bool.
+/// Gradient: once (fused).
+/// Throws: ShapeError, DTypeError, DeviceError.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees: the op under
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees. It computes
 /// softmax_attention and the quadratic form of Fastmax.
 Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                            const AttentionParams& options);
 
-/// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), of tensors that are not empty.
+/// The factorised form of Fastmax (Gerami et al. 2024, eqs. 24–35), for tensors that are not empty.
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                      const FastmaxParams& params);
 

@@ -6,53 +6,61 @@
 #include <linnet/core/random/generator.h>
 #include <linnet/core/tensor.h>
 
-/// What the attention ops share: checks and layouts of tensors [B, H, N, D] (batch, heads, tokens, width of a
-/// head).
+/// Checks and layouts that the attention ops share, of tensors [B, H, N, D]: batch, heads, tokens, width of a head.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// Throws ShapeError unless x has rank 4.
+/// Checks that x has rank 4.
+///
+/// Throws: ShapeError.
 void check_heads(const Tensor& x, const char* name);
 
-/// Throws unless `padding_mask` is undefined or bool [B, N], for x [B, H, N, D] or [B, N, C] and on its device.
+/// Checks that `padding_mask` is undefined, or bool [B, N] for x [B, H, N, D] or [B, N, C] and on its device.
+///
+/// Throws: ShapeError, DTypeError, DeviceError.
 void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char* name);
 
-/// Throws unless q is [B, H, N, D], k and v are [B, H, M, D], and `padding_mask` is as check_keep says.
+/// Checks that q is [B, H, N, D], k and v are [B, H, M, D], and `padding_mask` fits k.
+///
+/// Throws: ShapeError, and as check_padding_mask.
 void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask);
 
-/// Throws ValueError unless the rate of dropout is in [0, 1], and there is a generator if it is not 0.
+/// Checks that the dropout rate is in [0, 1], and that there is a generator if it is not 0.
+///
+/// Throws: ValueError.
 void check_dropout(double rate, const Generator* generator);
 
-/// Bool, for scores [B, H, N, M] of N queries and M keys: true where a query may not see a key, because that is
-/// padding or, when causal, comes later (query i sees keys up to i + (M − N)). Undefined when all are seen.
+/// A bool mask for scores [B, H, N, M]: true where a query may not see a key, because the key is padding or, when
+/// causal, comes after key i + (M − N) of query i. Undefined when all keys are seen.
 Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool causal, Device device);
 
-/// x [B, H, N, D] with 0 where `padding_mask` says padding, whose contents, be they NaN, then reach no sum or
-/// gradient.
+/// x [B, H, N, D] with 0 in padded tokens, so that their contents, even NaN, reach no sum or gradient.
 Tensor without_padding(const Tensor& x, const Tensor& padding_mask);
 
-/// softmax of scores [B, H, N, M] over the keys that `unseen` leaves; 0 for those, and in rows without any.
+/// The softmax of scores [B, H, N, M] over the keys where `unseen` is false; 0 for the others, and in rows without
+/// keys.
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
 
-/// x, of rank 2 or more, without history and as kernels take it, with unit stride in its last dim and rows that do
-/// not overlap; a copy only when it is not so.
+/// x, of rank 2 or more, without history, in the layout that kernels take: unit stride in the last dim, and rows that
+/// do not overlap. A copy only where x has another layout.
 Tensor with_plain_rows(const Tensor& x);
 
-/// Whether all of x are bfloat16, which `attend_in_float32` is for where there is no kernel that takes it.
+/// Whether all of x are bfloat16. Where no kernel takes bfloat16, `attend_in_float32` converts.
 bool are_bfloat16(const std::vector<Tensor>& x);
 
-/// `attend` of the same in float32, made bfloat16 again: x [B, H, N, D] and its result. A tensor that is given twice
-/// is converted once, so that its gradients are added in float32.
+/// The result of `attend` on x [B, H, N, D] in float32, converted to bfloat16. A tensor that occurs twice is
+/// converted once, so that its gradients are added in float32.
 Tensor attend_in_float32(const std::vector<Tensor>& x,
                          const std::function<Tensor(const std::vector<Tensor>&)>& attend);
 
-/// An uninitialised tensor of shape [B, H, N, D] that lies in memory as [B, N, H, D], so that joining its
-/// heads to [B, N, H·D] copies nothing.
+/// An uninitialised tensor of shape [B, H, N, D], in memory [B, N, H, D], so that merging its heads to [B, N, H·D]
+/// copies nothing.
 Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 
-/// The same for the gradient of each of x; but where they lie in memory as one tensor [B, N, parts, H, D], so that
-/// one projection makes them all, so do their gradients, and nobody need copy these together.
+/// Uninitialised gradients of the tensors x, with the layout of empty_heads. Where the x are adjacent views of one
+/// tensor [B, N, count, H, D], because one projection made them all, so are their gradients, which then need no
+/// concatenation.
 std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x);
 
 }  // namespace detail

@@ -12,7 +12,7 @@ namespace {
 using detail::empty_heads;
 using detail::with_plain_rows;
 
-/// What forward leaves for backward: m and z of every softmax.
+/// The state that forward keeps for backward: m and z of every softmax.
 struct PoolState {
   Tensor maximum, total;
 };

@@ -17,7 +17,7 @@ namespace {
 /// [B, N] against [B, H, N, D].
 Tensor per_token(const Tensor& mask) { return mask.unsqueeze(1).unsqueeze(-1); }
 
-/// (w·x_i + bias)/√D, [B, H, N]: the exponents of eqs. 3 and 5.
+/// (w·x_i + bias)/√D, [B, H, N]: the exponents of [Fastformer eq.3] and [Fastformer eq.5].
 Tensor logits(const Tensor& x, const AdditiveStage& stage) {
   const Shape& size = x.shape();
   const double scale = size[3] > 0 ? 1 / std::sqrt(static_cast<double>(size[3])) : 1;
@@ -64,8 +64,8 @@ Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std
   const AttentionPoolOptions pool{options.causal, options.padding_mask};
   Tensor token = without_padding(columns[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
-    // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                                         Eqs. 3 and 4
-    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn                     Eqs. 5 and 6
+    // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                         [Fastformer eq.3] [Fastformer eq.4]
+    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn     [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
     // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last column, where padding is in no sum any more
     const bool last = i + 1 == stages.size();
@@ -85,6 +85,7 @@ std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns
   for (size_t i = 0; i < stages.size(); ++i) {
     const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
     const int64_t rows = options.causal ? tokens : 1;
+    // α, in the second turn β                                              [Fastformer eq.3] [Fastformer eq.5]
     weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
     if (i + 1 == stages.size()) break;
     const Tensor next = without_padding(columns[i + 1], options.padding_mask);

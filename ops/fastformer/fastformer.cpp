@@ -30,7 +30,7 @@ void check_columns(const std::vector<Tensor>& columns, size_t stages) {
   }
 }
 
-/// The shape of a parameter of stage `i`.
+/// Checks the shape of a parameter of stage `i`.
 void check_parameter(const Tensor& x, const char* name, size_t i, const Shape& wanted, const Tensor& column) {
   if (!(x.shape() == wanted)) {
     throw ShapeError(fmt::format("{}{} of stage {} does not fit column 1 {}: it must be {}", name,
@@ -59,7 +59,7 @@ void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, 
   }
 }
 
-/// Whether there is one op for it. (A bias would cancel, but not its gradient's place on the tape.)
+/// Whether the fused op computes it. (A bias cancels, but the fused op would not record its gradient.)
 bool is_fused(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
               const AdditiveAttentionOptions& options) {
   if (columns.size() != 3 || options.interaction == Interaction::concat) return false;

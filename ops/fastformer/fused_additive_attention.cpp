@@ -7,10 +7,11 @@
 namespace linnet::detail {
 namespace {
 
-/// Backward adds up the gradients of queries and values where they are one tensor: that saves a tensor of their size.
+/// Whether a and b are one tensor. Where queries and values are, backward adds their gradients in place, which saves
+/// a tensor of that size.
 bool same_tensor(const Tensor& a, const Tensor& b) { return a.requires_grad() && detail::node(a) == detail::node(b); }
 
-/// The tensors of one call, as kernels take them.
+/// The tensors of one call, in the layout that kernels take.
 struct Inputs {
   Tensor q, k, v, w_q, w_k, padding_mask;
 };

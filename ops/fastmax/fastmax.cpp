@@ -23,7 +23,7 @@ struct Polynomial {
 
   double operator()(double s) const { return a0 + a1 * s + a2 * s * s; }
 
-  /// Where f is smallest over [−bound, bound]; the bound may be infinite.
+  /// The s in [−bound, bound] at which f is smallest. The bound may be infinite.
   double minimiser(double bound) const {
     const double vertex = -a1 / (2 * a2);
     if (a2 > 0 && std::abs(vertex) <= bound) return vertex;
@@ -36,7 +36,7 @@ struct Polynomial {
   }
 };
 
-/// Taylor's of the exponential (eq. 8), or the caller's.
+/// The Taylor polynomial of the exponential, or the caller's.
 Polynomial polynomial_of(const FastmaxOptions& options) {
   if (options.coefficients) {
     const auto& [a0, a1, a2] = *options.coefficients;
@@ -45,12 +45,12 @@ Polynomial polynomial_of(const FastmaxOptions& options) {
     }
     return {a0, a1, a2};
   }
-  if (options.order == 1) return {1, 1, 0};
-  if (options.order == 2) return {1, 1, 0.5};
+  if (options.order == 1) return {1, 1, 0};    // [FAST eq.8]
+  if (options.order == 2) return {1, 1, 0.5};  // [FAST eq.8]
   throw ValueError(fmt::format("order is {}; it must be 1 or 2", options.order));
 }
 
-/// Eq. 10, the weights being positive, as far as f and the range of the scores can assure it.
+/// Checks that f is positive over the range of the scores, so that eq. 10 holds: the weights are positive.
 void check_positive(const Polynomial& f, double bound) {
   const double minimum = f.minimum(bound);
   if (minimum > 0) return;
@@ -88,7 +88,7 @@ void check_dropout(const Polynomial& f, const FastmaxOptions& options) {
   }
 }
 
-/// Which of the two computes it; `automatic` no more.
+/// The form that is used, which is never `automatic`.
 FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const FastmaxOptions& options) {
   if (options.form == FastmaxForm::reference) return options.form;
   if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
@@ -97,10 +97,10 @@ FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const
   return fastmax_form(q, k, f.a2 != 0, options.causal);
 }
 
-/// How many of 256 values of a byte keep what it decides on.
+/// The number of values of a random byte that keep a feature.
 int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
 
-/// The weights in terms of t = q̂·k̂ = s / scale. Throws ValueError unless all that can occur are positive.
+/// The weights as a polynomial of t = q̂·k̂ = s / scale. Throws ValueError unless all possible weights are positive.
 FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
   const bool standard = options.normalisation == FastmaxNormalisation::standard;
   const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
@@ -119,10 +119,10 @@ FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int6
           .k_rng = {}};
 }
 
-/// Weight by weight (eqs. 5–12).
+/// The quadratic form (eqs. 5–12), weight by weight.
 Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                          const FastmaxParams& params) {
-  const bool empty = q.numel() == 0 || k.numel() == 0;  // of nothing there is no mean
+  const bool empty = q.numel() == 0 || k.numel() == 0;  // without elements there is no mean
   const AttentionParams options{
       .kind = {.softmax = false, .a0 = params.a0, .a1 = params.a1, .a2 = params.a2},
       .standardise = params.standardise && !empty,

@@ -10,20 +10,21 @@
 namespace linnet {
 namespace {
 
-/// From how many tokens on the factorised form is the faster one, forward and backward, for heads of a width.
+/// The number of tokens from which the factorised form is faster, forward and backward, for heads of a width.
 struct Crossover {
   double width, full, causal;
 };
 
-/// The CPU's, measured with 4 heads in float32 (2 cores each of an Intel Sapphire Rapids with AVX-512 and an AMD Zen
-/// 3 with AVX2, the longer of the two, since the quadratic form is nowhere far behind; `bench crossover` measures
-/// them). In theory, first order: 18, 34, 66 and 130 in full, second order: 163, 579, 2,179 and 8,451, twice that
-/// when causal; the quadratic form is the nearer to the machine's limit.
+/// The CPU's crossovers, measured by `bench crossover` with 4 heads in float32 on 2 cores each of an Intel Sapphire
+/// Rapids with AVX-512 and an AMD Zen 3 with AVX2. Each is the longer of the two, because the quadratic form is
+/// nowhere far behind. In theory they are 18, 34, 66 and 130 for order 1 and 163, 579, 2,179 and 8,451 for order 2,
+/// and twice that when causal. The quadratic form comes nearer to the machine's limit, so the measured ones are
+/// different.
 constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 100, 170}, {128, 160, 360}};
 constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2700, 6150}, {128, 8330, 16900}};
 
-/// Between rows, lengths are powers of the width; beyond the last one, they grow as the features do: with the width,
-/// or its square.
+/// The crossover of a width. Between two rows it is interpolated as a power of the width. Beyond the last row it
+/// grows with the number of features: with the width, or with its square.
 Crossover crossover(double width, bool quadratic_term) {
   const std::span<const Crossover> rows = quadratic_term ? kSecondOrder : kFirstOrder;
   const Crossover& last = rows.back();
@@ -39,8 +40,8 @@ Crossover crossover(double width, bool quadratic_term) {
   return {width, between(below->full, above->full), between(below->causal, above->causal)};
 }
 
-/// The GPU's, from counts of operations, which is theory until a GPU has measured it: forward takes 4·N²·D, half of
-/// that when causal, or 4·N·M·(D + 1) with M features.
+/// The GPU's crossover from counts of operations, which no GPU has measured yet. Forward takes 4·N²·D operations in
+/// the quadratic form, half of that when causal, and 4·N·M·(D + 1) in the factorised one with M features.
 Crossover crossover_in_theory(double width, bool quadratic_term) {
   const double features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
   const double full = features * (width + 1) / std::max(width, 1.0);
@@ -57,7 +58,7 @@ FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, 
   const double width = static_cast<double>(q.size(3));
   const Crossover row =
       q.device() == Device::cuda ? crossover_in_theory(width, quadratic_term) : crossover(width, quadratic_term);
-  // The quadratic form's work is queries · keys, the factorised one's is their sum: with n of each, n² and 2n.
+  // The quadratic form's work is queries · keys, the factorised form's queries + keys: n² and 2n for n of each.
   const double from = causal ? row.causal : row.full;
   return 2 * queries * keys >= from * (queries + keys) ? FastmaxForm::factorised : FastmaxForm::quadratic;
 }
