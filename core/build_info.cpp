@@ -10,7 +10,7 @@
 namespace linnet {
 namespace {
 
-/// What is wrong, without what to do about it, which a line about the build has no room for.
+/// The first clause of an error, without its remedy, for which the line has no room.
 std::string_view first_clause(std::string_view message) { return message.substr(0, message.find_first_of(";\n")); }
 
 std::string describe_cuda() {

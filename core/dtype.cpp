@@ -18,7 +18,7 @@ void check_number(Scalar value, DType dtype) {
   if (is_floating(dtype) || dtype == DType::boolean) return;
   const double limit = dtype == DType::int32 ? 0x1p31 : 0x1p63;
   const bool in_range = value.real >= -limit && value.real < limit;
-  // Integers near the ends of int64 round beyond them as a double.
+  // As doubles, integers near the limits of int64 round to numbers beyond them.
   if (value.is_integer ? in_range || dtype == DType::int64 : in_range && value.real == std::trunc(value.real)) return;
   throw DTypeError(
       fmt::format("the number {} does not fit {}; use another dtype, such as float32", value.real, name_of(dtype)));

@@ -8,7 +8,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
-/// `x[i]` and `x[{…}]`, made of `select`, `slice` and `unsqueeze`, and what is assigned to them.
+/// `x[i]` and `x[{…}]`, composed of `select`, `slice` and `unsqueeze`, and assignments to them.
 
 namespace linnet {
 namespace {
@@ -32,8 +32,8 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   }
   if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
   Tensor part = *this;
-  int64_t dim = 0;   // of `part`
-  int64_t gone = 0;  // how many dims of this tensor stand before `dim` and not in `part`, less those that are new
+  int64_t dim = 0;   // the next dim of `part`
+  int64_t gone = 0;  // dims selected away before `dim`, minus new dims: `dim` is dim + gone of this tensor
   for (const Index& index : indices) {
     if (const auto* at = std::get_if<int64_t>(&index.value)) {
       check_index(*at, dim + gone, shape());

@@ -10,8 +10,8 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// Tensors as NumPy prints them. First the elements that are shown become words of one width, then the words
-/// are laid out in brackets.
+/// Prints tensors as NumPy does. First the elements that are shown become words of one width, then the words are laid
+/// out in brackets.
 
 namespace linnet {
 namespace {
@@ -21,7 +21,7 @@ constexpr int64_t kEdge = 3;          // entries shown at each end of a summaris
 constexpr int kPrecision = 8;         // digits after the point, at most
 constexpr size_t kLineWidth = 75;
 
-/// Calls `entry(i)` for the indices that are shown, and `dots()` once where some are left out.
+/// Calls `entry(i)` for each index that is shown, and `dots()` once where some are omitted.
 template <class Entry, class Dots>
 void for_each_entry(int64_t size, bool summarised, Entry&& entry, Dots&& dots) {
   const bool cut = summarised && size > 2 * kEdge;
@@ -36,7 +36,7 @@ void for_each_entry(int64_t size, bool summarised, Entry&& entry, Dots&& dots) {
 
 // ---- Words ----
 
-/// A finite number in parts, as in `12.5` or `1.25e-05`.
+/// A finite number split at its point and exponent, such as `12.5` or `1.25e-05`.
 struct Digits {
   std::string whole, fraction, exponent;
 };
@@ -54,7 +54,7 @@ Digits digits_in(std::chars_format format, T value, Precision... precision) {
   return parts_of({text, std::to_chars(text, std::end(text), value, format, precision...).ptr});
 }
 
-/// The shortest digits that read back as `value`; rounded where more than kPrecision follow the point.
+/// The shortest digits that read back as `value`, rounded to kPrecision digits after the point.
 template <class T>
 Digits short_digits(std::chars_format format, T value) {
   Digits digits = digits_in(format, value);
@@ -64,7 +64,7 @@ Digits short_digits(std::chars_format format, T value) {
   return digits;
 }
 
-/// From this magnitude on, exponents are written (a float has no more than six certain digits).
+/// The magnitude from which numbers have exponents. (A float has six certain digits.)
 template <class T>
 constexpr T kLarge = std::is_same_v<T, float> ? T(1e6) : T(1e8);
 
@@ -87,8 +87,7 @@ std::string non_finite(T value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-/// Numbers with their points below each other: fixed ones with spaces around, scientific ones with equally
-/// many digits.
+/// Numbers aligned at their points: fixed ones padded with spaces, scientific ones with equally many digits.
 template <class T>
 std::vector<std::string> words_of(const std::vector<T>& values)
   requires std::is_floating_point_v<T>
@@ -113,7 +112,7 @@ std::vector<std::string> words_of(const std::vector<T>& values)
     }
     if (format == std::chars_format::scientific) {
       fraction = digits_in(format, values[i], static_cast<int>(widest.fraction.size())).fraction;
-      exponent.insert(2, widest.exponent.size() - exponent.size(), '0');  // behind `e+`
+      exponent.insert(2, widest.exponent.size() - exponent.size(), '0');  // after `e+`
     }
     words.push_back(
         fmt::format("{:>{}}.{:<{}}{}", whole, widest.whole.size(), fraction, widest.fraction.size(), exponent));
@@ -135,7 +134,7 @@ std::vector<std::string> words_of(const std::vector<T>& values)
   return words;
 }
 
-/// A rank-0 tensor prints as a number on its own does: all its digits, in no column.
+/// The text of a tensor of rank 0: all its digits, without alignment.
 template <class T>
 std::string number(T value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -168,7 +167,7 @@ class Layout {
   std::string text() { return dim_ + 1 == shape_.rank() ? row() : rows(); }
 
  private:
-  /// The last dimension: words with a space between, wrapped where a line is full.
+  /// Writes the last dim: words separated by spaces, wrapped where a line is full.
   std::string row() {
     const std::string indent = indentation();
     const size_t room = kLineWidth - std::min(kLineWidth, indent.size());
@@ -187,8 +186,7 @@ class Layout {
     return bracketed(text + line);
   }
 
-  /// Any other dimension: what is nested, below each other, with a blank line more for every further
-  /// dimension.
+  /// Writes any other dim: its entries one below the other, with one more blank line for each further dim.
   std::string rows() {
     const std::string indent = indentation();
     const std::string gap(static_cast<size_t>(shape_.rank() - dim_ - 1), '\n');
@@ -207,7 +205,7 @@ class Layout {
   }
 
   std::string indentation() const { return std::string(static_cast<size_t>(dim_ + 1), ' '); }
-  /// The opening bracket takes the place of the first line's indentation.
+  /// Replaces the first line's indentation by the opening bracket.
   std::string bracketed(const std::string& text) const {
     return '[' + text.substr(static_cast<size_t>(dim_) + 1) + ']';
   }

@@ -2,8 +2,8 @@
 
 namespace linnet::detail {
 
-/// Never true, but known only where a template is used: behind a `static_assert`, it refuses a line that another
-/// library would take, with a text that says what to write here.
+/// Always false, but evaluated only where a template is instantiated. In a `static_assert` it refuses a line of
+/// another library, with a text that says what to write here.
 template <class...>
 inline constexpr bool refused = false;
 

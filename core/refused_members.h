@@ -7,8 +7,8 @@
 
 namespace linnet::detail {
 
-/// Members of other libraries' tensors that are written otherwise here. `Tensor` inherits them, and each says what to
-/// write instead, where it is compiled.
+/// Members of other libraries' tensors that Tensor does not have. `Tensor` inherits these declarations, each of which
+/// makes the compiler say what to write instead.
 class RefusedMembers {
  public:
   template <class... Nothing>

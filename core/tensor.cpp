@@ -28,7 +28,7 @@ Storage::~Storage() {
 
 namespace {
 
-/// Throws where the product would overflow, so that no shape can get less memory than it says.
+/// Throws ShapeError where the product overflows, so that no tensor gets less memory than its shape needs.
 int64_t bytes_of(const Shape& shape, DType dtype) {
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
     throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
@@ -123,7 +123,7 @@ void detail::bump_version(const Tensor& x) {
 }
 
 const std::shared_ptr<Node>& detail::node(const Tensor& x) {
-  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: tensors of static lifetime ask for it
+  static const auto& none = *new std::shared_ptr<Node>;  // never destroyed: static tensors may still use it
   const std::shared_ptr<Node>& node = TensorAccess::impl(x).node;
   return node && node->frozen ? none : node;
 }
@@ -236,7 +236,7 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
   }
   const NoGrad no_grad;
   Tensor expanded = source.to(device()).expand(shape());
-  if (expanded.get().storage == get().storage) expanded = expanded.clone();  // they may overlap
+  if (expanded.get().storage == get().storage) expanded = expanded.clone();  // the two may overlap
   backend(device()).copy(detail::view(*this), detail::view(expanded));
   detail::bump_version(*this);
   return *this;

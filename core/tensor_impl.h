@@ -6,7 +6,7 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// What is behind a Tensor. Internal to core.
+/// The data behind a Tensor. Internal to core.
 
 namespace linnet {
 
@@ -32,10 +32,11 @@ struct [[gnu::visibility("hidden")]] Tensor::Impl {
   Shape shape;
   Strides strides;
   DType dtype;
-  std::shared_ptr<Node> node;  ///< what made it, or the leaf node that gathers its gradient; null without gradient
+  std::shared_ptr<Node>
+      node;  ///< the op that made it, or the leaf that accumulates its gradient; null without gradient
 };
 
-/// The way from a Tensor to what is behind it.
+/// Access from a Tensor to the data behind it.
 struct [[gnu::visibility("hidden")]] detail::TensorAccess {
   using Impl = Tensor::Impl;
   static Impl& impl(const Tensor& x) { return x.get(); }

@@ -8,23 +8,23 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// Views and copies, each with its adjoint: the backward of a view is a view of the gradient, but for those
-/// that drop elements (`slice`, whose adjoint fills in zeros) or repeat them (`expand`, whose adjoint the
-/// engine does).
+/// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions: views
+/// that drop elements (`slice`, whose adjoint fills in zeros) and views that repeat them (`expand`, for which the
+/// engine sums).
 
 namespace linnet {
 namespace {
 
-/// The strides that show `shape` over the elements of a tensor of `from` and `strides`, if there are any.
+/// The strides with which `shape` is a view of a tensor of shape `from` and `strides`, if there are any.
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& shape) {
   if (from.numel() == 0) return contiguous_strides(shape);
   Strides result = Shape::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
-  int64_t run = 1;  // elements in the innermost dims of `from` that lie evenly spaced
+  int64_t even = 1;  // the number of evenly spaced elements in the innermost dims of `from`
   int64_t spacing = 1;
   bool started = false;
   const auto place = [&]() -> bool {
-    int64_t left = run;
+    int64_t left = even;
     int64_t stride = spacing;
     while (to >= 0 && (left > 1 || shape[to] == 1)) {
       if (left % shape[to] != 0) return false;
@@ -37,13 +37,13 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   };
   for (int d = from.rank() - 1; d >= 0; --d) {
     if (from[d] == 1) continue;
-    if (started && strides[d] == spacing * run) {
-      run *= from[d];
+    if (started && strides[d] == spacing * even) {
+      even *= from[d];
       continue;
     }
     if (started && !place()) return std::nullopt;
     started = true;
-    run = from[d];
+    even = from[d];
     spacing = strides[d];
   }
   if (!place()) return std::nullopt;
@@ -95,7 +95,7 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  if (count < 2) step = 1;  // as good as any, and no product with it is too large
+  if (count < 2) step = 1;  // the step does not matter, and 1 overflows in no product
   strides[dim] *= step;
   Tensor part =
       op.record(detail::as_strided(x, shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {

@@ -6,7 +6,7 @@
 #include <linnet/core/tensor.h>
 #include <linnet/core/tensor_impl.h>
 
-/// The gradient side of a Tensor: leaves, accumulated gradients, hooks.
+/// Tensor's members for gradients: leaves, accumulated gradients, hooks.
 
 namespace linnet {
 

@@ -7,14 +7,15 @@
 namespace linnet {
 namespace {
 
-/// Indices start … stop − 1 of a dim, which may not be set yet: so without an op, whose result AnomalyMode looks at.
+/// A view of indices start … stop − 1 of a dim. It is not an op, because AnomalyMode checks the results of ops, and
+/// these elements may not be set yet.
 Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
   Shape shape = x.shape();
   shape[dim] = stop - start;
   return detail::as_strided(x, shape, x.strides(), start * x.strides()[dim]);
 }
 
-/// Whether both are the same elements, of one shape.
+/// Whether a and b, of one shape, are the same elements.
 bool are_same_elements(const Tensor& a, const Tensor& b) {
   if (detail::view(a).data != detail::view(b).data) return false;
   for (int d = 0; d < a.rank(); ++d) {

@@ -6,7 +6,7 @@
 #include <linnet/core/autograd/node.h>
 #include <linnet/core/tensor.h>
 
-/// How the engine adds up gradients. Internal to core.
+/// How the engine sums gradients. Internal to core.
 
 namespace linnet {
 
@@ -16,28 +16,28 @@ namespace linnet {
 /// a + b, recorded like any op, for gradients of gradients.
 [[gnu::visibility("hidden")]] Tensor add_gradients(const Tensor& a, const Tensor& b);
 
-/// Adds up the dimensions along which `shape` was broadcast to the gradient's own. Recorded.
+/// Sums the gradient over the dims in which `shape` was broadcast to the gradient's shape. Recorded.
 [[gnu::visibility("hidden")]] Tensor sum_to_shape(const Tensor& grad, const Shape& shape);
 
-/// The gradients of what one node made, added up. Slices of it that come in order, such as queries, keys and values,
-/// are put side by side, so that nothing need be filled with zeros first; those that an op made side by side, in
-/// memory as large as the sum, stay where they are.
+/// The sum of the gradients of a node's output. Gradients of slices that arrive in order, such as those of queries,
+/// keys and values, are copied side by side, so that no zeros need be written first. Where an op made them side by
+/// side, in memory of the sum's size, they are not copied at all.
 class [[gnu::visibility("hidden")]] GradientSum {
  public:
-  /// The sum so far, undefined before the first gradient, with zeros where no slice was copied.
+  /// The sum so far, with zeros where no slice was copied. Undefined before the first gradient.
   Tensor& complete();
 
-  /// Adds the gradient of a slice of what `node` made.
+  /// Adds the gradient of a slice of the node's output.
   void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient);
 
  private:
-  /// Makes `total_`, as far as it is set, elements of its own: where it is memory that slices came in, those that are
-  /// still to come must not change.
+  /// Copies the set elements of `total_` where it is the slices' own memory, so that slices that arrive later do not
+  /// change.
   void own();
 
   Tensor total_;
   int dim_ = 0;
-  std::optional<int64_t> filled_;  ///< of `dim_`, how far elements are set; all are when empty
+  std::optional<int64_t> filled_;  ///< indices of `dim_` below this are set; empty where all are
 };
 
 }  // namespace linnet

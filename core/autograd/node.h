@@ -18,7 +18,7 @@ struct SliceOf {
   int64_t start, step;
 };
 
-/// A recorded op, or a leaf: a tensor that gathers gradients.
+/// A recorded op, or a leaf: a tensor that accumulates gradients.
 struct [[gnu::visibility("hidden")]] Node {
   Node();
   ~Node();
@@ -31,18 +31,18 @@ struct [[gnu::visibility("hidden")]] Node {
 
   const char* op = "leaf";
   Where where;  ///< the user's line of the forward call
-  /// Greater than that of every input, so that walking from the highest down meets an output's node after all that
-  /// used the output. No counter is shared: 1 + the inputs' maximum, 0 for a leaf.
+  /// 0 for a leaf, and otherwise 1 + the inputs' maximum. A walk from the highest down thus meets a node after all
+  /// nodes that used its output. Threads share no counter.
   int64_t sequence = 0;
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and once used up
   bool is_leaf = false;
-  bool frozen = false;  ///< a leaf that was told to require no gradient: it takes none, and keeps its place in tapes
-  /// Set when the op is a slice of its only input: then the engine may add the gradient to the part of the input's
-  /// that it belongs to, instead of asking `backward` for a whole tensor of zeros around it.
+  bool frozen = false;  ///< a leaf that stopped requiring a gradient: it takes none, and stays in its tapes
+  /// Set when the op is a slice of its only input. The engine may then add the gradient to that slice of the input's
+  /// gradient, instead of asking `backward` for a whole tensor with zeros around it.
   std::optional<SliceOf> slice;
 
-  // The output, to which a gradient must fit.
+  // The output's shape, dtype and device, which a gradient must have.
   Shape shape;
   DType dtype = DType::float32;
   Device device = Device::cpu;
@@ -51,11 +51,11 @@ struct [[gnu::visibility("hidden")]] Node {
   bool keeps_grad = false;
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
 
-  Node* next_to_free = nullptr;  ///< while it waits for its destruction
+  Node* next_to_free = nullptr;  ///< the next in the list of nodes to destroy
 };
 
-/// Throws DeviceError for a gradient that is elsewhere than what it is of: kernels take all that they are given for
-/// memory of one device. `what` and `owner` say which they are.
+/// Throws DeviceError for a gradient on another device than its tensor, because kernels assume that all their
+/// operands are on one device. `what` and `owner` name the two in the message.
 [[noreturn, gnu::visibility("hidden")]] void refuse_device(const std::string& what, const Tensor& gradient,
                                                            const char* owner, Device device);
 

@@ -9,10 +9,10 @@
 namespace linnet {
 namespace {
 
-/// What this thread records, or null.
+/// The recording that this thread makes, or null.
 thread_local Recording* current = nullptr;
 
-/// Sets it for as long as this lives.
+/// A guard: sets `current` while it lives.
 class Current {
  public:
   explicit Current(Recording* recording) { current = recording; }
@@ -29,7 +29,8 @@ Recording::Recording(Device device, Generator* generator, Function function)
 Recording::~Recording() = default;
 
 std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
-  const bool profiled = detail::timed_backend(device_) != nullptr;  // kernel by kernel, which a replay has none of
+  const bool profiled =
+      detail::timed_backend(device_) != nullptr;  // a profile times each kernel, and a replay calls none
   if (device_ == Device::cpu || profiled || is_under_way() || (is_warm_ && !fit(inputs))) {
     std::vector<Tensor> there;
     there.reserve(inputs.size());

@@ -9,7 +9,7 @@
 #include <linnet/core/autograd/node.h>
 #include <linnet/core/device/kernel_access.h>
 
-/// Recording. What walks the recording back is in engine.cpp.
+/// Recording of ops. The backward walk is in engine.cpp.
 
 namespace linnet {
 namespace {
@@ -153,7 +153,7 @@ Tensor Op::add_node(Tensor output, Backward backward) {
 Tensor Op::non_differentiable(Tensor output, const char* reason) {
   finished_ = true;
   if (!tracked() || !is_floating(output.dtype())) return output;
-  const bool named = outermost()->name() == std::string_view(name());  // where messages begin with that name already
+  const bool named = outermost()->name() == std::string_view(name());  // messages then begin with the name already
   throw AutogradError(
       fmt::format("{}{}has no gradient: {}. An input requires grad; pass input.detach(), or call it under NoGrad",
                   named ? "" : name(), named ? "" : " ", reason));

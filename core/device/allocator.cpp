@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-/// Large blocks lie in huge pages where the system has such for who asks: new memory costs one fault for 512, and the
-/// rows of a large matrix, each on pages of its own, need fewer look-ups in the page table.
+/// Blocks from this size on ask for huge pages. New memory then costs one page fault instead of 512, and the rows of
+/// a large matrix, each on other pages, need fewer look-ups in the page table.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
 void* take(int64_t bytes) {
@@ -29,7 +29,7 @@ void* take(int64_t bytes) {
   if (posix_memalign(&block, static_cast<size_t>(huge ? kHugePage : kAlignment), static_cast<size_t>(bytes)) != 0) {
     return nullptr;
   }
-  if (huge) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a system without them refuses: as well
+  if (huge) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // may fail: then pages are small
   return block;
 }
 
@@ -40,7 +40,7 @@ void refuse(int64_t bytes, int64_t live) {
                   bytes, live, stats().cached));
 }
 
-/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+/// The cache. It is never destroyed, because static tensors may outlive any static of ours.
 BlockCache& cache() {
   static BlockCache* const instance = [] {
     handle_forks();
@@ -49,7 +49,7 @@ BlockCache& cache() {
   return *instance;
 }
 
-/// Working memory that a thread has given back and keeps.
+/// The scratch blocks that a thread keeps for its next tasks.
 class ThreadBlocks {
  public:
   ThreadBlocks();
@@ -57,7 +57,7 @@ class ThreadBlocks {
   ThreadBlocks(const ThreadBlocks&) = delete;
   ThreadBlocks& operator=(const ThreadBlocks&) = delete;
 
-  /// The latest block of that size, or null.
+  /// Takes the latest block of this size, or returns null.
   void* take(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto block =
@@ -70,7 +70,7 @@ class ThreadBlocks {
     return data;
   }
 
-  /// Gives the oldest blocks back to the cache where there is no room.
+  /// Keeps a block. Above kMost bytes the oldest blocks go back to the cache.
   void keep(void* data, int64_t bytes) {
     if (bytes > kMost) return cache().deallocate(data, bytes);
     const std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ class ThreadBlocks {
   void unlock() { mutex_.unlock(); }
 
  private:
-  static constexpr int64_t kMost = int64_t{2} << 20;  // about what the cache of a core holds
+  static constexpr int64_t kMost = int64_t{2} << 20;  // about the size of a core's cache
 
   struct Block {
     void* data;
@@ -109,7 +109,7 @@ class ThreadBlocks {
   int64_t bytes_ = 0;
 };
 
-/// Those of all threads.
+/// The ThreadBlocks of all threads.
 class Registry {
  public:
   void add(ThreadBlocks* blocks) {
@@ -140,13 +140,13 @@ class Registry {
   std::vector<ThreadBlocks*> all_;
 };
 
-/// Never destroyed: the last thread to end needs it.
+/// The registry. It is never destroyed, because the last thread to end needs it.
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
 }
 
-// Around a fork, in the order in which all others take these locks.
+// Called around a fork. All other code takes the locks in the same order.
 void lock() {
   registry().lock();
   cache().lock();
@@ -156,7 +156,7 @@ void unlock() {
   registry().unlock();
 }
 
-/// Set when a thread ends and its blocks are gone: what is destroyed after them may still run kernels.
+/// Whether this thread's blocks are gone because it ends. Destructors that follow may still run kernels.
 thread_local bool ended = false;
 
 ThreadBlocks::ThreadBlocks() { registry().add(this); }

@@ -9,8 +9,8 @@
 #include <linnet/core/memory_stats.h>
 #include <linnet/core/random/philox.h>
 
-/// What a device must be able to do: the one list that the CPU (ops/cpu) and CUDA (cuda) each fill. Ops check their
-/// arguments before they come here, so a kernel may assume what its line below states. C++17, so that nvcc reads it.
+/// The list of functions of a device, which the CPU (ops/cpu) and CUDA (cuda) each fill. Ops check their arguments
+/// before they call a kernel, so it may rely on the comment at its line below. C++17, so that nvcc reads it.
 
 namespace linnet {
 
@@ -30,8 +30,8 @@ struct Views {
   int64_t count;
 };
 
-// What a kernel with a choice can be asked for: core/device/kernel_names.h lists them, so that a new one compiles
-// again only what names one.
+// The variants of kernels that have several. core/device/kernel_names.h lists them, so that a new variant recompiles
+// only the files that name one.
 enum class Unary : uint8_t;
 enum class Binary : uint8_t;
 enum class Compare : uint8_t;
@@ -44,8 +44,8 @@ struct AttentionKind {
   double a0, a1, a2;  ///< used when not softmax
 };
 
-/// Dropout of whole queries and keys, as FastmaxDropout::token: their weights become a0 + (f − a0) times both
-/// factors.
+/// Dropout of whole queries and keys, as in FastmaxDropout::token: a weight f becomes a0 + (f − a0) times the factors
+/// of its query and its key.
 struct TokenDropout {
   int keep_of_256;  ///< 0 or 256 for none; see FastmaxParams
   bool shared_denominator;
@@ -60,92 +60,91 @@ struct AttentionParams {
   bool causal;            ///< query i sees keys up to i + (keys − queries)
   double dropout;         ///< of the weights after normalisation; 0 for none
   RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
-  TokenDropout tokens;    ///< polynomial weights only
+  TokenDropout tokens;    ///< for polynomial weights only
 };
 
-/// What dropout of Fastmax drops (Gerami et al. 2024, section 2.4).
+/// Which features Fastmax's dropout drops (Gerami et al. 2024, section 2.4).
 enum class FastmaxDropout : uint8_t {
   quadratic,  ///< products x_a·x_b of two entries of a query or key
   standard,   ///< features of all orders: 1, x_a and x_a·x_b
-  token,      ///< a whole query or key: all of its features but the 1
+  token,      ///< a whole query or key: all its features but the 1
 };
 
 /// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
 struct FastmaxParams {
   double a0, a1, a2;
-  bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5); else q or k itself
+  bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5), not q or k itself
   bool causal;       ///< query i sees keys up to i + (keys − queries)
-  int keep_of_256;   ///< a feature stays, times 256/keep_of_256, where its random byte is below this; 256 for no
+  int keep_of_256;   ///< a feature is kept, times 256/keep_of_256, where its random byte is below this; 256 for no
                      ///< dropout
   FastmaxDropout dropout;
-  bool shared_denominator;  ///< the denominator is made of the dropped features too
+  bool shared_denominator;  ///< the denominator uses the kept features alone too
   RandomKey q_rng, k_rng;
 };
 
-/// What both passes of the fused additive attention read: q, k, v [B, H, N, D] of any strides with unit last one,
+/// The inputs of both passes of the fused additive attention: q, k, v [B, H, N, D] of any strides with unit last one,
 /// where v may be q; w_q and w_k [H, D]; `padding_mask` a bool [B, N] or null, false where a token is padding.
 struct AdditiveAttentionInputs {
   View q, k, v, w_q, w_k;
   const View* padding_mask;
   bool add;                  ///< p_i = q + k_i and u_i = k + v_i, instead of products
-  bool causal;               ///< sums are over the tokens up to one's own
+  bool causal;               ///< each token's sums are over the tokens up to itself
   double dropout;            ///< of the weights α and β after normalisation; 0 for none
-  RandomKey dropout_rng[2];  ///< of α and β: element (b·H + h)·N + i of the stream decides on the weight of token i
+  RandomKey dropout_rng[2];  ///< for α and β: element (b·H + h)·N + i of the stream decides on the weight of token i
 };
 
-/// Its results backward. `dv` is null where v is q: dq is then the sum of both gradients.
+/// The results of its backward. `dv` is null where v is q; dq is then the sum of both gradients.
 struct AdditiveAttentionGradients {
   View dq, dk;
   const View* dv;
   View dw_q, dw_k;
 };
 
-/// What changes from step to step of an optimizer, in memory of the device: recorded work finds it anew each time.
+/// The numbers of an optimizer's step, in device memory, so that recorded work reads their current values.
 struct StepScalars {
   const double* lr;
-  int64_t* steps;             ///< made so far; the kernel counts this one
-  const bool* apply;          ///< where false, a step changes nothing and is not counted; null for true
-  const double* grad_factor;  ///< multiplies the gradients, as rounded to their dtype; null for 1
+  int64_t* steps;             ///< steps so far; the kernel counts this one
+  const bool* apply;          ///< where false, the step changes nothing and is not counted; null for true
+  const double* grad_factor;  ///< multiplies the gradients, rounded to their dtype; null for 1
 };
 
-/// A step of `adamw`, Loshchilov & Hutter 2019, algorithm 2.
+/// Settings of `adamw` (Loshchilov & Hutter 2019, algorithm 2).
 struct AdamWParams {
   double beta1, beta2, eps, weight_decay;
-  bool decoupled;  ///< AdamW's decay; otherwise Adam's, which adds to the gradient
+  bool decoupled;  ///< AdamW's decay, instead of Adam's, which adds to the gradient
 };
 
-/// What a step of AdamW does to one parameter: views are contiguous, of one shape and dtype.
+/// One parameter of a step of `adamw`. The views are contiguous, of one shape and dtype.
 struct AdamWUpdate {
   View param, grad, first_moment, second_moment;
   StepScalars scalars;
   AdamWParams params;
 };
 
-/// `count` of them.
+/// `count` parameters of a step of `adamw`.
 struct AdamWUpdates {
   const AdamWUpdate* data;
   int64_t count;
 };
 
-/// A step of `sgd`.
+/// Settings of `sgd`.
 struct SgdParams {
   double momentum, dampening, weight_decay;
   bool nesterov;
 };
 
-/// Kernels of a device that were recorded, and the memory that they work in, which nothing else is given as long as
-/// this lives. What they were passed by value stays as it was; tensors that they use from outside must live too.
+/// Recorded kernels of a device, with their memory, which is not allocated again while this lives. Arguments that
+/// were passed by value keep their values. Tensors from outside that the kernels use must outlive this.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
-  /// Queues them. Their random streams are the recorded ones plus `draws`.
+  /// Launches the kernels. Their random streams are the recorded streams plus `draws`.
   virtual void replay(uint64_t draws) = 0;
 };
 
-/// What a device does: one function for each line, none of them null. bfloat16, which GPUs store, is taken by the
-/// functions that are elementwise and by `dropout`, `reduce` to sums, `gather`, `index_select`, `gemm`, the norms,
-/// `attention`, `fastmax`, `additive_attention` and `short_conv`. Beside it parameters, their gradients and all that
-/// forward leaves for backward are float32.
+/// The functions of a device, none of them null. On GPUs bfloat16 is taken by the elementwise functions, `dropout`,
+/// `reduce` to sums, `gather`, `index_select`, `gemm`, the norms, `attention`, `fastmax`, `additive_attention` and
+/// `short_conv`. Their parameters, the parameters' gradients and the state for backward are then float32.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();
@@ -160,13 +159,13 @@ struct Backend {
   void (*from_host)(void* device, const void* host, int64_t bytes);
   void (*to_host)(void* host, const void* device, int64_t bytes);
 
-  /// Calls `work` and returns the kernels that it asks for, without running them, to be run in one go. Meanwhile
-  /// a read of the device throws DeviceError, what is copied to it is kept and copied by each replay, and no other
-  /// thread may launch kernels. Null, and no call, where a device would gain nothing.
+  /// Calls `work` and returns the kernels that it launches, without running them. Meanwhile a read of the device
+  /// throws DeviceError, data copied to the device is kept and copied again by each replay, and no other thread may
+  /// launch kernels. A device that would gain nothing returns null and does not call `work`.
   std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work);
 
-  /// How products of float32 matrices, those inside of attention too, are made from now on. Throws DeviceError for a
-  /// way that the device does not have.
+  /// Sets the precision of float32 matrix products, those inside attention too. Throws DeviceError for a precision
+  /// that the device does not have.
   void (*set_precision)(Precision precision);
 
   // Elementwise: all views have out's shape (inputs are already expanded). `copy` converts dtypes.
@@ -178,8 +177,8 @@ struct Backend {
   void (*where)(View out, View condition, View a, View b);
   bool (*has_nan)(View x);
 
-  // Random: out is contiguous; element i takes word i of the stream (normals take words 2i and 2i + 1, by
-  // Box–Muller; float64 uniforms take them too, as 53 bits).
+  // Random numbers: out is contiguous, and element i takes word i of the stream. Normal numbers (Box–Muller) and
+  // float64 uniform numbers (53 bits) take words 2i and 2i + 1.
   void (*uniform)(View out, RandomKey key);
   void (*normal)(View out, RandomKey key);
   /// Integers in [low, low + range): low + (word · range) >> 32, range ≤ 2^32.
@@ -187,18 +186,19 @@ struct Backend {
   /// out = x · (word < keep_threshold(1 − rate)) / (1 − rate); out and x contiguous.
   void (*dropout)(View out, View x, double rate, RandomKey key);
 
-  // Reductions: out has x's rank, with size 1 where x is reduced. Fixed order of summation. max and min carry NaN.
-  /// Sums of squares are float64 for every x: a float32 may hold their root and not them. Sums of bfloat16 are that
-  /// or float32, as out is.
+  // Reductions: out has x's rank, with size 1 where x is reduced. Sums have a fixed order. max and min propagate NaN.
+  /// Sums of squares are float64 for every x, because they may overflow a float32 that holds their root. Sums of
+  /// bfloat16 are bfloat16 or float32, as out is.
   void (*reduce)(Reduce op, View out, View x);
-  /// int64 index of the first extreme along `dim` (size 1 in out); a NaN counts as the extreme.
+  /// The int64 index of the first extreme along `dim`, which has size 1 in out. A NaN counts as the extreme.
   void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
-  /// Inclusive prefix sum along `dim`, or suffix sum when `reverse`.
+  /// The inclusive prefix sum along `dim`, or the suffix sum when `reverse`.
   void (*cumsum)(View out, View x, int dim, bool reverse);
-  /// Along the last dim, out contiguous; rows that are all −inf give 0 (softmax) and −inf (log).
+  /// The softmax, or its logarithm, along the last dim; out is contiguous. Rows of −inf give 0, or −inf for the
+  /// logarithm.
   void (*softmax)(View out, View x, bool log);
-  /// Along the last dim; stable; values and int64 indices contiguous, and maybe shorter there: then they take what
-  /// comes first in order. NaN sorts as the largest.
+  /// A stable sort along the last dim; values and int64 indices are contiguous. Where they are shorter than x in that
+  /// dim, they get the first in order. NaN sorts as the largest.
   void (*sort)(View values, View indices, View x, bool descending);
 
   // Indexing. Indices are int64, contiguous, and already checked against their range.
@@ -226,45 +226,46 @@ struct Backend {
   /// y = x / sqrt(mean(x²) + eps) · weight (Zhang & Sennrich 2019, eq. 4)
   void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
   void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
-  /// Per row: loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), 0 where target is ignore_index. For backward, lse
-  /// [rows, 2] keeps m = max(x) and log(sum e^{x − m}) apart: rounded at the size of m, their sum loses digits.
+  /// For each row, loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), or 0 where target is ignore_index. For
+  /// backward, lse [rows, 2] holds m = max(x) and log(sum e^{x − m}) apart, because their sum would lose digits to a
+  /// large m.
   void (*cross_entropy)(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing);
   /// dlogits = dloss[row] · (softmax(x) − (1 − ε)·onehot − ε/C)
   void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
                                  double smoothing);
 
   // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `padding_mask`
-  // is a bool [B, M] or null, false where a key is padding. A row with no key left gives 0 and no gradients.
-  /// `denominator` [B, H, N] contiguous is for the same device's backward: the row's denominator g, of softmax its
-  /// logarithm, to a base of the device's choice.
+  // is a bool [B, M] or null, false where a key is padding. A row without keys gives 0 and no gradients.
+  /// `denominator` [B, H, N], contiguous, is for the same device's backward: each row's denominator g, or for softmax
+  /// its logarithm, to a base that the device chooses.
   void (*attention)(View o, View denominator, View q, View k, View v, const View* padding_mask,
                     AttentionParams params);
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
                              const View* padding_mask, AttentionParams params);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
-  /// empty. `denominator` is the denominator g. Dropout: with i = (head · tiles + n / 64) · features + f (of which
-  /// there is 1 when whole tokens are dropped), byte 64·i + n % 64 of the stream of the queries or keys, 16 of them
-  /// in a Philox block, decides on feature f of token n. Tokens are counted as keys are; when causal, the last query
-  /// as the last key, and all from whichever comes first. `tiles` is a 64th of the tokens so counted, rounded up.
+  /// empty. `denominator` holds g. Dropout: byte 64·i + n % 64 of the queries' or keys' stream, 16 bytes in a Philox
+  /// block, decides on feature f of token n, where i = (head · tiles + n / 64) · features + f. `features` is 1 when
+  /// whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. Tokens are numbered as
+  /// keys; when causal, the last query has the number of the last key, and numbers start at whichever comes first.
   void (*fastmax)(View o, View denominator, View q, View k, View v, const View* padding_mask,
                   const FastmaxParams& params);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
                            const View* padding_mask, const FastmaxParams& params);
 
-  // Additive pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
-  // causal (out [B, H, N, D]), else over all (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D]; `padding_mask` [B,
-  // N] or null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.
+  // Attention pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
+  // causal (out [B, H, N, D]), and over all j otherwise (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D];
+  // `padding_mask` [B, N] or null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.
   void (*attention_pool)(View out, View maximum, View total, View scores, View x, const View* padding_mask,
                          bool causal);
   void (*attention_pool_backward)(View dscores, View dx, View dout, View out, View maximum, View total, View scores,
                                   View x, const View* padding_mask, bool causal);
 
   // Additive attention (Fastformer, eqs. 3–6) in one op, in time and memory linear in the tokens: u [B, H, N, D] like
-  // q. Rows with no token left to sum are 0 and give no gradients.
-  /// Elements that forward leaves for backward, for each of two stages and each sequence.
+  // q. Rows without a token to sum are 0 and give no gradients.
+  /// The number of elements that forward saves for backward, for each of two stages and each sequence.
   int64_t (*additive_attention_pools)(int64_t heads, int64_t tokens, int64_t width, bool causal);
-  /// `pools` [2, B, additive_attention_pools()] is contiguous; what it holds is the backend's own affair.
+  /// `pools` [2, B, additive_attention_pools()] is contiguous. Only the backend knows its content.
   void (*additive_attention)(View u, View pools, AdditiveAttentionInputs in);
   void (*additive_attention_backward)(AdditiveAttentionGradients out, View du, View pools,
                                       AdditiveAttentionInputs in);
@@ -275,18 +276,19 @@ struct Backend {
   void (*short_conv_backward)(View dx, View dweight, View dy, View x, View weight, const View* padding_mask,
                               int64_t before);
 
-  /// norms[i] = ‖x[i]‖, the root of the sum of squares, in float64 and fixed order, for many tensors at a time: all
-  /// contiguous; norms is float64 [x.count].
+  /// norms[i] = ‖x[i]‖, the root of the sum of squares, for many contiguous tensors at a time. Sums are float64 in a
+  /// fixed order; norms is float64 [x.count].
   void (*norms)(View norms, Views x);
 
   // Optimizers, in place; all views contiguous, of one shape and dtype.
-  /// For many parameters at a time, to the bits of one by one.
+  /// A step for many parameters at a time, with the same bits as one by one.
   void (*adamw)(AdamWUpdates updates);
-  /// `momentum` is null without momentum; the first step writes it and reads nothing from it.
+  /// `momentum` is null without momentum. The first step writes it without reading it.
   void (*sgd)(View param, View grad, const View* momentum, StepScalars scalars, SgdParams params);
 };
 
-/// The backend of a device. Throws DeviceError when it was not built, saying how to build it, or has no driver.
+/// The backend of a device. Throws DeviceError when the device was not built, with the way to build it, or has no
+/// driver.
 const Backend& backend(Device device);
 
 /// Implemented in ops/cpu and in cuda (or its stub).

@@ -17,7 +17,7 @@ void* BlockCache::allocate(int64_t bytes) {
     block = take_new(size);
   }
   if (block == nullptr) {
-    lock.unlock();  // it may ask for stats()
+    lock.unlock();  // `refuse` may ask for stats()
     source_.refuse(size, live_);
   }
   if (holding_) handed_.emplace(block, size);
@@ -98,12 +98,13 @@ void BlockCache::let_go(const Hold& hold) {
   }
 }
 
-/// A multiple of an eighth of its power of two, so that at most an eighth is wasted and nearby sizes share blocks.
+/// The block size for `bytes`: a multiple of an eighth of its power of two, so that at most an eighth is wasted and
+/// nearby sizes share blocks.
 int64_t BlockCache::block_size(int64_t bytes) const {
   const auto request = static_cast<uint64_t>(std::max(bytes, source_.granule));
   const uint64_t granule = std::max(std::bit_floor(request) / 8, static_cast<uint64_t>(source_.granule));
   const uint64_t size = (request + granule - 1) / granule * granule;
-  constexpr uint64_t kMost = INT64_MAX;  // which no device has
+  constexpr uint64_t kMost = INT64_MAX;  // more than any device has
   return static_cast<int64_t>(std::min(size, kMost));
 }
 

@@ -10,49 +10,50 @@
 
 namespace linnet {
 
-/// Where a cache has its blocks from, and what it says when there are no more.
+/// The source of a cache's blocks.
 struct MemorySource {
-  int64_t granule;               ///< sizes of blocks are multiples of this power of two
-  void* (*take)(int64_t bytes);  ///< null when there is no room
+  int64_t granule;               ///< block sizes are multiples of this power of two
+  void* (*take)(int64_t bytes);  ///< returns null when memory does not suffice
   void (*give_back)(void* block);
-  /// Throws MemoryError: how large a block was asked for, and what is live in tensors and recordings. May ask the
-  /// cache for its `stats`, such as what is still kept.
+  /// Throws MemoryError, with the size of the block that was requested and the bytes live in tensors and recordings.
+  /// May ask the cache for its `stats`, such as the bytes still kept.
   void (*refuse)(int64_t bytes, int64_t live);
 };
 
-/// Keeps the blocks of tensors that died, and hands them to the next of about their size. Threads may share it.
-/// C++17, so that nvcc reads it.
+/// Keeps the blocks of destroyed tensors for new tensors of about their size. Threads may share it. C++17, so that
+/// nvcc reads it.
 class [[gnu::visibility("hidden")]] BlockCache {
  public:
   explicit BlockCache(const MemorySource& source) : source_(source) {}
 
-  /// Throws what the source's `refuse` throws, when there is no room even after `release_cached`.
+  /// A block of at least `bytes`. Throws what the source's `refuse` throws, when memory does not suffice even after
+  /// `release_cached`.
   void* allocate(int64_t bytes);
-  /// Takes back what `allocate` gave, with its size.
+  /// Returns a block from `allocate`, with its size.
   void deallocate(void* block, int64_t bytes);
-  /// How large a block is that serves so many bytes.
+  /// The size of the block that `allocate` returns for so many bytes.
   int64_t block_size(int64_t bytes) const;
-  /// Counts a block of that size as kept, or as live again, which its user puts by and uses again without giving it
-  /// back. Waits for no other thread.
+  /// Counts a block that its user keeps for reuse, without `deallocate`, as cached, or as live when it is used again.
+  /// Waits for no other thread.
   void count_kept(int64_t size);
   void count_live(int64_t size);
   MemoryStats stats();
   void reset_peak();
-  /// Gives the blocks that are kept back to the source; in a hold none, since that could break what is recorded.
+  /// Returns the kept blocks to the source. During a hold it returns none, because that could break the recording.
   void release_cached();
 
-  /// Keep all other threads out while the process forks.
+  /// Keeps all other threads out while the process forks.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
-  // Recorded work writes to its blocks whenever it runs, so that nothing else may be handed them.
+  // Recorded work writes to its blocks whenever it runs, so these must not be allocated again.
 
-  /// Blocks, and their sizes.
+  /// Blocks and their sizes.
   using Hold = std::unordered_map<void*, int64_t>;
-  /// From here on, what is handed out will be held.
+  /// Begins a hold: blocks that are allocated from now on will be held.
   void begin_hold();
-  /// Holds all blocks that were handed out since. They count as live until they are let go, and those of tensors that
-  /// live longer until these die.
+  /// Holds all blocks that were allocated since begin_hold. They count as live until `let_go`, and blocks of tensors
+  /// that live longer until these are destroyed.
   Hold end_hold();
   void let_go(const Hold& hold);
 
@@ -66,9 +67,9 @@ class [[gnu::visibility("hidden")]] BlockCache {
   std::mutex mutex_;
   std::unordered_map<int64_t, std::vector<void*>> free_;
   bool holding_ = false;
-  Hold handed_;                           // since begin_hold(); these may be in free_, and be handed out again
-  std::unordered_map<void*, bool> held_;  // after end_hold(), and whether a tensor has it; these are not in free_
-  // Counted without the mutex too.
+  Hold handed_;                           // allocated since begin_hold(); some may be in free_ again
+  std::unordered_map<void*, bool> held_;  // held after end_hold(), with whether a tensor has it; none is in free_
+  // Changed without the mutex too.
   std::atomic<int64_t> live_{0}, peak_{0}, cached_{0};
   int64_t requests_ = 0;
 };

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// What the kernels with a choice in `core/device/backend.h` can be asked for. `name_of` is what a profile calls it;
-/// the compiler warns of one that has no name. C++17, so that nvcc reads it.
+/// The variants of kernels in `core/device/backend.h` that have several. `name_of` is the name in a profile; the
+/// compiler warns of a variant without a name. C++17, so that nvcc reads it.
 
 namespace linnet {
 

@@ -7,14 +7,14 @@
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/core/error.h>
 
-/// A table of kernels that time those of the real one: no op and no kernel knows of it.
+/// A table of kernels that time the kernels of the real table. No op and no kernel knows of it.
 
 namespace linnet {
 namespace {
 
 thread_local Profile* active_profile = nullptr;
 
-// ---- What a kernel was given ----
+// ---- The operands of a kernel ----
 
 void add_keys(KernelCall& call, std::initializer_list<RandomKey> keys) { call.keys.insert(call.keys.end(), keys); }
 
@@ -70,7 +70,7 @@ struct Name {
   }
 };
 
-/// A GPU's kernels are under way when they return; to read a byte of its memory waits for them.
+/// Waits for a GPU's kernels, whose calls return before they end, by reading a byte of its memory.
 void wait_for(Device device) {
   if (device == Device::cpu) return;
   const Backend& gpu = detail::untimed_backend(device);
@@ -104,14 +104,14 @@ struct Timed<kDevice, kKernel, kName> {
         active_profile->add(std::move(entry));
       }
     };
-    wait_for(kDevice);  // for what was there before the profile
+    wait_for(kDevice);  // for kernels that were called before the profile
     const Stopwatch stopwatch(entry);
     const Backend& real = detail::untimed_backend(kDevice);
     if constexpr (std::is_void_v<Result>) {
       (real.*kKernel)(arguments...);
       wait_for(kDevice);
     } else {
-      return (real.*kKernel)(arguments...);  // whose result the host has waited for
+      return (real.*kKernel)(arguments...);  // a result on the host: the kernel has waited
     }
   }
 };
@@ -126,7 +126,7 @@ void time(TimedBackend<kDevice>& table) {
 
 template <Device kDevice>
 Backend make_timed_backend() {
-  TimedBackend<kDevice> table{detail::untimed_backend(kDevice)};  // what describes or allocates stays as it is
+  TimedBackend<kDevice> table{detail::untimed_backend(kDevice)};  // functions that describe or allocate are not timed
   time<&Backend::copy, "copy">(table);
   time<&Backend::fill, "fill">(table);
   time<&Backend::unary, "unary">(table);

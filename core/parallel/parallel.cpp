@@ -26,23 +26,23 @@
 #include <linnet/core/parallel/cpu_quota.h>
 #include <linnet/core/parallel/thread.h>
 
-/// A small pool of our own rather than OpenMP's: its threads wait with a bounded spin, so that a neighbour who keeps
-/// a core busy costs us a share of that core and not the whole step (libgomp spins without bound by default), and a
-/// program that brings an OpenMP of its own is not disturbed.
+/// The thread pool. We do not use OpenMP for two reasons. Threads here wait with a bounded spin, so that another
+/// process on a core costs us a share of that core and not the whole step; libgomp spins without bound by default.
+/// And a program with an OpenMP of its own is not disturbed.
 
 namespace linnet {
 namespace {
 
-/// How often a thread polls for work, or for the end of a loop, before it sleeps: for 20 to 80 µs, as long as a pause
-/// is on this processor. That is longer than the gap between two ops of a training step, and shorter than anything a
-/// neighbour would notice.
+/// How often a thread polls for work, or for the end of a loop, before it sleeps. That takes 20 to 80 µs, depending
+/// on the processor's pause instruction: longer than the gap between two ops of a training step, and too short for
+/// other processes to notice.
 constexpr int kSpins = 2000;
 
 inline void relax() {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb");  // its instruction for this, yield, is none on most processors
+  asm volatile("isb");  // `yield`, meant for this, does nothing on most ARM processors
 #else
   std::this_thread::yield();
 #endif
@@ -57,38 +57,37 @@ bool spin_until(Condition condition) {
   return false;
 }
 
-/// Lets others who wait for a worker's core have it now and then, at a moment when the worker holds no task. Who is
-/// stopped by the system in the middle of one, for a whole turn of the neighbour's, lets all other threads wait for
-/// its end; who steps aside leaves the rest to them. The caller of loops stays, since nobody else has what comes
-/// next.
+/// Makes a worker yield its core between two tasks now and then. A worker that is preempted inside a task stalls the
+/// whole loop until it runs again; a worker that yields between tasks leaves the remaining ones to other threads. The
+/// caller of a loop never yields, because only it runs the code after the loop.
 class PeriodicYield {
  public:
   void between_tasks() {
     if (Clock::now() - since_ < kTurn) return;
-    sched_yield();  // returns at once where nobody waits
+    sched_yield();  // returns at once where no thread waits for this core
     since_ = Clock::now();
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Shorter than the turns that Linux gives to two threads of one core: 3 to 4 ms.
+  /// Shorter than Linux's time slice for two threads on one core, 3 to 4 ms.
   static constexpr std::chrono::milliseconds kTurn{2};
 
   Clock::time_point since_ = Clock::now();
 };
 
-/// The cores that this thread may use; none where the system does not say.
+/// The cores that this thread may use; empty where the system does not tell.
 cpu_set_t allowed_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_ZERO(&cores);
   return cores;
 }
 
-/// Keeps a pool's threads on cores of their own. Linux may wake a worker on the core of whoever wakes it, or leave it
-/// where it fell asleep, which is now the caller's, although other cores are idle; both then take turns on one, for
-/// tens of milliseconds. And where the only other core is busy with somebody else, its half is worth more than half
-/// of the caller's.
+/// Keeps the pool's threads on separate cores. Linux may wake a worker on the waking thread's core, or on the core
+/// where it fell asleep, which the caller may use now, although other cores are idle. The two then share one core for
+/// tens of milliseconds. Where another process keeps the only other core busy, half of that core is still worth more
+/// than half of the caller's.
 class Cores {
  public:
   explicit Cores(int threads) : of_worker_(static_cast<size_t>(threads - 1)) {
@@ -97,14 +96,15 @@ class Cores {
     for (std::atomic<int>& core : of_worker_) core = kUnknown;
   }
 
-  /// By a worker, of itself, when it begins to look for work and when it wakes.
+  /// Notes the core of the calling worker. A worker calls this when it begins to look for work and when it wakes.
   void note(size_t worker) {
     const int core = sched_getcpu();
     if (of_worker_[worker].load() != core) of_worker_[worker].store(core);
   }
 
-  /// By the caller of a loop: whoever is on its core, or on that of a worker before it, is from now on to keep away.
-  void part(std::vector<std::thread>& workers) {
+  /// Moves workers that are on the calling thread's core, or on an earlier worker's, to other cores. The caller of a
+  /// loop calls this.
+  void separate(std::vector<std::thread>& workers) {
     if (!enough_) return;
     cpu_set_t taken;
     CPU_ZERO(&taken);
@@ -129,12 +129,12 @@ class Cores {
   }
 
   std::vector<std::atomic<int>> of_worker_;
-  bool enough_;  ///< for all threads
+  bool enough_;  ///< whether there is a core for each thread
 };
 
 thread_local bool inside_task = false;
 
-/// While one lives, this thread runs tasks of a loop.
+/// A guard: while it lives, this thread runs tasks of a loop.
 class InsideTask {
  public:
   InsideTask() { inside_task = true; }
@@ -143,16 +143,17 @@ class InsideTask {
   InsideTask& operator=(const InsideTask&) = delete;
 };
 
-/// Threads that share one loop at a time; the caller is the first of them. Each begins with a share of its own, the
-/// same part of every loop, so that the rows that one op leaves in a core's cache are those that the next op reads
-/// there. Who is done takes from the shares of others: a thread that was not scheduled in time holds up nobody.
+/// Threads that run one loop at a time; the caller of the loop is the first of them. Each thread begins with its own
+/// range of the tasks, its share, which is the same in every loop of as many tasks: the rows that one op leaves in a
+/// core's cache are then the rows that the next op reads there. A thread whose share is done takes tasks from other
+/// shares, so a thread that is scheduled late stalls nobody.
 ///
-/// How many tasks remain is all that taking one touches: a successful decrement from r to r − 1 owns task end − r of
-/// the share in the loop that is under way, and that loop cannot end before the task does.
-class Pool {
+/// A share is one counter of its remaining tasks. A successful decrement from r to r − 1 takes task end − r of the
+/// share in the current loop, and that loop cannot end before the task does.
+class ThreadPool {
  public:
-  /// Where the system has not as many threads to give, those that there are take all shares.
-  explicit Pool(int threads) : shares_(static_cast<size_t>(threads)), cores_(threads) {
+  /// Where the system gives fewer threads, these take the tasks of all shares.
+  explicit ThreadPool(int threads) : shares_(static_cast<size_t>(threads)), cores_(threads) {
     workers_.reserve(shares_.size());
     for (size_t i = 1; i < shares_.size(); ++i) {
       std::thread worker = detail::start_thread([this, i] { work(i); });
@@ -161,7 +162,7 @@ class Pool {
     }
   }
 
-  ~Pool() {
+  ~ThreadPool() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -170,8 +171,8 @@ class Pool {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(shares_.size()); }
 
@@ -183,7 +184,7 @@ class Pool {
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
     for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(end_of(i + 1) - end_of(i));
-    cores_.part(workers_);
+    cores_.separate(workers_);
     if (sleeping_.load() > 0) {
       const std::lock_guard lock(mutex_);
       wake_.notify_all();
@@ -204,13 +205,13 @@ class Pool {
     std::atomic<int64_t> remaining{0};
   };
 
-  /// Where the share before share i ends, which is where that one begins. The first one is never the smaller.
+  /// The end of share i − 1, which is the begin of share i. Earlier shares have one task more where they differ.
   int64_t end_of(size_t i) const {
     const auto threads = static_cast<int64_t>(shares_.size()), before = static_cast<int64_t>(i);
     return count_ / threads * before + std::min(count_ % threads, before);
   }
 
-  /// Takes tasks, of thread `self`'s share first, until none is left; `between` is called after each.
+  /// Runs tasks until none is left, those of thread `self`'s share first. Calls `between` after each.
   template <class Between>
   void take_tasks(size_t self, Between between) {
     const InsideTask inside;
@@ -219,7 +220,7 @@ class Pool {
     }
   }
 
-  /// False where the share has no task left.
+  /// Takes a task of the share and runs it. Returns false where none is left.
   bool take_task(size_t share) {
     std::atomic<int64_t>& left = shares_[share].remaining;
     int64_t remaining = left.load();
@@ -242,7 +243,7 @@ class Pool {
     return true;
   }
 
-  /// Within the call that made the loop, so that errors name it on any thread.
+  /// Runs a task inside the Call that made the loop, so that errors name that call on any thread.
   void run_task(int64_t index) const {
     std::optional<Call> call;
     if (call_ != nullptr) call.emplace(call_->name(), call_->where(), call_->prefix());
@@ -250,7 +251,7 @@ class Pool {
   }
 
   void work(size_t self) {
-    PeriodicYield courtesy;
+    PeriodicYield periodic_yield;
     const auto called = [&] { return shares_[self].remaining.load() > 0 || stopping_; };
     while (!stopping_) {
       cores_.note(self - 1);
@@ -261,7 +262,7 @@ class Pool {
         --sleeping_;
         cores_.note(self - 1);
       }
-      take_tasks(self, [&] { courtesy.between_tasks(); });
+      take_tasks(self, [&] { periodic_yield.between_tasks(); });
     }
   }
 
@@ -275,7 +276,7 @@ class Pool {
   std::atomic<bool> stopping_{false};
   std::atomic<int64_t> completed_{0};
   int64_t count_ = 0;
-  const Call* call_ = nullptr;  ///< the outermost one where the loop was made, or null
+  const Call* call_ = nullptr;  ///< the caller's outermost Call, or null
   detail::Task task_ = nullptr;
   void* context_ = nullptr;
   std::exception_ptr error_;
@@ -298,7 +299,7 @@ ThreadCount default_threads() {
   const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const cpu_set_t allowed = allowed_cores();
   const int affinity = CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : processors;
-  // More threads than the quota would use up its time early, and then all of them stand still until the next period.
+  // More threads than the quota use up its time early, and then all of them are stopped until the next period.
   const std::optional<double> quota = cpu_quota();
   if (quota && *quota < affinity) return {std::max(1, static_cast<int>(*quota)), "CPU quota"};
   return {affinity, affinity < processors ? "affinity" : "all processors"};
@@ -306,7 +307,7 @@ ThreadCount default_threads() {
 
 struct Threads {
   std::mutex mutex;  // held by the loop that uses the pool
-  std::unique_ptr<Pool> pool;
+  std::unique_ptr<ThreadPool> pool;
   std::atomic<int> count;
   std::atomic<const char*> decided_by;
 
@@ -317,8 +318,9 @@ void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();
 
-/// Never destroyed: what is destroyed after any static of ours may still run ops. Threads that wait when the process
-/// ends do no harm; a shared library of ours is not unloaded from under them (`nodelete` in CMakeLists.txt).
+/// The process's threads. They are never destroyed, because destructors of other statics may still run ops. Waiting
+/// threads do no harm when the process ends, and a shared library of ours is never unloaded (`nodelete` in
+/// CMakeLists.txt).
 Threads& threads() {
   static Threads* const instance = [] {
     auto* const made = new Threads(default_threads());
@@ -329,9 +331,9 @@ Threads& threads() {
   return *instance;
 }
 
-// A child that a process forks has the memory of the pool and none of its threads. It leaves that pool alone, whose
-// locks and thread handles are the parent's, and makes one of its own. In a task the lock may be this thread's own:
-// such a child goes on without a pool, as the task does.
+// A forked child has the pool's memory and none of its threads. It drops that pool, whose locks and thread handles
+// are the parent's, without destroying it, and makes a new one. A fork inside a task does not lock, because this
+// thread may hold the lock; the child then runs without a pool, as the task does.
 
 void before_fork() {
   if (!inside_task) threads().mutex.lock();
@@ -343,7 +345,7 @@ void after_fork_in_parent() {
 
 void after_fork_in_child() {
   if (inside_task) return;
-  [[maybe_unused]] const Pool* const of_the_parent = threads().pool.release();
+  [[maybe_unused]] const ThreadPool* const of_the_parent = threads().pool.release();
   threads().mutex.unlock();
 }
 
@@ -378,7 +380,7 @@ void detail::run_tasks(int64_t count, Task task, void* context) {
     const InsideTask inside;
     return serially();
   }
-  if (!all.pool) all.pool = std::make_unique<Pool>(all.count);
+  if (!all.pool) all.pool = std::make_unique<ThreadPool>(all.count);
   all.pool->run(count, task, context);
 }
 

@@ -102,9 +102,8 @@ FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const 
           .generator = &generator()};
 }
 
-/// q̂ or k̂, rotated when positions are rotary. A rotation keeps lengths, so the scores stay in their range. For
-/// bfloat16 the result is float32.                                                               [FAST eq.5] [FAST
-/// eq.6]
+/// q̂ or k̂ [FAST eq.5] [FAST eq.6], rotated when positions are rotary. A rotation keeps lengths, so the scores stay in
+/// their range. For bfloat16 the result is float32.
 Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
   const Tensor x_hat = layer_norm(x.to(computed_in(x.dtype())), {}, {}, 1e-5);
   return config().rotary ? rotate(x_hat, start) : x_hat;
