@@ -31,26 +31,26 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
                                  used == 1 ? "1 index is" : fmt::format("{} indices are", used), to_string(shape())));
   }
   if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
-  Tensor part = *this;
-  int64_t dim = 0;   // the next dim of `part`
+  Tensor result = *this;
+  int64_t dim = 0;   // the next dim of `result`
   int64_t gone = 0;  // dims selected away before `dim`, minus new dims: `dim` is dim + gone of this tensor
   for (const Index& index : indices) {
     if (const auto* at = std::get_if<int64_t>(&index.value)) {
       check_index(*at, dim + gone, shape());
-      part = part.select(dim, *at);
+      result = result.select(dim, *at);
       ++gone;
     } else if (const auto* slice = std::get_if<Slice>(&index.value)) {
-      part = part.slice(dim, slice->start.value_or(0), slice->stop.value_or(std::numeric_limits<int64_t>::max()),
-                        slice->step);
+      result = result.slice(dim, slice->start.value_or(0), slice->stop.value_or(std::numeric_limits<int64_t>::max()),
+                            slice->step);
       ++dim;
     } else if (std::holds_alternative<Ellipsis>(index.value)) {
       dim += rank() - used;
     } else {
-      part = part.unsqueeze(dim++);
+      result = result.unsqueeze(dim++);
       --gone;
     }
   }
-  return part;
+  return result;
 }
 
 Tensor& Tensor::operator=(Operand source) && { return copy_(source.tensor, source.where); }

@@ -21,13 +21,13 @@ int64_t Shape::numel() const {
   return product;
 }
 
-std::optional<int64_t> checked_product(const Shape& shape, int64_t unit) {
+std::optional<int64_t> checked_product(const Shape& shape, int64_t factor) {
   bool is_empty = false;
   for (const int64_t size : shape) {
     is_empty = is_empty || size == 0;
-    if (__builtin_mul_overflow(unit, std::max<int64_t>(size, 1), &unit)) return std::nullopt;
+    if (__builtin_mul_overflow(factor, std::max<int64_t>(size, 1), &factor)) return std::nullopt;
   }
-  return is_empty ? 0 : unit;
+  return is_empty ? 0 : factor;
 }
 
 int64_t checked_numel(const Shape& shape) {

@@ -103,9 +103,9 @@ class KeepDim {
 /// The largest number of dims of a tensor.
 constexpr int kMaxRank = 64;
 
-/// `shape.numel()` times `unit`, or nothing where that, or a stride of such a tensor, overflows 64 bits. For the
+/// `shape.numel()` times `factor`, or nothing where that, or a stride of such a tensor, overflows 64 bits. For the
 /// overflow a size of 0 counts as 1, so that the answer does not depend on the order of the sizes.
-std::optional<int64_t> checked_product(const Shape& shape, int64_t unit);
+std::optional<int64_t> checked_product(const Shape& shape, int64_t factor);
 
 /// `shape.numel()`.
 ///

@@ -20,11 +20,11 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   if (from.numel() == 0) return contiguous_strides(shape);
   Strides result = Shape::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
-  int64_t even = 1;  // the number of evenly spaced elements in the innermost dims of `from`
+  int64_t count = 1;  // the number of evenly spaced elements in the innermost dims of `from`
   int64_t spacing = 1;
   bool started = false;
   const auto place = [&]() -> bool {
-    int64_t left = even;
+    int64_t left = count;
     int64_t stride = spacing;
     while (to >= 0 && (left > 1 || shape[to] == 1)) {
       if (left % shape[to] != 0) return false;
@@ -37,13 +37,13 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   };
   for (int d = from.rank() - 1; d >= 0; --d) {
     if (from[d] == 1) continue;
-    if (started && strides[d] == spacing * even) {
-      even *= from[d];
+    if (started && strides[d] == spacing * count) {
+      count *= from[d];
       continue;
     }
     if (started && !place()) return std::nullopt;
     started = true;
-    even = from[d];
+    count = from[d];
     spacing = strides[d];
   }
   if (!place()) return std::nullopt;
@@ -97,12 +97,12 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   shape[dim] = count;
   if (count < 2) step = 1;  // the step does not matter, and 1 overflows in no product
   strides[dim] *= step;
-  Tensor part =
+  Tensor result =
       op.record(detail::as_strided(x, shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
         return Grads{place_slice(g, from, dim, start, step)};
       });
-  if (detail::node(part)) detail::node(part)->slice = SliceOf{dim, start, step};
-  return part;
+  if (detail::node(result)) detail::node(result)->slice = SliceOf{dim, start, step};
+  return result;
 }
 
 /// A view of the elements of `x` in which dims d1 and d2 are i and i + offset; i is its last dim.
@@ -231,8 +231,8 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Whe
   const auto clamped = [size](int64_t index) {
     return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
   };
-  const int64_t first = clamped(start), span = clamped(stop) - first;
-  const int64_t count = span <= 0 ? 0 : 1 + (span - 1) / step;
+  const int64_t first = clamped(start), length = clamped(stop) - first;
+  const int64_t count = length <= 0 ? 0 : 1 + (length - 1) / step;
   return take_slice(op, *this, d, first, count, step);
 }
 
@@ -307,11 +307,11 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const 
   const Call call("split", where);
   const int d = normalise_dim(dim, rank());
   if (size < 1) throw ValueError(fmt::format("parts must have at least size 1, not {}", size));
-  std::vector<Tensor> parts;
-  for (int64_t start = 0; start < shape()[d] || parts.empty(); start += size) {
-    parts.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
+  std::vector<Tensor> views;
+  for (int64_t start = 0; start < shape()[d] || views.empty(); start += size) {
+    views.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
   }
-  return parts;
+  return views;
 }
 
 std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim, Where where) const {

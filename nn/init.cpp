@@ -23,7 +23,7 @@ Fans fans_of(const Tensor& tensor) {
     throw ShapeError(fmt::format("a tensor of shape {} has no fan in and fan out; use uniform_ or normal_",
                                  to_string(tensor.shape())));
   }
-  int64_t receptive_field = 1;  // of a convolution
+  int64_t receptive_field = 1;  // the size of a convolution's window
   for (int dim = 2; dim < tensor.rank(); ++dim) receptive_field *= tensor.size(dim);
   return {static_cast<double>(tensor.size(1) * receptive_field),
           static_cast<double>(tensor.size(0) * receptive_field)};

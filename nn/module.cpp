@@ -18,8 +18,8 @@ std::string join_path(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-/// What messages call a module. A tape that keeps it may outlive the module, so it stays for ever; equal ones are
-/// one.
+/// The label of a module in messages. It is never freed, because a tape that refers to it may outlive the module.
+/// Equal labels are stored once.
 const char* label_of(const std::string& path, const std::string& kind) {
   static std::mutex mutex;
   static std::set<std::string>& labels = *new std::set<std::string>;
@@ -28,7 +28,7 @@ const char* label_of(const std::string& path, const std::string& kind) {
   return labels.insert(path.empty() ? own : kind.empty() ? path : fmt::format("{} ({})", path, kind)).first->c_str();
 }
 
-/// Whether two handles are one tensor: tied weights.
+/// Whether two handles share their elements, as tied weights do.
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.numel() > 0 && detail::view(a).data == detail::view(b).data && a.shape() == b.shape() &&
          a.strides() == b.strides();
@@ -38,14 +38,14 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{} {}", to_string(tensor.shape()), name_of(tensor.dtype()));
 }
 
-/// What a file's texts about settings are called: this and the setting's name in the model.
+/// The prefix of settings in a file's metadata, before the setting's name in the model.
 constexpr const char* kSettings = "linnet.settings.";
 
-/// A line for each way to differ, which many layers may have: "different: heads is 4 here and 8 there, in
+/// One line for each kind of difference, which several layers may have: "different: heads is 4 here and 8 there, in
 /// blocks.0.attention and 5 more".
 std::vector<std::string> describe(const std::vector<DifferentSetting>& differences) {
   std::vector<std::string> lines;
-  std::vector<std::vector<std::string>> places;  // of each line
+  std::vector<std::vector<std::string>> places;  // the layers of each line
   for (const auto& [path, here, there, note] : differences) {
     const size_t dot = path.rfind('.');
     const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
@@ -117,7 +117,7 @@ Module::Module(Module& parent, std::string name, std::string kind)
 
 Module::~Module() {
   if (parent_ != nullptr) std::erase(parent_->children_, this);
-  for (Module* child : children_) child->parent_ = nullptr;  // one that outlives this
+  for (Module* child : children_) child->parent_ = nullptr;  // for a child that outlives this
 }
 
 void Module::check_name(const std::string& name) const {
@@ -194,7 +194,7 @@ std::map<std::string, std::string> Module::settings_metadata() const {
   return texts;
 }
 
-/// What only one side knows, as another version of linnet may, is passed over.
+/// Settings that only one side has are ignored: another version of linnet may have more or fewer.
 std::vector<DifferentSetting> Module::different_settings(const std::map<std::string, std::string>& metadata) const {
   std::vector<DifferentSetting> result;
   for (const Setting& setting : named_settings()) {
@@ -220,7 +220,7 @@ TensorMap Module::state() const {
 
 namespace {
 
-/// copy_state, from where settings differ as in `different`.
+/// copy_state, which also reports the settings `different`.
 IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
                                        const std::vector<DifferentSetting>& different, const std::string& source,
                                        const LoadOptions& options) {
@@ -275,7 +275,8 @@ IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& optio
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
   Safetensors content{.tensors = state(), .metadata = settings_metadata()};
-  content.metadata.insert(metadata.begin(), metadata.end());  // which may be another file's, with its settings
+  content.metadata.insert(metadata.begin(),
+                          metadata.end());  // `metadata` may come from another file and have settings: ours stay
   write_safetensors(path, content, where);
 }
 

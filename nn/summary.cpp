@@ -10,19 +10,19 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// 1234567 as `1,234,567`.
+/// The number with commas: `1,234,567`.
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
   for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
   return digits;
 }
 
-/// Columns a terminal needs for UTF-8 text: its characters, for what kinds contain.
+/// The number of columns of a UTF-8 text on a terminal: that of its characters, which is true for the texts here.
 int64_t width_of(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
-/// Rows as a table; the last column is aligned to the right.
+/// A table of the rows, with the last column aligned to the right.
 std::string format_table(const std::vector<Row>& rows) {
   std::vector<int64_t> widths(rows.front().size(), 0);
   for (const Row& row : rows) {

@@ -10,7 +10,7 @@
 #include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>
 
-/// The members of Tensor that are ops. They are defined here, since core knows no op.
+/// The members of Tensor that are ops. They are defined here, because core does not know ops.
 
 namespace linnet {
 

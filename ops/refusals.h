@@ -8,8 +8,8 @@
 #include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
 
-/// Functions and operators as other libraries write them. None is taken: each says what to write instead, where it is
-/// compiled.
+/// Functions and operators of other libraries that linnet does not have. Each makes the compiler say what to write
+/// instead.
 
 namespace linnet {
 

@@ -9,7 +9,7 @@ namespace {
 
 /// A view of indices start … stop − 1 of a dim. It is not an op, because AnomalyMode checks the results of ops, and
 /// these elements may not be set yet.
-Tensor part_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
+Tensor range_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
   Shape shape = x.shape();
   shape[dim] = stop - start;
   return detail::as_strided(x, shape, x.strides(), start * x.strides()[dim]);
@@ -55,8 +55,8 @@ void GradientSum::own() {
   if (detail::owns_elements_alone(total_)) return;
   const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
   if (*filled_ > 0) {
-    backend(copy).copy(detail::view(part_of(copy, dim_, 0, *filled_)),
-                       detail::view(part_of(total_, dim_, 0, *filled_)));
+    backend(copy).copy(detail::view(range_of(copy, dim_, 0, *filled_)),
+                       detail::view(range_of(total_, dim_, 0, *filled_)));
   }
   total_ = copy;
 }
@@ -66,7 +66,7 @@ Tensor& GradientSum::complete() {
     const int64_t size = total_.shape()[dim_];
     if (*filled_ < size) {
       own();
-      part_of(total_, dim_, *filled_, size).fill_(0);
+      range_of(total_, dim_, *filled_, size).fill_(0);
     }
     filled_.reset();
   }
@@ -82,18 +82,18 @@ void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor
     filled_ = 0;
   }
   if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-    if (!are_same_elements(part_of(total_, dim_, slice.start, stop), gradient)) {
+    if (!are_same_elements(range_of(total_, dim_, slice.start, stop), gradient)) {
       own();
-      const Tensor part = part_of(total_, dim_, slice.start, stop);
-      backend(part).copy(detail::view(part), detail::view(gradient));
+      const Tensor range = range_of(total_, dim_, slice.start, stop);
+      backend(range).copy(detail::view(range), detail::view(gradient));
     }
     filled_ = stop;
     return;
   }
   Tensor& sum = complete();
   if (!detail::owns_elements_alone(sum) || !sum.is_contiguous()) sum = sum.clone();
-  const Tensor part = sum.slice(slice.dim, slice.start, stop, slice.step);
-  add_into(part, part, gradient);
+  const Tensor range = sum.slice(slice.dim, slice.start, stop, slice.step);
+  add_into(range, range, gradient);
   detail::bump_version(sum);
 }
 

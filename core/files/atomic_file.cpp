@@ -27,7 +27,7 @@ bool is_still_named(int descriptor, const std::filesystem::path& path) {
          opened.st_ino == named.st_ino;
 }
 
-/// Makes the call again when a signal has interrupted it.
+/// Repeats the call while a signal interrupts it.
 template <class Call>
 int uninterrupted(const Call& call) {
   for (;;) {
@@ -36,20 +36,20 @@ int uninterrupted(const Call& call) {
   }
 }
 
-/// Opens an empty file, and locks it until it is closed or the process ends. Takes over a file that is there unless
-/// somebody has its lock: then returns -1 with errno EWOULDBLOCK, and for other errors theirs.
+/// Opens an empty file, and locks it until it is closed or the process ends. An existing file is taken over, unless
+/// another process has its lock: then it returns -1 with errno EWOULDBLOCK. Other errors return -1 with their errno.
 int open_locked(const std::filesystem::path& path) {
   for (;;) {
     const int descriptor =
         uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (descriptor < 0) return -1;
-    // Where the file system has no locks, the file is ours as well.
+    // A file system without locks gives another error; the file then counts as ours.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(descriptor);
       errno = EWOULDBLOCK;
       return -1;
     }
-    // Between the two calls, whoever had it may have committed or removed it.
+    // Between the two calls, the process that had the file may have committed or removed it.
     if (is_still_named(descriptor, path)) {
       if (uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
       const int why = errno;
@@ -80,7 +80,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
-  ::unlink(temporary_.c_str());  // while it is locked: another program's file may soon have the name
+  ::unlink(temporary_.c_str());  // before the lock ends: then another process may create a file of this name
   ::close(descriptor_);
 }
 
@@ -96,12 +96,12 @@ void AtomicFile::write(const void* data, int64_t bytes) {
 }
 
 void AtomicFile::commit() {
-  const std::filesystem::path parent = folder_of(path_);  // before the rename: what throws leaves the old file
+  const std::filesystem::path parent = folder_of(path_);  // before the rename: if it throws, the old file stays
   if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("free some space or choose another folder");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
   ::close(std::exchange(descriptor_, -1));
-  // The new name is on the disk once the folder is. Some file systems cannot flush folders, which is no
-  // failure; a disk that cannot take it is one.
+  // The new name is on the disk once the folder is flushed. A file system that cannot flush folders is no failure,
+  // but a failing or full disk is.
   const int folder = uninterrupted([&] { return ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (folder < 0) return;
   const int why = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;

@@ -41,13 +41,13 @@ constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 constexpr const char* kMetadata = "__metadata__";
 
-/// Reads `count` elements at `from` into `to`, which holds them in a wider dtype. Returns an element that does not
-/// fit, as text, or nothing.
+/// Converts `count` elements at `from` to the wider dtype of `to`. Returns nothing, or an element that does not fit,
+/// as text.
 using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, Tensor& to);
 
-/// The number that a floating code of few bits stands for. As in IEEE 754, but that a code of 4 exponent bits has no
-/// infinity: there the highest exponent is one like the others, and NaN is the code with all bits set (E4M3,
-/// Micikevicius et al. 2022, table 1).
+/// The value of a floating-point code of few bits. Codes follow IEEE 754, but a code of 4 exponent bits has no
+/// infinity: its highest exponent is an ordinary one, and NaN is the code with all bits set (E4M3, Micikevicius et
+/// al. 2022, table 1).
 float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
   const uint32_t mantissa = code & ((1U << mantissa_bits) - 1);
   const uint32_t highest = (1U << exponent_bits) - 1, exponent = code >> mantissa_bits & highest;
@@ -61,7 +61,7 @@ float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
   return sign * std::ldexp(significand, static_cast<int>(normal ? exponent : 1) - bias - mantissa_bits);
 }
 
-/// Floating codes of 8 or 16 bits, by a table of all of them.
+/// Converts floating-point codes of 8 or 16 bits with a table of all codes.
 template <class Code, int kExponentBits, int kMantissaBits>
 std::optional<std::string> widen_float(const std::byte* from, int64_t count, Tensor& to) {
   static const std::vector<float> table = [] {
@@ -88,8 +88,8 @@ std::optional<std::string> widen_integer(const std::byte* from, int64_t count, T
 struct FileDType {
   std::string_view name;
   int64_t size;      ///< bytes of an element in the file
-  DType dtype;       ///< in memory, which holds every value exactly
-  Widen widen = {};  ///< none where the file's bytes are those in memory
+  DType dtype;       ///< the dtype in memory, which holds every value exactly
+  Widen widen = {};  ///< the conversion; none where the bytes are the same in memory
 };
 constexpr std::array<FileDType, 15> kDTypes = {{
     {"F32", 4, DType::float32},
@@ -114,13 +114,13 @@ struct Entry {
   std::string name;
   const FileDType* type;
   Shape shape;
-  int64_t begin, end;  // in the data
+  int64_t begin, end;  // bytes in the data
 };
 
-/// Reads a header while it is parsed, and makes no tree of it: a header may list a million tensors.
+/// Reads a header while it is parsed, without a tree of it, because a header may list a million tensors.
 class Header final : public nlohmann::json_sax<json> {
  public:
-  /// A tensor's entry is checked by `check`, and what is wrong goes to `fail`, which throws.
+  /// `check` checks a tensor's entry. `fail` throws an error.
   using Check = std::function<Entry(const std::string& name, const std::string& dtype,
                                     const std::vector<int64_t>& shape, const std::vector<int64_t>& offsets)>;
   using Fail = std::function<void(const std::string& what)>;
@@ -185,13 +185,13 @@ class Header final : public nlohmann::json_sax<json> {
       scalar(fmt::format("\"{}\"", text));
     return true;
   }
-  bool binary(json::binary_t& /*value*/) override { return false; }  // of other formats than JSON
+  bool binary(json::binary_t& /*value*/) override { return false; }  // not JSON
   bool parse_error(size_t /*position*/, const std::string& /*last*/, const json::exception& /*error*/) override {
     return false;
   }
 
  private:
-  // Around a value stand so many objects and lists: none around the header, then names, fields, sizes or offsets.
+  // The number of objects and lists around a value: the header, a tensor's entry, a field of it, a size or offset.
   static constexpr size_t kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
 
   struct Tensor {
@@ -203,7 +203,7 @@ class Header final : public nlohmann::json_sax<json> {
 
   void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name_)); }
 
-  /// What is not read where it belongs: it is wrong, or belongs to a field that the format does not have.
+  /// A value in a place where no value is read: an error, or a part of a field that the format does not have.
   bool scalar(const std::string& text) {
     if (depth() == kOutside) return false;
     if (name_ == kMetadata && depth() == kNames) fail_("its metadata is not a JSON object");
@@ -219,10 +219,10 @@ class Header final : public nlohmann::json_sax<json> {
 
   Check check_;
   Fail fail_;
-  std::vector<std::set<std::string>> keys_;  // of the objects around the place; of a list, none
+  std::vector<std::set<std::string>> keys_;  // the keys of each object around the current place; none for a list
   std::string name_, field_;
   Tensor tensor_;
-  std::vector<int64_t>* list_ = nullptr;  // that is being read
+  std::vector<int64_t>* list_ = nullptr;  // the list that is being read
 };
 
 class Reader {
@@ -282,7 +282,7 @@ class Reader {
     read_bytes(text.data(), static_cast<int64_t>(length));
     Header header([this](auto&&... fields) { return entry(fields...); },
                   [this](const std::string& what) { fail(what); });
-    // A byte 0 would end the text for the parser, whatever stands behind it.
+    // For the parser a byte 0 ends the text, whatever follows.
     if (text.find('\0') != std::string::npos || !json::sax_parse(text, &header))
       fail("its header is not a JSON object");
     if (text.front() != '{') fail("its header does not begin with {");
@@ -356,7 +356,7 @@ std::string_view format_name(const std::string& tensor, DType dtype) {
   throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
 }
 
-/// As JSON. Throws ValueError for a text that is not UTF-8.
+/// The text as a JSON string. Throws ValueError for a text that is not UTF-8.
 std::string quoted(const std::string& text) {
   try {
     return json(text).dump();
@@ -365,8 +365,8 @@ std::string quoted(const std::string& text) {
   }
 }
 
-/// The JSON object of these keys and values. It is written by hand, since a tree of it asks for memory in its
-/// destructor, where there may be none.
+/// The JSON object of these keys and values. It is written by hand, because nlohmann's tree allocates memory in its
+/// destructor, which may fail.
 std::string object_of(const std::map<std::string, std::string>& values) {
   std::string text = "{";
   for (const auto& [key, value] : values) {
@@ -388,14 +388,14 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
   if (content.tensors.contains(kMetadata)) {
     throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", kMetadata));
   }
-  // Wide elements first: then all are aligned, since the header is padded to 8 bytes.
+  // Wide elements come first. All are then aligned, because the header is padded to 8 bytes.
   std::vector<TensorMap::const_iterator> order;
   for (auto it = content.tensors.begin(); it != content.tensors.end(); ++it) order.push_back(it);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return size_of(a->second.dtype()) > size_of(b->second.dtype());
   });
 
-  std::map<std::string, std::string> header;  // of JSON
+  std::map<std::string, std::string> header;  // values are JSON
   if (!content.metadata.empty()) {
     std::map<std::string, std::string> texts;
     for (const auto& [key, text] : content.metadata) texts[key] = quoted(text);

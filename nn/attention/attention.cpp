@@ -13,7 +13,7 @@ namespace linnet::nn {
 
 namespace {
 
-/// Throws ValueError for the options of another mechanism.
+/// Checks that `config.options` are of this mechanism. Throws ValueError otherwise.
 void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
   if (!config.options.has_value() || config.options.type() == mechanism.options.type()) return;
   for (const Mechanism& other : mechanisms()) {

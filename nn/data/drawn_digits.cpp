@@ -66,7 +66,7 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
   const double width = uniform(6.0, 9.0);
   const double height = uniform(7.5, 9.5);
   const double thickness = uniform(0.9, 1.6);
-  const double bend = uniform(-0.14, 0.14);  // no two hands draw the same curves
+  const double bend = uniform(-0.14, 0.14);  // handwritten curves differ
   const double phase = uniform(0, 2 * std::numbers::pi);
 
   std::vector<Stroke> strokes = glyphs()[label];
@@ -80,7 +80,7 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
       high = {std::max(high.x, p.x), std::max(high.y, p.y)};
     }
   }
-  // In the middle, moved by up to two pixels where the frame leaves room for it.
+  // The digit is centred, and moved by up to two pixels where the frame leaves room.
   const auto offset = [&](double first, double last) {
     const double room = (kSide - (last - first)) / 2 - thickness - 1;
     return (kSide - (first + last)) / 2 + uniform(-1, 1) * std::clamp(room, 0.0, 2.0);

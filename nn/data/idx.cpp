@@ -16,9 +16,9 @@ namespace linnet::nn {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
-constexpr int64_t kPiece = 1 << 20;
+constexpr int64_t kChunk = 1 << 20;
 
-/// zlib's reader takes plain files as they are and unpacks gzip ones.
+/// A file read through zlib, which unpacks gzip and reads plain files as they are.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
@@ -30,12 +30,12 @@ class Reader {
     if (got < std::ssize(out)) fail_truncated(got, std::ssize(out), what);
   }
 
-  /// Grows with what comes, so that a header that lies costs no memory.
+  /// The buffer grows with the bytes that are read, so that a false size in a header allocates nothing.
   std::vector<uint8_t> read(int64_t count, const char* what) {
     std::vector<uint8_t> bytes;
     while (std::ssize(bytes) < count) {
       const int64_t done = std::ssize(bytes);
-      const int64_t wanted = std::min(count - done, kPiece);
+      const int64_t wanted = std::min(count - done, kChunk);
       bytes.resize(static_cast<size_t>(done + wanted));
       const int got = read_some(std::span(bytes).subspan(static_cast<size_t>(done)));
       if (got < wanted) fail_truncated(done + got, count, what);
@@ -43,14 +43,14 @@ class Reader {
     return bytes;
   }
 
-  /// Also verifies the checksum at the end of a gzip stream.
+  /// Checks that the file ends here. zlib then also verifies the checksum at the end of a gzip stream.
   void expect_end() {
     std::array<uint8_t, 1> more;
     if (read_some(more) > 0) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
   }
 
  private:
-  /// Fewer bytes than `out` takes are there only at the end of the file.
+  /// Reads bytes into `out`; fewer than its size only at the end of the file.
   int read_some(std::span<uint8_t> out) {
     const int got = gzread(file_.get(), out.data(), static_cast<unsigned>(out.size()));
     int code = Z_OK;

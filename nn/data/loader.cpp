@@ -13,7 +13,7 @@
 namespace linnet::nn {
 namespace {
 
-/// Fisher–Yates, depending on the key alone.
+/// Fisher & Yates' shuffle, which depends on the key alone.
 void shuffle(std::vector<int64_t>& order, RandomKey key) {
   for (size_t i = order.size(); i > 1; --i) {
     const uint64_t word = random_word(key, i);
@@ -21,7 +21,7 @@ void shuffle(std::vector<int64_t>& order, RandomKey key) {
   }
 }
 
-/// Streams of the loader's seed: two an epoch, one for the order and one for augmentation.
+/// The random streams of the loader's seed: in each epoch one for the order and one for augmentation.
 RandomKey order_key(uint64_t seed, int64_t epoch) { return {seed, 2 * static_cast<uint64_t>(epoch)}; }
 
 RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
@@ -80,7 +80,7 @@ void Loader::start_epoch() {
   std::iota(order_.begin(), order_.end(), int64_t{0});
   if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch == 0) return;
-  // Where no thread is to be had, batches are made when they are asked for.
+  // Where the system refuses a thread, batches are made in next().
   worker_ = detail::start_thread([this, first = position_.batch] { work(first); });
 }
 
@@ -97,7 +97,7 @@ std::optional<Batch> Loader::next() {
   if (worker_.joinable()) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty() || error_; });
-    if (ready_.empty()) {  // what came before the error comes first
+    if (ready_.empty()) {  // batches from before the error come first
       const std::exception_ptr error = error_;
       lock.unlock();
       stop_worker();

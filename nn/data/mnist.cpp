@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 constexpr float kMean = 0.1307f;
 constexpr float kStd = 0.3081f;
 
-/// What keeps these from being examples; empty when nothing does.
+/// The reason why pixels and labels are no data set; empty where they are.
 std::string problem_with(size_t pixels, size_t labels, int64_t height, int64_t width) {
   if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels have none", height, width);
   if (pixels == labels * static_cast<size_t>(height * width)) return "";
   return fmt::format("{} pixels are not {} for each of {} labels", pixels, height * width, labels);
 }
 
-/// The file of `kind`, an array of `rank` dims, of the half of the data that `half` matches.
+/// The file of `kind`, an array of `rank` dims, for the half of the data (train or test) that `half` matches.
 fs::path find_file(const fs::path& folder, const std::string& half, const std::string& kind, int rank) {
   const std::regex usual(fmt::format("(.*-)?({})-{}[-.]idx{}-ubyte(\\.gz)?", half, kind, rank));
   std::error_code error;
@@ -36,7 +36,7 @@ fs::path find_file(const fs::path& folder, const std::string& half, const std::s
     throw IoError(fmt::format("cannot read the folder {}: {}; examples/fetch_data.sh gets MNIST", folder.string(),
                               error.message()));
   }
-  std::map<std::string, fs::path> by_data_set;  // without .gz before with
+  std::map<std::string, fs::path> by_data_set;  // a file without .gz takes precedence
   for (const fs::path& file : files) {
     const std::string name = file.filename();
     if (std::smatch match; std::regex_match(name, match, usual)) by_data_set.emplace(match[1], file);

@@ -12,7 +12,7 @@ size_t code_point_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  // Refuses overlong forms, surrogates, and codes beyond U+10FFFF.
   if (length >= 3) {
     const unsigned head = byte(0) * 256U + byte(1);
     if (head < 0xE0A0 || (head >= 0xEDA0 && head < 0xEE00) || (head >= 0xF000 && head < 0xF090) || head >= 0xF490)

@@ -14,7 +14,7 @@ namespace linnet::nn {
 
 namespace {
 
-/// x [B, N, …] and one more token, which is `value` everywhere.
+/// x [B, N, …] with one more token, all of whose elements are `value`.
 Tensor with_token(const Tensor& x, Scalar value) {
   Shape shape = x.shape();
   shape[1] = 1;

@@ -7,12 +7,12 @@
 namespace linnet::nn {
 namespace {
 
-/// Throws unless `x` is [B, N, parts·H·D].
-void check_width(const Tensor& x, int64_t heads, int64_t parts) {
-  if (x.rank() == 3 && heads > 0 && x.size(2) % (parts * heads) == 0) return;
+/// Throws ShapeError unless `x` is [B, N, projections·H·D].
+void check_width(const Tensor& x, int64_t heads, int64_t projections) {
+  if (x.rank() == 3 && heads > 0 && x.size(2) % (projections * heads) == 0) return;
   throw ShapeError(
       fmt::format("{} cannot be split: it must be [batch, tokens, width], the width a multiple of {}{} heads",
-                  to_string(x.shape()), parts == 1 ? "" : "3 · ", heads));
+                  to_string(x.shape()), projections == 1 ? "" : "3 · ", heads));
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ Qkv split_qkv(const Tensor& projected, int64_t heads, Where where) {
   const Call call("split_qkv", where);
   check_width(projected, heads, 3);
   const int64_t width = projected.size(2) / 3;
-  const auto part = [&](int64_t i) { return split_heads(projected.narrow(2, i * width, width), heads); };
-  return {part(0), part(1), part(2)};
+  const auto projection = [&](int64_t i) { return split_heads(projected.narrow(2, i * width, width), heads); };
+  return {projection(0), projection(1), projection(2)};
 }
 
 }  // namespace linnet::nn

@@ -18,7 +18,7 @@ LayerNorm::LayerNorm(Module& parent, std::string name, int64_t width, LayerNormC
 
 Tensor LayerNorm::operator()(const Tensor& x, Where where) const {
   const Call call(label(), where);
-  if (x.rank() == 0 || x.size(-1) != width_) {  // without parameters the op could not tell
+  if (x.rank() == 0 || x.size(-1) != width_) {  // without parameters the op cannot check this
     throw ShapeError(fmt::format("x{} should end in {}", to_string(x.shape()), width_));
   }
   return layer_norm(x, weight_, bias_, eps_);

@@ -54,7 +54,7 @@ class DecoderLM : public Module {
   /// Throws: as operator().
   Tensor step(DecoderState& state, const Tensor& ids, Where where = {}) const;
 
-  const DecoderConfig& config() const { return config_; }  ///< as it was built
+  const DecoderConfig& config() const { return config_; }  ///< the options given to the constructor
 
   std::vector<Setting> settings() const override;
 

@@ -65,7 +65,7 @@ class FastformerEncoder : public Module {
   /// Shapes: x [B, N, width] → [B, N, width].
   Tensor tokens(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  const FastformerEncoderConfig& config() const { return config_; }  ///< as it was built
+  const FastformerEncoderConfig& config() const { return config_; }  ///< the options given to the constructor
 
   std::vector<Setting> settings() const override;
 

@@ -16,7 +16,7 @@
 namespace linnet::nn {
 namespace {
 
-/// The next token from logits [1, V].
+/// Draws the next token from logits [1, V].
 int64_t draw(Tensor logits, const GenerateOptions& options, Generator& rng) {
   if (options.temperature == 0) return argmax(logits, -1).item<int64_t>();
   logits = logits / options.temperature;
@@ -28,15 +28,16 @@ int64_t draw(Tensor logits, const GenerateOptions& options, Generator& rng) {
   return gather(best.indices, -1, choice).item<int64_t>();
 }
 
-/// A text that a model reads, token by token.
-class Reader {
+/// Feeds a text to a model, token by token.
+class TokenReader {
  public:
-  explicit Reader(const DecoderLM& model) : model_(model), state_(model.start()) {}
+  explicit TokenReader(const DecoderLM& model) : model_(model), state_(model.start()) {}
 
   void feed(std::span<const int64_t> ids) {
     for (const int64_t id : ids) logits_ = model_.step(state_, tensor<int64_t>({id}).to(model_.device()));
   }
-  /// Learned positions end with the context: then the second half of it is read again from their beginning.
+  /// Feeds the last token. When learned positions have ended, it starts again and feeds the second half of the
+  /// context.
   void feed_last(std::span<const int64_t> text) {
     const int64_t context = model_.config().context;
     if (!is_bounded() || state_.tokens < context) return feed(text.last(1));
@@ -52,7 +53,7 @@ class Reader {
   Tensor logits_;
 };
 
-/// Evaluation, until the model is put back as it was.
+/// A guard: while it lives, the model is in evaluation mode.
 class Evaluation {
  public:
   explicit Evaluation(Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
@@ -78,7 +79,7 @@ std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt,
   }
   const NoGrad no_grad;
   const Evaluation evaluation(model);
-  Reader reader(model);
+  TokenReader reader(model);
   const auto context = static_cast<size_t>(std::max<int64_t>(model.config().context, 1));
   reader.feed(reader.is_bounded() ? prompt.last(std::min(prompt.size(), context)) : prompt);
 

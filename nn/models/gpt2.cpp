@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kPrefix = "transformer.";
 
-/// Parts of names, ours and the released.
+/// Segments of names, ours and the released ones.
 constexpr std::array<std::array<std::string_view, 2>, 11> kParts{{{"tok.", "wte."},
                                                                   {"pos.", "wpe."},
                                                                   {"blocks.", "h."},
@@ -66,7 +66,7 @@ DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
     throw ValueError(fmt::format("'{}': \"{}\" is {}; models of GPT-2's architecture have {} here", path.string(),
                                  name, value.dump(), wanted.dump()));
   };
-  // nlohmann's own conversion cuts fractions off, and what it makes of a number beyond int64 is undefined.
+  // nlohmann's own conversion truncates fractions, and is undefined for a number beyond int64.
   const auto size = [&](const char* name) -> int64_t {
     const json& value = settings.at(name);
     if (value.is_number_integer()) return value;

@@ -34,7 +34,7 @@ class PatchClassifier : public Module {
   /// Throws: ShapeError for images of another size.
   Tensor operator()(const Tensor& images, Where where = {}) const;
 
-  const PatchClassifierConfig& config() const { return config_; }  ///< as it was built
+  const PatchClassifierConfig& config() const { return config_; }  ///< the options given to the constructor
 
   std::vector<Setting> settings() const override;
 

@@ -5,7 +5,7 @@
 #include <linnet/core/files/safetensors.h>
 #include <linnet/nn/models/fastformer_encoder.h>
 
-/// The published implementation's names for the parts of a FastformerEncoder.
+/// Loads weights of the published implementation by its names for the parameters of a FastformerEncoder.
 
 namespace linnet::nn {
 
@@ -32,7 +32,7 @@ std::string released_name(const std::string& name) {
   for (const Renaming& renaming : kRenamings) {
     if (std::regex_match(name, renaming.ours)) return std::regex_replace(name, renaming.ours, renaming.released);
   }
-  // layers.<i>.attention.w_q and w_q_bias, and the same of w_k
+  // layers.<i>.attention.w_q, w_q_bias, w_k and w_k_bias
   static const std::regex logits(R"(layers\.(\d+)\.attention\.w_([qk])(_bias)?)");
   std::smatch parts;
   if (!std::regex_match(name, parts, logits)) return name;

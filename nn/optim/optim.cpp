@@ -38,7 +38,7 @@ void check_setting(const char* name, double value) {
   throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
 }
 
-/// Throws unless steps can change it, and gradients come to it.
+/// Checks that a step can change the parameter, and that backward gives it a gradient.
 void check_parameter(const Tensor& parameter) {
   const std::string shape = to_string(parameter.shape());
   if (!parameter.is_leaf()) {
@@ -57,7 +57,7 @@ void check_parameter(const Tensor& parameter) {
   }
 }
 
-/// An option of a step, as `dtype` on each of the devices; undefined where it is.
+/// An option of a step, converted to `dtype`, on each of the devices; undefined where the option is.
 std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, const char* name, const Tensor& option,
                                     DType dtype) {
   std::map<Device, Tensor> result;
@@ -217,7 +217,7 @@ TensorMap Optimizer::state() const {
   TensorMap result;
   for (size_t i = 0; i < slots_.size(); ++i) {
     steps.push_back(counts[slots_[i].parameter.device()][i]);
-    if (steps[i] == 0) continue;  // then the moments, if there are any, are not written yet
+    if (steps[i] == 0) continue;  // its moments are not written yet
     for (size_t m = 0; m < slots_[i].moments.size(); ++m) result[moment_name(i, m)] = slots_[i].moments[m];
   }
   result["lr"] = tensor(lr);
@@ -261,7 +261,7 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
                     "saved by another kind of optimizer?",
                     state.size(), used));
   }
-  // In place, where a recording will look for them.
+  // Moments are copied in place, because a recording uses their memory.
   const NoGrad guard;
   for (size_t i = 0; i < slots_.size(); ++i) {
     std::vector<Tensor>& own = slots_[i].moments;
@@ -335,10 +335,10 @@ void Adam::update(const std::vector<Update>& updates) {
                        .second_moment = detail::view(slot->moments[1]),
                        .scalars = scalars,
                        .params = {.beta1 = config_.beta1,
-                                   .beta2 = config_.beta2,
-                                   .eps = config_.eps,
-                                   .weight_decay = weight_decay,
-                                   .decoupled = decoupled_}});
+                                  .beta2 = config_.beta2,
+                                  .eps = config_.eps,
+                                  .weight_decay = weight_decay,
+                                  .decoupled = decoupled_}});
     }
     if (!there.empty()) backend(device).adamw({there.data(), static_cast<int64_t>(there.size())});
   }
@@ -366,7 +366,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config)
 
 namespace {
 
-/// ‖g‖₂ of each gradient: float64 [count], on the device of the first; those of a device in one go.
+/// ‖g‖₂ of each gradient, float64 [count], on the first gradient's device. One kernel computes all norms of a device.
 Tensor norms_of(const std::vector<Tensor>& gradients) {
   std::vector<Tensor> norms;
   for (const Device device : {Device::cpu, Device::cuda}) {
@@ -425,7 +425,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
   check_max_norm(max_norm);
   const NoGrad guard;
   const Tensor total = grad_norm(parameters, norm_type), factor = clip_factor(total, max_norm);
-  // The CPU's is at hand, and seldom below 1; other devices are not waited for.
+  // On the CPU the factor can be read, and is seldom below 1. On other devices the host must not wait for it.
   if (factor.device() == Device::cpu) {
     const double by = factor.item<double>();
     for (Tensor parameter : parameters) {

@@ -97,7 +97,7 @@ class Optimizer {
   /// that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
-  /// One parameter's part of a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
+  /// One parameter in a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
   /// optimizer, whose kernel counts it.
   struct Update {
     Slot* slot;

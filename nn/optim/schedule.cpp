@@ -12,7 +12,7 @@ namespace linnet::nn::schedule {
 
 namespace {
 
-/// From `from` to `to` along half a cosine wave, as `fraction` goes from 0 to 1.
+/// The value on half a cosine wave from `from` (fraction 0) to `to` (fraction 1).
 double cosine(double from, double to, double fraction) {
   return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * fraction));
 }

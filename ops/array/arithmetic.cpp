@@ -13,11 +13,11 @@ namespace {
 
 using detail::number_beside;
 
-/// Keeps `tensor` when input `i` wants a gradient, for which it is needed.
+/// Saves `tensor` if input `i`, whose gradient needs it, requires one.
 Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
 
-/// 0 where a < b, ½ where they are equal, 1 elsewhere: where one is NaN, so is the result, and the gradient goes to
-/// both.
+/// The share of the gradient that goes to a: 0 where a < b, ½ where they are equal, 1 elsewhere. Where one is NaN the
+/// result is NaN, and the whole gradient goes to both.
 Tensor share_of_larger(const Tensor& a, const Tensor& b) {
   return linnet::where(eq(a.detach(), b.detach()), 0.5, logical_not(lt(a.detach(), b.detach())).to(a.dtype()));
 }

@@ -51,7 +51,8 @@ Tensor scalar(Scalar value, DType dtype, Where where) {
 
 namespace {
 
-/// Throws unless `dtype` holds every number of an arange: both ends, and the step, which its second number tells.
+/// Throws DTypeError unless `dtype` holds every number of an arange. It is enough to check the first two, which have
+/// the step, and the last.
 template <class T>
 void check_numbers(std::span<const T> values, DType dtype) {
   for (const size_t i : {size_t{0}, size_t{1}, values.size() - 1}) {
@@ -59,14 +60,14 @@ void check_numbers(std::span<const T> values, DType dtype) {
   }
 }
 
-/// Of start, start + step, … before stop, which may be further from start than an int64 can tell.
+/// The number of integers start, start + step, … before stop. The distance of stop from start may exceed an int64.
 int64_t count_of_integers(int64_t start, int64_t stop, int64_t step) {
   const auto distance = [](int64_t from, int64_t to) {
     return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   };
   if (step < 0 ? start <= stop : stop <= start) return 0;
-  const uint64_t span = step < 0 ? distance(stop, start) : distance(start, stop);
-  const uint64_t count = 1 + (span - 1) / (step < 0 ? distance(step, 0) : distance(0, step));
+  const uint64_t length = step < 0 ? distance(stop, start) : distance(start, stop);
+  const uint64_t count = 1 + (length - 1) / (step < 0 ? distance(step, 0) : distance(0, step));
   return static_cast<int64_t>(std::min(count, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
 }
 
@@ -108,7 +109,7 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype, Where whe
   if (steps < 0) throw ValueError(fmt::format("steps must not be negative, not {}", steps));
   Tensor out = Tensor::empty({steps}, DType::float64);
   const std::span<double> values = out.mutable_data<double>();
-  // From both ends, so that both are exact.
+  // Each half is computed from its own end, so that both ends are exact.
   const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0;
   for (int64_t i = 0; i < steps; ++i) {
     values[i] =

@@ -17,7 +17,7 @@ namespace {
 using detail::checked_index;
 using detail::scatter_add_elements;
 
-// The primitives take indices that have been checked. Each is the other's backward, in pairs.
+// The primitives, in pairs that are each other's backward. Their indices have been checked.
 
 Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size);
 
@@ -32,7 +32,7 @@ Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
   });
 }
 
-/// Zeros of size `size` along `dim`, with the slices of src added at `index`.
+/// A tensor of zeros with size `size` along `dim`, to which the slices of src are added at `index`.
 Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size) {
   Op op("index_add", {}, {src, index});
   Shape shape = src.shape();
@@ -66,7 +66,7 @@ Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& inde
 
 namespace {
 
-/// Throws unless `index` has the other tensor's rank, and is no larger in any dim but `free_dim`.
+/// Checks that `index` has the other tensor's rank, and is no larger but in `free_dim`.
 void check_fits(const Tensor& index, const Tensor& other, const char* name, int free_dim) {
   if (index.rank() != other.rank()) {
     throw ShapeError(fmt::format("index{} and {}{} differ in rank ({} ≠ {})", to_string(index.shape()), name,
@@ -79,7 +79,7 @@ void check_fits(const Tensor& index, const Tensor& other, const char* name, int 
   }
 }
 
-/// Where column − row > diagonal (or < for `below`), in the last two dims of x.
+/// A mask of the last two dims of x: true where column − row > diagonal, or < diagonal for `below`.
 Tensor off_diagonal(const Tensor& x, int64_t diagonal, bool below) {
   if (x.rank() < 2) {
     throw ShapeError(fmt::format("x{} has rank {}; at least 2 is needed", to_string(x.shape()), x.rank()));

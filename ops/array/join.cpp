@@ -9,7 +9,7 @@
 namespace linnet {
 namespace {
 
-/// Throws when `a` and `b` differ in another dim than `free_dim`.
+/// Checks that `a` and `b` have the same shape but in `free_dim`.
 void check_same_shape(const Shape& a, const Shape& b, size_t number_of_b, int free_dim) {
   bool same = a.rank() == b.rank();
   for (int d = 0; same && d < a.rank(); ++d) same = d == free_dim || a[d] == b[d];
@@ -42,8 +42,8 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
   Tensor out = Tensor::empty(shape, op.common_dtype(), tensors[0].device());
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor part = detail::as_strided(out, tensors[i].shape(), out.strides(), starts[i] * out.strides()[axis]);
-    backend(out).copy(detail::view(part), detail::view(tensors[i]));
+    const Tensor slice = detail::as_strided(out, tensors[i].shape(), out.strides(), starts[i] * out.strides()[axis]);
+    backend(out).copy(detail::view(slice), detail::view(tensors[i]));
     sizes.push_back(tensors[i].shape()[axis]);
   }
   return op.record(out, [axis, starts, sizes](const Tensor& g) {

@@ -17,7 +17,7 @@ void check_drawn(DType dtype) {
   throw DTypeError(fmt::format("dtype must be a floating one, not {}; randint draws integers", name_of(dtype)));
 }
 
-/// Linear in x, so that it is its own backward.
+/// Dropout with the mask of `key`. It is linear in x, so its backward is the same op on the gradient.
 Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where) {
   Op op("dropout", where, {x});
   op.floating_dtype();
@@ -59,7 +59,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
                Where where) {
   const Call call("randint", where);
   if (high <= low) throw ValueError(fmt::format("high must be above low; low is {}, high {}", low, high));
-  // Unsigned, because the difference of two int64 may not fit one.
+  // Unsigned, because the difference of two int64 may exceed an int64.
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   if (range > uint64_t{1} << 32) {
     throw ValueError(fmt::format("high - low must be at most 2^32; low is {}, high {}", low, high));
@@ -83,7 +83,7 @@ Tensor randperm(int64_t n, Generator& generator, Where where) {
   Tensor out = Tensor::empty({n}, DType::int64);
   const std::span<int64_t> order = out.mutable_data<int64_t>();
   std::iota(order.begin(), order.end(), 0);
-  // Fisher & Yates' shuffle: word i chooses what comes to place i among what has none yet.
+  // Fisher & Yates' shuffle: word i chooses the element for place i among those that have no place yet.
   const RandomKey key = generator.next();
   for (int64_t i = n - 1; i > 0; --i) {
     const uint64_t chosen =

@@ -20,16 +20,16 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// What becomes of x's shape.
-struct Plan {
-  Shape kept;         ///< with the reduced dims as 1
-  Shape result;       ///< that, or without them
-  int64_t count = 1;  ///< elements of x per element of the result
+/// The shapes of a reduction's result.
+struct ReductionShapes {
+  Shape kept;         ///< x's shape with 1 for the reduced dims
+  Shape result;       ///< `kept`, or without keepdim x's shape without the reduced dims
+  int64_t count = 1;  ///< the number of elements of x for each element of the result
 };
 
-Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
-  Plan plan;
-  plan.kept = x.shape();
+ReductionShapes reduction_shapes(const Tensor& x, const Shape& dims, bool keepdim) {
+  ReductionShapes shapes;
+  shapes.kept = x.shape();
   Shape reduced = Shape::filled(x.rank(), dims.rank() == 0 ? 1 : 0);
   for (const int64_t listed : dims) {
     const int dim = normalise_dim(listed, x.rank());
@@ -40,17 +40,17 @@ Plan plan_reduction(const Tensor& x, const Shape& dims, bool keepdim) {
   }
   for (int d = 0; d < x.rank(); ++d) {
     if (reduced[d]) {
-      plan.count *= x.shape()[d];
-      plan.kept[d] = 1;
+      shapes.count *= x.shape()[d];
+      shapes.kept[d] = 1;
     }
-    if (keepdim || !reduced[d]) plan.result.push_back(plan.kept[d]);
+    if (keepdim || !reduced[d]) shapes.result.push_back(shapes.kept[d]);
   }
-  return plan;
+  return shapes;
 }
 
-Tensor reduce(Reduce op, const Tensor& x, const Plan& plan, DType dtype) {
-  Tensor out = Tensor::empty(plan.result, dtype, x.device());
-  const Tensor kept = detail::as_strided(out, plan.kept, contiguous_strides(plan.kept), 0);
+Tensor reduce(Reduce op, const Tensor& x, const ReductionShapes& shapes, DType dtype) {
+  Tensor out = Tensor::empty(shapes.result, dtype, x.device());
+  const Tensor kept = detail::as_strided(out, shapes.kept, contiguous_strides(shapes.kept), 0);
   backend(out).reduce(op, detail::view(kept), detail::view(x));
   return out;
 }
@@ -60,13 +60,13 @@ DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : D
 Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op(name, where, {x});
   if (x.dtype() == DType::boolean) throw DTypeError("x is bool; use any or all");
-  const Plan plan = plan_reduction(x, dims, keepdim);
-  if (plan.count == 0) {
+  const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
+  if (shapes.count == 0) {
     throw ShapeError(
         fmt::format("dims {} of x{} hold no elements to choose from", to_string(dims), to_string(x.shape())));
   }
-  Tensor out = reduce(kind, x, plan, x.dtype());
-  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = plan.kept, dims](const Tensor& g) {
+  Tensor out = reduce(kind, x, shapes, x.dtype());
+  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = shapes.kept, dims](const Tensor& g) {
     const Tensor chosen = eq(x().detach(), y().detach().reshape(kept)).to(g.dtype());
     return Grads{mul(chosen, div(g.reshape(kept), sum(chosen, dims, true)))};
   });
@@ -91,7 +91,7 @@ Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t di
 
 Tensor truth(const char* name, Reduce kind, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op(name, where, {x});
-  Tensor out = reduce(kind, x, plan_reduction(x, dims, keepdim), DType::boolean);
+  Tensor out = reduce(kind, x, reduction_shapes(x, dims, keepdim), DType::boolean);
   return op.non_differentiable(out, "its result is a truth value");
 }
 
@@ -99,25 +99,26 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
   Op op("cumsum", where, {x});
   Tensor out = Tensor::empty(x.shape(), sum_dtype(x), x.device());
   backend(out).cumsum(detail::view(out), detail::view(x), dim, reverse);
-  // Element i went into the sums from i on, so its gradient is the sum of theirs.
+  // Element i is part of the sums from i on, so its gradient is the sum of their gradients.
   return op.record(out, [dim, reverse](const Tensor& g) { return Grads{running_sum(g, dim, !reverse, {})}; });
 }
 
-/// norm for 1 < p < ∞, where the formula's derivative at 0 is 0/0. Powers are float64 until the root is taken, as a
-/// float32 may not hold them.
+/// The norm for 1 < p < ∞, whose derivative at 0 by the formula is 0/0. Powers are float64 until the root is taken,
+/// because they may overflow a float32.
 Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Op op("norm", where, {x});
   const DType dtype = op.floating_dtype();
-  const Plan plan = plan_reduction(x, dims, keepdim);
-  Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), plan, DType::float64))
+  const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
+  Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), shapes, DType::float64))
                       : pow(sum(pow(abs(x.detach().to(DType::float64)), p), dims, keepdim), 1 / p);
   out = out.to(dtype);
-  return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = plan.kept](const Tensor& g) {
+  return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = shapes.kept](const Tensor& g) {
     const Tensor norms = y().reshape(kept), at_zero = eq(norms, 0);
     const Tensor divisor = masked_fill(norms, at_zero, 1), factor = masked_fill(g.reshape(kept), at_zero, 0);
     if (p == 2) return Grads{mul(div(x(), divisor), factor)};
-    // sign(x)·(|x|/n)^(p − 1) with n as a number, which keeps powers from overflowing, and (n/norm)^(p − 1), which is
-    // 1, for the derivative by the norm: so an infinite derivative of |x|^(p − 1) at 0 does not reach the other
+    // The gradient is sign(x)·(|x|/norm)^(p − 1). It is computed as sign(x)·(|x|/n)^(p − 1) · (n/norm)^(p − 1), where
+    // n is the norm without history, so that powers do not overflow. The second factor is 1 and carries the
+    // derivative by the norm: an infinite derivative of |x|^(p − 1) at one x = 0 then does not reach the other
     // elements.
     const Tensor number = divisor.detach();
     const Tensor slope = mul(sign(x()), pow(abs(div(x(), number)), p - 1));
@@ -130,9 +131,9 @@ Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, W
 
 Tensor detail::sum_in(DType dtype, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op("sum", where, {x});
-  const Plan plan = plan_reduction(x, dims, keepdim);
-  Tensor out = reduce(Reduce::sum, x, plan, dtype);
-  return op.record(out, [kept = plan.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g) {
+  const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
+  Tensor out = reduce(Reduce::sum, x, shapes, dtype);
+  return op.record(out, [kept = shapes.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g) {
     return Grads{g.to(dtype).reshape(kept).expand(shape)};
   });
 }
@@ -145,12 +146,12 @@ Tensor mean(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   Call call("mean", where);
   detail::check_floating(x.dtype());
   const Tensor total = detail::sum_in(computed_in(sum_dtype(x)), x, dims, keepdim);
-  return div(total, plan_reduction(x, dims, keepdim).count).to(x.dtype());
+  return div(total, reduction_shapes(x, dims, keepdim).count).to(x.dtype());
 }
 
 Tensor var(const Tensor& x, const Shape& dims, double correction, KeepDim keepdim, Where where) {
   Call call("var", where);
-  const double count = static_cast<double>(plan_reduction(x, dims, keepdim).count);
+  const double count = static_cast<double>(reduction_shapes(x, dims, keepdim).count);
   const Tensor wide = detail::in_computed(x), deviation = sub(wide, mean(wide, dims, true));
   return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0)).to(x.dtype());
 }
@@ -194,16 +195,16 @@ Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
 Tensor logsumexp(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   Op op("logsumexp", where, {x});
   op.floating_dtype();
-  const Plan plan = plan_reduction(x, dims, keepdim);
+  const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
   const Tensor detached = x.detach();
-  // log(sum exp(x)) = m + log(sum exp(x − m)), with m the maximum, or 0 where that is not finite.
+  // log(sum exp(x)) = m + log(sum exp(x − m)), where m is the maximum, or 0 where the maximum is not finite.
   const Tensor largest =
-      plan.count == 0 ? Tensor::empty(plan.kept, x.dtype(), x.device()).fill_(0) : max(detached, dims, true);
+      shapes.count == 0 ? Tensor::empty(shapes.kept, x.dtype(), x.device()).fill_(0) : max(detached, dims, true);
   const Tensor shift = masked_fill(largest, eq(abs(largest), kInfinity), 0);
-  Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(plan.result);
+  Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(shapes.result);
   return op.record(out, [x = op.save(x), shift = op.save(shift), dims](const Tensor& g) {
-    // The gradient is softmax(x), from the terms: exp(x − y) has not the digits that y lost. Where all of x is −inf,
-    // so are the terms, and the gradient, 0.
+    // The gradient is softmax(x) = terms / total. exp(x − y) would lack the digits that y lost in rounding. Where all
+    // of x is −inf, the terms and the gradient are 0.
     const Tensor terms = exp(sub(x(), shift()));
     const Tensor total = sum(terms, dims, true);
     const Tensor nonzero = masked_fill(total, eq(total.detach(), 0), 1);

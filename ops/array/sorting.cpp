@@ -18,7 +18,7 @@
 namespace linnet {
 namespace {
 
-/// The first `count` of each row in order.
+/// The first `count` elements of each sorted row.
 ValuesAndIndices sort_rows(const Tensor& x, int64_t count, bool descending) {
   Op op("sort", {}, {x});
   Shape shape = x.shape();
@@ -32,14 +32,14 @@ ValuesAndIndices sort_rows(const Tensor& x, int64_t count, bool descending) {
   return {values, indices};
 }
 
-/// The same along dim `axis`.
+/// The first `count` elements of each sorted line along dim `axis`.
 ValuesAndIndices sort_along(const Tensor& x, int axis, int64_t count, bool descending) {
   if (axis == x.rank() - 1) return sort_rows(x, count, descending);
   const ValuesAndIndices sorted = sort_rows(x.transpose(axis, -1), count, descending);
   return {sorted.values.transpose(axis, -1), sorted.indices.transpose(axis, -1)};
 }
 
-/// Throws unless every row could be drawn from.
+/// Checks that `samples` classes can be drawn from every row.
 void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
   const Tensor host = p.to(Device::cpu);
   const std::span<const double> values = host.data<double>();
@@ -100,9 +100,9 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
   Tensor p = probabilities.detach().to(DType::float64).contiguous();
   check_probabilities(p, samples, replacement);
 
-  // A race: class c takes the time E_c / p_c, with E_c exponential. The first to arrive is c with probability
-  // p_c / sum p, the first ones are samples without replacement, and p_c = 0 never arrives. With replacement,
-  // each sample has a race of its own. (Logarithms, so that nothing underflows.)
+  // Exponential races: class c has the time E_c / p_c, where E_c is exponential. The smallest time is that of c with
+  // probability p_c / sum p, the smallest times are samples without replacement, and p_c = 0 has an infinite time.
+  // With replacement, each sample has its own race. Times are logarithms, so that nothing underflows.
   if (replacement) {
     Shape shape = p.shape();
     shape.insert(p.rank() - 1, samples);

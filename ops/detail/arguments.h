@@ -3,24 +3,26 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// What ops of several families do with their arguments. Internal to ops/.
+/// Checks and conversions of arguments that several families of ops share. Internal to ops/.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// Throws ShapeError unless x has the shape of `other`.
+/// Checks that x has the shape of `other`.
+///
+/// Throws: ShapeError.
 void check_same_shape(const Tensor& x, const char* name, const Tensor& other, const char* other_name);
 
 /// The product of all sizes of x [..., C] but the last.
 int64_t rows_of(const Tensor& x);
 
-/// x [..., C] as [rows, C] for kernels, contiguous and without history.
+/// x [..., C] as [rows, C] for kernels: contiguous and without history.
 Tensor dense_rows(const Tensor& x);
 
-/// x in the dtype that it is computed with: float32 for bfloat16, else as it is.
+/// x in the dtype in which ops compute: float32 for bfloat16, x itself otherwise.
 Tensor in_computed(const Tensor& x);
 
-/// A tensor that may be undefined, as kernels take it: its view, or null for none.
+/// A tensor that may be undefined, as kernels take it: its view, or null.
 class OptionalView {
  public:
   explicit OptionalView(const Tensor& x) : x_(x), view_(x.defined() ? detail::view(x) : View{}) {}

@@ -4,12 +4,12 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/device/kernel_names.h>
 
-/// What the elementwise ops share. Internal to ops/.
+/// Helpers that the elementwise ops share. Internal to ops/.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// x as it reads in the larger `shape`, without history: for kernels.
+/// x broadcast to `shape`, without history, for kernels.
 inline Tensor expanded(const Tensor& x, const Shape& shape) {
   return x.shape() == shape ? x : x.detach().expand(shape);
 }
@@ -29,7 +29,7 @@ inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
   return out;
 }
 
-/// A number as a tensor of rank 0, to stand beside x in an op.
+/// A number as a tensor of rank 0, with x's dtype and device, for an op with x.
 inline Tensor number_beside(const Tensor& x, Scalar value) {
   check_number(value, x.dtype());
   Tensor number = Tensor::empty({}, x.dtype(), x.device());

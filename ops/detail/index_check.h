@@ -2,18 +2,19 @@
 
 #include <linnet/core/tensor.h>
 
-/// Checks of values, for ops whose kernels rely on them. They read the elements, so a tensor on a GPU is
-/// copied over, unless it is an input of a Recording.
+/// Checks of values on which kernels rely. They read the elements, so a tensor on a GPU is copied to the CPU, unless
+/// it is an input of a Recording.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// Where element `i`, in row-major order, is in a tensor of this shape.
+/// The indices of element `i`, in row-major order, of a tensor of this shape.
 Shape position_of(int64_t i, const Shape& shape);
 
-/// `index` as kernels take it: int64 and contiguous, every entry within dim `dim` of `target`. Throws
-/// DTypeError for other than int64 and int32, and IndexError; `name` and `target_name` are what messages call
-/// the two.
+/// `index` as kernels take it: int64, contiguous, with every entry in the range of dim `dim` of `target`. Messages
+/// call the two `name` and `target_name`.
+///
+/// Throws: DTypeError for a dtype other than int64 and int32; IndexError.
 Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim);
 
 }  // namespace detail

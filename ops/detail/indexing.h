@@ -5,8 +5,8 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// scatter_add without its checks, for indices that a kernel has made or that have been checked: int64 and
-/// contiguous, of the shape of src.
+/// scatter_add without its checks, for indices that a kernel made or that have been checked. They are int64,
+/// contiguous, and have src's shape.
 Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
 
 }  // namespace detail

@@ -55,7 +55,7 @@ void check_range(const Tensor& targets, int64_t classes, int64_t ignore_index) {
   });
 }
 
-/// How many targets are not ignored, as a tensor: the host need not wait for it.
+/// The number of targets that are not ignored, as a tensor, so that the host need not wait for it.
 Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
   return sum(ne(targets, ignore_index).to(DType::float64)).to(dtype);
 }
@@ -73,7 +73,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
   return dlogits;
 }
 
-/// The loss of each row, [...], for contiguous int64 targets.
+/// The losses [...] of the rows, for contiguous int64 targets.
 Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Op op("cross_entropy", Where{}, {logits, targets});
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());

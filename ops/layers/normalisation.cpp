@@ -12,7 +12,7 @@ namespace {
 using detail::dense_rows;
 using detail::OptionalView;
 
-/// A weight or bias [C] for the kernels: contiguous and without history.
+/// A weight or bias [C] as the kernels take it: contiguous and without history.
 Tensor dense(const Tensor& row) { return row.defined() ? row.detach().contiguous() : row; }
 
 void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {

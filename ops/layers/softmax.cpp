@@ -29,7 +29,7 @@ Tensor log_softmax_rows(const Tensor& x) {
       y, [y = op.save_output(y)](const Tensor& g) { return Grads{sub(g, mul(exp(y()), sum(g, {-1}, true)))}; });
 }
 
-/// Applies a function of rows along the last dim along `dim` instead.
+/// Applies a function of rows along the last dim to the lines along `dim`.
 template <class F>
 Tensor along(int64_t dim, const Tensor& x, F rows) {
   if (x.rank() == 0) return along(dim, x.reshape({1}), rows).reshape({});

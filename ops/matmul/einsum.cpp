@@ -11,13 +11,13 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/matmul/matmul.h>
 
-/// einsum as batched matrix products, of two operands at a time: labels of both are batch dims where they are still
-/// needed, by the result or by another operand, and inner dims where they are not.
+/// einsum as batched matrix products of two operands at a time. A label of both operands is a batch dim if the result
+/// or another operand still needs it, and an inner dim of the product otherwise.
 
 namespace linnet {
 namespace {
 
-/// The label of one dim: a letter, or for a dim of an ellipsis −1, −2, … from its last one on, as they broadcast.
+/// The label of one dim: a letter, or for the dims of an ellipsis −1, −2, … from the last one, as they broadcast.
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -40,7 +40,7 @@ struct Term {
 
   int64_t letters() const { return static_cast<int64_t>(before.size() + after.size()); }
 
-  /// Its labels, where the ellipsis stands for so many dims.
+  /// The term's labels, where the ellipsis stands for this many dims.
   Labels with(int64_t ellipsis_dims) const {
     Labels labels = before;
     for (int64_t i = has_ellipsis ? ellipsis_dims : 0; i > 0; --i) labels.push_back(static_cast<Label>(-i));
@@ -95,7 +95,7 @@ Equation parse(std::string_view text) {
 
 // ---- Operands ----
 
-/// A tensor whose dims have labels, each once.
+/// A tensor whose dims have labels. No label occurs twice.
 struct Labelled {
   Tensor x;
   Labels labels;
@@ -109,14 +109,14 @@ struct Labelled {
     return result;
   }
 
-  /// The dims in the order of `to`.
+  /// The tensor with its dims in the order of `to`.
   Tensor permuted(const Labels& to) const {
     Shape dims;
     for (const Label label : to) dims.push_back(place(label));
     return x.permute(dims);
   }
 
-  /// Without the labels that are not in `needed`: these are summed.
+  /// The tensor summed over the labels that are not in `needed`.
   Labelled summed_to(const Labels& needed) const {
     Shape dims;
     Labels kept;
@@ -130,7 +130,7 @@ struct Labelled {
   }
 };
 
-/// Operand `number` with a label for each dim; of those that it has twice, the diagonal.
+/// Operand `number` with a label for each dim. Of dims with the same label it takes the diagonal.
 Labelled labelled(const Tensor& operand, size_t number, const Term& term, std::string_view equation) {
   const int64_t ellipsis_dims = operand.rank() - term.letters();
   if (ellipsis_dims < 0 || (ellipsis_dims > 0 && !term.has_ellipsis)) {
@@ -156,16 +156,16 @@ Labelled labelled(const Tensor& operand, size_t number, const Term& term, std::s
     result.x = result.x.diagonal(0, dim1, dim2);
     labels.erase(second);
     labels.erase(first);
-    labels.push_back(label);  // the diagonal is the last dim
+    labels.push_back(label);  // `diagonal` makes the last dim
     first = labels.begin() + dim1;
   }
   return result;
 }
 
-/// The size of each label: that of the operands, but for those where it is 1, which broadcast.
+/// The size of each label, which all operands have, but for those of size 1, which broadcast.
 std::map<Label, int64_t> sizes_of(const std::vector<Labelled>& operands, const std::vector<Tensor>& given) {
   std::map<Label, int64_t> sizes;
-  std::map<Label, size_t> first;  // operand with this size
+  std::map<Label, size_t> first;  // the first operand with this size
   for (size_t i = 0; i < operands.size(); ++i) {
     for (const Label label : operands[i].labels) {
       const int64_t size = operands[i].size(label);
@@ -186,7 +186,7 @@ std::map<Label, int64_t> sizes_of(const std::vector<Labelled>& operands, const s
   return sizes;
 }
 
-/// Without the dims of size 1 that broadcast.
+/// The tensor without the dims of size 1 that broadcast.
 Labelled without_broadcast(Labelled operand, const std::map<Label, int64_t>& sizes) {
   for (auto d = static_cast<int64_t>(operand.labels.size()) - 1; d >= 0; --d) {
     const Label label = operand.labels[static_cast<size_t>(d)];
@@ -200,7 +200,7 @@ Labelled without_broadcast(Labelled operand, const std::map<Label, int64_t>& siz
 
 // ---- The result ----
 
-/// Without an arrow: the dims of the ellipsis, and then the letters that occur once, in the order of ASCII.
+/// The result's labels without an arrow: the dims of the ellipsis, then the letters that occur once, in ASCII order.
 Labels implicit_result(const Equation& equation, int64_t ellipsis_dims) {
   Labels letters;
   for (const Term& term : equation.operands) {
@@ -226,7 +226,7 @@ void check_result(const Labels& result, const std::map<Label, int64_t>& sizes, s
   }
 }
 
-/// Two operands as one, of the labels in `out` and in this order: one product.
+/// The product of two operands, with the labels `out` in this order.
 Labelled contract(const Labelled& a, const Labelled& b, const Labels& out) {
   Labels needed_of_a = out, needed_of_b = out;
   needed_of_a.insert(needed_of_a.end(), b.labels.begin(), b.labels.end());
@@ -256,7 +256,7 @@ Labelled contract(const Labelled& a, const Labelled& b, const Labels& out) {
   return {Labelled{product.reshape(shape), joined(batch, rows, columns)}.permuted(out), out};
 }
 
-/// The labels of two operands that the result or one of the others needs.
+/// The labels of two operands that the result or another operand needs.
 Labels needed(const std::vector<Labelled>& operands, size_t a, size_t b, const Labels& result) {
   Labels labels;
   for (const size_t i : {a, b}) {
@@ -271,7 +271,7 @@ Labels needed(const std::vector<Labelled>& operands, size_t a, size_t b, const L
   return labels;
 }
 
-/// The multiplications of a product of two operands.
+/// The number of multiplications in the product of two operands.
 double cost(const Labelled& a, const Labelled& b) {
   double product = 1;
   for (const int64_t size : a.x.shape()) product *= static_cast<double>(size);
@@ -313,7 +313,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Wh
 
   if (left.size() == 1) return left[0].summed_to(result).permuted(result);
   while (left.size() > 2) {
-    // The cheapest pair, the first of equals.
+    // Takes the cheapest pair, the first of equally cheap ones.
     size_t first = 0, second = 1;
     for (size_t a = 0; a < left.size(); ++a) {
       for (size_t b = a + 1; b < left.size(); ++b) {

@@ -17,7 +17,7 @@ using detail::rows_of;
 /// [..., C] as [rows, C]
 Tensor as_rows(const Tensor& x) { return x.reshape({rows_of(x), x.size(-1)}); }
 
-/// [..., M, N] as [batch, M, N] for the kernel, its leading dims broadcast to `leading`. Without history.
+/// x [..., M, N] as [batch, M, N] for the kernel, without history, with its leading dims broadcast to `leading`.
 Tensor as_batch(const Tensor& x, const Shape& leading) {
   const int64_t m = x.size(-2), n = x.size(-1);
   if (x.rank() == 2) return detail::as_strided(x, {leading.numel(), m, n}, {0, x.strides()[0], x.strides()[1]}, 0);
@@ -46,7 +46,7 @@ void check_shapes(const Tensor& a, const Tensor& b) {
   }
 }
 
-/// matmul of operands that have at least two dims, with a result of `dtype`: theirs, or float32 for bfloat16.
+/// matmul of operands with at least two dims. `dtype`, of the result, is theirs, or float32 for bfloat16.
 Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where = {}) {
   Op op("matmul", where, {a, b});
   const DType factors = op.floating_dtype();
@@ -77,7 +77,7 @@ Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
   return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
                          fold = b.rank() == 2, factors](const Tensor& cotangent) {
-    // da = g·bᵀ and db = aᵀ·g; for one b beside many a, the sum over them is part of the product.
+    // da = g·bᵀ and db = aᵀ·g. For one b with many a, the product also sums over the a.
     const Tensor g = cotangent.to(factors);
     Tensor da, db;
     if (needs_a) da = matmul(g, transpose(b()));
@@ -86,7 +86,7 @@ Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where
   });
 }
 
-/// What may have been meant by an x that does not fit.
+/// A suggestion for an x of the wrong shape.
 std::string linear_remedy(const Tensor& x, const Tensor& weight) {
   if (x.rank() > 0 && x.size(-1) == weight.size(0)) return "; did you mean transpose(weight)?";
   if (x.rank() > 2 && x.numel() > 0 && x.numel() == x.size(0) * weight.size(1)) {
