@@ -58,7 +58,7 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
   const int64_t index_column = columns ? index.strides[last] : 0;
   const int64_t src_column = columns ? src.strides[last] : 0;
 
-  const StridedIndex<3> walk = walk_without<3>({src, out, index}, dim, last);
+  const StridedIndex<3> walk = index_other_dims<3>({src, out, index}, dim, last);
   const int64_t cost = n * (width < kColumns ? width : kColumns);
   parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
                [&](int64_t begin, int64_t end) {

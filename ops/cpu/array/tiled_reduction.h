@@ -92,7 +92,7 @@ class TiledReduction {
   void run() const {
     const int64_t blocks = ceil_div(n_, kTile), groups = outer_.kept.count * blocks;
     const int64_t work = results_ * terms_ * outer_.reduced.count * std::min(n_, kTile);
-    const int64_t task = groups * work > kGrain ? kPiece : kGrain;
+    const int64_t task = groups * work > kGrain ? kFineGrain : kGrain;
     parallel_for(groups, work < task ? task / work : 1, [&](int64_t begin, int64_t end) {
       for (int64_t group = begin; group < end; ++group) {
         const int64_t first = group % blocks * kTile;

@@ -26,7 +26,7 @@ namespace linnet::cpu::LINNET_ISA {
 /// not worth another thread.
 constexpr int64_t kGrain = 32768;
 /// More than that is cut finer, so that the threads' shares are equal: 3 tasks are 2 for one of 2 threads.
-constexpr int64_t kPiece = kGrain / 4;
+constexpr int64_t kFineGrain = kGrain / 4;
 
 constexpr int64_t ceil_div(int64_t n, int64_t step) { return (n + step - 1) / step; }
 constexpr int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
@@ -147,7 +147,7 @@ void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
   for (int d = 1; d < nest.rank; ++d) rows *= nest.size[d];
 
   // Long rows are cut into parts, short ones handled several at a time.
-  const int64_t n = nest.size[0], piece = rows * n > kGrain ? kPiece : kGrain;
+  const int64_t n = nest.size[0], piece = rows * n > kGrain ? kFineGrain : kGrain;
   const int64_t parts = ceil_div(n, piece);
   const int64_t part_size = ceil_div(n, parts);
   parallel_for(rows * parts, parts > 1 ? 1 : piece / n, [&](int64_t begin, int64_t end) {
@@ -265,14 +265,14 @@ void map(const View& out, const View& a, const View& b, F f) {
 }
 
 /// Elements [begin, end) of one of several tensors.
-struct Elements {
+struct ElementRange {
   int64_t tensor, begin, end;
 };
 
 /// Calls `f(piece, number)` for pieces of `size` of the elements of `tensors` tensors, numel_of(i) each, numbered in
 /// order: in one loop, since a model has many small parameters, which are not worth a loop each.
 template <class Numel, class F>
-void for_each_piece(int64_t tensors, int64_t size, Numel numel_of, F f) {
+void for_each_element_range(int64_t tensors, int64_t size, Numel numel_of, F f) {
   const auto pieces_of = [&](int64_t i) { return ceil_div(numel_of(i), size); };
   int64_t pieces = 0;
   for (int64_t i = 0; i < tensors; ++i) pieces += pieces_of(i);
@@ -280,7 +280,7 @@ void for_each_piece(int64_t tensors, int64_t size, Numel numel_of, F f) {
     int64_t tensor = 0, piece = number;
     for (; piece >= pieces_of(tensor); ++tensor) piece -= pieces_of(tensor);
     const int64_t begin = piece * size, count = numel_of(tensor);
-    f(Elements{tensor, begin, begin + size < count ? begin + size : count}, number);
+    f(ElementRange{tensor, begin, begin + size < count ? begin + size : count}, number);
   });
 }
 

@@ -65,7 +65,7 @@ struct StridedIndex {
 
 /// All dims of the views except `dim` and `other`, with the sizes of the first view.
 template <int N>
-StridedIndex<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) {
+StridedIndex<N> index_other_dims(const std::array<View, N>& views, int dim, int other = -1) {
   StridedIndex<N> walk;
   for (int d = views[0].rank - 1; d >= 0; --d) {
     if (d == dim || d == other) continue;
@@ -81,7 +81,7 @@ StridedIndex<N> walk_without(const std::array<View, N>& views, int dim, int othe
 /// additions.
 template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
-  const StridedIndex<N> walk = walk_without<N>(views, dim);
+  const StridedIndex<N> walk = index_other_dims<N>(views, dim);
   const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
   parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) { walk.for_each(begin, end, line); });
 }

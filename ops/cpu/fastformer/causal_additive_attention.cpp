@@ -44,7 +44,7 @@ class CausalAttention {
       for (int64_t b = 0; b < batch_ && spans_ > 0; ++b) pool(stage, b, 0).clear(heads_, width_);
       if (spans_ > 1) pool_spans(stage);
     }
-    for_each_piece([&](const Piece& piece, int64_t) {
+    for_each_element_range([&](const Piece& piece, int64_t) {
       CausalTile<T, Width> tile(problem_, piece, width_);
       load(tile, piece.begin / kTile);
       for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
@@ -73,7 +73,7 @@ class CausalAttention {
       });
     }
     T *dw_q = dw.data(), *dw_k = dw_q + batch_ * spans_ * heads_ * width_;
-    for_each_piece([&](const Piece& piece, int64_t span) {
+    for_each_element_range([&](const Piece& piece, int64_t span) {
       const int64_t first = (span * heads_ + piece.head) * width_;
       reverse<Reach::all>(piece, out, du, keys.at(piece), queries.at(piece), dw_q + first, dw_k + first);
     });
@@ -101,7 +101,7 @@ class CausalAttention {
 
   /// Calls `f(piece, span)` for some heads of each span; `span` counts through all sequences.
   template <class F>
-  void for_each_piece(F&& f) const {
+  void for_each_element_range(F&& f) const {
     const int64_t cost = std::min(span_ * kTile, tokens_) * group_ * width_;
     parallel_for(batch_ * spans_ * groups_, std::max(kGrain / std::max(cost, int64_t{1}), int64_t{1}),
                  [&](int64_t first, int64_t last) {
@@ -134,7 +134,7 @@ class CausalAttention {
   void pool_spans(int stage) const {
     const int64_t size = Pool<T>::size(heads_, width_);
     const Scratch<T> memory(batch_ * spans_ * size);
-    for_each_piece([&](const Piece& piece, int64_t span) {
+    for_each_element_range([&](const Piece& piece, int64_t span) {
       if (piece.end == tokens_) return;
       CausalTile<T, Width> tile(problem_, piece, width_);
       tile.queries().clear(piece.heads, width_);
@@ -163,7 +163,7 @@ class CausalAttention {
     const Scratch<T> memory(batch_ * spans_ * carries.size);
     const Carries parts{memory.data(), carries.size, this};
     parts.clear();
-    for_each_piece([&](const Piece& piece, int64_t) {
+    for_each_element_range([&](const Piece& piece, int64_t) {
       if (piece.begin == 0) return;
       const Scratch<T> other(Carry<T>::size(piece.heads, width_));
       const Carry<T> unused(other.data(), piece.heads, width_);

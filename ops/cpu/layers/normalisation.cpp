@@ -16,7 +16,7 @@ constexpr int64_t kMaxPieces = 32;
 
 /// Rows per task; at least 1, for an empty tensor too.
 int64_t rows_per_piece(int64_t rows, int64_t width) {
-  const int64_t pieces = rows * width / kPiece;
+  const int64_t pieces = rows * width / kFineGrain;
   return pieces <= 1 ? rows + 1 : ceil_div(rows, pieces);
 }
 

@@ -12,7 +12,7 @@ void norms(View out, Views x) {
   int64_t parts = 0;
   for (int64_t i = 0; i < x.count; ++i) parts += ceil_div(numel_of(i), kGrain);
   const Scratch<double> partial(parts);
-  for_each_piece(x.count, kGrain, numel_of, [&](Elements part, int64_t number) {
+  for_each_element_range(x.count, kGrain, numel_of, [&](ElementRange part, int64_t number) {
     dispatch_floating(x.data[part.tensor].dtype, [&]<class T>(T) {
       const T* from = data<T>(x.data[part.tensor]) + part.begin;
       partial[number] = reduce_row<SumSquares<T>>(0, from, part.end - part.begin, 1);

@@ -52,7 +52,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
   if (momentum == nullptr) {
-    parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
+    parallel_for(numel(param), kFineGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
       for (int64_t i = begin; i < end; ++i) p[i] -= lr * (factor * gradient[i] + decay * p[i]);
     });
@@ -64,7 +64,7 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   const T ahead = static_cast<T>(params.nesterov ? params.momentum : 1);
   const T direct = static_cast<T>(params.nesterov ? 1 : 0);
   T* buffer = data<T>(*momentum);
-  parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
+  parallel_for(numel(param), kFineGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T g = factor * gradient[i] + decay * p[i];
@@ -86,7 +86,7 @@ void adamw(AdamWUpdates updates) {
     if (!begin_step(updates.data[i].scalars)) return;
   }
   const auto numel_of = [&](int64_t i) { return numel(updates.data[i].param); };
-  for_each_piece(updates.count, kPiece, numel_of, [&](Elements piece, int64_t) {
+  for_each_element_range(updates.count, kFineGrain, numel_of, [&](ElementRange piece, int64_t) {
     const AdamWUpdate& update = updates.data[piece.tensor];
     dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update, piece.begin, piece.end); });
   });

@@ -59,10 +59,10 @@ void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
 
 /// The bands of a, one after the other: to[depth · row + k · height + r] = a(row + r, k).
 template <class T>
-void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) {
+void pack_bands(Matrix<T> a, const product::EvenSplit& bands, int64_t depth, T* to) {
   if (a.column == 1) {
     for (int64_t i = 0; i < bands.count; ++i) {
-      const int64_t row = bands.begin(i), height = bands.height(i);
+      const int64_t row = bands.begin(i), height = bands.size(i);
       transpose<T>(height, depth, {a.data + row * a.row, a.row}, {to + depth * row, height});
     }
     return;
@@ -71,7 +71,7 @@ void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) 
   for (int64_t first = 0; first < depth; first += kStep) {
     const int64_t last = std::min(first + kStep, depth);
     for (int64_t i = 0; i < bands.count; ++i) {
-      const int64_t row = bands.begin(i), height = bands.height(i);
+      const int64_t row = bands.begin(i), height = bands.size(i);
       T* band = to + depth * row;
       for (int64_t k = first; k < last; ++k) {
         copy_up_to<product::kRows>(a.data + row + k * a.column, height, band + k * height);
@@ -84,7 +84,7 @@ void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) 
 /// written that panel, and the first tile that needs it would wait. Some lines in each kTurns turns of the sum, since
 /// more at a time wait for each other.
 struct PrefetchPanel {
-  static constexpr int64_t kTurns = 16, kLine = 64;
+  static constexpr int64_t kInterval = 16, kLine = 64;
   const char* at = nullptr;
   int64_t lines = 0;
 
@@ -92,7 +92,7 @@ struct PrefetchPanel {
   template <class T>
   PrefetchPanel(const T* panel, int64_t depth, int64_t i, int64_t count) {
     if (panel == nullptr) return;
-    const int64_t turns = ceil_div(depth, kTurns);
+    const int64_t turns = ceil_div(depth, kInterval);
     lines = ceil_div(depth * kWidth<T> * static_cast<int64_t>(sizeof(T)), kLine * turns * count);
     at = reinterpret_cast<const char*>(panel) + i * turns * lines * kLine;
   }
@@ -116,7 +116,7 @@ class LeftFactor {
         copy_(copied ? rows * piece_ : 0) {}
 
   int64_t piece() const { return piece_; }
-  const product::Bands& bands() const { return bands_; }
+  const product::EvenSplit& bands() const { return bands_; }
 
   /// How long the part from k on is.
   int64_t length(int64_t k) const { return std::min(part_, depth_ - k); }
@@ -134,7 +134,7 @@ class LeftFactor {
   Matrix<T> band(int64_t i, int64_t k) const {
     const int64_t row = bands_.begin(i);
     if (copy_.data() == nullptr) return a_.from(row, k);
-    return {part_at(k) + row * length(k), 1, bands_.height(i)};
+    return {part_at(k) + row * length(k), 1, bands_.size(i)};
   }
 
  private:
@@ -142,17 +142,18 @@ class LeftFactor {
 
   Matrix<T> a_;
   int64_t depth_, part_, piece_, first_ = 0;
-  product::Bands bands_;
+  product::EvenSplit bands_;
   int64_t rows_;
   Scratch<T> copy_;
 };
 
 /// `rows` ≤ product::kRows and `width` ≤ kWidth columns of a product, b a panel.
 template <class T>
-void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x, PrefetchPanel ahead) {
+void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::TileOperands<T>& x,
+                   PrefetchPanel prefetch) {
   constexpr int64_t kLanes = product::kLanes<T>;
   if (width == kWidth<T>) {
-    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, ahead);
+    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, prefetch);
   } else if (width % kLanes == 0) {
     tile_product<T>(rows, width, depth, x.a, x.b, x.base, x.c);
   } else {
@@ -201,7 +202,7 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
   const Scratch<T> right(kWidth<T> * part);
   const bool far_apart = a.column * static_cast<int64_t>(sizeof(T)) >= kFarApart;
   LeftFactor<T> left(a, rows, depth, part, width >= kWide || far_apart);
-  const product::Bands& bands = left.bands();
+  const product::EvenSplit& bands = left.bands();
   static_assert(kBlockWidth % kWidth<T> == 0);
 
   const auto add_part = [&](int64_t k, int64_t column) {  // to the columns of one panel
@@ -217,7 +218,7 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
     for (int64_t i = 0; i < bands.count; ++i) {
       const int64_t row = bands.begin(i);
       multiply_tile<T>(
-          bands.height(i), columns, length,
+          bands.size(i), columns, length,
           {left.band(i, k), {panel, kWidth<T>}, product::base_at(from, row, column), {c[row] + column, c.stride}},
           PrefetchPanel(next, length, i, bands.count));
     }
