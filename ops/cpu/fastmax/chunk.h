@@ -190,7 +190,7 @@ class IntraChunk {
   }
 
   /// Turns the scores in s_ into weights, and the products y_i·v_j in ds_ into gradients of the scores:
-  ///   ∂s_ij = f'(s_ij) (y_i·v_j + t_i),  f'(s) = a1 + 2·a2·s                    the gradient of [FAST eq.8]
+  ///   ∂s_ij = f'(s_ij) (y_i·v_j + t_i),  f'(s) = a1 + 2·a2·s                                     [FAST eq.15]
   void differentiate_scores(const TilePair& pair) const {
     const bool made = weights_ != nullptr;
     // Where single features are dropped, the gradients of the weights go through the features instead.
