@@ -16,10 +16,10 @@ template <class T, class Row, class Width>
 void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) {
   using namespace row_sums;
   const T inverse_width = T{1} / static_cast<T>(int64_t{width});
-  for (int64_t first = 0; first < rows; first += kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, rows - first);
-    const T* x[kBlock];
-    for (int64_t r = 0; r < kBlock; ++r) x[r] = row(first + std::min(r, count - 1));
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min<int64_t>(kRows, rows - first);
+    const T* x[kRows];
+    for (int64_t r = 0; r < kRows; ++r) x[r] = row(first + std::min(r, count - 1));
     const Eight<T> mean =
         inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d); });
     Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
@@ -30,7 +30,7 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
     Eight<T> rest{};
     const auto is_large = has_large_mean(mean, variance);
     bool any_large = false;
-    for (int64_t r = 0; r < kBlock; ++r) any_large = any_large || is_large[r];
+    for (int64_t r = 0; r < kRows; ++r) any_large = any_large || is_large[r];
     if (any_large) {
       const Eight<T> left =
           inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d) - mean[r]; });
@@ -38,9 +38,9 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
       variance = is_large ? variance - rest * rest : variance;
       variance = variance < 0 ? Eight<T>{} : variance;
     }
-    T factors[kBlock];
+    T factors[kRows];
 #pragma omp simd
-    for (int64_t r = 0; r < kBlock; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
+    for (int64_t r = 0; r < kRows; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
     for (int64_t r = 0; r < count; ++r) {
       const T factor = factors[r];
       inverse_std[first + r] = factor;
