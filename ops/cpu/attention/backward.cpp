@@ -165,8 +165,8 @@ class Backward {
     return factors;
   }
 
-  /// Where a range of keys writes the gradients of all queries: the first range in the result, the others in
-  /// `partial_`.
+  /// The gradients of all queries by way of one range of keys: in the result for the first range, in `partial_` for
+  /// the others.
   Rows<T> query_gradients(int64_t range, int64_t head) const {
     if (range == 0) return rows_of<T>(dq_, head);
     return {partial_.data() + ((range - 1) * in_.heads() + head) * in_.queries() * in_.width(), in_.width()};

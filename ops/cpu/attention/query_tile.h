@@ -22,7 +22,7 @@ class TokenFactors {
   }
 
   const T* queries(int64_t head) const { return queries_.data() + head * in_.queries(); }
-  /// Of the keys without padding.
+  /// The factors of the keys, numbered without padding.
   const T* keys(int64_t head) const { return keys_.data() + head * in_.keys(); }
 
  private:

@@ -117,7 +117,7 @@ struct ScoreTile {
   }
 };
 
-/// Of each query, over the tiles so far: the sum of its weights and the largest score.
+/// The sum of each query's weights and its largest score, over the tiles so far.
 template <class T>
 struct Totals {
   T total[kQueries] = {};

@@ -25,7 +25,8 @@ namespace linnet::cpu::LINNET_ISA {
 /// Elements of one task when each costs about as much as an addition. Less work than this is not worth another
 /// thread.
 constexpr int64_t kGrain = 32768;
-/// The same for work above kGrain: finer tasks spread evenly. With 3 tasks, one of 2 threads would do 2 of them.
+/// Elements of one task when the work is above kGrain: finer tasks spread evenly. With 3 tasks, one of 2 threads
+/// would do 2 of them.
 constexpr int64_t kFineGrain = kGrain / 4;
 
 constexpr int64_t ceil_div(int64_t n, int64_t step) { return (n + step - 1) / step; }

@@ -23,7 +23,7 @@ struct StridedIndex {
     count *= dim_size;
   }
 
-  /// Where position `index` is in each view, in elements from the first.
+  /// The offset of position `index` in each view, in elements.
   std::array<int64_t, N> at(int64_t index) const {
     std::array<int64_t, N> offsets{};
     for (int d = 0; d < rank; ++d) {

@@ -38,7 +38,7 @@ struct ChunkRows {
   T* operator()(int64_t i, int64_t h) const { return data + i * token + h * head; }
 };
 
-/// Which tokens of one sequence are not padding.
+/// Tells which tokens of one sequence are not padding.
 struct PaddingMask {
   const bool* data = nullptr;
   int64_t stride = 0;

@@ -25,8 +25,8 @@ void clear(const Features& features, State<T> state) {
   std::fill_n(state.z, features.count(), T{0});
 }
 
-/// Where to write the sums over a chunk's own tokens: of the side that is differentiated, and of the other side. Null
-/// where not wanted.
+/// Destinations for the sums over a chunk's own tokens: of the side that is differentiated, and of the other side.
+/// Null where not wanted.
 template <class T>
 struct ChunkSums {
   const State<T>* own = nullptr;

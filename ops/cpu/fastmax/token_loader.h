@@ -41,7 +41,7 @@ struct FastmaxInputs {
   }
 };
 
-/// What backward reads of the results: ∂L/∂o, o and the denominators g.
+/// The inputs of backward beside the tensors of forward: ∂L/∂o, o and the denominators g.
 struct Cotangents {
   View d_o, o, g;
 };

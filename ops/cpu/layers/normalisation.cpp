@@ -139,8 +139,8 @@ void norm_backward_rows(const View& dx_view, const View* dweight, const View* db
     T* out = data<T>(*total);
     for (int64_t c = 0; c < width; ++c) out[c] = 0;
     for (int64_t split = 0; split < splits; ++split) {
-      const T* part = sums.data() + split * 2 * width + offset;
-      for (int64_t c = 0; c < width; ++c) out[c] += part[c];
+      const T* partial = sums.data() + split * 2 * width + offset;
+      for (int64_t c = 0; c < width; ++c) out[c] += partial[c];
     }
   };
   add_up(dweight, 0);
