@@ -91,7 +91,7 @@ class Pass {
       chunks_.differentiate(chunk, r, keys, queries, dk, &dv, {nullptr, sum_of_queries});
     };
     const int64_t end = plan_.keys_end, chunks = plan_.chunks_until(end);
-    if (scan_.holds_all(heads, end)) {
+    if (scan_.fits_in_memory(heads, end)) {
       const States<T> r(heads.count * chunks, features_);
       scan_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
         const State<T> own = r[(chunk.head - heads.first) * chunks + chunk.index];
@@ -99,7 +99,8 @@ class Pass {
         if (!wanted) clear(features_, own);
         chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {wanted ? &own : nullptr, sum_of_keys});
       });
-      return scan_.scan_back(heads, end, r, [&](const Chunk& chunk, State<T> s) { use_on_keys(chunk, s, nullptr); });
+      return scan_.scan_sums_in_reverse(heads, end, r,
+                                        [&](const Chunk& chunk, State<T> s) { use_on_keys(chunk, s, nullptr); });
     }
     scan_.scan(heads, end, false, sum_keys, [&](const Chunk& chunk, State<T> s, const State<T>* sum_of_keys) {
       chunks_.differentiate(chunk, s, queries, keys, dq, nullptr, {nullptr, sum_of_keys});

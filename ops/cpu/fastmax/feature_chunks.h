@@ -85,10 +85,10 @@ class FeatureChunks {
     });
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side: of
-  /// [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side:
+  /// the gradient of [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const ChunkSums<T>& sums) const {
+                     const View* dy_view, const ChunkStates<T>& sums) const {
     if (sums.other != nullptr) sum(chunk, *sums.other, other);
     const int64_t capacity = in_.subchunk();
     const bool causal = in_.params.causal, dropped = causal && in_.drops_features();

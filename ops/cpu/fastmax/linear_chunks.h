@@ -93,10 +93,10 @@ class LinearChunks {
     });
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side: of
-  /// [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side:
+  /// the gradient of [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const ChunkSums<T>& sums) const {
+                     const View* dy_view, const ChunkStates<T>& sums) const {
     LinearTerms<T> terms(width_, kSubchunk), others(width_, causal() ? kSubchunk : 0);
     const Scratch<T> by_y_memory((width_ + 1) * width_), scratch(width_ * kSubchunk);
     const Rows<T> by_x{state.s, width_}, by_y{by_y_memory.data(), width_};

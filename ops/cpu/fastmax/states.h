@@ -28,7 +28,7 @@ void clear(const Features& features, State<T> state) {
 /// Destinations for the sums over a chunk's own tokens: of the side that is differentiated, and of the other side.
 /// Null where not wanted.
 template <class T>
-struct ChunkSums {
+struct ChunkStates {
   const State<T>* own = nullptr;
   const State<T>* other = nullptr;
 };
@@ -128,23 +128,23 @@ class InterChunkScan {
       const int64_t last = reverse ? 0 : all - 1;  // no chunk needs its sum
       for_group(
           [&](const Chunk& chunk, State<T> own) { chunk.index == last ? clear(features_, own) : add(chunk, own); });
-      pass_on(heads, chunks, group, false, states, carried);
+      exclusive_scan(heads, chunks, group, false, states, carried);
       for_group([&](const Chunk& chunk, State<T> state) { use(chunk, state, nullptr); });
     }
   }
 
   /// Whether the states of all chunks of some heads up to `end` fit in memory together.
-  bool holds_all(HeadRange heads, int64_t end) const {
+  bool fits_in_memory(HeadRange heads, int64_t end) const {
     return heads.count * plan_.chunks_until(end) <= plan_.max_states;
   }
 
   /// The second half of a `scan` in reverse, from the sums of all chunks, head by head and chunk by chunk.
   template <class Use>
-  void scan_back(HeadRange heads, int64_t end, const States<T>& sums, const Use& use) const {
+  void scan_sums_in_reverse(HeadRange heads, int64_t end, const States<T>& sums, const Use& use) const {
     const int64_t chunks = plan_.chunks_until(end);
     const States<T> carried(heads.count, features_);
     carried.clear();
-    pass_on(heads, chunks, chunks, true, sums, carried);
+    exclusive_scan(heads, chunks, chunks, true, sums, carried);
     parallel_tasks(heads.count * chunks,
                    [&](int64_t task) { use(chunk(heads.first + task / chunks, task % chunks), sums[task]); });
   }
@@ -152,7 +152,7 @@ class InterChunkScan {
  private:
   /// Whether whole heads divide among the threads so that each has about the same work. This choice may depend on the
   /// number of threads because both orders give the same bits: each number of a state is the sum of the chunks' sums,
-  /// added in order, times its weight, rounded after each step. `advance` and `exchange` must stay that way.
+  /// added in order, times its weight, rounded after each step. `advance` and `exclusive_step` must stay that way.
   static bool shares_evenly(int64_t heads) {
     const int64_t threads = num_threads(), most = ceil_div(heads, threads);
     return most * threads * 7 <= heads * 8;
@@ -206,15 +206,15 @@ class InterChunkScan {
 
   /// Replaces each chunk's sum by the carried sum of the chunks before it, each row times its weight, and adds the
   /// chunk's sum to the carried one.
-  void pass_on(HeadRange heads, int64_t chunks, int64_t group, bool reverse, const States<T>& states,
-               const States<T>& carried) const {
+  void exclusive_scan(HeadRange heads, int64_t chunks, int64_t group, bool reverse, const States<T>& states,
+                      const States<T>& carried) const {
     for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
       const State<T> sum = carried[head];
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const State<T> own = states[head * group + (reverse ? chunks - 1 - chunk : chunk)];
         for (int64_t row = begin; row < end; ++row) {
-          exchange(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
-          exchange(sum.z + row, own.z + row, weights_[row], 1);
+          exclusive_step(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
+          exclusive_step(sum.z + row, own.z + row, weights_[row], 1);
         }
       }
     });
@@ -247,7 +247,7 @@ class InterChunkScan {
       state[i] = sum[i] * weight;
     }
   }
-  static void exchange(T* sum, T* own, T weight, int64_t n) {
+  static void exclusive_step(T* sum, T* own, T weight, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       const T x = own[i];
