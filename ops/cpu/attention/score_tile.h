@@ -197,8 +197,7 @@ struct QueryFactors {
 /// Turns scores s into normalised weights p, and products ds = d_o·v (times dropout) into `scale` times the gradients
 /// of the scores.
 ///   softmax:     p_j = 2^(s_j − denominator),  ∂s_j = p_j (d_o·v_j − delta)         the gradient of [Vaswani eq.1]
-///   polynomial:  p_j = f(s_j) / g,  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g              [FAST eq.7] [FAST
-///   eq.15]
+///   polynomial:  p_j = f(s_j) / g,  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g        [FAST eq.7] [FAST eq.15]
 template <class T>
 void score_gradients(const ScoreTile<T>& s, const ScoreTile<T>& ds, const QueryFactors<T>& at, T scale,
                      const AttentionKind& kind) {
