@@ -9,7 +9,7 @@
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/tensor_impl.h>
+#include <linnet/core/autograd/tensor_impl.h>
 
 namespace linnet {
 

@@ -17,9 +17,8 @@
 namespace linnet::cpu {
 namespace {
 
-/// While one lives, OpenBLAS is serial on this thread: its OpenMP build asks for the calling thread's OpenMP
-/// thread count, and stays on that thread when it is 1. What the user has set there is put back; all of it
-/// takes about 4 ns.
+/// Makes OpenBLAS serial on this thread while it exists: its OpenMP build reads the calling thread's OpenMP thread
+/// count, and runs on that thread alone when it is 1. Restores the user's count at the end. Takes about 4 ns.
 class SerialOpenMp {
  public:
   SerialOpenMp() : before_(omp_get_max_threads()) {
@@ -35,9 +34,9 @@ class SerialOpenMp {
   int before_;
 };
 
-/// OpenBLAS takes a buffer of 128 MiB for each thread that multiplies, when it first does, and asks the system again
-/// without end where it gets none. So under a limit on addresses we ask first, once, and for something more, since
-/// each thread's heap takes some too. Throws MemoryError.
+/// Checks once, under a limit on address space, that there is room for OpenBLAS's buffers. It allocates 128 MiB for
+/// each thread that multiplies, on its first product, and retries forever if that fails. We ask for some more, since
+/// each thread's heap takes addresses too. Throws MemoryError.
 void require_buffers() {
   static std::atomic<bool> are_there{false};
   if (are_there.load(std::memory_order_relaxed)) return;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-/// The one place where BLAS is called. Compiled once, unlike the kernels.
+/// The only calls of BLAS. Compiled once, unlike the kernels.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] cpu {
@@ -16,8 +16,8 @@ template <class T>
 [[gnu::visibility("hidden")]] void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha,
                                         const T* a, int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
 
-/// Reports on stderr a BLAS that runs threads of its own inside ours: a build with pthreads cannot be made serial for
-/// one thread, and results may then depend on its thread count.
+/// Warns on stderr if BLAS runs threads of its own inside ours: a build with pthreads cannot be made serial for one
+/// thread, and results may then depend on its thread count.
 void report_threaded_blas();
 
 /// The BLAS in use: "OpenBLAS 0.3.21 (Haswell kernels, OpenMP)".

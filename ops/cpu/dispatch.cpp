@@ -17,8 +17,7 @@
 #include <linnet/core/parallel/parallel.h>
 #include <linnet/ops/cpu/blas.h>
 
-/// The CPU's backend: the kernels of this folder, compiled for the best instruction set that this machine
-/// has.
+/// The CPU's backend: the kernels of this folder, for the best instruction set that this machine has.
 
 namespace linnet {
 namespace cpu {
@@ -53,8 +52,8 @@ struct InstructionSet {
 bool always() { return true; }
 
 #ifdef LINNET_X86_VARIANTS
-// The levels of the x86-64 psABI, each by its features beyond the level below. CPUID is read where not every compiler
-// has names for what it says.
+// The levels of the x86-64 psABI, each by its features beyond the level below. CPUID is read directly for features
+// that not every compiler's __builtin_cpu_supports knows.
 
 bool has_v3() {
   constexpr unsigned kMovbe = 1U << 22, kF16c = 1U << 29, kLzcnt = 1U << 5, kExtended = 0x80000001;
@@ -70,8 +69,8 @@ bool has_v4() {
          __builtin_cpu_supports("avx512vl");
 }
 
-/// Whether there are AMX's tiles of bfloat16 beside AVX-512, and Linux lets this process use them: it wants to be
-/// asked, since they make the state of a thread 8 KiB larger.
+/// Whether the processor has AMX tiles of bfloat16 beside AVX-512, and Linux lets this process use them. Linux
+/// requires a request, because they make the state of a thread 8 KiB larger.
 bool may_use_amx() {
   constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
@@ -80,7 +79,7 @@ bool may_use_amx() {
          (features & kTiles) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-/// AVX-512, but for the products.
+/// The kernels for AVX-512, with matrix products for AMX.
 void fill_amx_kernels(Backend& table) {
   v4::fill_kernels(table);
   amx::fill_gemm(table);
@@ -111,7 +110,7 @@ InstructionSet choose_instruction_set() {
       forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
 }
 
-/// That of all kernels in this process.
+/// The instruction set of all kernels in this process.
 const InstructionSet& instruction_set() {
   static const InstructionSet chosen = choose_instruction_set();
   return chosen;

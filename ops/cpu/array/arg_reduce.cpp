@@ -7,7 +7,7 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// A NaN beats all but another.
+/// Whether `challenger` replaces `best`. The first NaN wins.
 template <class T>
 bool beats(ArgReduce op, T challenger, T best) {
   if constexpr (std::is_floating_point_v<T>) {

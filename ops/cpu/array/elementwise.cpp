@@ -5,9 +5,9 @@
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Copies, functions of one and two elements, comparisons and choices. The loops are those of kernel.h; here
-/// is what they compute. Memory bounds sums and products, beyond the caches, and the functions of vector_math.h what
-/// they compute: so these are made in vectors, and work is cut into pieces that a core's own cache holds.
+/// Copies, functions of one and two elements, comparisons and choices; the loops are in kernel.h. Sums and products
+/// are memory-bound beyond the caches, the functions of vector_math.h compute-bound. So these are vectorised, and a
+/// task's elements fit a core's own cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -202,7 +202,7 @@ void fill(View out, Scalar value) {
   });
 }
 
-/// Both operands are read, whichever is chosen, and the condition is a byte: gcc makes no branch of that.
+/// Reads both operands and takes the condition as a byte, so that gcc compiles no branch.
 template <class T>
 T choose(uint8_t condition, T a, T b) {
   return condition != 0 ? a : b;

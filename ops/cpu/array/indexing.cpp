@@ -1,12 +1,12 @@
 #include <linnet/ops/cpu/device/strided_index.h>
 
-/// Reading and adding at indices, which waits for memory wherever the next index leads. The `index_*` kernels are the
-/// others with an index that is the same along all dims but one: a view with strides of 0.
+/// Reading and adding at indices. Bound by memory latency, since indices are arbitrary. The `index_*` kernels are
+/// `gather` and `scatter_add` with an index that is constant along all dims but one: a view with strides of 0.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// Strides that are all 0 but for one dim, or those of a view but for one dim.
+/// Strides that are 0, or those of a view, in all dims but `dim`.
 struct Strides {
   int64_t of[CollapsedDims<1>::kMaxRank];
 
@@ -19,7 +19,7 @@ struct Strides {
 };
 
 void gather(View out, View x, View index, int dim) {
-  // Where element i of out comes from, without the part that the index decides.
+  // The offset in x of each element of out, without the index's contribution.
   const Strides start(x, dim, 0);
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
   const int64_t x_step = x.strides[dim];
@@ -44,8 +44,7 @@ void gather(View out, View x, View index, int dim) {
   });
 }
 
-/// Adds along `dim` in order, one task for a block of neighbours in the last dim: no two tasks meet in one
-/// element.
+/// Adds along `dim` in order. A task has a range of the last dim, so no two tasks add to one element.
 template <class T>
 void scatter_add_typed(const View& out, const View& index, const View& src, int dim) {
   constexpr int64_t kColumns = 64;
@@ -53,18 +52,18 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
   const int last = src.rank - 1;
   const bool columns = dim != last;
   const int64_t width = columns ? src.shape[last] : 1;
-  const int64_t blocks = ceil_div(width, kColumns);
+  const int64_t column_ranges = ceil_div(width, kColumns);
   const int64_t out_column = columns ? out.strides[last] : 0;
   const int64_t index_column = columns ? index.strides[last] : 0;
   const int64_t src_column = columns ? src.strides[last] : 0;
 
-  const StridedIndex<3> walk = walk_without<3>({src, out, index}, dim, last);
+  const StridedIndex<3> outer = index_other_dims<3>({src, out, index}, dim, last);
   const int64_t cost = n * (width < kColumns ? width : kColumns);
-  parallel_for(walk.count * blocks, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
+  parallel_for(outer.count * column_ranges, cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t task = begin; task < end; ++task) {
-                   const auto at = walk.at(task / blocks);
-                   const int64_t first = task % blocks * kColumns;
+                   const auto at = outer.at(task / column_ranges);
+                   const int64_t first = task % column_ranges * kColumns;
                    const int64_t count = width - first < kColumns ? width - first : kColumns;
                    const T* from = data<T>(src) + at[0] + first * src_column;
                    T* to = data<T>(out) + at[1] + first * out_column;

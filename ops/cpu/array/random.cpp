@@ -5,24 +5,23 @@
 #include <linnet/ops/cpu/device/philox_blocks.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Random numbers: words of a Philox stream, a stretch at a time, and what is made of them. Its multiplications bound
-/// uniform numbers and masks; logarithms and sines bound normal ones.
+/// Random numbers from the words of a Philox stream, kWords at a time. Uniform numbers and masks are bound by
+/// Philox's multiplications, normal numbers by logarithms and cosines.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-constexpr int64_t kStretch = 256;       // words made at once; they stay in the first-level cache
+constexpr int64_t kWords = 256;         // words drawn together; they stay in the L1 cache
 constexpr int64_t kGrainWords = 16384;  // per task: a word costs more than an addition
 
-/// Calls `use(i, n, words)` for stretches of n elements that begin at element i and own `per_element` words
-/// each.
+/// Calls `use(i, n, words)` for ranges of n elements from element i on, with `per_element` words for each element.
 template <int64_t per_element, class Use>
-void for_each_stretch(int64_t count, RandomKey key, Use use) {
+void for_each_range(int64_t count, RandomKey key, Use use) {
   parallel_for(count, kGrainWords / per_element, [&](int64_t begin, int64_t end) {
-    uint32_t words[kStretch];
-    for (int64_t i = begin; i < end; i += kStretch / per_element) {
-      philox_blocks(key, static_cast<uint64_t>(i * per_element / 4), kStretch / 4, words);
-      use(i, end - i < kStretch / per_element ? end - i : kStretch / per_element, words);
+    uint32_t words[kWords];
+    for (int64_t i = begin; i < end; i += kWords / per_element) {
+      philox_blocks(key, static_cast<uint64_t>(i * per_element / 4), kWords / 4, words);
+      use(i, end - i < kWords / per_element ? end - i : kWords / per_element, words);
     }
   });
 }
@@ -30,12 +29,12 @@ void for_each_stretch(int64_t count, RandomKey key, Use use) {
 void uniform(View out, RandomKey key) {
   const int64_t count = numel(out);
   if (out.dtype == DType::float32) {
-    for_each_stretch<1>(count, key, [y = data<float>(out)](int64_t first, int64_t n, const uint32_t* words) {
+    for_each_range<1>(count, key, [y = data<float>(out)](int64_t first, int64_t n, const uint32_t* words) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) y[first + i] = to_uniform(words[i]);
     });
   } else if (out.dtype == DType::float64) {
-    for_each_stretch<2>(count, key, [y = data<double>(out)](int64_t first, int64_t n, const uint32_t* words) {
+    for_each_range<2>(count, key, [y = data<double>(out)](int64_t first, int64_t n, const uint32_t* words) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         // 27 bits above 26 bits
@@ -50,7 +49,7 @@ void uniform(View out, RandomKey key) {
 /// √(−2·ln u)·cos(2π·v) with u in (0, 1] and v in [0, 1) (Box & Muller 1958).
 void normal(View out, RandomKey key) {
   dispatch_floating(out.dtype, [&]<class T>(T) {
-    for_each_stretch<2>(numel(out), key, [y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
+    for_each_range<2>(numel(out), key, [y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         // 31 bits, as a signed number: those convert fast on every machine.
@@ -64,7 +63,7 @@ void normal(View out, RandomKey key) {
 
 template <class T>
 void random_integers_of(const View& out, int64_t low, int64_t range, RandomKey key) {
-  for_each_stretch<1>(numel(out), key, [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
+  for_each_range<1>(numel(out), key, [=, y = data<T>(out)](int64_t first, int64_t n, const uint32_t* words) {
     for (int64_t i = 0; i < n; ++i) {
       const uint64_t offset = (uint64_t{words[i]} * static_cast<uint64_t>(range)) >> 32;
       y[first + i] = static_cast<T>(low + static_cast<int64_t>(offset));
@@ -91,7 +90,7 @@ void dropout(View out, View x, double rate, RandomKey key) {
     const T scale = static_cast<T>(1 / (1 - rate));
     const T* from = data<T>(x);
     T* to = data<T>(out);
-    for_each_stretch<1>(numel(out), key, [=](int64_t first, int64_t n, const uint32_t* words) {
+    for_each_range<1>(numel(out), key, [=](int64_t first, int64_t n, const uint32_t* words) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         const T scaled = from[first + i] * scale;

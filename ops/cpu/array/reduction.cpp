@@ -2,14 +2,13 @@
 #include <linnet/ops/cpu/array/tiled_reduction.h>
 #include <linnet/ops/cpu/device/scratch.h>
 
-/// Reductions. Memory bounds them where rows are long: each is read once, in the order in which it lies, many sums
-/// side by side so that none waits for its own last addition.
+/// Reductions. Memory-bound where rows are long: x is read once, in memory order, with many accumulators side by side
+/// so that no addition waits for the one before.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// The dims of x by falling stride, those that repeat it (stride 0) outermost; out has stride 0 where they are
-/// reduced.
+/// The dims of x by falling stride, dims of stride 0 outermost; out has stride 0 in the dims that are reduced.
 CollapsedDims<2> in_order_of_memory(const View& out, const View& x) {
   int64_t shape[CollapsedDims<2>::kMaxRank], out_strides[CollapsedDims<2>::kMaxRank],
       x_strides[CollapsedDims<2>::kMaxRank];
@@ -29,74 +28,76 @@ CollapsedDims<2> in_order_of_memory(const View& out, const View& x) {
     out_strides[place] = out.shape[d] == 1 ? 0 : out.strides[d];
     x_strides[place] = x.strides[d];
   }
-  CollapsedDims<2> nest(
+  CollapsedDims<2> dims(
       {View{out.data, out.dtype, rank, shape, out_strides}, View{x.data, x.dtype, rank, shape, x_strides}});
-  if (nest.size[0] == 1) nest.stride[0][0] = 0;
-  return nest;
+  if (dims.size[0] == 1) dims.stride[0][0] = 0;
+  return dims;
 }
 
-/// Reduces x with F. A task is a part of what some results are made of: a result from much input is made of
-/// several parts, which are then joined in order; many results from little input each share a task.
+/// Reduces x with F. A group is one result, or up to kColumns neighbouring results that are reduced side by side. The
+/// terms of a group are split, by size alone, if there are many; the splits' results are then combined in order.
+/// Groups of few terms share a task.
 template <class F, class Y, class X>
 class Reduction {
   using Acc = typename F::Acc;
   static constexpr int64_t kColumns = 256;
 
  public:
-  Reduction(Y* out, const X* x, const CollapsedDims<2>& nest)
+  Reduction(Y* out, const X* x, const CollapsedDims<2>& dims)
       : out_(out),
         x_(x),
-        n_(nest.size[0]),
-        out_step_(nest.stride[0][0]),
-        x_step_(nest.stride[0][1]),
-        outer_(nest, 1, nest.rank) {
+        n_(dims.size[0]),
+        out_step_(dims.stride[0][0]),
+        x_step_(dims.stride[0][1]),
+        outer_(dims, 1, dims.rank) {
     const bool columns = out_step_ != 0;
     width_ = columns ? (n_ < kColumns ? n_ : kColumns) : 1;
-    blocks_ = columns ? ceil_div(n_, width_) : 1;
-    units_ = columns ? outer_.reduced.count : outer_.reduced.count * n_;
-    part_ = kGrain / width_;
-    parts_ = ceil_div(units_, part_);
+    column_ranges_ = columns ? ceil_div(n_, width_) : 1;
+    terms_ = columns ? outer_.reduced.count : outer_.reduced.count * n_;
+    split_size_ = kGrain / width_;
+    splits_ = ceil_div(terms_, split_size_);
   }
 
-  /// Whether a result is made of one part: it is then reduced in the order of memory.
-  bool is_whole() const { return parts_ == 1; }
+  /// Whether the terms of a result are not split: they are then reduced in memory order.
+  bool is_whole() const { return splits_ == 1; }
 
   void run() const {
-    const int64_t groups = outer_.kept.count * blocks_;
-    if (parts_ == 1) {
-      const int64_t work = units_ * width_;
+    const int64_t groups = outer_.kept.count * column_ranges_;
+    if (splits_ == 1) {
+      const int64_t work = terms_ * width_;
       parallel_for(groups, work < kGrain ? kGrain / work : 1, [&](int64_t begin, int64_t end) {
         Acc acc[kColumns];
         for (int64_t group = begin; group < end; ++group) {
-          reduce(group, 0, units_, acc);
+          reduce(group, 0, terms_, acc);
           store(group, acc);
         }
       });
       return;
     }
-    const Scratch<Acc> partial(groups * parts_ * width_);
-    parallel_tasks(groups * parts_, [&](int64_t task) {
-      const int64_t begin = task % parts_ * part_;
-      reduce(task / parts_, begin, begin + part_ < units_ ? begin + part_ : units_, partial.data() + task * width_);
+    const Scratch<Acc> partial(groups * splits_ * width_);
+    parallel_tasks(groups * splits_, [&](int64_t task) {
+      const int64_t begin = task % splits_ * split_size_;
+      reduce(task / splits_, begin, begin + split_size_ < terms_ ? begin + split_size_ : terms_,
+             partial.data() + task * width_);
     });
     for (int64_t group = 0; group < groups; ++group) {
-      Acc* acc = partial.data() + group * parts_ * width_;
-      for (int64_t part = 1; part < parts_; ++part) {
-        for (int64_t c = 0; c < width(group); ++c) acc[c] = F::combine(acc[c], acc[part * width_ + c]);
+      Acc* acc = partial.data() + group * splits_ * width_;
+      for (int64_t split = 1; split < splits_; ++split) {
+        for (int64_t c = 0; c < width(group); ++c) acc[c] = F::combine(acc[c], acc[split * width_ + c]);
       }
       store(group, acc);
     }
   }
 
  private:
-  /// A group is one result, or a block of neighbours that are reduced side by side.
+  /// The number of results of a group.
   int64_t width(int64_t group) const {
-    const int64_t rest = n_ - group % blocks_ * width_;
+    const int64_t rest = n_ - group % column_ranges_ * width_;
     return rest < width_ ? rest : width_;
   }
 
   void reduce(int64_t group, int64_t begin, int64_t end, Acc* acc) const {
-    const X* x = x_ + outer_.kept.at(group / blocks_)[1] + group % blocks_ * width_ * x_step_;
+    const X* x = x_ + outer_.kept.at(group / column_ranges_)[1] + group % column_ranges_ * width_ * x_step_;
     if (out_step_ == 0) {
       reduce_rows(x, begin, end, acc);
     } else {
@@ -104,7 +105,7 @@ class Reduction {
     }
   }
 
-  /// Elements begin … end − 1 of what makes one result, which lies in rows of n.
+  /// Reduces terms begin … end − 1 of one result; terms lie in rows of n.
   void reduce_rows(const X* x, int64_t begin, int64_t end, Acc* acc) const {
     *acc = F::identity;
     int64_t i = begin % n_;
@@ -116,14 +117,14 @@ class Reduction {
     });
   }
 
-  /// Rows begin … end − 1 of what makes `width` results, side by side.
+  /// Reduces terms begin … end − 1, rows of `width` elements, one for each result.
   void reduce_columns(const X* x, int64_t width, int64_t begin, int64_t end, Acc* acc) const {
     for (int64_t c = 0; c < width; ++c) acc[c] = F::identity;
     outer_.reduced.for_each(begin, end, [&](const auto& at) { combine_each<F>(acc, x + at[0], width, x_step_); });
   }
 
   void store(int64_t group, const Acc* acc) const {
-    Y* out = out_ + outer_.kept.at(group / blocks_)[0] + group % blocks_ * width_ * out_step_;
+    Y* out = out_ + outer_.kept.at(group / column_ranges_)[0] + group % column_ranges_ * width_ * out_step_;
     for (int64_t c = 0; c < width(group); ++c) out[c * out_step_] = static_cast<Y>(acc[c]);
   }
 
@@ -131,24 +132,25 @@ class Reduction {
   const X* x_;
   int64_t n_, out_step_, x_step_;  ///< of the innermost dim; out_step is 0 when it is reduced
   Dims outer_;
-  int64_t width_;   ///< results per group
-  int64_t blocks_;  ///< groups that the innermost dim is cut into
-  int64_t units_;   ///< elements (of a row) or rows (of columns) that a group reduces
-  int64_t part_;    ///< units per task
-  int64_t parts_;   ///< tasks per group
+  int64_t width_;          ///< results per group
+  int64_t column_ranges_;  ///< groups along the innermost dim
+  int64_t terms_;          ///< elements (of a row) or rows (of columns) that a group reduces
+  int64_t split_size_;     ///< terms of a split
+  int64_t splits_;         ///< splits of a group
 };
 
-/// Not float64 squares: which of them are fused with their addition, and so their sum, is the compiler's choice.
+/// Not for squares in float64: the compiler chooses which squares it fuses with their addition, so the two loops may
+/// round differently.
 template <class F>
 constexpr bool kTiled = !std::is_same_v<F, SumSquares<double>>;
 
 template <class F, class Y, class X>
 void reduce_with(const View& out, const View& x) {
   if (numel(x) > 0) {
-    const CollapsedDims<2> nest = in_order_of_memory(out, x);
-    const Reduction<F, Y, X> reduction(data<Y>(out), data<X>(x), nest);
+    const CollapsedDims<2> dims = in_order_of_memory(out, x);
+    const Reduction<F, Y, X> reduction(data<Y>(out), data<X>(x), dims);
     if constexpr (kTiled<F>) {
-      const CollapsedDims<2> together = with_rows_together(nest);
+      const CollapsedDims<2> together = with_rows_together(dims);
       const Tiling tiling(together, F::kInOrder ? kLanes : kWindow);
       if (reduction.is_whole() && tiling.dim > 0) {
         return TiledReduction<F, Y, X>(data<Y>(out), data<X>(x), together, tiling).run();

@@ -5,8 +5,8 @@
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/device/strided_index.h>
 
-/// Sorting of lines, and their first elements in order. Comparisons bound it: a line is copied, each element beside
-/// its index, and sorted there.
+/// Sorting of lines, or of their first elements. Bound by comparisons: a line is copied, each element beside its
+/// index, and the copy is sorted.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -38,7 +38,7 @@ void sort(View values, View indices, View x, bool descending) {
       const auto before = [descending](const Item<T>& a, const Item<T>& b) {
         if (descending ? less(b.value, a.value) : less(a.value, b.value)) return true;
         if (descending ? less(a.value, b.value) : less(b.value, a.value)) return false;
-        return a.index < b.index;  // which makes it stable
+        return a.index < b.index;  // makes the sort stable
       };
       std::nth_element(items, items + first, items + n, before);  // does nothing when all are wanted
       std::sort(items, items + first, before);

@@ -2,12 +2,12 @@
 
 #include <utility>
 
+#include <linnet/ops/cpu/attention/score_tile.h>
 #include <linnet/ops/cpu/attention/standardise.h>
-#include <linnet/ops/cpu/attention/tile.h>
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
 
-/// What quadratic attention reads, and how its heads are shared out.
+/// The inputs of quadratic attention, its tasks, and its keys and values.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -23,40 +23,40 @@ struct AttentionInputs {
   int64_t width() const { return q.shape[3]; }
   bool drops_tokens() const { return params.tokens.keep_of_256 % 256 != 0; }
 
-  /// Calls `f(begin, end, task)` for the `pieces` of every head, each of `rows` queries: task(i) is the head and the
-  /// piece of number i. They go head by head, so that what a thread makes of a head it finds again in its own cache;
-  /// but where there are sequences for all threads, sequence by sequence and in one the heads together, because rows
-  /// of neighbouring heads share cache lines: with 128 sequences of 4 heads, 49 tokens and a width of 24, that is 1.4
-  /// times as fast.
+  /// Calls `f(begin, end, task)` in parallel for ranges of tasks. Each head has `splits` tasks, each of `rows`
+  /// queries; task(i) gives the head and the split of task i. Tasks go head by head, so that a thread finds a head's
+  /// keys again in its cache. With enough sequences for all threads, the heads of one sequence go together instead,
+  /// because rows of neighbouring heads share cache lines: with 128 sequences of 4 heads, 49 tokens and a width of
+  /// 24, that is 1.4 times as fast.
   template <class F>
-  void for_heads(int64_t pieces, int64_t rows, F f) const {
+  void for_heads(int64_t splits, int64_t rows, F f) const {
     constexpr int64_t kSequences = 8;
-    const int64_t together = q.shape[0] >= kSequences ? std::max(q.shape[1], int64_t{1}) : 1;
-    const int64_t worth = std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
+    const int64_t heads_together = q.shape[0] >= kSequences ? std::max(q.shape[1], int64_t{1}) : 1;
+    const int64_t grain = std::max(kGrain / std::max(rows * keys() * width(), int64_t{1}), int64_t{1});
     const auto task = [=](int64_t i) {
-      const int64_t group = i / (together * pieces), piece = i / together % pieces;
-      return std::pair(group * together + i % together, piece);
+      const int64_t group = i / (heads_together * splits), index = i / heads_together % splits;
+      return std::pair(group * heads_together + i % heads_together, index);
     };
-    parallel_for(heads() * pieces, round_up(worth, together),
+    parallel_for(heads() * splits, round_up(grain, heads_together),
                  [&](int64_t begin, int64_t end) { f(begin, end, task); });
   }
 };
 
-/// The rows of x [B, H, N, D] that belong to a head, counted over all sequences.
+/// The rows of one head of x [B, H, N, D]; `head` counts the heads of all sequences, b · H + h.
 template <class T>
 Rows<T> rows_of(const View& x, int64_t head) {
   return head_of<T>(x, head / x.shape[1], head % x.shape[1]);
 }
 
-/// Asks for the first `count` rows of x all at once. Where rows lie apart the processor does not see what comes next,
-/// and those that are not near would be waited for one by one, as a product comes to use them.
+/// Prefetches the first `count` rows of x together. Where rows are not contiguous the hardware prefetcher does not
+/// predict them, and a product would wait for each row in turn.
 template <class T>
 [[gnu::always_inline]] inline void fetch_rows(Rows<T> x, int64_t count, int64_t width) {
   if (x.stride == width) return;
   for (int64_t r = 0; r < count; ++r) fetch(x[r], width);
 }
 
-/// Which keys are no padding.
+/// Which keys are not padding: numbers them 0, 1, … in each sequence.
 class Padding {
  public:
   explicit Padding(const AttentionInputs& in)
@@ -67,12 +67,13 @@ class Padding {
     for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
   }
 
-  /// A head's keys.
+  /// The number of a head's keys.
   int64_t count(int64_t head) const { return count_before(head, in_.keys()); }
-  /// How many of them are among the first `positions`.
+  /// The number of keys among the first `positions` positions.
   int64_t count_before(int64_t head, int64_t positions) const {
     return sequences_ > 0 ? before_[in_.sequence(head) * (in_.keys() + 1) + positions] : positions;
   }
+  /// The position of key j.
   int64_t position(int64_t head, int64_t j) const {
     return sequences_ > 0 ? positions_[in_.sequence(head) * in_.keys() + j] : j;
   }
@@ -91,37 +92,37 @@ class Padding {
   }
 
   const AttentionInputs& in_;
-  int64_t sequences_;  ///< with padding
+  int64_t sequences_;  ///< 0 when nothing is padding
   Scratch<int64_t> before_, positions_;
 };
 
-/// Keys of one head, without padding, and their values, from key `first` on.
+/// Keys of one head, without padding, and their values, from key `first` on: each row [D].
 template <class T>
-struct Keys {
+struct HeadKeys {
   Rows<const T> first_k, first_v;
   int64_t first;
-  StandardisedRows<T> standardised;  ///< where k is, if it is standardised
+  StandardisedRows<T> standardised;  ///< k and 1/std(k), if keys are standardised
 
   Rows<const T> k(int64_t j) const { return first_k.from(j - first); }
   Rows<const T> v(int64_t j) const { return first_v.from(j - first); }
 };
 
-/// Where keys are: in place when all are and nothing is to be standardised, otherwise in rows of its own. So nothing
-/// of a padded key is ever read, not even a NaN to be multiplied by 0; and standardised keys need not be kept for
-/// backward, as they cost less than that would.
+/// Keys and values without padding, standardised where asked for: in place if neither applies, otherwise copies. So a
+/// padded key is never read, not even a NaN that would be multiplied by 0. Backward standardises keys again, which
+/// costs less than to store them.
 template <class T>
-class KeyMemory {
+class PreparedKeys {
  public:
-  KeyMemory(const AttentionInputs& in, const Padding& padding, int64_t rows)
+  PreparedKeys(const AttentionInputs& in, const Padding& padding, int64_t rows)
       : in_(in),
         padding_(padding),
         k_(in.padding_mask != nullptr || in.params.standardise ? rows * in.width() : 0),
         v_(in.padding_mask != nullptr ? rows * in.width() : 0),
         inverse_std_(in.params.standardise ? rows : 0) {}
 
-  /// Makes a head's keys [begin, end) ready, in the rows from `row` on.
-  Keys<T> load(int64_t head, int64_t begin, int64_t end, int64_t row) const {
-    const Keys<T> keys = at(head, begin, row);
+  /// Prepares a head's keys [begin, end); copies go to the rows from `row` on.
+  HeadKeys<T> load(int64_t head, int64_t begin, int64_t end, int64_t row) const {
+    const HeadKeys<T> keys = at(head, begin, row);
     const int64_t count = end - begin, width = in_.width();
     const auto position = [&](int64_t r) { return padding_.position(head, begin + r); };
     const Rows<const T> k = rows_of<const T>(in_.k, head), v = rows_of<const T>(in_.v, head);
@@ -135,13 +136,13 @@ class KeyMemory {
     return keys;
   }
 
-  /// A head's keys from `begin` on that are in the rows from `row` on.
-  Keys<T> at(int64_t head, int64_t begin, int64_t row) const {
+  /// A head's keys from `begin` on, prepared before in the rows from `row` on.
+  HeadKeys<T> at(int64_t head, int64_t begin, int64_t row) const {
     const auto rows = [&](const Scratch<T>& own, const View& in_place) {
       if (own.data() == nullptr) return rows_of<const T>(in_place, head).from(begin);
       return Rows<const T>{own.data() + row * in_.width(), in_.width()};
     };
-    Keys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
+    HeadKeys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
     if (in_.params.standardise) {
       keys.standardised = {{k_.data() + row * in_.width(), in_.width()}, inverse_std_.data() + row, in_.width()};
     }

@@ -7,30 +7,30 @@
 #include <linnet/ops/cpu/device/large_mean.h>
 #include <linnet/ops/cpu/device/row_sums.h>
 
-/// Queries and keys of Fastmax with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5 and 6).
+/// Queries and keys of Fastmax with mean 0 and variance 1 (Gerami et al. 2024).
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// y_r = (x_r − mean(x_r)) / std(x_r) and inverse_std_r = 1 / std(x_r), for x_r = row(r).
+/// y_r = (x_r − mean(x_r)) / std(x_r) and inverse_std_r = 1 / std(x_r), for x_r = row(r).    [FAST eq.5] [FAST eq.6]
 template <class T, class Row, class Width>
 void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) {
   using namespace row_sums;
   const T inverse_width = T{1} / static_cast<T>(int64_t{width});
-  for (int64_t first = 0; first < rows; first += kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, rows - first);
-    const T* x[kBlock];
-    for (int64_t r = 0; r < kBlock; ++r) x[r] = row(first + std::min(r, count - 1));
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min<int64_t>(kRows, rows - first);
+    const T* x[kRows];
+    for (int64_t r = 0; r < kRows; ++r) x[r] = row(first + std::min(r, count - 1));
     const Eight<T> mean =
         inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d); });
     Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
                           const V centred = at<V>(x[r] + d) - mean[r];
                           return centred * centred;
                         });
-    // Subtracting a large mean leaves some of it in the row, by rounding.
+    // Rounding leaves some of a large mean in the row: `rest` is the mean of what is left.
     Eight<T> rest{};
     const auto is_large = has_large_mean(mean, variance);
     bool any_large = false;
-    for (int64_t r = 0; r < kBlock; ++r) any_large = any_large || is_large[r];
+    for (int64_t r = 0; r < kRows; ++r) any_large = any_large || is_large[r];
     if (any_large) {
       const Eight<T> left =
           inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d) - mean[r]; });
@@ -38,9 +38,9 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
       variance = is_large ? variance - rest * rest : variance;
       variance = variance < 0 ? Eight<T>{} : variance;
     }
-    T factors[kBlock];
+    T factors[kRows];
 #pragma omp simd
-    for (int64_t r = 0; r < kBlock; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
+    for (int64_t r = 0; r < kRows; ++r) factors[r] = 1 / std::sqrt(variance[r] + static_cast<T>(1e-5));
     for (int64_t r = 0; r < count; ++r) {
       const T factor = factors[r];
       inverse_std[first + r] = factor;
@@ -52,16 +52,16 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
   }
 }
 
-/// From ∂y_r = gradients[r] to ∂x_r, in place:  ∂x = (∂y − y mean(∂y ∘ y)) / std(x).  A mean of ∂y would be
-/// subtracted too, but the gradients here have none: ∂q̂_i = Σ_j ∂t_ij k̂_j is a sum of rows that have none, and so is
-/// ∂k̂_j.
+/// The gradient of [FAST eq.5] [FAST eq.6], from ∂y_r = gradients[r] to ∂x_r in place: ∂x = (∂y − y mean(∂y ∘ y)) /
+/// std(x). The full formula subtracts mean(∂y) too, which is 0 here: ∂q̂_i = Σ_j ∂t_ij k̂_j is a sum of rows of mean 0,
+/// and so is ∂k̂_j.
 template <class T, class Width>
 void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, const T* inverse_std, Width width) {
   const T inverse_width = T{1} / static_cast<T>(int64_t{width});
-  constexpr int64_t kTogether = 8;
-  for (int64_t first = 0; first < rows; first += kTogether) {
-    const int64_t count = std::min(kTogether, rows - first);
-    T slopes[kTogether];
+  constexpr int64_t kRows = 8;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min(kRows, rows - first);
+    T slopes[kRows];
     dot_rows<T>(
         count, [&](int64_t r) { return gradients[first + r]; }, [&](int64_t r) { return y[first + r]; }, slopes,
         width);
@@ -76,24 +76,24 @@ void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, cons
   }
 }
 
-/// Rows with mean 0 and variance 1, made of others, in memory of the caller's.
+/// Rows with mean 0 and variance 1, in the caller's memory.
 template <class T>
 struct StandardisedRows {
   Rows<T> y;       ///< [rows, width]
   T* inverse_std;  ///< [rows]
   int64_t width;
 
-  /// Makes them of row(r), r < rows.
+  /// Standardises row(r) for r < rows.
   template <class Row>
   void make(int64_t rows, Row row) const {
     with_width<T>(width, [&](auto w) { standardise<T>(rows, row, y, inverse_std, w); });
   }
-  /// Makes row r 0, and its gradient, whatever it was made of.
+  /// Sets row r and its gradient to 0.
   void clear(int64_t r) const {
     std::fill_n(y[r], width, T{0});
     inverse_std[r] = 0;
   }
-  /// From their gradients to those of what they were made of, in place.
+  /// Turns the gradients of the rows into those of the original rows, in place.
   void differentiate(int64_t rows, Rows<T> gradients) const {
     with_width<T>(width, [&](auto w) { standardise_backward<T>(rows, gradients, y, inverse_std, w); });
   }

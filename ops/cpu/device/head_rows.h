@@ -4,7 +4,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Rows of one head, `stride` elements apart.
+/// Rows of a matrix, `stride` elements apart.
 template <class T>
 struct Rows {
   T* data;
@@ -15,7 +15,7 @@ struct Rows {
   operator Rows<const T>() const { return {data, stride}; }
 };
 
-/// BLAS wants rows apart by no less than their width, and by something even when they are empty.
+/// The row stride that BLAS accepts: at least the width, and at least 1.
 inline int64_t stride_for(int64_t stride, int64_t width) {
   const int64_t least = width > 1 ? width : 1;
   return stride > least ? stride : least;

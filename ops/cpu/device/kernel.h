@@ -8,7 +8,7 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/core/parallel/parallel.h>
 
-/// What CPU kernels share: from a run-time dtype to a C++ type, and loops over strided views.
+/// Shared by all CPU kernels: dispatch from a run-time dtype to a C++ type, and loops over strided views.
 ///
 /// A kernel file is compiled once per instruction set, with LINNET_ISA as the name of the namespace that
 /// keeps the copies apart. So kernels live in `linnet::cpu::LINNET_ISA`, and helpers that they share do too.
@@ -22,11 +22,12 @@ namespace linnet::cpu {
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Elements that one task should handle when each costs about as much as an addition. Less work than this is
-/// not worth another thread.
+/// Elements of one task when each costs about as much as an addition. Less work than this is not worth another
+/// thread.
 constexpr int64_t kGrain = 32768;
-/// More than that is cut finer, so that the threads' shares are equal: 3 tasks are 2 for one of 2 threads.
-constexpr int64_t kPiece = kGrain / 4;
+/// Elements of one task when the work is above kGrain: finer tasks spread evenly. With 3 tasks, one of 2 threads
+/// would do 2 of them.
+constexpr int64_t kFineGrain = kGrain / 4;
 
 constexpr int64_t ceil_div(int64_t n, int64_t step) { return (n + step - 1) / step; }
 constexpr int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
@@ -42,7 +43,7 @@ void dispatch_floating(DType dtype, F&& f) {
   }
 }
 
-/// The same for floating and integer dtypes.
+/// `dispatch_floating` for floating and integer dtypes.
 template <class F>
 void dispatch_number(DType dtype, F&& f) {
   switch (dtype) {
@@ -52,15 +53,15 @@ void dispatch_number(DType dtype, F&& f) {
   }
 }
 
-/// The same for every dtype of the CPU, bool too.
+/// `dispatch_floating` for every dtype of the CPU, bool too.
 template <class F>
 void dispatch_any(DType dtype, F&& f) {
   if (dtype == DType::boolean) return f(bool{});
   dispatch_number(dtype, f);
 }
 
-/// Calls `f` with the width of a head: a constant where it is a common one, whose short loops then unroll. Only in
-/// float32: float64 is for checks, and each constant is compiled for as long as all the rest.
+/// Calls `f` with the width of a head: as a compile-time constant for common widths, so that loops over it unroll.
+/// Only for float32: float64 is for checks, and each constant adds as much compile time as all the rest.
 template <class T, class F>
 void with_width(int64_t width, F&& f) {
   if constexpr (std::is_same_v<T, float>) {
@@ -86,8 +87,8 @@ inline int64_t numel(const View& view) {
   return count;
 }
 
-/// How to walk N views of one shape together: dims of size 1 dropped, dims that every view steps through
-/// evenly made one. Dim 0 is the innermost.
+/// The dims of N views of one shape: without dims of size 1, and with neighbouring dims merged into one where every
+/// view's strides allow it. Dim 0 is the innermost.
 template <int N>
 struct CollapsedDims {
   // More than 62 dims of size 2 or more would have over 2^62 elements.
@@ -122,8 +123,7 @@ struct CollapsedDims {
   }
 };
 
-/// A `row` of for_each_row, behind a pointer: so the walk is compiled once for each N, not once for each row
-/// function.
+/// The function of for_each_row behind a pointer, so that the loop over rows is compiled once for each N.
 template <int N>
 struct RowFunction {
   using Offsets = std::array<int64_t, N>;
@@ -131,91 +131,91 @@ struct RowFunction {
   const void* context;
 };
 
-/// Calls `row` as for_each_row does.
+/// Implements for_each_row.
 template <int N>
-void walk_rows(const std::array<View, N>& views, RowFunction<N> row) {
+void visit_rows(const std::array<View, N>& views, RowFunction<N> row) {
   if (numel(views[0]) == 0) return;
-  CollapsedDims<N> nest(views);
-  // A row of a few elements costs more than steps in memory do: a longer dim takes the innermost one's place.
+  CollapsedDims<N> dims(views);
+  // A call for a row of few elements costs more than a stride in memory: a longer dim becomes the innermost one.
   constexpr int64_t kFew = 4;
-  for (int d = 1; d < nest.rank && nest.size[0] <= kFew; ++d) {
-    if (nest.size[d] <= kFew) continue;
-    std::swap(nest.size[0], nest.size[d]);
-    std::swap(nest.stride[0], nest.stride[d]);
+  for (int d = 1; d < dims.rank && dims.size[0] <= kFew; ++d) {
+    if (dims.size[d] <= kFew) continue;
+    std::swap(dims.size[0], dims.size[d]);
+    std::swap(dims.stride[0], dims.stride[d]);
   }
   int64_t rows = 1;
-  for (int d = 1; d < nest.rank; ++d) rows *= nest.size[d];
+  for (int d = 1; d < dims.rank; ++d) rows *= dims.size[d];
 
-  // Long rows are cut into parts, short ones handled several at a time.
-  const int64_t n = nest.size[0], piece = rows * n > kGrain ? kPiece : kGrain;
-  const int64_t parts = ceil_div(n, piece);
-  const int64_t part_size = ceil_div(n, parts);
-  parallel_for(rows * parts, parts > 1 ? 1 : piece / n, [&](int64_t begin, int64_t end) {
-    int64_t part = begin % parts;
+  // A long row is split into several tasks; a task takes several short rows.
+  const int64_t n = dims.size[0], grain = rows * n > kGrain ? kFineGrain : kGrain;
+  const int64_t splits = ceil_div(n, grain);
+  const int64_t split_size = ceil_div(n, splits);
+  parallel_for(rows * splits, splits > 1 ? 1 : grain / n, [&](int64_t begin, int64_t end) {
+    int64_t split = begin % splits;
     int64_t index[CollapsedDims<N>::kMaxRank];
     std::array<int64_t, N> at{};
-    int64_t rest = begin / parts;
-    for (int d = 1; d < nest.rank; ++d) {
-      index[d] = rest % nest.size[d];
-      rest /= nest.size[d];
-      for (int v = 0; v < N; ++v) at[v] += index[d] * nest.stride[d][v];
+    int64_t rest = begin / splits;
+    for (int d = 1; d < dims.rank; ++d) {
+      index[d] = rest % dims.size[d];
+      rest /= dims.size[d];
+      for (int v = 0; v < N; ++v) at[v] += index[d] * dims.stride[d][v];
     }
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t first = part * part_size;
-      const int64_t last = first + part_size < n ? first + part_size : n;
+      const int64_t first = split * split_size;
+      const int64_t last = first + split_size < n ? first + split_size : n;
       std::array<int64_t, N> from;
-      for (int v = 0; v < N; ++v) from[v] = at[v] + first * nest.stride[0][v];
-      if (first < last) row.call(row.context, last - first, from, nest.stride[0]);
-      if (++part < parts) continue;
-      part = 0;
-      for (int d = 1; d < nest.rank; ++d) {
-        for (int v = 0; v < N; ++v) at[v] += nest.stride[d][v];
-        if (++index[d] < nest.size[d]) break;
-        for (int v = 0; v < N; ++v) at[v] -= index[d] * nest.stride[d][v];
+      for (int v = 0; v < N; ++v) from[v] = at[v] + first * dims.stride[0][v];
+      if (first < last) row.call(row.context, last - first, from, dims.stride[0]);
+      if (++split < splits) continue;
+      split = 0;
+      for (int d = 1; d < dims.rank; ++d) {
+        for (int v = 0; v < N; ++v) at[v] += dims.stride[d][v];
+        if (++index[d] < dims.size[d]) break;
+        for (int v = 0; v < N; ++v) at[v] -= index[d] * dims.stride[d][v];
         index[d] = 0;
       }
     }
   });
 }
 
-/// Calls `row(n, at, step)` for stretches of n elements that together cover the shape which the views share:
-/// element i of the stretch is at offset at[v] + i · step[v] of view v. Runs on several threads; the
-/// stretches depend on the shape and the strides alone.
+/// Calls `row(n, at, step)` for ranges of n elements along one dim that together cover the views' shape: element i of
+/// a range is at offset at[v] + i · step[v] of view v. Runs on several threads; the ranges depend on the shape and
+/// the strides alone.
 template <int N, class Row>
 void for_each_row(const std::array<View, N>& views, const Row& row) {
   using Offsets = std::array<int64_t, N>;
-  walk_rows<N>(views, {[](const void* context, int64_t n, const Offsets& at, const Offsets& step) {
-                         (*static_cast<const Row*>(context))(n, at, step);
-                       },
-                       &row});
+  visit_rows<N>(views, {[](const void* context, int64_t n, const Offsets& at, const Offsets& step) {
+                          (*static_cast<const Row*>(context))(n, at, step);
+                        },
+                        &row});
 }
 
-/// Asks for `count` elements from x on, a cache line at a time.
-/// Always inlined, like what does nothing but call it: g++ takes a function that only fetches for one without effect,
-/// and leaves out calls of it.
+/// Prefetches `count` elements from x on, a cache line at a time.
+/// Always inlined, and so must be a function that only calls it: g++ takes a function that only prefetches for one
+/// without effect, and drops calls of it.
 template <class T>
 [[gnu::always_inline]] inline void fetch(const T* x, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(T);
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(x + i);
 }
 
-/// Fetches what lies a page behind x, `count` elements of it, while x is worked on: the processor's own fetching ends
-/// with a page, and from memory it is what bounds a loop over two or three tensors.
+/// Prefetches `count` elements a page ahead of x. The hardware prefetcher stops at the end of a page, which limits a
+/// loop over two or three tensors in memory.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* x, int64_t count) {
   constexpr int64_t kPage = 4096;
   fetch(reinterpret_cast<const char*>(x) + kPage, count * static_cast<int64_t>(sizeof(T)));
 }
 
-/// Calls `f(i)` for all i in [0, n), in vectors, for each of which it reads element i of each x.
+/// Calls `f(i)` for all i in [0, n), vectorised; f reads element i of each x, which is prefetched.
 template <class F, class... X>
 [[gnu::always_inline]] inline void for_each_element(int64_t n, F f, const X*... x) {
-  constexpr int64_t kBlock = 64;
-  const int64_t whole = n / kBlock * kBlock;
-  for (int64_t first = 0; first < whole; first += kBlock) {
-    (fetch_ahead(x + first, kBlock), ...);
+  constexpr int64_t kRange = 64;
+  const int64_t whole = n / kRange * kRange;
+  for (int64_t first = 0; first < whole; first += kRange) {
+    (fetch_ahead(x + first, kRange), ...);
 #pragma omp simd
-    for (int64_t i = first; i < first + kBlock; ++i) f(i);
+    for (int64_t i = first; i < first + kRange; ++i) f(i);
   }
 #pragma omp simd
   for (int64_t i = whole; i < n; ++i) f(i);
@@ -240,7 +240,7 @@ void map(const View& out, const View& x, F f) {
   });
 }
 
-/// out = f(a, b), element by element, with fast loops where an operand is the same along the row.
+/// out = f(a, b), element by element, vectorised also where an operand is constant along the row.
 template <class Y, class A, class B, class F>
 void map(const View& out, const View& a, const View& b, F f) {
   for_each_row<3>({out, a, b}, [&](int64_t n, const auto& at, const auto& step) {
@@ -265,22 +265,23 @@ void map(const View& out, const View& a, const View& b, F f) {
 }
 
 /// Elements [begin, end) of one of several tensors.
-struct Elements {
+struct ElementRange {
   int64_t tensor, begin, end;
 };
 
-/// Calls `f(piece, number)` for pieces of `size` of the elements of `tensors` tensors, numel_of(i) each, numbered in
-/// order: in one loop, since a model has many small parameters, which are not worth a loop each.
+/// Calls `f(range, number)` for ranges of `size` elements of `tensors` tensors with numel_of(i) elements each,
+/// numbered in order. One parallel loop for all tensors: a model has many small parameters, too small for a loop
+/// each.
 template <class Numel, class F>
-void for_each_piece(int64_t tensors, int64_t size, Numel numel_of, F f) {
-  const auto pieces_of = [&](int64_t i) { return ceil_div(numel_of(i), size); };
-  int64_t pieces = 0;
-  for (int64_t i = 0; i < tensors; ++i) pieces += pieces_of(i);
-  parallel_tasks(pieces, [&](int64_t number) {
-    int64_t tensor = 0, piece = number;
-    for (; piece >= pieces_of(tensor); ++tensor) piece -= pieces_of(tensor);
-    const int64_t begin = piece * size, count = numel_of(tensor);
-    f(Elements{tensor, begin, begin + size < count ? begin + size : count}, number);
+void for_each_element_range(int64_t tensors, int64_t size, Numel numel_of, F f) {
+  const auto ranges_of = [&](int64_t i) { return ceil_div(numel_of(i), size); };
+  int64_t ranges = 0;
+  for (int64_t i = 0; i < tensors; ++i) ranges += ranges_of(i);
+  parallel_tasks(ranges, [&](int64_t number) {
+    int64_t tensor = 0, index = number;
+    for (; index >= ranges_of(tensor); ++tensor) index -= ranges_of(tensor);
+    const int64_t begin = index * size, count = numel_of(tensor);
+    f(ElementRange{tensor, begin, begin + size < count ? begin + size : count}, number);
   });
 }
 

@@ -12,8 +12,8 @@
 #include <linnet/core/random/philox.h>
 #include <linnet/ops/cpu/device/tile_product.h>
 
-/// Many blocks of a Philox stream, a lane of 64 bits for each word of each: the same numbers as `philox`. The
-/// multiplier bounds it.
+/// Many blocks of a Philox stream, vectorised with a 64-bit lane for each word of each block: the same numbers as
+/// `philox`. Bound by the multiplier.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -22,8 +22,8 @@ namespace philox_lanes {
 constexpr int kLanes = static_cast<int>(product::kVectorBytes / sizeof(uint64_t));
 using Lanes = product::VectorOf<uint64_t, kLanes>;
 
-/// The products of the lower halves of lanes. What stands above the lower half of a word may be anything, therefore.
-/// Compilers do not see that one instruction does it, and take three for whole products.
+/// The products of the lower halves of lanes, so upper halves of the operands may hold anything. Written with the
+/// intrinsic: compilers use three instructions for a full product instead of this one.
 static inline Lanes multiply_low(Lanes a, uint64_t factor) {
   const Lanes b = Lanes{} + factor;
 #if defined(__AVX512F__)
@@ -38,7 +38,7 @@ static inline Lanes multiply_low(Lanes a, uint64_t factor) {
 #endif
 }
 
-/// Element i of a and element i of b in turn, from element `kFrom` of both on.
+/// a[kFrom], b[kFrom], a[kFrom + 1], b[kFrom + 1], …
 template <int kFrom, int... i>
 Lanes interleave(Lanes a, Lanes b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (kFrom + i / 2 + i % 2 * kLanes)...);
@@ -84,8 +84,8 @@ static inline void make(const Rounds& keys, uint64_t stream, uint64_t first, uin
 
 }  // namespace philox_lanes
 
-/// Blocks first … first + count − 1 of a stream, four words each. As bytes: byte b of a block is bits 8·(b mod 4) …
-/// of its word b / 4, on little-endian machines, which all of ours are.
+/// Blocks first … first + count − 1 of a stream, four words each. Byte b of a block is bits 8·(b mod 4) … of its word
+/// b / 4 on little-endian machines; no others are supported.
 static inline void philox_blocks(RandomKey key, uint64_t first, int64_t count, uint32_t* words) {
   using philox_lanes::kLanes;
   const philox_lanes::Rounds keys(key.seed);

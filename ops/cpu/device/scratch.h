@@ -6,8 +6,8 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Uninitialised working memory of a kernel, from the tensors' allocator, so that it is reused and counted. It dies
-/// on the thread that made it. None is taken for a count of 0.
+/// Uninitialised scratch memory of a kernel, from the tensors' allocator, so that it is reused and counted. Must be
+/// destroyed on the thread that made it. A count of 0 allocates nothing.
 template <class T>
 class Scratch {
  public:

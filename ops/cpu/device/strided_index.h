@@ -4,7 +4,7 @@
 
 #include <linnet/ops/cpu/device/kernel.h>
 
-/// Walks over some dims of views, for kernels that treat the other dims in a way of their own.
+/// Indices over some dims of views, for kernels that loop over the other dims themselves.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -12,7 +12,7 @@ namespace linnet::cpu::LINNET_ISA {
 template <int N>
 struct StridedIndex {
   int rank = 0;
-  int64_t count = 1;  ///< of positions: the product of the sizes
+  int64_t count = 1;  ///< positions: the product of the sizes
   int64_t size[CollapsedDims<N>::kMaxRank];
   std::array<int64_t, N> stride[CollapsedDims<N>::kMaxRank];
 
@@ -23,7 +23,7 @@ struct StridedIndex {
     count *= dim_size;
   }
 
-  /// Where position `index` is in each view, in elements from the first.
+  /// The offset of position `index` in each view, in elements.
   std::array<int64_t, N> at(int64_t index) const {
     std::array<int64_t, N> offsets{};
     for (int d = 0; d < rank; ++d) {
@@ -35,7 +35,7 @@ struct StridedIndex {
     return offsets;
   }
 
-  /// Calls `f(at)` for the positions begin … end − 1, in order, with where each is in the views.
+  /// Calls `f(at)` for the positions begin … end − 1, in order, with the offset at[v] in each view.
   template <class F>
   void for_each(int64_t begin, int64_t end, F&& f) const {
     std::array<int64_t, N> offsets = at(begin);
@@ -45,13 +45,13 @@ struct StridedIndex {
       rest /= size[d];
     }
     while (begin < end) {
-      const int64_t row = rank == 0 ? 1 : size[0] - index[0], run = row < end - begin ? row : end - begin;
+      const int64_t row = rank == 0 ? 1 : size[0] - index[0], steps = row < end - begin ? row : end - begin;
       const std::array<int64_t, N> step = rank == 0 ? offsets : stride[0];
-      for (int64_t i = 0; i < run; ++i) {
+      for (int64_t i = 0; i < steps; ++i) {
         f(std::as_const(offsets));
         for (int v = 0; v < N; ++v) offsets[v] += step[v];
       }
-      begin += run;
+      begin += steps;
       if (begin == end) return;
       index[0] = size[0];
       for (int d = 0; index[d] == size[d]; ++d) {
@@ -63,17 +63,17 @@ struct StridedIndex {
   }
 };
 
-/// All dims of the views except `dim` and `other`, with the sizes of the first view.
+/// An index over all dims of the views except `dim` and `other`, with the sizes of the first view.
 template <int N>
-StridedIndex<N> walk_without(const std::array<View, N>& views, int dim, int other = -1) {
-  StridedIndex<N> walk;
+StridedIndex<N> index_other_dims(const std::array<View, N>& views, int dim, int other = -1) {
+  StridedIndex<N> index;
   for (int d = views[0].rank - 1; d >= 0; --d) {
     if (d == dim || d == other) continue;
     std::array<int64_t, N> strides;
     for (int v = 0; v < N; ++v) strides[v] = views[v].strides[d];
-    walk.add(views[0].shape[d], strides);
+    index.add(views[0].shape[d], strides);
   }
-  return walk;
+  return index;
 }
 
 /// Calls `line(at)` for every line of the views along `dim`, on several threads: at[v] is the offset of its
@@ -81,9 +81,9 @@ StridedIndex<N> walk_without(const std::array<View, N>& views, int dim, int othe
 /// additions.
 template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {
-  const StridedIndex<N> walk = walk_without<N>(views, dim);
+  const StridedIndex<N> index = index_other_dims<N>(views, dim);
   const int64_t grain = cost < kGrain ? kGrain / (cost > 0 ? cost : 1) : 1;
-  parallel_for(walk.count, grain, [&](int64_t begin, int64_t end) { walk.for_each(begin, end, line); });
+  parallel_for(index.count, grain, [&](int64_t begin, int64_t end) { index.for_each(begin, end, line); });
 }
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -1,16 +1,12 @@
 #include <linnet/core/device/backend.h>
 
-/// All families of CPU kernels for one instruction set.
+/// The table of CPU kernels for one instruction set.
 
 namespace linnet::cpu::LINNET_ISA {
 
 void fill_elementwise(Backend& table);
 void fill_random(Backend& table);
 void fill_reduction(Backend& table);
-void fill_arg_reduce(Backend& table);
-void fill_cumsum(Backend& table);
-void fill_softmax(Backend& table);
-void fill_norms(Backend& table);
 void fill_arg_reduce(Backend& table);
 void fill_cumsum(Backend& table);
 void fill_softmax(Backend& table);
@@ -32,10 +28,6 @@ void fill_kernels(Backend& table) {
   fill_elementwise(table);
   fill_random(table);
   fill_reduction(table);
-  fill_arg_reduce(table);
-  fill_cumsum(table);
-  fill_softmax(table);
-  fill_norms(table);
   fill_arg_reduce(table);
   fill_cumsum(table);
   fill_softmax(table);

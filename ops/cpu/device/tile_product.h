@@ -7,17 +7,18 @@
 #include <linnet/ops/cpu/device/head_rows.h>
 #include <linnet/ops/cpu/device/kernel.h>
 
-/// Matrix products of tiles that stay in the nearest caches: nothing is packed or copied, which is what a call to
-/// BLAS spends a good part of its time on when one dimension of a product is no more than the width of a head.
+/// Matrix products of operands that lie in the L1 or L2 cache. Nothing is packed or copied; a call to BLAS spends a
+/// good part of its time on that when one dimension of a product is no larger than the width of a head.
 ///
-/// A tile of the result, some rows by some vectors, stays in registers while the sum runs. Each of its turns loads a
-/// vector a column and one element a row: with 8 rows and 2 columns, 10 loads for 16 multiplications of vectors, so
-/// that the multiplier is the bound. It has as many sums as registers allow, since each waits for itself: with AVX2,
-/// 6 rows are up to a seventh faster than 4, whose 8 sums are no more than the multiplier has under way.
+/// A tile of the result, some rows by some vectors, stays in registers while the sum runs. Each iteration loads one
+/// vector of b for each column and one element of a for each row: with 8 rows and 2 columns, 10 loads for 16 vector
+/// multiplications, so that the multiplier is the bottleneck. A tile has as many sums as registers allow, because the
+/// additions to one sum depend on each other: with AVX2, 6 rows are up to a seventh faster than 4, whose 8 sums are
+/// no more than the multiplier keeps in flight.
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// A matrix however it lies: element (r, c) is data[r · row + c · column].
+/// A matrix with any strides: element (r, c) is data[r · row + c · column].
 template <class T>
 struct Matrix {
   const T* data;
@@ -28,7 +29,8 @@ struct Matrix {
 
 namespace product {
 
-/// A tile's rows in packed products, of three vectors each; and its vectors here, kVectors to a row.
+/// kRows: the rows of a tile of packed products, three vectors each. kSums: the vectors of a tile here, kVectors to a
+/// row.
 #if defined(__AVX512F__)
 constexpr int64_t kVectorBytes = 64;
 constexpr int kRows = 8, kSums = 16;
@@ -43,7 +45,7 @@ constexpr int kVectors = 2;
 template <class T>
 constexpr int kLanes = static_cast<int>(kVectorBytes / sizeof(T));
 
-/// `kCount` numbers, wherever they lie.
+/// A vector of `kCount` numbers, with no alignment beyond that of T.
 template <class T, int kCount>
 struct Vector {
   using Type [[gnu::vector_size(kCount * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
@@ -51,51 +53,52 @@ struct Vector {
 template <class T, int kCount>
 using VectorOf = typename Vector<T, kCount>::Type;
 
-/// What c[r] from column `column` on is added to, of a base that may be none: then its data is null.
+/// `base` from row r and column `column` on; a null base stays null.
 template <class T>
 Rows<const T> base_at(Rows<const T> base, int64_t r, int64_t column) {
   return {base.data == nullptr ? nullptr : base[r] + column, base.stride};
 }
 
-/// Of c = a·b + base, or without a base where its data is null. They go from function to function by reference: on
-/// the stack, they would be read back in larger pieces than they were written in, which waits for both.
+/// The operands of c = a·b + base; no base where its data is null. Passed by reference: a copy on the stack would be
+/// read back in wider loads than it was written with, which stalls store forwarding.
 template <class T>
-struct Operands {
+struct TileOperands {
   Matrix<T> a;
   Rows<const T> b, base;
   Rows<T> c;
 
-  /// For c from row `r` and column `column` on.
-  Operands from(int64_t r, int64_t column) const {
+  /// The operands for c from row `r` and column `column` on.
+  TileOperands from(int64_t r, int64_t column) const {
     return {a.from(r, 0), {b.data + column, b.stride}, base_at(base, r, column), {c[r] + column, c.stride}};
   }
 };
 
-/// [0, rows) in bands of at most `most`, about as high as each other: few rows alone would wait for their own sums.
-struct Bands {
-  int64_t count, low, higher;  // the first ones have a row more
+/// [0, total) split into ranges of at most `most`, of sizes that differ by at most one: a tile of few rows would have
+/// too few independent sums.
+struct EvenSplit {
+  int64_t count, least, longer;  // the first `longer` ranges have least + 1
 
-  Bands(int64_t rows, int64_t most)
-      : count(ceil_div(rows, most)), low(rows / std::max(count, int64_t{1})), higher(rows - count * low) {}
+  EvenSplit(int64_t total, int64_t most)
+      : count(ceil_div(total, most)), least(total / std::max(count, int64_t{1})), longer(total - count * least) {}
 
-  int64_t begin(int64_t band) const { return band * low + std::min(band, higher); }
-  int64_t height(int64_t band) const { return low + (band < higher ? 1 : 0); }
+  int64_t begin(int64_t i) const { return i * least + std::min(i, longer); }
+  int64_t size(int64_t i) const { return least + (i < longer ? 1 : 0); }
 };
 
-/// What a tile fetches into a nearer cache while its sum runs: nothing.
+/// A policy of what a tile prefetches every kInterval iterations of its sum: nothing.
 struct NoPrefetch {
-  static constexpr int64_t kTurns = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kInterval = std::numeric_limits<int64_t>::max();
   void fetch() {}
 };
 
-/// The sums of a tile, kR rows by kC vectors. `row` is from row to row of a.
-template <int kR, int kC, class V, class T, class Row, class Ahead>
-[[gnu::always_inline]] inline void add_products(int64_t depth, const Operands<T>& x, Row row, Ahead ahead,
+/// Adds a·b to the sums of a tile, kR rows by kC vectors. `row` is the stride between rows of a.
+template <int kR, int kC, class V, class T, class Row, class Prefetch>
+[[gnu::always_inline]] inline void add_products(int64_t depth, const TileOperands<T>& x, Row row, Prefetch prefetch,
                                                 V (&sum)[kR][kC]) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
   for (int64_t k = 0; k < depth;) {
-    ahead.fetch();
-    for (const int64_t end = depth - k > Ahead::kTurns ? k + Ahead::kTurns : depth; k < end; ++k) {
+    prefetch.fetch();
+    for (const int64_t end = depth - k > Prefetch::kInterval ? k + Prefetch::kInterval : depth; k < end; ++k) {
       V right[kC];
 #pragma GCC unroll 3
       for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
@@ -109,16 +112,17 @@ template <int kR, int kC, class V, class T, class Row, class Ahead>
   }
 }
 
-/// kR rows by kC vectors of c. The base is added once, at the end, so that a long sum in tiles is one of blocks.
-template <int kR, int kC, class V, class T, class Ahead>
-[[gnu::always_inline]] inline void multiply(int64_t depth, const Operands<T>& x, Ahead ahead) {
+/// A tile of c, kR rows by kC vectors. The base is added once, at the end: a long sum in several products then rounds
+/// like a blocked sum.
+template <int kR, int kC, class V, class T, class Prefetch>
+[[gnu::always_inline]] inline void multiply(int64_t depth, const TileOperands<T>& x, Prefetch prefetch) {
   constexpr int64_t kCount = sizeof(V) / sizeof(T);
   V sum[kR][kC] = {};
-  // Rows side by side are at constant distances, which take no registers: 16 rows have more than there are.
+  // With a constant stride the rows' addresses take no registers; 16 rows would need more than there are.
   if (x.a.row == 1) {
-    add_products<kR, kC, V>(depth, x, std::integral_constant<int64_t, 1>{}, ahead, sum);
+    add_products<kR, kC, V>(depth, x, std::integral_constant<int64_t, 1>{}, prefetch, sum);
   } else {
-    add_products<kR, kC, V>(depth, x, x.a.row, ahead, sum);
+    add_products<kR, kC, V>(depth, x, x.a.row, prefetch, sum);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kR; ++r) {
@@ -130,30 +134,30 @@ template <int kR, int kC, class V, class T, class Ahead>
   }
 }
 
-/// `rows` ≤ kR rows.
-template <int kR, int kC, class V, class T, class Ahead = NoPrefetch>
-[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const Operands<T>& x,
-                                                 Ahead ahead = {}) {
+/// A tile of `rows` ≤ kR rows by kC vectors.
+template <int kR, int kC, class V, class T, class Prefetch = NoPrefetch>
+[[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const TileOperands<T>& x,
+                                                 Prefetch prefetch = {}) {
   if (rows == kR) {
-    multiply<kR, kC, V>(depth, x, ahead);
+    multiply<kR, kC, V>(depth, x, prefetch);
   } else if constexpr (kR > 1) {
-    multiply_rows<kR - 1, kC, V>(rows, depth, x, ahead);
+    multiply_rows<kR - 1, kC, V>(rows, depth, x, prefetch);
   }
 }
 
-/// All rows of some columns, kC vectors.
+/// All rows of kC vectors of columns.
 template <int kC, class V, class T>
-void multiply_columns(int64_t rows, int64_t depth, const Operands<T>& x) {
-  constexpr int kTogether = kSums / kC;
-  const Bands bands(rows, kTogether);
-  for (int64_t i = 0; i < bands.count; ++i) {
-    multiply_rows<kTogether, kC, V>(bands.height(i), depth, x.from(bands.begin(i), 0));
+void multiply_columns(int64_t rows, int64_t depth, const TileOperands<T>& x) {
+  constexpr int kTileRows = kSums / kC;
+  const EvenSplit split(rows, kTileRows);
+  for (int64_t i = 0; i < split.count; ++i) {
+    multiply_rows<kTileRows, kC, V>(split.size(i), depth, x.from(split.begin(i), 0));
   }
 }
 
-/// All columns: in pairs of vectors, then one by one, then in ever smaller vectors.
+/// All columns: in pairs of vectors, then one vector at a time, then in ever smaller vectors.
 template <int kC, int kCount, class T>
-void multiply_all(int64_t rows, int64_t width, int64_t depth, Operands<T> x) {
+void multiply_all(int64_t rows, int64_t width, int64_t depth, TileOperands<T> x) {
   for (; width >= kC * kCount; width -= kC * kCount, x = x.from(0, kC * kCount)) {
     multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, x);
   }

@@ -8,36 +8,37 @@ namespace linnet::cpu::LINNET_ISA {
 
 namespace transposition {
 
-/// Blocks of 8 × 8 are transposed in registers.
-constexpr int kBlock = 8;
+/// Tiles of 8 × 8 are transposed in registers.
+constexpr int kTileSide = 8;
 template <class T>
-using Row [[gnu::vector_size(kBlock * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
+using Row [[gnu::vector_size(kTileSide * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
 
-/// Exchanges the upper right of four square parts, of kHalf rows each, with the lower left one.
+/// One step of the transposition: of each square of 2·kHalf rows and columns, swaps the upper right quarter with the
+/// lower left one.
 template <int kHalf, class V, int... kLane>
 [[gnu::always_inline]] inline void exchange(V& upper, V& lower, std::integer_sequence<int, kLane...>) {
   const V both[] = {upper, lower};
-  upper = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kBlock + (kLane ^ kHalf) : kLane)...);
-  lower = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kBlock + kLane : kLane ^ kHalf)...);
+  upper = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kTileSide + (kLane ^ kHalf) : kLane)...);
+  lower = __builtin_shufflevector(both[0], both[1], ((kLane & kHalf) != 0 ? kTileSide + kLane : kLane ^ kHalf)...);
 }
 
 template <int kHalf, class V>
-[[gnu::always_inline]] inline void exchange_all(V (&rows)[kBlock]) {
+[[gnu::always_inline]] inline void exchange_all(V (&rows)[kTileSide]) {
 #pragma GCC unroll 8
-  for (int r = 0; r < kBlock; ++r) {
-    if ((r & kHalf) == 0) exchange<kHalf>(rows[r], rows[r + kHalf], std::make_integer_sequence<int, kBlock>());
+  for (int r = 0; r < kTileSide; ++r) {
+    if ((r & kHalf) == 0) exchange<kHalf>(rows[r], rows[r + kHalf], std::make_integer_sequence<int, kTileSide>());
   }
   if constexpr (kHalf > 1) exchange_all<kHalf / 2>(rows);
 }
 
 template <class T>
-void transpose_block(Rows<const T> from, T factor, Rows<T> to) {
-  Row<T> rows[kBlock];
+void transpose_tile(Rows<const T> from, T factor, Rows<T> to) {
+  Row<T> rows[kTileSide];
 #pragma GCC unroll 8
-  for (int r = 0; r < kBlock; ++r) rows[r] = *reinterpret_cast<const Row<T>*>(from[r]) * factor;
-  exchange_all<kBlock / 2>(rows);
+  for (int r = 0; r < kTileSide; ++r) rows[r] = *reinterpret_cast<const Row<T>*>(from[r]) * factor;
+  exchange_all<kTileSide / 2>(rows);
 #pragma GCC unroll 8
-  for (int r = 0; r < kBlock; ++r) *reinterpret_cast<Row<T>*>(to[r]) = rows[r];
+  for (int r = 0; r < kTileSide; ++r) *reinterpret_cast<Row<T>*>(to[r]) = rows[r];
 }
 
 }  // namespace transposition
@@ -45,11 +46,11 @@ void transpose_block(Rows<const T> from, T factor, Rows<T> to) {
 /// to[c][r] = factor · from[r][c] for r < rows, c < columns.
 template <class T>
 void transpose(int64_t rows, int64_t columns, Rows<const T> from, Rows<T> to, T factor = 1) {
-  using transposition::kBlock;
-  const int64_t whole_rows = rows / kBlock * kBlock, whole_columns = columns / kBlock * kBlock;
-  for (int64_t r = 0; r < whole_rows; r += kBlock) {
-    for (int64_t c = 0; c < whole_columns; c += kBlock) {
-      transposition::transpose_block<T>({from[r] + c, from.stride}, factor, {to[c] + r, to.stride});
+  using transposition::kTileSide;
+  const int64_t whole_rows = rows / kTileSide * kTileSide, whole_columns = columns / kTileSide * kTileSide;
+  for (int64_t r = 0; r < whole_rows; r += kTileSide) {
+    for (int64_t c = 0; c < whole_columns; c += kTileSide) {
+      transposition::transpose_tile<T>({from[r] + c, from.stride}, factor, {to[c] + r, to.stride});
     }
   }
   for (int64_t r = 0; r < rows; ++r) {

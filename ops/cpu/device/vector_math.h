@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <limits>
 
-/// Elementary functions that a compiler can vectorise. For float they are straight lines of arithmetic, off
-/// by about 2 units in the last place at most unless they say so (tests/ops/cpu/vector_math_test.cpp), and right for
-/// ±0, denormals, ±∞ and NaN. For double they are those of the standard library. The polynomials are near-minimax
-/// fits made for this file.
+/// Elementary functions that a compiler can vectorise. For float they have no branches, errors of at most about 2
+/// units in the last place unless stated otherwise (tests/ops/cpu/vector_math_test.cpp), and correct results for ±0,
+/// denormals, ±∞ and NaN. For double they call the standard library. The polynomials are near-minimax fits made for
+/// this file.
 
 namespace linnet::cpu::LINNET_ISA::vec {
 
@@ -43,8 +43,8 @@ inline float exp(float x) {
   return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
 }
 
-/// 2^x for x ≤ 0, or above it by no more than rounding; 0 for x < −125. For the weights of softmax, at half the price
-/// of `exp`: nothing to be reduced by ln 2, no range to keep.
+/// 2^x for x ≤ 0, or above 0 by no more than rounding; 0 for x < −125. For the weights of softmax, at half the cost
+/// of `exp`: no reduction by ln 2 and no clamping.
 inline float exp2_below_one(float x) {
   constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
   const float shifted = x + kRound;
@@ -56,7 +56,7 @@ inline float exp2_below_one(float x) {
   p = p * r + 0.240226479f;
   p = p * r + 0.693147203f;
   p = p * r + 1.0f;
-  // 2^k: what is above the bits of its exponent in `shifted` is shifted out. The product keeps a NaN.
+  // 2^k: the shift leaves only the exponent bits of `shifted`. The product keeps a NaN.
   const float power = from_bits(static_cast<int32_t>(static_cast<uint32_t>(to_bits(shifted)) << 23));
   return x < -125.0f ? 0.0f : p * power;
 }
@@ -123,7 +123,7 @@ inline float erf(float x) {
   return std::copysign(a < 0.9f ? near_zero : far, x);
 }
 
-/// Of the normal distribution: Φ(x), and e^{−x²/2}, which is its density times √(2π).
+/// The normal distribution: Φ(x), and e^{−x²/2}, its density times √(2π).
 template <class T>
 struct Normal {
   T cdf, bell;
@@ -131,9 +131,9 @@ struct Normal {
 
 inline Normal<double> normal(double x) { return {0.5 * std::erfc(-x * 0.7071067811865476), std::exp(-0.5 * x * x)}; }
 
-/// Φ(−|x|) = e^{−x²/2} · P(u), u = |x| / (1 + 0.22·|x|): the exponential serves both, and the tail keeps its digits,
-/// but for what rounding takes from the exponent: 5 units in the last place above −1, 200 at −13. Below −13.2 it is
-/// 0.
+/// Φ(−|x|) = e^{−x²/2} · P(u), u = |x| / (1 + 0.22·|x|): one exponential serves both results, and the tail keeps its
+/// digits except for the rounding of the exponent: errors of 5 units in the last place above −1, 200 at −13. Below
+/// −13.2 it is 0.
 inline Normal<float> normal(float x) {
   const float a = std::abs(x) > 20.0f ? 20.0f : std::abs(x);
   const float u = a / (1.0f + 0.22f * a);
@@ -151,7 +151,7 @@ inline Normal<float> normal(float x) {
   return {x < 0 ? tail : 1 - tail, bell};
 }
 
-/// log(1 + x) for x ≥ 0: the logarithm of the rounded sum, and what rounding took away.
+/// log(1 + x) for x ≥ 0: the logarithm of the rounded sum, plus a correction for its rounding.
 inline float log1p(float x) {
   const float sum = 1.0f + x;
   return log(sum) + (x - (sum - 1.0f)) / sum;
@@ -162,7 +162,7 @@ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
-/// cos(2π·u) for u in [0, 1), by a reduction of the angle that does not round.
+/// cos(2π·u) for u in [0, 1); the reduction of the angle is exact.
 inline float cos_turns(float u) {
   const float s = std::abs(u - 0.5f) - 0.25f;  // cos(2πu) = sin(2πs), |s| ≤ ¼
   const float z = s * s;

@@ -3,70 +3,70 @@
 #include <linnet/ops/cpu/fastformer/additive_tile.h>
 
 /// Additive attention over whole sequences (Wu et al. 2021, eqs. 3–6). The global vectors do not depend on the token,
-/// so p_i = q ∘ k_i is never formed: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i k_i. Forward is one pass over each
-/// column, and so is backward. A pass runs over spans of tokens on all threads; what it sums is kept for each span,
-/// and added up in their order.
+/// so p_i = q ∘ k_i is never formed: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i k_i. Forward reads each of q, k and v
+/// once, and so does backward. A pass runs over chunks of tokens on all threads; each chunk has sums of its own,
+/// which are then added in order.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 using namespace additive;
 
-/// Elements of the tokens that one task handles.
-constexpr int64_t kSpan = 65536;
+/// Elements of a chunk.
+constexpr int64_t kChunkElements = 65536;
 
 template <class T, class Width>
 class WholeSequences {
  public:
-  WholeSequences(const View& pools, const AdditiveAttentionInputs& problem, Width width)
-      : problem_(problem),
+  WholeSequences(const View& pools, const AdditiveAttentionInputs& in, Width width)
+      : in_(in),
         pools_(data<T>(pools)),
         width_(width),
-        batch_(problem.q.shape[0]),
-        heads_(problem.q.shape[1]),
-        tokens_(problem.q.shape[2]),
+        batch_(in.q.shape[0]),
+        heads_(in.q.shape[1]),
+        tokens_(in.q.shape[2]),
         channels_(heads_ * width),
-        span_(std::max(kSpan / std::max(channels_ * kTile, int64_t{1}), int64_t{1}) * kTile),
-        spans_(ceil_div(tokens_, span_)),
+        chunk_size_(std::max(kChunkElements / std::max(channels_ * kTile, int64_t{1}), int64_t{1}) * kTile),
+        chunks_(ceil_div(tokens_, chunk_size_)),
         w_q_(channels_),
         w_k_(batch_ * channels_),
         global_query_(batch_ * channels_),
         global_key_(batch_ * channels_) {
-    const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(problem.q.shape[3])));
+    const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(in.q.shape[3])));
     for (int64_t h = 0; h < heads_; ++h) {
-      for (int64_t d = 0; d < width_; ++d) w_q_[h * width_ + d] = scale * at(problem.w_q, h, d);
+      for (int64_t d = 0; d < width_; ++d) w_q_[h * width_ + d] = scale * at(in.w_q, h, d);
     }
     scale_ = scale;
   }
 
   void forward(const View& u) {
-    // α_i = softmax_i(w_q·q_i/√D), q = Σ α_i q_i                                        Eqs. 3 and 4
-    pool_all(0, problem_.q, w_q_.data(), 0);
+    // α_i = softmax_i(w_q·q_i/√D), q = Σ α_i q_i                       [Fastformer eq.3] [Fastformer eq.4]
+    pool_all(0, in_.q, w_q_.data(), 0);
     set_global_query();
-    // β_i = softmax_i(w_k·p_i/√D), k = Σ β_i p_i                                        Eqs. 5 and 6
-    pool_all(1, problem_.k, w_k_.data(), channels_);
+    // β_i = softmax_i(w_k·p_i/√D), k = Σ β_i p_i                       [Fastformer eq.5] [Fastformer eq.6]
+    pool_all(1, in_.k, w_k_.data(), channels_);
     set_global_key();
-    for_each_span([&](const Piece& piece, int64_t) { multiply(u, piece); });
+    for_each_chunk([&](const HeadChunk& chunk, int64_t) { multiply(u, chunk); });
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) {
     set_global_query();
     set_global_key();
     const Scratch<T> dkey(batch_ * channels_), dquery(batch_ * channels_);
-    sum_spans(dkey.data(), [&](const Piece& piece, T* sum) { values_backward(out, du, piece, sum); });
+    sum_chunks(dkey.data(), [&](const HeadChunk& chunk, T* sum) { values_backward(out, du, chunk, sum); });
     keys_backward(out, dkey.data(), dquery.data());
     queries_backward(out, du, dquery.data());
   }
 
  private:
-  /// Of mean = Σ weight_i x_i, for every sequence: r for each channel, and for each head what is added to r·x_i, and
-  /// r·mean.
+  /// The cotangent of mean = Σ weight_i x_i, for every sequence: r = ∂L/∂mean [B, C], and for each head r·mean and an
+  /// `offset` that is added to r·x_i [B, H].
   struct Cotangent {
     Scratch<T> r, offset, mean;
     Cotangent(int64_t channels, int64_t heads) : r(channels), offset(heads), mean(heads) {}
   };
 
-  bool add() const { return problem_.add; }
+  bool add() const { return in_.add; }
   static T& at(const View& w, int64_t h, int64_t d) {
     return static_cast<T*>(w.data)[h * w.strides[0] + d * w.strides[1]];
   }
@@ -75,78 +75,82 @@ class WholeSequences {
       for (int64_t d = 0; d < width_; ++d) at(w, h, d) = 0;
     }
   }
-  /// Of stage 0 (the queries') or 1, for backward.
-  Pool<T> pool(int stage, int64_t b) const {
-    return {pools_ + (stage * batch_ + b) * Pool<T>::size(heads_, width_), heads_, width_};
+  /// The pool of stage 0 (queries, α) or 1 (keys, β). Forward leaves both for backward.
+  PooledMean<T> pool(int stage, int64_t b) const {
+    return {pools_ + (stage * batch_ + b) * PooledMean<T>::size(heads_, width_), heads_, width_};
   }
-  Dropout dropout(int stage) const { return {problem_.dropout, problem_.dropout_rng[stage], heads_, tokens_}; }
+  Dropout dropout(int stage) const { return {in_.dropout, in_.dropout_rng[stage], heads_, tokens_}; }
 
   template <class F>
-  void for_each_span(F&& f) const {
-    const int64_t grain = std::max(kSpan / std::max(std::min(span_, tokens_) * channels_, int64_t{1}), int64_t{1});
-    parallel_for(batch_ * spans_, grain, [&](int64_t first, int64_t last) {
+  void for_each_chunk(F&& f) const {
+    const int64_t grain =
+        std::max(kChunkElements / std::max(std::min(chunk_size_, tokens_) * channels_, int64_t{1}), int64_t{1});
+    parallel_for(batch_ * chunks_, grain, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) {
-        const int64_t begin = task % spans_ * span_;
-        f(Piece{task / spans_, 0, heads_, begin, std::min(begin + span_, tokens_)}, task);
+        const int64_t begin = task % chunks_ * chunk_size_;
+        f(HeadChunk{task / chunks_, 0, heads_, begin, std::min(begin + chunk_size_, tokens_)}, task);
       }
     });
   }
 
-  /// sums [B, C] of what `f(piece, sum)` adds to its `sum` [C].
+  /// sums [B, C] = over each sequence's chunks, the sums [C] that `f(chunk, sum)` makes.
   template <class F>
-  void sum_spans(T* sums, F&& f) const {
-    Scratch<T> parts(batch_ * spans_ * channels_);
-    for_each_span([&](const Piece& piece, int64_t task) {
-      std::fill_n(&parts[task * channels_], channels_, T{0});
-      f(piece, &parts[task * channels_]);
+  void sum_chunks(T* sums, F&& f) const {
+    Scratch<T> partial(batch_ * chunks_ * channels_);
+    for_each_chunk([&](const HeadChunk& chunk, int64_t task) {
+      std::fill_n(&partial[task * channels_], channels_, T{0});
+      f(chunk, &partial[task * channels_]);
     });
     std::fill_n(sums, batch_ * channels_, T{0});
-    for (int64_t task = 0; task < batch_ * spans_; ++task) {
-      T* sum = sums + task / spans_ * channels_;
-      for (int64_t c = 0; c < channels_; ++c) sum[c] += parts[task * channels_ + c];
+    for (int64_t task = 0; task < batch_ * chunks_; ++task) {
+      T* sum = sums + task / chunks_ * channels_;
+      for (int64_t c = 0; c < channels_; ++c) sum[c] += partial[task * channels_ + c];
     }
   }
 
-  /// Pools a column into pool(stage, b); w is [C], that of sequence b at w + b·w_step.
+  /// Pools x into pool(stage, b) for every sequence b. Its scores are w·x_i with w + b·w_step, [C].
   void pool_all(int stage, const View& x, const T* w, int64_t w_step) const {
-    const int64_t size = Pool<T>::size(heads_, width_);
-    Scratch<T> parts(batch_ * spans_ * size);
-    for_each_span([&](const Piece& piece, int64_t task) {
-      const Pool<T> part(&parts[task * size], heads_, width_);
-      part.clear(heads_, width_);
-      pool_span(stage, Rows<T>(x, piece), w + piece.b * w_step, part, piece);
+    const int64_t size = PooledMean<T>::size(heads_, width_);
+    Scratch<T> partial(batch_ * chunks_ * size);
+    for_each_chunk([&](const HeadChunk& chunk, int64_t task) {
+      const PooledMean<T> own(&partial[task * size], heads_, width_);
+      own.clear(heads_, width_);
+      pool_chunk(stage, ChunkRows<T>(x, chunk), w + chunk.b * w_step, own, chunk);
     });
     for (int64_t b = 0; b < batch_; ++b) {
       pool(stage, b).clear(heads_, width_);
-      for (int64_t task = b * spans_; task < (b + 1) * spans_; ++task) {
-        pool(stage, b).merge(Pool<T>(&parts[task * size], heads_, width_), heads_, width_);
+      for (int64_t task = b * chunks_; task < (b + 1) * chunks_; ++task) {
+        pool(stage, b).merge(PooledMean<T>(&partial[task * size], heads_, width_), heads_, width_);
       }
     }
   }
 
-  void pool_span(int stage, const Rows<T>& x, const T* w, const Pool<T>& part, const Piece& piece) const {
-    const Weights<T> weights(heads_);
-    const PaddingMask padding_mask(problem_.padding_mask, piece.b);
-    for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
-      const int64_t n = std::min(kTile, piece.end - begin);
+  /// mean = Σ weight_i x_i over one chunk, with its own m and z.
+  ///                       [Fastformer eq.3] [Fastformer eq.4], of keys [Fastformer eq.5] [Fastformer eq.6]
+  void pool_chunk(int stage, const ChunkRows<T>& x, const T* w, const PooledMean<T>& own,
+                  const HeadChunk& chunk) const {
+    const TileWeights<T> weights(heads_);
+    const PaddingMask padding_mask(in_.padding_mask, chunk.b);
+    for (int64_t begin = chunk.begin; begin < chunk.end; begin += kTile) {
+      const int64_t n = std::min(kTile, chunk.end - begin);
       weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, padding_mask, begin, n, width_);
-      weights.weigh_sums(part, n, dropout(stage), piece, begin);
-      for (int64_t c = 0; c < channels_; ++c) part.mean[c] *= weights.fade[c / width_];
+      weights.weigh_sums(own, n, dropout(stage), chunk, begin);
+      for (int64_t c = 0; c < channels_; ++c) own.mean[c] *= weights.fade[c / width_];
       for (int64_t i = 0; i < n; ++i) {
         if (!padding_mask(begin + i)) continue;
         for (int64_t h = 0; h < heads_; ++h) {
           const T weight = weights.value_weight[i * heads_ + h];
           const T* row = x(begin + i, h);
-          T* sum = part.mean + h * width_;
+          T* sum = own.mean + h * width_;
 #pragma omp simd
           for (int64_t d = 0; d < width_; ++d) sum[d] += weight * row[d];
         }
       }
     }
-    part.divide(heads_, width_);
+    own.divide(heads_, width_);
   }
 
-  /// The global query, and w_k as the keys meet it: (w_k ∘ q)/√D.
+  /// The global query q, and the weights of the keys' scores, (w_k ∘ q)/√D.
   void set_global_query() {
     for (int64_t b = 0; b < batch_; ++b) {
       for (int64_t h = 0; h < heads_; ++h) {
@@ -154,15 +158,16 @@ class WholeSequences {
           const int64_t c = h * width_ + d;
           const T query = pool(0, b).mean[c];
           global_query_[b * channels_ + c] = query;
-          w_k_[b * channels_ + c] = scale_ * at(problem_.w_k, h, d) * (add() ? T{1} : query);
+          w_k_[b * channels_ + c] = scale_ * at(in_.w_k, h, d) * (add() ? T{1} : query);
         }
       }
     }
   }
 
+  /// k = q ∘ Σ β_i k_i, or with sums q Σ β_i + Σ β_i k_i.                                 [Fastformer eq.6]
   void set_global_key() {
     for (int64_t b = 0; b < batch_; ++b) {
-      const Pool<T> keys = pool(1, b);
+      const PooledMean<T> keys = pool(1, b);
       for (int64_t c = 0; c < channels_; ++c) {
         const T query = global_query_[b * channels_ + c];
         global_key_[b * channels_ + c] = add() ? query * keys.kept[c / width_] + keys.mean[c] : query * keys.mean[c];
@@ -170,15 +175,15 @@ class WholeSequences {
     }
   }
 
-  /// u_i = k ∘ v_i
-  void multiply(const View& u, const Piece& piece) const {
-    const Rows<T> out(u, piece), v(problem_.v, piece);
-    const Pool<T> keys = pool(1, piece.b);
-    for (int64_t i = piece.begin; i < piece.end; ++i) {
+  /// u_i = k ∘ v_i, or k + v_i; 0 where every token is padding.
+  void multiply(const View& u, const HeadChunk& chunk) const {
+    const ChunkRows<T> out(u, chunk), v(in_.v, chunk);
+    const PooledMean<T> keys = pool(1, chunk.b);
+    for (int64_t i = chunk.begin; i < chunk.end; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
         T* y = out(i, h);
         const T* x = v(i, h);
-        const T* key = &global_key_[piece.b * channels_ + h * width_];
+        const T* key = &global_key_[chunk.b * channels_ + h * width_];
         if (keys.total[h] == 0) {
           std::fill_n(y, static_cast<int64_t>(width_), T{0});
         } else if (add()) {
@@ -192,7 +197,7 @@ class WholeSequences {
     }
   }
 
-  /// The cotangent of v_i from that of u_i; 0 where nothing was left to sum.
+  /// ∂L/∂v_i from ∂L/∂u_i; 0 where every token is padding.
   void value_gradient(T* dv, const T* du, const T* key, T total) const {
     if (total == 0) {
       std::fill_n(dv, width_, T{0});
@@ -204,17 +209,17 @@ class WholeSequences {
     }
   }
 
-  /// Adds to `sum` the cotangent of the global key, and writes dv if there is one of its own.
-  void values_backward(const AdditiveAttentionGradients& out, const View& cotangent, const Piece& piece,
+  /// Adds ∂L/∂k to `sum`, and writes dv unless v is q.
+  void values_backward(const AdditiveAttentionGradients& out, const View& cotangent, const HeadChunk& chunk,
                        T* sum) const {
-    const Rows<T> du(cotangent, piece), v(problem_.v, piece);
-    const Pool<T> keys = pool(1, piece.b);
-    for (int64_t i = piece.begin; i < piece.end; ++i) {
+    const ChunkRows<T> du(cotangent, chunk), v(in_.v, chunk);
+    const PooledMean<T> keys = pool(1, chunk.b);
+    for (int64_t i = chunk.begin; i < chunk.end; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
         const T *g = du(i, h), *x = v(i, h);
-        const T* key = &global_key_[piece.b * channels_ + h * width_];
+        const T* key = &global_key_[chunk.b * channels_ + h * width_];
         T* to = sum + h * width_;
-        if (out.dv != nullptr) value_gradient(Rows<T>(*out.dv, piece)(i, h), g, key, keys.total[h]);
+        if (out.dv != nullptr) value_gradient(ChunkRows<T>(*out.dv, chunk)(i, h), g, key, keys.total[h]);
         if (keys.total[h] == 0) continue;
         if (add()) {
 #pragma omp simd
@@ -227,7 +232,8 @@ class WholeSequences {
     }
   }
 
-  /// k = q ∘ Σ β_i k_i, or q Σ β_i + Σ β_i k_i: dk and dw_k, and from the global key's cotangent the global query's.
+  /// dk, dw_k and the global query's cotangent from the global key's, of k = q ∘ Σ β_i k_i or q Σ β_i + Σ β_i k_i:
+  /// the gradient of [Fastformer eq.5] [Fastformer eq.6].
   void keys_backward(const AdditiveAttentionGradients& out, const T* dkey, T* dquery) const {
     const Cotangent cotangent(batch_ * channels_, batch_ * heads_);
     for (int64_t row = 0; row < batch_ * heads_; ++row) {
@@ -239,19 +245,19 @@ class WholeSequences {
       }
     }
     const Scratch<T> sums(batch_ * channels_);
-    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
-      pool_backward(1, problem_.k, out.dk, nullptr, &w_k_[piece.b * channels_], cotangent, piece, sum);
+    sum_chunks(sums.data(), [&](const HeadChunk& chunk, T* sum) {
+      pool_backward(1, in_.k, out.dk, nullptr, &w_k_[chunk.b * channels_], cotangent, chunk, sum);
     });
     clear(out.dw_k);
     for (int64_t c = 0; c < batch_ * channels_; ++c) {
       const int64_t b = c / channels_, h = c % channels_ / width_, d = c % width_;
-      const T w = scale_ * at(problem_.w_k, h, d), query = global_query_[c];
+      const T w = scale_ * at(in_.w_k, h, d), query = global_query_[c];
       at(out.dw_k, h, d) += scale_ * sums[c] * (add() ? T{1} : query);
       dquery[c] = add() ? dkey[c] * pool(1, b).kept[h] : dkey[c] * pool(1, b).mean[c % channels_] + w * sums[c];
     }
   }
 
-  /// q = Σ α_i q_i: dq and dw_q
+  /// dq and dw_q, of q = Σ α_i q_i: the gradient of [Fastformer eq.3] [Fastformer eq.4].
   void queries_backward(const AdditiveAttentionGradients& out, const View& du, const T* dquery) const {
     const Cotangent cotangent(batch_ * channels_, batch_ * heads_);
     std::copy_n(dquery, batch_ * channels_, cotangent.r.data());
@@ -262,8 +268,8 @@ class WholeSequences {
       }
     }
     const Scratch<T> sums(batch_ * channels_);
-    sum_spans(sums.data(), [&](const Piece& piece, T* sum) {
-      pool_backward(0, problem_.q, out.dq, out.dv == nullptr ? &du : nullptr, w_q_.data(), cotangent, piece, sum);
+    sum_chunks(sums.data(), [&](const HeadChunk& chunk, T* sum) {
+      pool_backward(0, in_.q, out.dq, out.dv == nullptr ? &du : nullptr, w_q_.data(), cotangent, chunk, sum);
     });
     clear(out.dw_q);
     for (int64_t c = 0; c < batch_ * channels_; ++c) {
@@ -271,29 +277,31 @@ class WholeSequences {
     }
   }
 
-  /// ∂s_i = weight_i (r·x_i + offset) − undropped weight_i r·mean,  ∂x_i = weight_i r + ∂s_i w (and, when x is v too,
-  /// what u_i = k ∘ v_i adds);  sum += ∂s_i x_i.
+  /// Backward through one pool, with value_weight_i = weight_i after dropout:
+  ///   ∂s_i = value_weight_i (r·x_i + offset) − weight_i r·mean
+  ///   ∂x_i = value_weight_i r + ∂s_i w,   sum += ∂s_i x_i
+  /// Where x is v too, `du` adds the gradient by way of u_i = k ∘ v_i to ∂x_i.
   void pool_backward(int stage, const View& column, const View& column_gradient, const View* du, const T* w,
-                     const Cotangent& cotangent, const Piece& piece, T* sum) const {
-    const Weights<T> weights(heads_);
-    const Rows<T> x(column, piece), dx(column_gradient, piece), g(du == nullptr ? column : *du, piece);
-    const PaddingMask padding_mask(problem_.padding_mask, piece.b);
-    const Pool<T> keys = pool(1, piece.b);
-    for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
-      const int64_t n = std::min(kTile, piece.end - begin);
+                     const Cotangent& cotangent, const HeadChunk& chunk, T* sum) const {
+    const TileWeights<T> weights(heads_);
+    const ChunkRows<T> x(column, chunk), dx(column_gradient, chunk), g(du == nullptr ? column : *du, chunk);
+    const PaddingMask padding_mask(in_.padding_mask, chunk.b);
+    const PooledMean<T> keys = pool(1, chunk.b);
+    for (int64_t begin = chunk.begin; begin < chunk.end; begin += kTile) {
+      const int64_t n = std::min(kTile, chunk.end - begin);
       weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, padding_mask, begin, n, width_);
-      weights.weigh_all(pool(stage, piece.b), n, dropout(stage), piece, begin);
+      weights.weigh_all(pool(stage, chunk.b), n, dropout(stage), chunk, begin);
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t h = 0; h < heads_; ++h) {
           T* to = dx(begin + i, h);
-          const T* key = &global_key_[piece.b * channels_ + h * width_];
+          const T* key = &global_key_[chunk.b * channels_ + h * width_];
           if (du != nullptr) {
             value_gradient(to, g(begin + i, h), key, keys.total[h]);
           } else {
             std::fill_n(to, static_cast<int64_t>(width_), T{0});
           }
           if (!padding_mask(begin + i)) continue;
-          const int64_t head = piece.b * heads_ + h;
+          const int64_t head = chunk.b * heads_ + h;
           const T *row = x(begin + i, h), *r = &cotangent.r[head * width_], *w_h = w + h * width_;
           T product = 0;
 #pragma omp simd reduction(+ : product)
@@ -312,32 +320,30 @@ class WholeSequences {
     }
   }
 
-  const AdditiveAttentionInputs& problem_;
+  const AdditiveAttentionInputs& in_;
   T* pools_;
   Width width_;
-  int64_t batch_, heads_, tokens_, channels_, span_, spans_;
+  int64_t batch_, heads_, tokens_, channels_, chunk_size_, chunks_;
   T scale_;
   Scratch<T> w_q_, w_k_, global_query_, global_key_;
 };
 
 int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, bool causal) {
-  return (causal ? ceil_div(tokens, kTile) : 1) * Pool<float>::size(heads, width);
+  return (causal ? ceil_div(tokens, kTile) : 1) * PooledMean<float>::size(heads, width);
 }
 
-void additive_attention(View u, View pools, AdditiveAttentionInputs problem) {
-  if (problem.causal) return causal_additive_attention(u, pools, problem);
+void additive_attention(View u, View pools, AdditiveAttentionInputs in) {
+  if (in.causal) return causal_additive_attention(u, pools, in);
   dispatch_floating(u.dtype, [&]<class T>(T) {
-    with_width<T>(u.shape[3],
-                  [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).forward(u); });
+    with_width<T>(u.shape[3], [&](auto width) { WholeSequences<T, decltype(width)>(pools, in, width).forward(u); });
   });
 }
 
-void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
-                                 AdditiveAttentionInputs problem) {
-  if (problem.causal) return causal_additive_attention_backward(out, du, pools, problem);
+void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools, AdditiveAttentionInputs in) {
+  if (in.causal) return causal_additive_attention_backward(out, du, pools, in);
   dispatch_floating(du.dtype, [&]<class T>(T) {
     with_width<T>(du.shape[3],
-                  [&](auto width) { WholeSequences<T, decltype(width)>(pools, problem, width).backward(out, du); });
+                  [&](auto width) { WholeSequences<T, decltype(width)>(pools, in, width).backward(out, du); });
   });
 }
 

@@ -8,12 +8,12 @@
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// What the kernels of additive attention share (Wu et al. 2021, eqs. 3–6): the softmax weights of a tile of tokens,
-/// and running means under such weights.
+/// Shared by the kernels of additive attention (Wu et al. 2021, eqs. 3–6): the softmax weights of a tile of tokens,
+/// and means under such weights.
 ///
-/// Each pass is bound by memory: it reads a column once, in the order in which its tokens lie, with all the heads of
-/// a token together. A tile goes through its phases (scores, powers, sums) while it stays in the cache; the powers
-/// are taken for all tokens and heads at once, so that few heads fill the vector units too.
+/// Each pass is memory-bound: it reads q, k or v once, in memory order, all heads of a token together. A tile stays
+/// in the cache while its scores, exponentials and sums are computed. Exponentials are vectorised over tokens and
+/// heads together, so that few heads fill the vector registers too.
 
 namespace linnet::cpu::LINNET_ISA::additive {
 
@@ -21,24 +21,24 @@ namespace linnet::cpu::LINNET_ISA::additive {
 constexpr int64_t kTile = 64;
 
 /// Tokens [begin, end) of heads [head, head + heads) of sequence b.
-struct Piece {
+struct HeadChunk {
   int64_t b, head, heads, begin, end;
 };
 
-/// The heads of a piece in [B, H, N, D]: the row of its head h and the sequence's token i.
+/// The rows of a chunk's heads in x [B, H, N, D]: `rows(i, h)` is token i of the sequence, head h of the chunk.
 template <class T>
-struct Rows {
+struct ChunkRows {
   T* data;
   int64_t token, head;
 
-  Rows(const View& x, const Piece& piece)
-      : data(static_cast<T*>(x.data) + piece.b * x.strides[0] + piece.head * x.strides[1]),
+  ChunkRows(const View& x, const HeadChunk& chunk)
+      : data(static_cast<T*>(x.data) + chunk.b * x.strides[0] + chunk.head * x.strides[1]),
         token(x.strides[2]),
         head(x.strides[1]) {}
   T* operator()(int64_t i, int64_t h) const { return data + i * token + h * head; }
 };
 
-/// Which tokens of a sequence are no padding.
+/// Tells which tokens of one sequence are not padding.
 struct PaddingMask {
   const bool* data = nullptr;
   int64_t stride = 0;
@@ -49,7 +49,7 @@ struct PaddingMask {
     stride = padding_mask->strides[1];
   }
   bool operator()(int64_t i) const { return data == nullptr || data[i * stride]; }
-  /// The first token that is none, or `tokens`.
+  /// The first token that is not padding, or `tokens`.
   int64_t first(int64_t tokens) const {
     int64_t i = 0;
     while (i < tokens && !(*this)(i)) ++i;
@@ -57,21 +57,21 @@ struct PaddingMask {
   }
 };
 
-/// A softmax-weighted mean over tokens, for each of some heads: the mean, the largest score m, z = Σ e^{s − m}, and
-/// the part of the weights that dropout has left, 1 without. A view of memory that `size` counts.
+/// Softmax-weighted means over tokens, for some heads: the mean [heads, D], the largest score m, z = Σ e^{s − m}, and
+/// `kept`, the sum of the weights after dropout (1 without). A view of `size` numbers.
 template <class T>
-struct Pool {
+struct PooledMean {
   T *mean, *maximum, *total, *kept;
 
   static int64_t size(int64_t heads, int64_t width) { return heads * (width + 3); }
-  Pool(T* data, int64_t heads, int64_t width)
+  PooledMean(T* data, int64_t heads, int64_t width)
       : mean(data), maximum(mean + heads * width), total(maximum + heads), kept(total + heads) {}
-  /// From head `h` on.
-  Pool from(int64_t h, int64_t width) const {
-    Pool part = *this;
-    part.mean += h * width;
-    for (T** x : {&part.maximum, &part.total, &part.kept}) *x += h;
-    return part;
+  /// The heads from `h` on.
+  PooledMean from(int64_t h, int64_t width) const {
+    PooledMean rest = *this;
+    rest.mean += h * width;
+    for (T** x : {&rest.maximum, &rest.total, &rest.kept}) *x += h;
+    return rest;
   }
 
   void clear(int64_t heads, int64_t width) const {
@@ -80,13 +80,13 @@ struct Pool {
     std::fill_n(total, heads, T{0});
     std::fill_n(kept, heads, T{0});
   }
-  void copy_to(const Pool& other, int64_t heads, int64_t width) const {
+  void copy_to(const PooledMean& other, int64_t heads, int64_t width) const {
     std::copy_n(mean, heads * width, other.mean);
     std::copy_n(maximum, heads, other.maximum);
     std::copy_n(total, heads, other.total);
     std::copy_n(kept, heads, other.kept);
   }
-  /// From sums over the tokens to means.
+  /// Turns sums over the tokens into means.
   void divide(int64_t heads, int64_t width) const {
     for (int64_t h = 0; h < heads; ++h) {
       const T inverse = total[h] == 0 ? T{0} : 1 / total[h];
@@ -94,8 +94,8 @@ struct Pool {
       for (int64_t d = h * width; d < (h + 1) * width; ++d) mean[d] *= inverse;
     }
   }
-  /// Takes in the tokens of `other`.
-  void merge(const Pool& other, int64_t heads, int64_t width) const {
+  /// Adds the tokens of `other`.
+  void merge(const PooledMean& other, int64_t heads, int64_t width) const {
     for (int64_t h = 0; h < heads; ++h) {
       const T m = std::max(maximum[h], other.maximum[h]);
       const T mine = std::exp(maximum[h] - m) * total[h], its = std::exp(other.maximum[h] - m) * other.total[h];
@@ -109,24 +109,24 @@ struct Pool {
   }
 };
 
-/// The factors that dropout gives the weights of one stage: 0 or 1/(1 − rate).
+/// Dropout of the weights of one stage (0: α, 1: β): factors 0 or 1/(1 − rate).
 struct Dropout {
   double rate;
   RandomKey key;
   int64_t all_heads, tokens;
 
-  /// Multiplies x [n, heads], the weights of tokens from `begin`.
+  /// Multiplies x [n, heads], the weights of tokens from `begin` on, by their factors.
   template <class T>
-  void apply(T* x, const Piece& piece, int64_t begin, int64_t n) const {
+  void apply(T* x, const HeadChunk& chunk, int64_t begin, int64_t n) const {
     const uint64_t threshold = keep_threshold(1 - rate);
     const T scale = static_cast<T>(1 / (1 - rate));
-    for (int64_t h = 0; h < piece.heads; ++h) {
-      const auto first = static_cast<uint64_t>((piece.b * all_heads + piece.head + h) * tokens + begin);
+    for (int64_t h = 0; h < chunk.heads; ++h) {
+      const auto first = static_cast<uint64_t>((chunk.b * all_heads + chunk.head + h) * tokens + begin);
       PhiloxBlock block = philox(key, first / 4);
       for (int64_t i = 0; i < n; ++i) {
         const uint64_t element = first + static_cast<uint64_t>(i);
         if (element % 4 == 0) block = philox(key, element / 4);
-        x[i * piece.heads + h] *= block.word[element % 4] < threshold ? scale : T{0};
+        x[i * chunk.heads + h] *= block.word[element % 4] < threshold ? scale : T{0};
       }
     }
   }
@@ -134,7 +134,7 @@ struct Dropout {
 
 /// The softmax weights of a tile's tokens, each array [kTile, heads].
 template <class T>
-class Weights {
+class TileWeights {
   int64_t heads_;
   Scratch<T> memory_;
 
@@ -142,9 +142,9 @@ class Weights {
   T* score;            ///< s_i = w·x_i; −∞ for padding
   T *fade, *weight;    ///< mean_i = fade_i·mean_{i−1} + weight_i·x_i, when nothing is dropped
   T* value_weight;     ///< weight_i after dropout
-  T *maximum, *total;  ///< m_{i−1} and z_{i−1}: one row more than tokens, the first from before the tile
+  T *maximum, *total;  ///< m_{i−1} and z_{i−1} [kTile + 1, heads]; row 0 is from before the tile
 
-  explicit Weights(int64_t heads)
+  explicit TileWeights(int64_t heads)
       : heads_(heads),
         memory_((6 * kTile + 2) * heads),
         score(memory_.data()),
@@ -154,7 +154,7 @@ class Weights {
         maximum(value_weight + kTile * heads),
         total(maximum + (kTile + 1) * heads) {}
 
-  /// Scores of tokens [begin, begin + n), of which `row(i, h)` is number i; `w` is [heads, width].
+  /// Scores s_i = w·x_i of tokens [begin, begin + n), with x_i = row(i − begin, h) and w [heads, D].
   template <class Width, class Row>
   void set_scores(Row&& row, const T* w, const PaddingMask& padding_mask, int64_t begin, int64_t n,
                   Width width) const {
@@ -175,11 +175,11 @@ class Weights {
     }
   }
 
-  /// Weights within the prefix that ends with each token. With the largest score and the sum so far,
+  /// The softmax weight of each token over the prefix that ends with it.      [Fastformer eq.3] [Fastformer eq.5]
   ///   m_i = max(m_{i−1}, s_i),  z_i = e^{m_{i−1} − m_i} z_{i−1} + e^{s_i − m_i},
-  ///   fade_i = e^{m_{i−1} − m_i} z_{i−1} / z_i,  weight_i = e^{s_i − m_i} / z_i:
-  /// no power is above 1, and nothing cancels. Goes on from `pool`, and leaves its m and z after the tile.
-  void weigh_prefixes(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece,
+  ///   fade_i = e^{m_{i−1} − m_i} z_{i−1} / z_i,  weight_i = e^{s_i − m_i} / z_i
+  /// No exponential is above 1, and nothing cancels. Starts from the m and z of `pool`, and updates them.
+  void weigh_prefixes(const PooledMean<T>& pool, int64_t n, const Dropout& dropout, const HeadChunk& chunk,
                       int64_t begin) const {
     std::copy_n(pool.maximum, heads_, maximum);
     std::copy_n(pool.total, heads_, total);
@@ -198,14 +198,16 @@ class Weights {
       fade[at] = z == 0 ? T{0} : fade[at] * total[at] / z;
       weight[at] = z == 0 ? T{0} : weight[at] / z;
     }
-    drop(n, dropout, piece, begin);
+    drop(n, dropout, chunk, begin);
     std::copy_n(maximum + n * heads_, heads_, pool.maximum);
     std::copy_n(total + n * heads_, heads_, pool.total);
   }
 
-  /// Weights e^{s_i − m} for a pool that takes in the whole tile at once, with m the largest score so far. Row 0 of
-  /// `fade` becomes what the sums before are multiplied with; those of the weights, z and kept, are taken in here.
-  void weigh_sums(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
+  /// Weights e^{s_i − m} of a whole tile, with m the largest score so far. Updates m, z and kept of `pool`; the
+  /// caller multiplies the earlier sums by row 0 of `fade`, e^{m_before − m}, and adds the tile's.
+  ///                                                                        [Fastformer eq.3] [Fastformer eq.5]
+  void weigh_sums(const PooledMean<T>& pool, int64_t n, const Dropout& dropout, const HeadChunk& chunk,
+                  int64_t begin) const {
     std::copy_n(pool.maximum, heads_, maximum);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
@@ -214,7 +216,7 @@ class Weights {
     }
     for (int64_t h = 0; h < heads_; ++h) fade[h] = vec::exp(maximum[h] - pool.maximum[h]);
     set_powers(pool, n);
-    drop(n, dropout, piece, begin);
+    drop(n, dropout, chunk, begin);
     for (int64_t h = 0; h < heads_; ++h) {
       T all = 0, kept = 0;
       for (int64_t i = 0; i < n; ++i) {
@@ -226,20 +228,21 @@ class Weights {
     }
   }
 
-  /// Weights within the whole sequence, whose m and z `pool` holds.
-  void weigh_all(const Pool<T>& pool, int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
+  /// Softmax weights over the whole sequence, whose m and z are in `pool`.
+  void weigh_all(const PooledMean<T>& pool, int64_t n, const Dropout& dropout, const HeadChunk& chunk,
+                 int64_t begin) const {
     set_powers(pool, n);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
         weight[i * heads_ + h] = pool.total[h] == 0 ? T{0} : weight[i * heads_ + h] / pool.total[h];
       }
     }
-    drop(n, dropout, piece, begin);
+    drop(n, dropout, chunk, begin);
   }
 
  private:
   /// e^{s_i − m}
-  void set_powers(const Pool<T>& pool, int64_t n) const {
+  void set_powers(const PooledMean<T>& pool, int64_t n) const {
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t h = 0; h < heads_; ++h) score[i * heads_ + h] -= pool.maximum[h];
     }
@@ -247,9 +250,9 @@ class Weights {
     for (int64_t at = 0; at < n * heads_; ++at) weight[at] = vec::exp(score[at]);
   }
 
-  void drop(int64_t n, const Dropout& dropout, const Piece& piece, int64_t begin) const {
+  void drop(int64_t n, const Dropout& dropout, const HeadChunk& chunk, int64_t begin) const {
     std::copy_n(weight, n * heads_, value_weight);
-    if (dropout.rate > 0) dropout.apply(value_weight, piece, begin, n);
+    if (dropout.rate > 0) dropout.apply(value_weight, chunk, begin, n);
   }
 };
 
@@ -257,9 +260,9 @@ class Weights {
 
 namespace linnet::cpu::LINNET_ISA {
 
-// The causal form of the kernels of additive_attention.cpp.
-void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem);
+// The causal form of the kernels in additive_attention.cpp.
+void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& in);
 void causal_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                        const AdditiveAttentionInputs& problem);
+                                        const AdditiveAttentionInputs& in);
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -8,6 +8,7 @@
 /// Additive pooling (Wu et al. 2021, eqs. 3–6) in one stable pass over the tokens. With m the largest score
 /// so far,
 ///   m' = max(m, s_i),  z ← e^(m − m') z + e^(s_i − m'),  a ← e^(m − m') a + e^(s_i − m') x_i,  out = a / z.
+/// [Fastformer eq.3] [Fastformer eq.4] of queries, [Fastformer eq.5] [Fastformer eq.6] of keys.
 /// Causal pooling gives a result after each token, the other after the last: that is all they differ in.
 
 namespace linnet::cpu::LINNET_ISA {
@@ -67,6 +68,7 @@ void pool_head(const Head& head, const View& out, const View& maximum, const Vie
   if (!causal) write(0);
 }
 
+/// The gradient of [Fastformer eq.3] [Fastformer eq.4] [Fastformer eq.5] [Fastformer eq.6].
 /// In reverse, with L_i standing for the pair (m, z) after token i and G for the cotangent of out:
 ///   f = e^(L_i − L_{i+1}) ≤ 1,  r ← f r + G_i,  t ← f t + G_i·out_i,
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t).

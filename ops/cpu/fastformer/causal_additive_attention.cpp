@@ -1,55 +1,56 @@
 #include <linnet/ops/cpu/fastformer/causal_additive_tile.h>
 
-/// Causal additive attention: eqs. 3–6 of Wu et al. 2021 with every sum over the tokens up to one's own, so that each
-/// token has global vectors of its own. A tile computes those of its tokens from the pools before it; forward leaves
-/// these pools, and backward computes the rest again.
+/// Causal additive attention: Wu et al. 2021, eqs. 3–6, with each sum over the tokens up to i, so that each token has
+/// global vectors of its own. A tile computes them from the pools before it. Forward saves these pools, and backward
+/// computes the rest again.
 ///
-/// A task takes some heads of one sequence from end to end, once in each pass. Where that makes too few tasks, the
-/// sequence is cut into spans too, at the price of reading it more often: each span is first summed up by itself, and
-/// from these sums follows what the others leave to it. Sizes alone decide.
+/// A task takes some heads of one sequence from its first token to its last. Where that makes too few tasks,
+/// sequences are split into chunks too, which are read more often: each chunk is first pooled alone, and the pools
+/// before each chunk are merged from these. The split depends on sizes alone.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 using namespace additive;
 
-/// Channels of a task at the least, so that it reads whole cache lines.
+/// The least channels of a task, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
-/// With fewer tasks than this, sequences are cut: that takes three passes for one, so it must pay in threads.
+/// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it must
+/// give work to more threads.
 constexpr int64_t kTasks = 4;
-/// Tiles of a span at the least.
-constexpr int64_t kSpanTiles = 8;
+/// The least tiles of a chunk.
+constexpr int64_t kChunkTiles = 8;
 
 template <class T, class Width>
 class CausalAttention {
  public:
-  CausalAttention(const View& pools, const AdditiveAttentionInputs& problem, Width width)
-      : problem_(problem),
+  CausalAttention(const View& pools, const AdditiveAttentionInputs& in, Width width)
+      : in_(in),
         pools_(data<T>(pools)),
         width_(width),
-        batch_(problem.q.shape[0]),
-        heads_(problem.q.shape[1]),
-        tokens_(problem.q.shape[2]),
+        batch_(in.q.shape[0]),
+        heads_(in.q.shape[1]),
+        tokens_(in.q.shape[2]),
         tiles_(ceil_div(tokens_, kTile)),
         group_(std::clamp(kGroupChannels / std::max(int64_t{width}, int64_t{1}), int64_t{1},
                           std::max(heads_, int64_t{1}))),
         groups_(ceil_div(heads_, group_)) {
-    const int64_t cuts = (kTasks + batch_ * groups_ - 1) / std::max(batch_ * groups_, int64_t{1});
-    span_ = std::max(kSpanTiles, (tiles_ + cuts - 1) / std::max(cuts, int64_t{1}));
-    spans_ = ceil_div(tiles_, span_);
+    const int64_t chunks_wanted = (kTasks + batch_ * groups_ - 1) / std::max(batch_ * groups_, int64_t{1});
+    chunk_tiles_ = std::max(kChunkTiles, (tiles_ + chunks_wanted - 1) / std::max(chunks_wanted, int64_t{1}));
+    chunks_ = ceil_div(tiles_, chunk_tiles_);
   }
 
   void forward(const View& u) const {
     for (const int stage : {0, 1}) {
-      for (int64_t b = 0; b < batch_ && spans_ > 0; ++b) pool(stage, b, 0).clear(heads_, width_);
-      if (spans_ > 1) pool_spans(stage);
+      for (int64_t b = 0; b < batch_ && chunks_ > 0; ++b) pool(stage, b, 0).clear(heads_, width_);
+      if (chunks_ > 1) pool_chunks(stage);
     }
-    for_each_piece([&](const Piece& piece, int64_t) {
-      CausalTile<T, Width> tile(problem_, piece, width_);
-      load(tile, piece.begin / kTile);
-      for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
+    for_each_chunk([&](const HeadChunk& chunk, int64_t) {
+      CausalTile<T, Width> tile(in_, chunk, width_);
+      load(tile, chunk.begin / kTile);
+      for (int64_t begin = chunk.begin; begin < chunk.end; begin += kTile) {
         store(tile, begin / kTile);
-        tile.pool_queries(begin, std::min(kTile, piece.end - begin));
+        tile.pool_queries(begin, std::min(kTile, chunk.end - begin));
         tile.pool_keys();
         tile.multiply(u);
       }
@@ -57,141 +58,147 @@ class CausalAttention {
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
-    const int64_t size = Carry<T>::size(heads_, width_);
-    const Scratch<T> memory(2 * batch_ * spans_ * size), dw(2 * batch_ * spans_ * heads_ * width_);
-    const Carries keys{memory.data(), size, this}, queries{memory.data() + batch_ * spans_ * size, size, this};
-    std::fill_n(dw.data(), 2 * batch_ * spans_ * heads_ * width_, T{0});
+    const int64_t size = CarriedCotangents<T>::size(heads_, width_);
+    const Scratch<T> memory(2 * batch_ * chunks_ * size), dw(2 * batch_ * chunks_ * heads_ * width_);
+    const ChunkCarries keys{memory.data(), size, this}, queries{memory.data() + batch_ * chunks_ * size, size, this};
+    std::fill_n(dw.data(), 2 * batch_ * chunks_ * heads_ * width_, T{0});
     keys.clear();
     queries.clear();
-    if (spans_ > 1) {
-      carry_spans(keys, [&](const Piece& piece, const Carry<T>& own, const Carry<T>& unused) {
-        reverse<Reach::key>(piece, out, du, own, unused, nullptr, nullptr);
-      });
-      carry_spans(queries, [&](const Piece& piece, const Carry<T>& own, const Carry<T>& key) {
-        keys.at(piece).copy_to(key, piece.heads, width_);
-        reverse<Reach::query>(piece, out, du, key, own, nullptr, nullptr);
-      });
+    if (chunks_ > 1) {
+      carry_chunks(keys,
+                   [&](const HeadChunk& chunk, const CarriedCotangents<T>& own, const CarriedCotangents<T>& unused) {
+                     reverse<Reach::key>(chunk, out, du, own, unused, nullptr, nullptr);
+                   });
+      carry_chunks(queries,
+                   [&](const HeadChunk& chunk, const CarriedCotangents<T>& own, const CarriedCotangents<T>& key) {
+                     keys.at(chunk).copy_to(key, chunk.heads, width_);
+                     reverse<Reach::query>(chunk, out, du, key, own, nullptr, nullptr);
+                   });
     }
-    T *dw_q = dw.data(), *dw_k = dw_q + batch_ * spans_ * heads_ * width_;
-    for_each_piece([&](const Piece& piece, int64_t span) {
-      const int64_t first = (span * heads_ + piece.head) * width_;
-      reverse<Reach::all>(piece, out, du, keys.at(piece), queries.at(piece), dw_q + first, dw_k + first);
+    T *dw_q = dw.data(), *dw_k = dw_q + batch_ * chunks_ * heads_ * width_;
+    for_each_chunk([&](const HeadChunk& chunk, int64_t index) {
+      const int64_t first = (index * heads_ + chunk.head) * width_;
+      reverse<Reach::all>(chunk, out, du, keys.at(chunk), queries.at(chunk), dw_q + first, dw_k + first);
     });
     sum_weights(out.dw_q, dw_q);
     sum_weights(out.dw_k, dw_k);
   }
 
  private:
-  /// What reaches each span of each sequence from the tokens after it.
-  struct Carries {
+  /// The cotangents that each chunk of each sequence receives from the tokens after it.
+  struct ChunkCarries {
     T* data;
     int64_t size;
     const CausalAttention* of;
 
-    Carry<T> at(int64_t b, int64_t span) const {
-      return {data + (b * of->spans_ + span) * size, of->heads_, of->width_};
+    CarriedCotangents<T> at(int64_t b, int64_t index) const {
+      return {data + (b * of->chunks_ + index) * size, of->heads_, of->width_};
     }
-    Carry<T> at(const Piece& piece) const {
-      return at(piece.b, piece.begin / kTile / of->span_).from(piece.head, of->width_);
+    CarriedCotangents<T> at(const HeadChunk& chunk) const {
+      return at(chunk.b, chunk.begin / kTile / of->chunk_tiles_).from(chunk.head, of->width_);
     }
     void clear() const {
-      for (int64_t i = 0; i < of->batch_ * of->spans_; ++i) at(0, i).clear(of->heads_, of->width_);
+      for (int64_t i = 0; i < of->batch_ * of->chunks_; ++i) at(0, i).clear(of->heads_, of->width_);
     }
   };
 
-  /// Calls `f(piece, span)` for some heads of each span; `span` counts through all sequences.
+  /// Calls `f(chunk, index)` for each chunk of each sequence, some heads at a time; `index` counts the chunks of all
+  /// sequences.
   template <class F>
-  void for_each_piece(F&& f) const {
-    const int64_t cost = std::min(span_ * kTile, tokens_) * group_ * width_;
-    parallel_for(batch_ * spans_ * groups_, std::max(kGrain / std::max(cost, int64_t{1}), int64_t{1}),
+  void for_each_chunk(F&& f) const {
+    const int64_t cost = std::min(chunk_tiles_ * kTile, tokens_) * group_ * width_;
+    parallel_for(batch_ * chunks_ * groups_, std::max(kGrain / std::max(cost, int64_t{1}), int64_t{1}),
                  [&](int64_t first, int64_t last) {
                    for (int64_t task = first; task < last; ++task) {
-                     const int64_t span = task / groups_, head = task % groups_ * group_;
-                     const int64_t begin = span % spans_ * span_ * kTile;
-                     f(Piece{span / spans_, head, std::min(group_, heads_ - head), begin,
-                             std::min(begin + span_ * kTile, tokens_)},
-                       span);
+                     const int64_t index = task / groups_, head = task % groups_ * group_;
+                     const int64_t begin = index % chunks_ * chunk_tiles_ * kTile;
+                     f(HeadChunk{index / chunks_, head, std::min(group_, heads_ - head), begin,
+                                 std::min(begin + chunk_tiles_ * kTile, tokens_)},
+                       index);
                    }
                  });
   }
 
-  /// Of the tokens before tile `tile`, of the queries (stage 0) or keys.
-  Pool<T> pool(int stage, int64_t b, int64_t tile) const {
-    return {pools_ + ((stage * batch_ + b) * tiles_ + tile) * Pool<T>::size(heads_, width_), heads_, width_};
+  /// The pool over the tokens before tile `tile`, of stage 0 (queries, α) or 1 (keys, β).
+  PooledMean<T> pool(int stage, int64_t b, int64_t tile) const {
+    return {pools_ + ((stage * batch_ + b) * tiles_ + tile) * PooledMean<T>::size(heads_, width_), heads_, width_};
   }
   void load(const CausalTile<T, Width>& tile, int64_t index) const {
-    const Piece& piece = tile.piece();
-    pool(0, piece.b, index).from(piece.head, width_).copy_to(tile.queries(), piece.heads, width_);
-    pool(1, piece.b, index).from(piece.head, width_).copy_to(tile.keys(), piece.heads, width_);
+    const HeadChunk& chunk = tile.chunk();
+    pool(0, chunk.b, index).from(chunk.head, width_).copy_to(tile.queries(), chunk.heads, width_);
+    pool(1, chunk.b, index).from(chunk.head, width_).copy_to(tile.keys(), chunk.heads, width_);
   }
   void store(const CausalTile<T, Width>& tile, int64_t index) const {
-    const Piece& piece = tile.piece();
-    tile.queries().copy_to(pool(0, piece.b, index).from(piece.head, width_), piece.heads, width_);
-    tile.keys().copy_to(pool(1, piece.b, index).from(piece.head, width_), piece.heads, width_);
+    const HeadChunk& chunk = tile.chunk();
+    tile.queries().copy_to(pool(0, chunk.b, index).from(chunk.head, width_), chunk.heads, width_);
+    tile.keys().copy_to(pool(1, chunk.b, index).from(chunk.head, width_), chunk.heads, width_);
   }
 
-  /// The pools before each span: the sums of the spans, merged in order.
-  void pool_spans(int stage) const {
-    const int64_t size = Pool<T>::size(heads_, width_);
-    const Scratch<T> memory(batch_ * spans_ * size);
-    for_each_piece([&](const Piece& piece, int64_t span) {
-      if (piece.end == tokens_) return;
-      CausalTile<T, Width> tile(problem_, piece, width_);
-      tile.queries().clear(piece.heads, width_);
-      tile.keys().clear(piece.heads, width_);
+  /// The pools before each chunk: each chunk is pooled alone, and the results are merged in order.
+  void pool_chunks(int stage) const {
+    const int64_t size = PooledMean<T>::size(heads_, width_);
+    const Scratch<T> memory(batch_ * chunks_ * size);
+    for_each_chunk([&](const HeadChunk& chunk, int64_t index) {
+      if (chunk.end == tokens_) return;
+      CausalTile<T, Width> tile(in_, chunk, width_);
+      tile.queries().clear(chunk.heads, width_);
+      tile.keys().clear(chunk.heads, width_);
       if (stage == 1)
-        pool(0, piece.b, piece.begin / kTile).from(piece.head, width_).copy_to(tile.queries(), piece.heads, width_);
-      for (int64_t begin = piece.begin; begin < piece.end; begin += kTile) {
+        pool(0, chunk.b, chunk.begin / kTile).from(chunk.head, width_).copy_to(tile.queries(), chunk.heads, width_);
+      for (int64_t begin = chunk.begin; begin < chunk.end; begin += kTile) {
         tile.pool_queries(begin, kTile);
         if (stage == 1) tile.pool_keys();
       }
-      const Pool<T> sum = Pool<T>(&memory[span * size], heads_, width_).from(piece.head, width_);
-      (stage == 0 ? tile.queries() : tile.keys()).copy_to(sum, piece.heads, width_);
+      const PooledMean<T> sum = PooledMean<T>(&memory[index * size], heads_, width_).from(chunk.head, width_);
+      (stage == 0 ? tile.queries() : tile.keys()).copy_to(sum, chunk.heads, width_);
     });
     for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t span = 1; span < spans_; ++span) {
-        const Pool<T> before = pool(stage, b, span * span_);
-        pool(stage, b, (span - 1) * span_).copy_to(before, heads_, width_);
-        before.merge(Pool<T>(&memory[(b * spans_ + span - 1) * size], heads_, width_), heads_, width_);
+      for (int64_t index = 1; index < chunks_; ++index) {
+        const PooledMean<T> before = pool(stage, b, index * chunk_tiles_);
+        pool(stage, b, (index - 1) * chunk_tiles_).copy_to(before, heads_, width_);
+        before.merge(PooledMean<T>(&memory[(b * chunks_ + index - 1) * size], heads_, width_), heads_, width_);
       }
     }
   }
 
-  /// Fills `carries` by `walk(piece, own, other)`, which leaves in `own` what a piece carries out by itself.
-  template <class StridedIndex>
-  void carry_spans(const Carries& carries, StridedIndex&& walk) const {
-    const Scratch<T> memory(batch_ * spans_ * carries.size);
-    const Carries parts{memory.data(), carries.size, this};
-    parts.clear();
-    for_each_piece([&](const Piece& piece, int64_t) {
-      if (piece.begin == 0) return;
-      const Scratch<T> other(Carry<T>::size(piece.heads, width_));
-      const Carry<T> unused(other.data(), piece.heads, width_);
-      unused.clear(piece.heads, width_);
-      walk(piece, parts.at(piece), unused);
+  /// Fills `carries`. `run_backward(chunk, own, other)` writes to `own` what a chunk hands on when it receives
+  /// nothing.
+  template <class Backward>
+  void carry_chunks(const ChunkCarries& carries, Backward&& run_backward) const {
+    const Scratch<T> memory(batch_ * chunks_ * carries.size);
+    const ChunkCarries partial{memory.data(), carries.size, this};
+    partial.clear();
+    for_each_chunk([&](const HeadChunk& chunk, int64_t) {
+      if (chunk.begin == 0) return;
+      const Scratch<T> other(CarriedCotangents<T>::size(chunk.heads, width_));
+      const CarriedCotangents<T> unused(other.data(), chunk.heads, width_);
+      unused.clear(chunk.heads, width_);
+      run_backward(chunk, partial.at(chunk), unused);
     });
     for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t span = spans_ - 1; span > 0; --span) {
-        carries.at(b, span - 1).set_through(parts.at(b, span), carries.at(b, span), heads_, width_);
+      for (int64_t index = chunks_ - 1; index > 0; --index) {
+        carries.at(b, index - 1).set_through(partial.at(b, index), carries.at(b, index), heads_, width_);
       }
     }
   }
 
-  /// From the last tile of a piece to the first. The weights' gradients are summed tile by tile, so that rounding
-  /// does not grow with the tokens; what every token changes is a copy of this task's own, because other tasks' heads
-  /// share its cache lines in the carries.
+  /// Backward from the last tile of a chunk to the first. The gradients of w_q and w_k are summed tile by tile, so
+  /// that rounding does not grow with the tokens. Each task updates a copy of its carried cotangents, because other
+  /// tasks' heads share cache lines with it in `carries`.
   template <Reach reach>
-  void reverse(const Piece& piece, const AdditiveAttentionGradients& out, const View& du, const Carry<T>& key_carry,
-               const Carry<T>& query_carry, T* dw_q, T* dw_k) const {
-    const int64_t channels = piece.heads * width_, size = Carry<T>::size(piece.heads, width_);
+  void reverse(const HeadChunk& chunk, const AdditiveAttentionGradients& out, const View& du,
+               const CarriedCotangents<T>& key_carry, const CarriedCotangents<T>& query_carry, T* dw_q,
+               T* dw_k) const {
+    const int64_t channels = chunk.heads * width_, size = CarriedCotangents<T>::size(chunk.heads, width_);
     const Scratch<T> sums(2 * channels), memory(2 * size);
-    const Carry<T> key(memory.data(), piece.heads, width_), query(memory.data() + size, piece.heads, width_);
-    key_carry.copy_to(key, piece.heads, width_);
-    query_carry.copy_to(query, piece.heads, width_);
-    CausalTile<T, Width> tile(problem_, piece, width_);
-    for (int64_t index = (piece.end - 1) / kTile; index >= piece.begin / kTile; --index) {
+    const CarriedCotangents<T> key(memory.data(), chunk.heads, width_),
+        query(memory.data() + size, chunk.heads, width_);
+    key_carry.copy_to(key, chunk.heads, width_);
+    query_carry.copy_to(query, chunk.heads, width_);
+    CausalTile<T, Width> tile(in_, chunk, width_);
+    for (int64_t index = (chunk.end - 1) / kTile; index >= chunk.begin / kTile; --index) {
       load(tile, index);
-      tile.pool_queries(index * kTile, std::min(kTile, piece.end - index * kTile));
+      tile.pool_queries(index * kTile, std::min(kTile, chunk.end - index * kTile));
       tile.pool_keys();
       std::fill_n(sums.data(), 2 * channels, T{0});
       tile.template reverse<reach>(out, du, key, query, sums.data(), sums.data() + channels);
@@ -200,42 +207,41 @@ class CausalAttention {
         dw_k[c] += sums[channels + c];
       }
     }
-    key.copy_to(key_carry, piece.heads, width_);
-    query.copy_to(query_carry, piece.heads, width_);
+    key.copy_to(key_carry, chunk.heads, width_);
+    query.copy_to(query_carry, chunk.heads, width_);
   }
 
-  /// dw [H, D] = Σ parts / √D, over sequences and spans.
-  void sum_weights(const View& dw, const T* parts) const {
-    const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(problem_.q.shape[3])));
+  /// dw [H, D] = Σ partial / √D, over sequences and chunks.
+  void sum_weights(const View& dw, const T* partial) const {
+    const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(in_.q.shape[3])));
     for (int64_t h = 0; h < heads_; ++h) {
       for (int64_t d = 0; d < width_; ++d) {
         T sum = 0;
-        for (int64_t i = 0; i < batch_ * spans_; ++i) sum += parts[(i * heads_ + h) * width_ + d];
+        for (int64_t i = 0; i < batch_ * chunks_; ++i) sum += partial[(i * heads_ + h) * width_ + d];
         data<T>(dw)[h * dw.strides[0] + d * dw.strides[1]] = scale * sum;
       }
     }
   }
 
-  const AdditiveAttentionInputs& problem_;
+  const AdditiveAttentionInputs& in_;
   T* pools_;
   Width width_;
-  int64_t batch_, heads_, tokens_, tiles_, group_, groups_, span_ = 0, spans_ = 0;
+  int64_t batch_, heads_, tokens_, tiles_, group_, groups_, chunk_tiles_ = 0, chunks_ = 0;
 };
 
 }  // namespace
 
-void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem) {
+void causal_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& in) {
   dispatch_floating(u.dtype, [&]<class T>(T) {
-    with_width<T>(u.shape[3],
-                  [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).forward(u); });
+    with_width<T>(u.shape[3], [&](auto width) { CausalAttention<T, decltype(width)>(pools, in, width).forward(u); });
   });
 }
 
 void causal_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                        const AdditiveAttentionInputs& problem) {
+                                        const AdditiveAttentionInputs& in) {
   dispatch_floating(du.dtype, [&]<class T>(T) {
     with_width<T>(du.shape[3],
-                  [&](auto width) { CausalAttention<T, decltype(width)>(pools, problem, width).backward(out, du); });
+                  [&](auto width) { CausalAttention<T, decltype(width)>(pools, in, width).backward(out, du); });
   });
 }
 

@@ -4,41 +4,44 @@
 
 #include <linnet/ops/cpu/device/tile_product.h>
 
-/// Products with a sum over the tokens up to one's own, token by token, as a recurrence: that takes no more
-/// multiplications than with the sum over all tokens, where weights for pairs of tokens would take twice as many.
+/// Causal products q_n·S_n with the running sum S_n = S_{n−1} + a_nᵀ·b_n, one token after another. The recurrence
+/// needs no more multiplications than one product with the final sum; a quadratic form, with a weight for each pair
+/// of tokens, would need twice as many.
 ///
-/// A band of the sum, some rows by one or two vectors, stays in registers while the tokens go by. Each turn
-/// multiplies and adds twice for each of its vectors, and loads an element of either factor for each of its rows:
-/// where registers are few, two vectors a row keep the loads from being the bound, and one result of each is enough,
-/// since that of the next token does not wait for it. Factors a and q are read anew for every few columns, from the
-/// nearest cache: where rows are long, that is for fewer tokens at a time.
+/// A tile of S, some rows by one or two vectors, stays in registers while the loop runs over the tokens. Each
+/// iteration does two multiply-adds for each vector of the tile and loads one element of a and one of q for each row.
+/// Where registers are few, two vectors to a row keep loads from being the bottleneck. One accumulator for each
+/// vector of the output is then enough, since the next token's output does not depend on it. Factors a and q are read
+/// again for every few columns, so tokens are split such that both stay in the L1 cache.
 
 namespace linnet::cpu::LINNET_ISA {
 
 namespace recurrence {
 
-/// Vectors of a band and its rows; one more where they are the entries of a token and a 1.
+/// Vectors and rows of a tile. A tile has one more row where the rows are the D entries of a token and a 1.
 constexpr int kVectors = product::kRows == 8 ? 1 : 2;
-constexpr int kBand = 2 * product::kRows / kVectors;
-/// Bytes of a and q that stay in the nearest cache beside what else a band reads and writes.
-constexpr int64_t kNear = 24 << 10;
+constexpr int kTileRows = 2 * product::kRows / kVectors;
+/// Bytes of a and q for the tokens of one split: they stay in the L1 cache beside the other data of a tile.
+constexpr int64_t kCacheBytes = 24 << 10;
 
 template <class T>
-struct Operands {
+struct RecurrenceOperands {
   Rows<const T> a, b, q;
   Rows<T> s, out;
 
-  Operands from_row(int64_t r) const { return {{a.data + r, a.stride}, b, {q.data + r, q.stride}, s.from(r), out}; }
-  Operands from_column(int64_t c) const {
+  RecurrenceOperands from_row(int64_t r) const {
+    return {{a.data + r, a.stride}, b, {q.data + r, q.stride}, s.from(r), out};
+  }
+  RecurrenceOperands from_column(int64_t c) const {
     return {a, {b.data + c, b.stride}, q, {s.data + c, s.stride}, {out.data + c, out.stride}};
   }
 };
 
-/// kR rows by kC vectors. Their part of the products is the first one, or is added to that of others.
+/// A tile of kR rows by kC vectors of S. The first tile of a column writes `out`; the others add to it.
 template <int kR, int kC, class V, class T>
-void band(int64_t tokens, const Operands<T>& x, bool first) {
+void multiply_tile(int64_t tokens, const RecurrenceOperands<T>& x, bool first) {
   constexpr int kLanes = sizeof(V) / sizeof(T);
-  constexpr int kSums = kC > 1 ? 1 : std::min(kR, 4);  // which do not wait for each other
+  constexpr int kSums = kC > 1 ? 1 : std::min(kR, 4);  // independent accumulators
   const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kLanes); };
   const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kLanes); };
   V state[kR][kC];
@@ -70,45 +73,45 @@ void band(int64_t tokens, const Operands<T>& x, bool first) {
   }
 }
 
-/// Rows from `row` on, in bands and then in ever smaller ones.
+/// All rows from `row` on, in tiles of kR rows, then of kR/2, kR/4, … for the rest.
 template <int kR, int kC, class V, class T>
-void bands(int64_t row, int64_t rows, int64_t tokens, const Operands<T>& x) {
-  for (; rows - row >= kR; row += kR) band<kR, kC, V, T>(tokens, x.from_row(row), row == 0);
+void multiply_tiles(int64_t row, int64_t rows, int64_t tokens, const RecurrenceOperands<T>& x) {
+  for (; rows - row >= kR; row += kR) multiply_tile<kR, kC, V, T>(tokens, x.from_row(row), row == 0);
   if constexpr (kR > 1) {
-    if (rows > row) bands<kR / 2, kC, V, T>(row, rows, tokens, x);
+    if (rows > row) multiply_tiles<kR / 2, kC, V, T>(row, rows, tokens, x);
   }
 }
 
-/// All columns, kC vectors at a time, then one by one, then in ever smaller ones.
+/// All columns, kC vectors at a time, then one vector at a time, then in ever smaller vectors.
 template <int kC, int kCount, class T>
-void columns(int64_t rows, int64_t width, int64_t tokens, Operands<T> x) {
+void multiply_columns(int64_t rows, int64_t width, int64_t tokens, RecurrenceOperands<T> x) {
   using V = product::VectorOf<T, kCount>;
-  const bool one_more = rows % kBand == 1 && rows > 1;
+  const bool one_more = rows % kTileRows == 1 && rows > 1;
   for (; width >= kC * kCount; width -= kC * kCount, x = x.from_column(kC * kCount)) {
-    if (one_more) band<kBand + 1, kC, V, T>(tokens, x, true);
-    bands<kBand, kC, V, T>(one_more ? kBand + 1 : 0, rows, tokens, x);
+    if (one_more) multiply_tile<kTileRows + 1, kC, V, T>(tokens, x, true);
+    multiply_tiles<kTileRows, kC, V, T>(one_more ? kTileRows + 1 : 0, rows, tokens, x);
   }
   if (width == 0) return;
   if constexpr (kC > 1) {
-    columns<1, kCount, T>(rows, width, tokens, x);
+    multiply_columns<1, kCount, T>(rows, width, tokens, x);
   } else if constexpr (kCount > 1) {
-    columns<1, kCount / 2, T>(rows, width, tokens, x);
+    multiply_columns<1, kCount / 2, T>(rows, width, tokens, x);
   }
 }
 
 }  // namespace recurrence
 
-/// For one token after another: s += a_nᵀ·b_n, and then out_n = q_n·s, with a and q [tokens, rows], b and out
-/// [tokens, width] and s [rows, width].
+/// For each token in order: s += a_nᵀ·b_n, then out_n = q_n·s. Shapes: a and q [tokens, rows], b and out
+/// [tokens, width], s [rows, width].
 template <class T>
 void causal_product(int64_t rows, int64_t width, int64_t tokens, Rows<const T> a, Rows<const T> b, Rows<const T> q,
                     Rows<T> s, Rows<T> out) {
-  const int64_t near = recurrence::kNear / (2 * rows * static_cast<int64_t>(sizeof(T)));
-  const product::Bands pieces(tokens, std::max(near, int64_t{1}));
-  for (int64_t i = 0; i < pieces.count; ++i) {
-    const int64_t n = pieces.begin(i);
-    recurrence::columns<recurrence::kVectors, product::kLanes<T>, T>(
-        rows, width, pieces.height(i), {a.from(n), b.from(n), q.from(n), s, out.from(n)});
+  const int64_t tokens_in_cache = recurrence::kCacheBytes / (2 * rows * static_cast<int64_t>(sizeof(T)));
+  const product::EvenSplit split(tokens, std::max(tokens_in_cache, int64_t{1}));
+  for (int64_t i = 0; i < split.count; ++i) {
+    const int64_t n = split.begin(i);
+    recurrence::multiply_columns<recurrence::kVectors, product::kLanes<T>, T>(
+        rows, width, split.size(i), {a.from(n), b.from(n), q.from(n), s, out.from(n)});
   }
 }
 

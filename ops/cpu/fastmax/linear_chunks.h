@@ -3,20 +3,20 @@
 #include <linnet/ops/cpu/attention/standardise.h>
 #include <linnet/ops/cpu/device/tile_product.h>
 #include <linnet/ops/cpu/fastmax/causal_product.h>
-#include <linnet/ops/cpu/fastmax/sides.h>
 #include <linnet/ops/cpu/fastmax/states.h>
+#include <linnet/ops/cpu/fastmax/token_loader.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Some tokens of one side as rows of their own, x̃ = [x; 1] and ỹ = [y; t]: keys have y = v and t = 1, queries their
-/// cotangents.
+/// Some tokens of one side, copied as rows x̃ = [x; 1] and ỹ = [y; t]: keys have y = v and t = 1, queries their
+/// cotangents (see `Terms`).
 template <class T>
 struct LinearTerms {
   int64_t width;
   Scratch<T> memory;
   Rows<T> x, y;        // [size, D + 1]
   T *inverse_std, *t;  // [size]
-  T* room;             // [size, D]
+  T* scratch;          // [size, D]
   Sequence<T> from{};
   int64_t first = 0, size = 0;
   bool standardised = false;
@@ -28,58 +28,60 @@ struct LinearTerms {
         y{x[capacity], stride()},
         inverse_std(y[capacity]),
         t(inverse_std + capacity),
-        room(t + capacity) {}
+        scratch(t + capacity) {}
 
-  /// Vectors of x and y begin where those of the memory do.
+  /// Rows of x and y are padded to whole vector registers.
   int64_t stride() const { return round_up(width + 1, product::kLanes<T>); }
 
   StandardisedRows<T> standard() const { return {x, inverse_std, width}; }
 };
 
-/// What Fastmax of first order, f(t) = a0 + a1 t, does with a chunk: it is linear attention (Katharopoulos et al.
-/// 2020), with the tokens themselves, x̃ = [x; 1], as features. All products are of rows as they lie:
+/// One chunk of Fastmax of first order, f(t) = a0 + a1 t: linear attention (Katharopoulos et al. 2020), whose
+/// features are the tokens themselves, x̃ = [x; 1]. All products read rows in place:
 ///   S = X̃ᵀ·Y,  z = X̃ᵀ·t;   o = (X̃·S) / (X̃·z);   ∂X = Ỹ·[S, z]ᵀ
-/// Causal, the sums grow token by token on the way through a chunk, backwards from query to query for the keys.
+/// When causal, the sums grow token by token within a chunk, for the gradients of keys from the last query to the
+/// first.
 template <class T>
 class LinearChunks {
  public:
-  /// A causal chunk may be long, as it is passed through in blocks.
+  /// A causal chunk may have many subchunks: its sums grow token by token.
   static constexpr bool kLong = true;
 
-  LinearChunks(const Inputs& in, const Sides<T>& sides)
-      : in_(in), sides_(sides), width_(in.width()), weights_(width_ + 1) {
+  LinearChunks(const FastmaxInputs& in, const TokenLoader<T>& loader)
+      : in_(in), loader_(loader), width_(in.width()), weights_(width_ + 1) {
     std::fill_n(weights_.data(), width_, static_cast<T>(in.params.a1));
     weights_[width_] = static_cast<T>(in.params.a0);
   }
 
-  /// Whether it can: there are no features to drop but those of second order.
-  static bool computes(const Inputs& in) { return in.params.a2 == 0 && !in.drops_first_order(); }
+  /// Whether it applies: order 1 with nothing dropped. Quadratic dropout has nothing to drop there.
+  static bool computes(const FastmaxInputs& in) { return in.params.a2 == 0 && !in.drops_first_order(); }
 
   /// The weight of each row of a state.
   const T* weights() const { return weights_.data(); }
 
-  /// state = Σ x̃_n [y_n, t_n]ᵀ over a chunk, in the order in which a sweep goes through it.
+  /// state = Σ x̃_n [y_n, t_n]ᵀ over a chunk, in the order of a scan.                 [FAST eq.28] [FAST eq.29]
   void sum(const Chunk& chunk, State<T> state, const Side& side) const {
-    LinearTerms<T> terms(width_, kBlock);
-    clear(sides_.features(), state);
-    for_each_block(chunk, side.end, side.queries, [&](int64_t first, int64_t size) {
+    LinearTerms<T> terms(width_, kSubchunk);
+    clear(loader_.features(), state);
+    for_each_subchunk(chunk, side.end, side.queries, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
       add(terms, state);
     });
   }
 
-  /// o = F / g for the queries of a chunk. `sum_of_keys`, where not null, becomes the sum over its keys.
+  /// o = F / g for the queries of a chunk, from the sum over the other chunks' keys. `sum_of_keys`, if not null,
+  /// becomes the sum over its own keys.                                                        [FAST eq.19]
   void attend(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& o, const View& g,
               const State<T>* sum_of_keys) const {
-    LinearTerms<T> queries(width_, kBlock), keys(width_, causal() ? kBlock : 0);
-    const Scratch<T> room(width_ * kBlock);
+    LinearTerms<T> queries(width_, kSubchunk), keys(width_, causal() ? kSubchunk : 0);
+    const Scratch<T> scratch(width_ * kSubchunk);
     const Rows<T> o_rows = head_of<T>(o, chunk.head / o.shape[1], chunk.head % o.shape[1]);
-    T denominator[kBlock];
-    if (sum_of_keys != nullptr) clear(sides_.features(), *sum_of_keys);
-    for_each_block(chunk, side.end, false, [&](int64_t first, int64_t size) {
+    T denominator[kSubchunk];
+    if (sum_of_keys != nullptr) clear(loader_.features(), *sum_of_keys);
+    for_each_subchunk(chunk, side.end, false, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, queries);
       if (causal()) load_weighted(other, chunk.head, first, size, keys, sum_of_keys);
-      const Rows<T> out = queries.from.results(queries.first, size, width_, o_rows, room.data());
+      const Rows<T> out = queries.from.results(queries.first, size, width_, o_rows, scratch.data());
       multiply(size, false, queries.x, {keys.x, keys.y}, {state.s, width_}, out);
       multiply_z(queries, keys, state.z, denominator);
       divide(size, out, denominator);
@@ -91,29 +93,30 @@ class LinearChunks {
     });
   }
 
-  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side.
+  /// The gradients of a chunk's queries, or of its keys and values, from the sum over the other side:
+  /// the gradient of [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
   void differentiate(const Chunk& chunk, State<T> state, const Side& side, const Side& other, const View& dx_view,
-                     const View* dy_view, const ChunkSums<T>& sums) const {
-    LinearTerms<T> terms(width_, kBlock), others(width_, causal() ? kBlock : 0);
-    const Scratch<T> by_y_memory((width_ + 1) * width_), room(width_ * kBlock);
+                     const View* dy_view, const ChunkStates<T>& sums) const {
+    LinearTerms<T> terms(width_, kSubchunk), others(width_, causal() ? kSubchunk : 0);
+    const Scratch<T> by_y_memory((width_ + 1) * width_), scratch(width_ * kSubchunk);
     const Rows<T> by_x{state.s, width_}, by_y{by_y_memory.data(), width_};
     const int64_t b = chunk.head / dx_view.shape[1], h = chunk.head % dx_view.shape[1];
     const Rows<T> dx_rows = head_of<T>(dx_view, b, h);
     const Rows<T> dy_rows = dy_view != nullptr ? head_of<T>(*dy_view, b, h) : Rows<T>{};
     transpose<T>(width_, width_, by_x, by_y);
     std::copy_n(state.z, width_, by_y[width_]);
-    if (sums.own != nullptr) clear(sides_.features(), *sums.own);
-    if (sums.other != nullptr) clear(sides_.features(), *sums.other);
+    if (sums.own != nullptr) clear(loader_.features(), *sums.own);
+    if (sums.other != nullptr) clear(loader_.features(), *sums.other);
     const bool reverse = causal() && !side.queries;
-    for_each_block(chunk, side.end, reverse, [&](int64_t first, int64_t size) {
+    for_each_subchunk(chunk, side.end, reverse, [&](int64_t first, int64_t size) {
       load(side, chunk.head, first, size, terms);
       if (causal()) load_weighted(other, chunk.head, first, size, others, sums.other);
       if (dy_view != nullptr) {
-        const Rows<T> dy = terms.from.results(terms.first, size, width_, dy_rows, room.data());
+        const Rows<T> dy = terms.from.results(terms.first, size, width_, dy_rows, scratch.data());
         multiply(size, reverse, terms.x, {others.x, others.y}, by_x, dy);
         terms.from.store(terms.first, size, width_, dy, dy_rows);
       }
-      const Rows<T> dx = terms.from.results(terms.first, size, width_, dx_rows, room.data());
+      const Rows<T> dx = terms.from.results(terms.first, size, width_, dx_rows, scratch.data());
       multiply(size, reverse, terms.y, {others.y, others.x}, by_y, dx);
       if (sums.own != nullptr) add(terms, *sums.own);
       if (terms.standardised) terms.standard().differentiate(size, dx);
@@ -122,27 +125,27 @@ class LinearChunks {
   }
 
  private:
-  /// Tokens that are handled together, in the nearest caches.
-  static constexpr int64_t kBlock = 64;
+  /// Tokens that are loaded together and stay in the L1 or L2 cache.
+  static constexpr int64_t kSubchunk = 64;
 
   bool causal() const { return in_.params.causal; }
 
-  /// Calls `f(first, size)` for the blocks of a chunk, up to position `end`.
+  /// Calls `f(first, size)` for the subchunks of a chunk, up to position `end`.
   template <class F>
-  void for_each_block(const Chunk& chunk, int64_t end, bool reverse, F f) const {
-    const int64_t size = kBlock, blocks = ceil_div(std::min(chunk.first + chunk.size, end) - chunk.first, size);
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t first = chunk.first + (reverse ? blocks - 1 - i : i) * size;
+  void for_each_subchunk(const Chunk& chunk, int64_t end, bool reverse, F f) const {
+    const int64_t size = kSubchunk, subchunks = ceil_div(std::min(chunk.first + chunk.size, end) - chunk.first, size);
+    for (int64_t i = 0; i < subchunks; ++i) {
+      const int64_t first = chunk.first + (reverse ? subchunks - 1 - i : i) * size;
       f(first, std::min(size, end - first));
     }
   }
 
   void load(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms) const {
-    terms.from = sides_.sequence(side, head);
+    terms.from = loader_.sequence(side, head);
     terms.first = position - side.causal_offset;
     terms.size = size;
     terms.standardised = in_.params.standardise;
-    const Rows<const T> x = tokens_of(terms.from, terms.first, size, width_, terms.room);
+    const Rows<const T> x = tokens_of(terms.from, terms.first, size, width_, terms.scratch);
     if (terms.standardised) {
       terms.standard().make(size, [&](int64_t n) { return x[n]; });
     } else {
@@ -150,10 +153,10 @@ class LinearChunks {
     }
     for (int64_t n = 0; n < size; ++n) terms.x[n][width_] = terms.from.has(terms.first + n) ? T{1} : T{0};
     if (!side.queries) {
-      copy(size, tokens_of(sides_.keys_of(in_.v, head), terms.first, size, width_, terms.room), terms.y);
+      copy(size, tokens_of(loader_.keys_of(in_.v, head), terms.first, size, width_, terms.scratch), terms.y);
       std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
-      sides_.load_cotangents(*side.cotangents, head, terms.first, size, terms.y, terms.t);
+      loader_.load_cotangents(*side.cotangents, head, terms.first, size, terms.y, terms.t);
     } else {
       return;
     }
@@ -171,7 +174,7 @@ class LinearChunks {
     });
   }
 
-  /// With w∘x̃ as x̃; x̃ itself is added to `sum` where not null.
+  /// `load`, with x̃ replaced by w∘x̃. Adds the terms with x̃ itself to `sum` if not null.
   void load_weighted(const Side& side, int64_t head, int64_t position, int64_t size, LinearTerms<T>& terms,
                      const State<T>* sum) const {
     load(side, head, position, size, terms);
@@ -193,14 +196,15 @@ class LinearChunks {
     for (int64_t n = 0; n < terms.size; ++n) state.z[width_] += terms.t[n] * terms.x[n][width_];
   }
 
-  /// Pairs of rows [D + 1] and [D].
-  struct Pairs {
+  /// Rows left_n and right_n of an outer product left_nᵀ·right_n.
+  struct OuterFactors {
     Rows<const T> left, right;
   };
 
-  /// out_n = own_n·sum, for all tokens at once; or causal, for one after another or in reverse, when the sum has
-  /// grown by the other side's left_nᵀ·right_n.
-  void multiply(int64_t size, bool reverse, Rows<const T> own, Pairs others, Rows<T> sum, Rows<T> out) const {
+  /// out_n = own_n·sum for all tokens at once                                                    [FAST eq.26]
+  /// or, causal, one token after another, forward or in reverse, after sum += left_nᵀ·right_n of the other side
+  ///                                                                              [FAST eq.32] [FAST eq.34]
+  void multiply(int64_t size, bool reverse, Rows<const T> own, OuterFactors others, Rows<T> sum, Rows<T> out) const {
     if (!causal()) {
       return tile_product<T>(size, width_, width_ + 1, {own.data, own.stride, 1}, sum, out, false);
     }
@@ -209,7 +213,8 @@ class LinearChunks {
                       ordered(out));
   }
 
-  /// out_n = x̃_n·z for queries; causal, when z has grown by the key's x̃_n.
+  /// out_n = x̃_n·z for queries                                                                  [FAST eq.27]
+  /// or, causal, after z += x̃_n of the key                                        [FAST eq.33] [FAST eq.35]
   void multiply_z(const LinearTerms<T>& queries, const LinearTerms<T>& keys, T* z, T* out) const {
     if (!causal()) {
       with_width<T>(width_, [&](auto width) {
@@ -239,8 +244,8 @@ class LinearChunks {
     }
   }
 
-  const Inputs& in_;
-  const Sides<T>& sides_;
+  const FastmaxInputs& in_;
+  const TokenLoader<T>& loader_;
   int64_t width_;
   Scratch<T> weights_;
 };

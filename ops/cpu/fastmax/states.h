@@ -4,15 +4,15 @@
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/fastmax/features.h>
 
-/// How the sums over tokens, S = Σ_n φ(x_n) ỹ_nᵀ, are divided. The tokens of each head are cut into chunks by
-/// sizes alone; chunks are summed in parallel, added up in order, and then used in parallel. When causal, a chunk is
-/// given what lies before it (or behind it, in reverse), so only a group of chunks is held at a time: memory does not
-/// grow with the tokens, and each state is made once a sweep. Where threads share whole heads evenly, each goes
-/// through its own chunk by chunk, with the same sums.
+/// The sums over tokens S = Σ_n φ(x_n) ỹ_nᵀ, chunk by chunk. The tokens of each head are split into chunks, by sizes
+/// alone; chunks are summed in parallel, their sums added in order, and the results used in parallel. When causal, a
+/// chunk gets the sum of the chunks before it (in reverse: after it), and only a group of chunks is in memory at a
+/// time: memory does not grow with the tokens, and each chunk is summed once in a scan. Where whole heads divide
+/// evenly among the threads, each thread goes through its heads chunk by chunk, with the same sums.
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// A state of one head: S [M, D] for the values, and behind it the denominators' z [M].
+/// A state of one head: S [M, D] of the numerators, and z [M] of the denominators behind it.
 template <class T>
 struct State {
   T* s;
@@ -25,10 +25,10 @@ void clear(const Features& features, State<T> state) {
   std::fill_n(state.z, features.count(), T{0});
 }
 
-/// Where the sums over a chunk alone go, over its tokens of the side that is gone through and over those of the
-/// other; null where they are not wanted.
+/// Destinations for the sums over a chunk's own tokens: of the side that is differentiated, and of the other side.
+/// Null where not wanted.
 template <class T>
-struct ChunkSums {
+struct ChunkStates {
   const State<T>* own = nullptr;
   const State<T>* other = nullptr;
 };
@@ -38,19 +38,19 @@ struct Chunk {
   int64_t head, index, first, size;
 };
 
-struct Plan {
+struct ChunkPlan {
   int64_t heads;
   int64_t first;        ///< the lowest position
   int64_t keys_end;     ///< behind the last position of a key
-  int64_t queries_end;  ///< behind that of a query
+  int64_t queries_end;  ///< behind the last position of a query
   int64_t chunk;        ///< positions per chunk, a multiple of kTile
-  int64_t lanes;        ///< states that are held at a time, and carried ones
+  int64_t max_states;   ///< states in memory at a time, beside the carried ones
   bool causal;
 
   int64_t chunks_until(int64_t end) const { return ceil_div(end - first, chunk); }
 };
 
-/// Room for some states.
+/// Memory for `count` states.
 template <class T>
 class States {
  public:
@@ -68,33 +68,34 @@ class States {
   Scratch<T> memory_;
 };
 
-/// Heads whose states are held together.
-struct Heads {
+/// Heads whose states are in memory together.
+struct HeadRange {
   int64_t first, count;
 };
 
+/// Sums of chunks, and the states that chunks get from other chunks.
 template <class T>
 class InterChunkScan {
  public:
-  /// `weights` of the rows of a state.
-  InterChunkScan(const Plan& plan, const Features& features, const T* weights)
+  /// `weights` [M]: the weight w of each feature.
+  InterChunkScan(const ChunkPlan& plan, const Features& features, const T* weights)
       : plan_(plan), features_(features), width_(features.width()), weights_(weights) {}
 
-  /// Calls `f(heads)` for all heads, batch by batch.
+  /// Calls `f(heads)` for ranges that cover all heads, in order.
   template <class F>
   void for_heads(F f) const {
-    const int64_t batch = std::min(plan_.heads, plan_.lanes);
-    for (int64_t head = 0; head < plan_.heads; head += batch) f(Heads{head, std::min(batch, plan_.heads - head)});
+    const int64_t batch = std::min(plan_.heads, plan_.max_states);
+    for (int64_t head = 0; head < plan_.heads; head += batch) f(HeadRange{head, std::min(batch, plan_.heads - head)});
   }
 
   /// Calls `add(chunk, state)`, which writes the chunk's own sum, for the chunks of some heads up to `end`.
   /// totals[h] becomes the sum over all chunks of head h, each row times its weight.
   template <class Add>
-  void total(Heads heads, int64_t end, const States<T>& totals, const Add& add) const {
+  void total(HeadRange heads, int64_t end, const States<T>& totals, const Add& add) const {
     const int64_t chunks = plan_.chunks_until(end);
     const States<T> states(heads.count * chunks, features_);
     totals.clear();
-    for_lanes(heads, chunks, [&](int64_t head, int64_t index) {
+    for_each_head_chunk(heads, chunks, [&](int64_t head, int64_t index) {
       add(chunk(heads.first + head, index), states[head * chunks + index]);
     });
     add_all(heads, chunks, states, totals);
@@ -102,62 +103,64 @@ class InterChunkScan {
 
   /// Calls `use(chunk)` for the chunks of some heads up to `end`.
   template <class Use>
-  void for_each_chunk(Heads heads, int64_t end, const Use& use) const {
-    for_lanes(heads, plan_.chunks_until(end),
-              [&](int64_t head, int64_t index) { use(chunk(heads.first + head, index)); });
+  void for_each_chunk(HeadRange heads, int64_t end, const Use& use) const {
+    for_each_head_chunk(heads, plan_.chunks_until(end),
+                        [&](int64_t head, int64_t index) { use(chunk(heads.first + head, index)); });
   }
 
-  /// Causal: calls `use(chunk, state, own)` with the sum over the chunks before it, or behind it in reverse, each row
-  /// times its weight. The chunk's own sum is to be written to `own`; where that is null, nobody wants it, or
-  /// `add(chunk, own)` has made it before. The chunks are those up to `end`.
+  /// Causal: calls `use(chunk, state, own)` for the chunks up to `end`. `state` is the sum over the chunks before it
+  /// (in reverse: after it), each row times its weight. `use` must write the chunk's own sum to `own`, unless that is
+  /// null: then the sum is not needed, or `add(chunk, own)` has made it before.      [FAST eq.34] [FAST eq.35]
   template <class Add, class Use>
-  void scan(Heads heads, int64_t end, bool reverse, const Add& add, const Use& use) const {
+  void scan(HeadRange heads, int64_t end, bool reverse, const Add& add, const Use& use) const {
     if (shares_evenly(heads.count)) return scan_in_order(heads, end, reverse, use);
-    const int64_t all = plan_.chunks_until(end), group = std::clamp(plan_.lanes / heads.count, int64_t{1}, all);
+    const int64_t all = plan_.chunks_until(end), group = std::clamp(plan_.max_states / heads.count, int64_t{1}, all);
     const States<T> states(heads.count * group, features_), carried(heads.count, features_);
     carried.clear();
     for (int64_t done = 0; done < all; done += group) {
       const int64_t chunks = std::min(group, all - done);
       const auto for_group = [&](const auto& f) {
-        for_lanes(heads, chunks, [&](int64_t head, int64_t lane) {
-          const int64_t index = reverse ? all - 1 - done - lane : done + lane;
-          f(chunk(heads.first + head, index), states[head * group + lane]);
+        for_each_head_chunk(heads, chunks, [&](int64_t head, int64_t i) {
+          const int64_t index = reverse ? all - 1 - done - i : done + i;
+          f(chunk(heads.first + head, index), states[head * group + i]);
         });
       };
-      const int64_t last = reverse ? 0 : all - 1;  // whose sum nobody wants
+      const int64_t last = reverse ? 0 : all - 1;  // no chunk needs its sum
       for_group(
           [&](const Chunk& chunk, State<T> own) { chunk.index == last ? clear(features_, own) : add(chunk, own); });
-      pass_on(heads, chunks, group, false, states, carried);
+      exclusive_scan(heads, chunks, group, false, states, carried);
       for_group([&](const Chunk& chunk, State<T> state) { use(chunk, state, nullptr); });
     }
   }
 
-  /// Whether the chunks of some heads up to `end` are few enough that all their states are held together.
-  bool holds_all(Heads heads, int64_t end) const { return heads.count * plan_.chunks_until(end) <= plan_.lanes; }
+  /// Whether the states of all chunks of some heads up to `end` fit in memory together.
+  bool fits_in_memory(HeadRange heads, int64_t end) const {
+    return heads.count * plan_.chunks_until(end) <= plan_.max_states;
+  }
 
-  /// The second half of a `scan` in reverse of all chunks together, from `sums`, chunk by chunk of each head.
+  /// The second half of a `scan` in reverse, from the sums of all chunks, head by head and chunk by chunk.
   template <class Use>
-  void scan_back(Heads heads, int64_t end, const States<T>& sums, const Use& use) const {
+  void scan_sums_in_reverse(HeadRange heads, int64_t end, const States<T>& sums, const Use& use) const {
     const int64_t chunks = plan_.chunks_until(end);
     const States<T> carried(heads.count, features_);
     carried.clear();
-    pass_on(heads, chunks, chunks, true, sums, carried);
+    exclusive_scan(heads, chunks, chunks, true, sums, carried);
     parallel_tasks(heads.count * chunks,
                    [&](int64_t task) { use(chunk(heads.first + task / chunks, task % chunks), sums[task]); });
   }
 
  private:
-  /// Whether threads that take heads as a whole have about as much to do as each other. The number of threads may
-  /// choose here because both ways give the same bits: each number of a state is the sum of the chunks' own, one
-  /// after the other, times its weight, rounded after each step. Keep `advance` and `exchange` so.
+  /// Whether whole heads divide among the threads so that each has about the same work. This choice may depend on the
+  /// number of threads because both orders give the same bits: each number of a state is the sum of the chunks' sums,
+  /// added in order, times its weight, rounded after each step. `advance` and `exclusive_step` must stay that way.
   static bool shares_evenly(int64_t heads) {
     const int64_t threads = num_threads(), most = ceil_div(heads, threads);
     return most * threads * 7 <= heads * 8;
   }
 
-  /// `scan` with a thread for a head at a time: its tokens are read once, and are still near when they are used.
+  /// `scan` with one task for each head: a chunk's tokens are read from memory once, to be summed and used.
   template <class Use>
-  void scan_in_order(Heads heads, int64_t end, bool reverse, const Use& use) const {
+  void scan_in_order(HeadRange heads, int64_t end, bool reverse, const Use& use) const {
     const int64_t all = plan_.chunks_until(end);
     parallel_tasks(heads.count, [&](int64_t head) {
       const States<T> states(3, features_);
@@ -174,11 +177,11 @@ class InterChunkScan {
     });
   }
 
-  /// Calls `f(head, lane)` in parallel: for the heads of the same tokens one after the other, because they often lie
-  /// beside each other.
+  /// Calls `f(head, i)` in parallel for `chunks` chunks of each head. Heads vary fastest: those of one token often
+  /// lie next to each other in memory.
   template <class F>
-  static void for_lanes(Heads heads, int64_t lanes, const F& f) {
-    parallel_tasks(heads.count * lanes, [&](int64_t task) { f(task % heads.count, task / heads.count); });
+  static void for_each_head_chunk(HeadRange heads, int64_t chunks, const F& f) {
+    parallel_tasks(heads.count * chunks, [&](int64_t task) { f(task % heads.count, task / heads.count); });
   }
 
   Chunk chunk(int64_t head, int64_t index) const {
@@ -186,7 +189,7 @@ class InterChunkScan {
   }
 
   /// totals[h] = the sum over the chunks of head h, each row times its weight.
-  void add_all(Heads heads, int64_t chunks, const States<T>& states, const States<T>& totals) const {
+  void add_all(HeadRange heads, int64_t chunks, const States<T>& states, const States<T>& totals) const {
     for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
       const State<T> total = totals[head];
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -201,29 +204,31 @@ class InterChunkScan {
     });
   }
 
-  /// Each chunk's state becomes what was carried to it, each row times its weight, and is added to that.
-  void pass_on(Heads heads, int64_t chunks, int64_t group, bool reverse, const States<T>& states,
-               const States<T>& carried) const {
+  /// Replaces each chunk's sum by the carried sum of the chunks before it, each row times its weight, and adds the
+  /// chunk's sum to the carried one.
+  void exclusive_scan(HeadRange heads, int64_t chunks, int64_t group, bool reverse, const States<T>& states,
+                      const States<T>& carried) const {
     for_rows(heads, chunks, [&](int64_t head, int64_t begin, int64_t end) {
       const State<T> sum = carried[head];
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const State<T> own = states[head * group + (reverse ? chunks - 1 - chunk : chunk)];
         for (int64_t row = begin; row < end; ++row) {
-          exchange(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
-          exchange(sum.z + row, own.z + row, weights_[row], 1);
+          exclusive_step(sum.s + row * width_, own.s + row * width_, weights_[row], width_);
+          exclusive_step(sum.z + row, own.z + row, weights_[row], 1);
         }
       }
     });
   }
 
-  /// Calls `f(head, begin, end)` in parallel for pieces of the states of some heads, of some chunks each.
+  /// Calls `f(head, begin, end)` in parallel for ranges of the states' rows, in each of some heads. `chunks`: the
+  /// states that a call works on.
   template <class F>
-  void for_rows(Heads heads, int64_t chunks, const F& f) const {
+  void for_rows(HeadRange heads, int64_t chunks, const F& f) const {
     const int64_t all = features_.count();
-    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1}), pieces = ceil_div(all, rows);
-    parallel_tasks(heads.count * pieces, [&](int64_t task) {
-      const int64_t begin = task % pieces * rows;
-      f(task / pieces, begin, std::min(begin + rows, all));
+    const int64_t rows = std::max(kGrain / 4 / (chunks * (width_ + 1)), int64_t{1}), splits = ceil_div(all, rows);
+    parallel_tasks(heads.count * splits, [&](int64_t task) {
+      const int64_t begin = task % splits * rows;
+      f(task / splits, begin, std::min(begin + rows, all));
     });
   }
 
@@ -242,7 +247,7 @@ class InterChunkScan {
       state[i] = sum[i] * weight;
     }
   }
-  static void exchange(T* sum, T* own, T weight, int64_t n) {
+  static void exclusive_step(T* sum, T* own, T weight, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       const T x = own[i];
@@ -251,7 +256,7 @@ class InterChunkScan {
     }
   }
 
-  const Plan& plan_;
+  const ChunkPlan& plan_;
   const Features& features_;
   int64_t width_;
   const T* weights_;

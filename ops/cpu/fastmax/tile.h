@@ -4,8 +4,8 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// φ for one block of features and one tile of tokens, [features, kTile], and what is done feature by feature. With
-/// dropout, `clean` says of each step whether it takes features before it.
+/// φ for one range of features and one tile of tokens, [features, kTile], and the loops over features.
+/// The denominators use the features before dropout, unless `shared_denominator` is set.
 template <class T>
 class FeatureTile {
  public:
@@ -15,17 +15,17 @@ class FeatureTile {
         clean_(!params.shared_denominator),
         phi_(features.capacity() * kTile) {}
 
-  /// Sets to the features `block` of the tokens from `at` on of x, the tile `number` of the sequence.
-  void set(const Vectors<T>& x, int64_t at, int64_t number, const FeatureBlock& block) {
+  /// Chooses the features `range` and the tokens from `at` on of x, which are tile `number` of the sequence.
+  void set(const AugmentedTokens<T>& x, int64_t at, int64_t number, const FeatureRange& range) {
     x_ = &x;
     at_ = at;
-    block_ = &block;
-    mask_.draw(number, block);
+    range_ = &range;
+    mask_.draw(number, range);
   }
 
   const T* data() const { return phi_.data(); }
 
-  /// Makes φ, times `weights` where not null.
+  /// Makes φ, times `weights` if not null.
   void make(const T* weights = nullptr) {
     for_each([&]<bool kDrops>(int64_t i, const T* a, const T* b, const T* factors) {
       const T weight = weights != nullptr ? weights[i] : T{1};
@@ -35,7 +35,7 @@ class FeatureTile {
     });
   }
 
-  /// Makes φ, and adds Σ_n φ_n t_n to z.
+  /// Makes φ, and adds Σ_n φ_n t_n to z.                                                 [FAST eq.29]
   void make_and_sum(const T* t, T* z) {
     for_each([&]<bool kDrops>(int64_t i, const T* a, const T* b, const T* factors) {
       T* out = phi_.data() + i * kTile;
@@ -52,7 +52,7 @@ class FeatureTile {
     });
   }
 
-  /// Makes φ, and adds Σ_features z φ_n to g.
+  /// Makes φ, and adds Σ_features z φ_n to g_n.                             [FAST eq.27] [FAST eq.33]
   void make_and_weigh(const T* z, T* g) {
     for_each([&]<bool kDrops>(int64_t i, const T* a, const T* b, const T* factors) {
       T* out = phi_.data() + i * kTile;
@@ -67,8 +67,8 @@ class FeatureTile {
     });
   }
 
-  /// From ∂φ = dphi (before dropout) + z·t to the gradients of x̃, laid out as all of x is: a pair's cotangent w gives
-  /// w·x̃_b to a and w·x̃_a to b, a square's 2w·x̃_a.
+  /// Adds to dx, laid out like x̃, the gradients by way of φ. The cotangent of φ is dphi + z·t; that of a feature
+  /// x̃_a·x̃_b, c, adds c·x̃_b to ∂x̃_a and c·x̃_a to ∂x̃_b, and 2c·x̃_a for a square.
   void add_gradients(const T* dphi, const T* z, const T* t, T* dx) {
     for_each([&]<bool kDrops>(int64_t i, const T* a, const T* b, const T* factors) {
       const T* w = dphi + i * kTile;
@@ -93,15 +93,15 @@ class FeatureTile {
   }
 
  private:
-  /// Calls `f(i, x̃_a, x̃_b, factors)` for the i-th feature x̃_a·x̃_b, each a row of kTile.
+  /// Calls `f(i, x̃_a, x̃_b, factors)` for each feature i of the range, x̃_a·x̃_b; the arrays hold kTile tokens.
   template <class F>
   void for_each(F f) {
     if (mask_.drops()) {
-      features_.for_each(*block_, [&](int64_t a, int64_t b, int64_t i) {
+      features_.for_each(*range_, [&](int64_t a, int64_t b, int64_t i) {
         f.template operator()<true>(i, x_->row(a) + at_, x_->row(b) + at_, mask_.factors(a, b, i));
       });
     } else {
-      features_.for_each(*block_, [&](int64_t a, int64_t b, int64_t i) {
+      features_.for_each(*range_, [&](int64_t a, int64_t b, int64_t i) {
         f.template operator()<false>(i, x_->row(a) + at_, x_->row(b) + at_, nullptr);
       });
     }
@@ -111,8 +111,8 @@ class FeatureTile {
   FeatureMask<T> mask_;
   bool clean_;
   Scratch<T> phi_;
-  const Vectors<T>* x_ = nullptr;
-  const FeatureBlock* block_ = nullptr;
+  const AugmentedTokens<T>* x_ = nullptr;
+  const FeatureRange* range_ = nullptr;
   int64_t at_ = 0;
 };
 

@@ -11,11 +11,11 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Tokens that are handled together: the loops over them have this many turns, all in vectors.
+/// Tokens of a tile. The innermost loops run over them, vectorised.
 constexpr int64_t kTile = 64;
 
-/// One head of q, k or v [B, H, N, D]; what is outside of it, padding, or before the first token that counts, is
-/// zeros.
+/// The tokens of one head of q, k or v [B, H, N, D]. Positions outside of it, before `begin` or masked as padding
+/// read as zeros.
 template <class T>
 struct Sequence {
   Rows<const T> rows;
@@ -26,18 +26,18 @@ struct Sequence {
   bool has(int64_t i) const {
     return i >= begin && i < count && (padding_mask == nullptr || padding_mask[i * mask_stride]);
   }
-  /// Whether it has `size` tokens from `first` on without a gap.
+  /// Whether all `size` tokens from `first` on are there.
   bool has_all(int64_t first, int64_t size) const {
     return padding_mask == nullptr && first >= begin && first + size <= count;
   }
 
-  /// Where to make a row [width] for each of `size` tokens from `first` on that `store` then writes to the rows `to`
-  /// of the sequence: there at once if all tokens are, otherwise in `room` [size, width].
-  Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* room) const {
-    return has_all(first, size) ? to.from(first) : Rows<T>{room, width};
+  /// Where to write the results of `size` tokens from `first` on, before `store`: `to` itself if all tokens are
+  /// there, otherwise `scratch` [size, width].
+  Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* scratch) const {
+    return has_all(first, size) ? to.from(first) : Rows<T>{scratch, width};
   }
 
-  /// Writes the tokens' rows, 0 for padding.
+  /// Copies the tokens' results to the rows `to`, 0 for padding, unless `results` put them there.
   void store(int64_t first, int64_t size, int64_t width, Rows<const T> results, Rows<T> to) const {
     if (has_all(first, size)) return;
     for (int64_t n = 0; n < size; ++n) {
@@ -52,38 +52,38 @@ struct Sequence {
   }
 };
 
-/// `size` tokens from `first` on: where they are if they are all there, otherwise copied to `room` [size, width].
+/// `size` tokens from `first` on: in place if all are there, otherwise a copy in `scratch` [size, width].
 template <class T>
-Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* room) {
+Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* scratch) {
   if (from.has_all(first, size)) return from.rows.from(first);
   for (int64_t n = 0; n < size; ++n) {
-    T* to = room + n * width;
+    T* to = scratch + n * width;
     if (from.has(first + n)) {
       std::copy_n(from.rows[first + n], width, to);
     } else {
       std::fill_n(to, width, T{0});
     }
   }
-  return {room, width};
+  return {scratch, width};
 }
 
-/// The vectors x̃ = [1; x] of some tokens, token by token along a row: row 0 tells which tokens there are, row 1 + d
-/// is entry d of them all. x is q̂ or k̂ (eqs. 5–6), or q or k as it is.
+/// The vectors x̃ = [1; x] of some tokens, transposed: [1 + D, tokens]. Row 0 is 1 where there is a token and 0
+/// elsewhere, row 1 + d is entry d of each token. x is q̂ or k̂, or q or k where nothing is standardised.
 template <class T>
-class Vectors {
+class AugmentedTokens {
  public:
-  Vectors(int64_t width, int64_t capacity)
+  AugmentedTokens(int64_t width, int64_t capacity)
       : width_(width),
         memory_((2 * width + 2) * capacity),
         rstd_(memory_.data() + (width + 1) * capacity),
-        room_(rstd_ + capacity) {}
+        scratch_(rstd_ + capacity) {}
 
   void load(const Sequence<T>& from, int64_t first, int64_t size, bool standardise) {
     from_ = from;
     first_ = first;
     size_ = size;
     standardised_ = standardise;
-    transpose<T>(size, width_, tokens_of(from, first, size, width_, room_), {row(1), size});
+    transpose<T>(size, width_, tokens_of(from, first, size, width_, scratch_), {row(1), size});
     if (from.has_all(first, size)) {
       std::fill_n(row(0), size, T{1});
     } else {
@@ -96,20 +96,20 @@ class Vectors {
   int64_t width() const { return width_; }
   T* row(int64_t a) const { return memory_.data() + a * size_; }
 
-  /// From the gradients of the x̃, laid out like them and changed on the way, to those of the tokens, which it writes.
+  /// Writes the tokens' gradients to the rows `to`, from the gradients of x̃, laid out like it. Overwrites `dx`.
   void store_gradients(T* dx, Rows<T> to) {
     if (standardised_) through_standardisation(dx + size_);
-    const Rows<T> rows = results(to, room_);
+    const Rows<T> rows = results(to, scratch_);
     transpose<T>(width_, size_, {dx + size_, size_}, rows);
     store(rows, to);
   }
 
-  /// As those of the sequence.
-  Rows<T> results(Rows<T> to, T* room) const { return from_.results(first_, size_, width_, to, room); }
+  /// `Sequence::results` and `Sequence::store` for these tokens.
+  Rows<T> results(Rows<T> to, T* scratch) const { return from_.results(first_, size_, width_, to, scratch); }
   void store(Rows<const T> results, Rows<T> to) const { from_.store(first_, size_, width_, results, to); }
 
  private:
-  /// x̂ = (x − mean(x)) / √(var(x) + eps), eqs. 5–6, for a tile of tokens at a time.
+  /// x̂ = (x − mean(x)) / √(var(x) + eps), for a tile of tokens at a time.              [FAST eq.5] [FAST eq.6]
   void standardise() {
     const T inverse = 1 / static_cast<T>(width_);
     for (int64_t tile = 0; tile < size_; tile += kTile) {
@@ -121,7 +121,7 @@ class Vectors {
         for_each_entry(tile, [&](int64_t n, T x) { variance[n] += (x - mean[n]) * (x - mean[n]); });
       };
       find_moments();
-      T large[kTile];  // the means that are; taken off, they leave a small one
+      T large[kTile];  // the means to subtract first, so that the rest has a small mean
       bool any_large = false;
       for (int64_t n = 0; n < kTile; ++n) {
         large[n] = has_large_mean(mean[n], variance[n] * inverse) ? mean[n] : T{0};
@@ -137,7 +137,8 @@ class Vectors {
     }
   }
 
-  /// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, a layer norm without gain; in place.
+  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without gain:
+  ///   ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std
   void through_standardisation(T* dx) const {
     const T inverse = 1 / static_cast<T>(width_);
     for (int64_t tile = 0; tile < size_; tile += kTile) {
@@ -174,7 +175,7 @@ class Vectors {
   Sequence<T> from_{};
   bool standardised_ = false;
   Scratch<T> memory_;
-  T *rstd_, *room_;
+  T *rstd_, *scratch_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -5,8 +5,8 @@
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Cross-entropy of rows of logits, forward and backward. Its exponentials bound it; a row is read from memory once a
-/// pass, and softmax is never written: backward makes it again from the logarithms of the sums.
+/// Cross-entropy of rows of logits, forward and backward. Bound by its exponentials. A pass reads each row from
+/// memory once, and softmax is never stored: backward computes it again from the logarithms of the sums.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -38,7 +38,7 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
       }
       const T epsilon = static_cast<T>(smoothing);
       T value = log_total - (1 - epsilon) * (x[target] - maximum);
-      // Not without smoothing: a class ruled out by −∞ would make it NaN.
+      // Skipped without smoothing: a logit of −∞ would make 0 · −∞ = NaN.
       if (epsilon != 0) {
         const double sum = block_sum<T>(classes, [x, maximum](int64_t c) { return x[c] - maximum; });
         value -= epsilon * static_cast<T>(sum / static_cast<double>(classes));

@@ -5,19 +5,19 @@
 #include <linnet/ops/cpu/device/large_mean.h>
 #include <linnet/ops/cpu/device/scratch.h>
 
-/// Normalisation of rows. Memory bounds it, where rows come from there: each pass reads a row once, and the loops
-/// after the first find it in the cache.
+/// Normalisation of rows. Memory-bound for large tensors: a pass reads each row from memory once, and the loops after
+/// the first find it in the cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// The most tasks whose sums over rows are kept apart until the end.
-constexpr int64_t kMaxPieces = 32;
+/// The most splits of the rows that have sums of their own.
+constexpr int64_t kMaxSplits = 32;
 
-/// Rows per task; at least 1, for an empty tensor too.
-int64_t rows_per_piece(int64_t rows, int64_t width) {
-  const int64_t pieces = rows * width / kPiece;
-  return pieces <= 1 ? rows + 1 : ceil_div(rows, pieces);
+/// Rows of a task; at least 1, also for an empty tensor.
+int64_t rows_per_task(int64_t rows, int64_t width) {
+  const int64_t splits = rows * width / kFineGrain;
+  return splits <= 1 ? rows + 1 : ceil_div(rows, splits);
 }
 
 /// A row of factors or offsets: the given one, or `value` everywhere when there is none.
@@ -44,7 +44,7 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
                      const View* bias, double eps) {
   const int64_t rows = x_view.shape[0], width = x_view.shape[1];
   const Affine<T> factors(weight, 1, width), offsets(bias, 0, width);
-  parallel_for(rows, rows_per_piece(rows, width), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, rows_per_task(rows, width), [&](int64_t begin, int64_t end) {
     const T* w = factors.row();
     const T* b = offsets.row();
     for (int64_t r = begin; r < end; ++r) {
@@ -57,7 +57,7 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
         return block_sum<T>(width, [x, centre](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) / n;
       };
       double variance = variance_about(mu);
-      // The rounding of a large mean is magnified where the deviation is small. The mean of the rest takes it back.
+      // Where the deviation is small it magnifies the rounding of a large mean: add the mean of the rest.
       if (has_large_mean(static_cast<double>(mu), variance)) {
         mu += static_cast<T>(block_sum<T>(width, [x, mu](int64_t c) { return x[c] - mu; }) / n);
         variance = variance_about(mu);
@@ -75,7 +75,7 @@ template <class T>
 void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, const View* weight, double eps) {
   const int64_t rows = x_view.shape[0], width = x_view.shape[1];
   const Affine<T> factors(weight, 1, width);
-  parallel_for(rows, rows_per_piece(rows, width), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, rows_per_task(rows, width), [&](int64_t begin, int64_t end) {
     const T* w = factors.row();
     for (int64_t r = begin; r < end; ++r) {
       const T* x = data<T>(x_view) + r * width;
@@ -90,8 +90,8 @@ void rms_norm_rows(const View& y_view, const View& rstd, const View& x_view, con
   });
 }
 
-/// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm) and g = dy·weight, means taken over
-/// the row:
+/// The backward passes of layer norm and RMSNorm. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm) and g = dy·weight,
+/// means taken over the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
 ///   dweight = sum over rows of dy·x̂,   dbias = sum over rows of dy
 template <class T, bool kCentred>
@@ -99,10 +99,10 @@ void norm_backward_rows(const View& dx_view, const View* dweight, const View* db
                         const View& x_view, const View* mean, const View& rstd, const View* weight) {
   const int64_t rows = x_view.shape[0], width = x_view.shape[1];
   const Affine<T> factors(weight, 1, width);
-  const int64_t least = ceil_div(rows, kMaxPieces), wanted = rows_per_piece(rows, width);
+  const int64_t least = ceil_div(rows, kMaxSplits), wanted = rows_per_task(rows, width);
   const int64_t grain = wanted > least ? wanted : least;
-  const int64_t pieces = ceil_div(rows, grain);
-  Scratch<T> sums(pieces * 2 * width);
+  const int64_t splits = ceil_div(rows, grain);
+  Scratch<T> sums(splits * 2 * width);
 
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     const T* w = factors.row();
@@ -138,9 +138,9 @@ void norm_backward_rows(const View& dx_view, const View* dweight, const View* db
     if (total == nullptr) return;
     T* out = data<T>(*total);
     for (int64_t c = 0; c < width; ++c) out[c] = 0;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      const T* part = sums.data() + piece * 2 * width + offset;
-      for (int64_t c = 0; c < width; ++c) out[c] += part[c];
+    for (int64_t split = 0; split < splits; ++split) {
+      const T* partial = sums.data() + split * 2 * width + offset;
+      for (int64_t c = 0; c < width; ++c) out[c] += partial[c];
     }
   };
   add_up(dweight, 0);

@@ -2,9 +2,9 @@
 
 #include <linnet/ops/cpu/device/kernel.h>
 
-/// Optimizer steps, with the formulas of torch.optim. Memory bounds them: AdamW reads the parameter, its gradient and
-/// two moments and writes three of these back, 28 bytes a number, in one pass over all tensors. So clipping is a
-/// factor of the gradient here, which it would cost a pass of its own to multiply with.
+/// Optimizer steps, with the formulas of torch.optim. Memory-bound: AdamW reads the parameter, its gradient and two
+/// moments and writes three of these back, 28 bytes a number, in one pass over all tensors. So clipping is a factor
+/// of the gradient here: a separate multiplication would cost a pass of its own.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -42,8 +42,8 @@ void adamw_step(const AdamWUpdate& update, int64_t begin, int64_t end) {
   }
 }
 
-/// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate
-/// outside).
+/// Stochastic gradient descent with momentum as in PyTorch: Sutskever et al. 2013, but the learning rate multiplies
+/// the buffer.
 template <class T>
 void sgd_step(const View& param, const View& grad, const View* momentum, const StepScalars& scalars,
               const SgdParams& params) {
@@ -52,29 +52,30 @@ void sgd_step(const View& param, const View& grad, const View* momentum, const S
   T* p = data<T>(param);
   const T* gradient = data<T>(grad);
   if (momentum == nullptr) {
-    parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
+    parallel_for(numel(param), kFineGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
       for (int64_t i = begin; i < end; ++i) p[i] -= lr * (factor * gradient[i] + decay * p[i]);
     });
     return;
   }
-  const bool first = *scalars.steps == 1;  // the buffer, unwritten so far, starts as the gradient, undamped
+  // On the first step the buffer is not written yet, and starts as the gradient, without dampening.
+  const bool first = *scalars.steps == 1;
   const T keep = static_cast<T>(params.momentum);
   const T take = static_cast<T>(first ? 1 : 1 - params.dampening);
-  const T ahead = static_cast<T>(params.nesterov ? params.momentum : 1);
-  const T direct = static_cast<T>(params.nesterov ? 1 : 0);
+  const T buffer_factor = static_cast<T>(params.nesterov ? params.momentum : 1);
+  const T direct_factor = static_cast<T>(params.nesterov ? 1 : 0);
   T* buffer = data<T>(*momentum);
-  parallel_for(numel(param), kPiece, [&](int64_t begin, int64_t end) {
+  parallel_for(numel(param), kFineGrain, [&](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T g = factor * gradient[i] + decay * p[i];
       buffer[i] = (first ? T{0} : keep * buffer[i]) + take * g;
-      p[i] -= lr * (direct * g + ahead * buffer[i]);
+      p[i] -= lr * (direct_factor * g + buffer_factor * buffer[i]);
     }
   });
 }
 
-/// Whether a step is to be made; if so, counts it.
+/// Whether to make the step; if so, counts it.
 bool begin_step(const StepScalars& scalars) {
   if (scalars.apply != nullptr && !*scalars.apply) return false;
   ++*scalars.steps;
@@ -86,9 +87,9 @@ void adamw(AdamWUpdates updates) {
     if (!begin_step(updates.data[i].scalars)) return;
   }
   const auto numel_of = [&](int64_t i) { return numel(updates.data[i].param); };
-  for_each_piece(updates.count, kPiece, numel_of, [&](Elements piece, int64_t) {
-    const AdamWUpdate& update = updates.data[piece.tensor];
-    dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update, piece.begin, piece.end); });
+  for_each_element_range(updates.count, kFineGrain, numel_of, [&](ElementRange range, int64_t) {
+    const AdamWUpdate& update = updates.data[range.tensor];
+    dispatch_floating(update.param.dtype, [&]<class T>(T) { adamw_step<T>(update, range.begin, range.end); });
   });
 }
 

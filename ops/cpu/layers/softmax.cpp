@@ -4,7 +4,7 @@
 #include <linnet/ops/cpu/device/strided_index.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Softmax along rows. Its exponentials bound it; what it reads again is in the cache.
+/// Softmax along rows. Bound by its exponentials; passes after the first read the row from the cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -7,78 +7,77 @@
 #include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
 #include <linnet/ops/cpu/matmul/packed_gemm.h>
 
-/// Batched matrix products: the output is cut into tiles, by its size alone, each for one of the threads. Weight
-/// gradients have a small output and a long sum, so the sum is cut too: its parts are added in order.
+/// Batched matrix products. The output is divided into tiles, by its size alone; a task computes one tile. Weight
+/// gradients have a small output and a long sum, so the sum is split too: the splits' results are added in order.
 ///
-/// Tiles are packed products (packed_product.h), with AMX of split numbers (split_product.h), except of thin
-/// matrices, whose elements are used too seldom for copies of them to pay: those are calls to BLAS. In GFLOP/s of 2
-/// cores of a Xeon with AVX-512, beside OpenBLAS 0.3.21 with its own threads, in alternation: 360 against 180 for
-/// 768×128·128×512 (b lies as [512, 128]), 330 against 215 for 6272×96·96×192, 260 against 195 for a gradient
-/// 96×6272·6272×192, 340 against 347 for 1024×768·768×3072, 200 against 124 for 16×128·128×512; with its AMX 490,
-/// 500, 320, 470 and 195. With AVX2, on 2 cores of a Zen 3: 172 against 134 for 6272×96·96×96, 170 against 165 in the
-/// mean of a step's products at width 768.
+/// Tiles are packed products (packed_gemm.h), with AMX of three bfloat16 terms (bf16x3_gemm.h). Products with a thin
+/// matrix are calls to BLAS: their elements are used too seldom for packing to pay. Measured in GFLOP/s on 2 cores of
+/// a Xeon with AVX-512, against OpenBLAS 0.3.21 with its own threads, in alternation: 360 against 180 for
+/// 768×128·128×512 (b stored as [512, 128]), 330 against 215 for 6272×96·96×192, 260 against 195 for a gradient
+/// 96×6272·6272×192, 340 against 347 for 1024×768·768×3072, 200 against 124 for 16×128·128×512; with AMX 490, 500,
+/// 320, 470 and 195. With AVX2, on 2 cores of a Zen 3: 172 against 134 for 6272×96·96×96, 170 against 165 in the mean
+/// of a step's products at width 768.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// A tile's rows: fewer use a panel too seldom, the more so where they pack it for themselves; more do not stay in a
-/// core's cache, or leave threads without work at the end.
+/// Rows of a tile. Fewer rows use a panel too seldom, above all where the task packs it for itself; more do not stay
+/// in a core's cache, or leave threads without work at the end.
 constexpr int64_t kMinRows = 48, kMaxRowsShared = 128, kMaxRows = 256;
-/// Its columns: rows are copied once for all of them, so there may be many; where there are enough, they are cut
-/// rather than the sum.
+/// Columns of a tile. The left factor is packed once for all of them, so there may be many; where there are enough,
+/// columns are split rather than the sum.
 constexpr int64_t kMaxColumns = 4096, kEnoughColumns = 1024;
-/// The shortest part that a long sum is cut into, and the most parts, which bounds the memory for their
-/// results.
-constexpr int64_t kMinDepth = 768, kMaxParts = 16;
-/// Enough tasks that a slow core does not hold up four, none of less than about 6 µs (in multiplications).
+/// The shortest split of a long sum, and the most splits, which bounds the memory for their results.
+constexpr int64_t kMinDepth = 768, kMaxSplits = 16;
+/// Enough tasks that one slow core does not delay four; the least multiplications of a task, about 6 µs.
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
-/// A product of fewer rows is thin, and one of fewer columns than a panel has.
+/// A product of fewer rows is thin, as is one of fewer columns than a panel.
 constexpr int64_t kThinRows = 16;
-/// A right factor of so many elements, or fewer, is packed once for all tasks, also a larger one that at least
-/// kSharers tasks would pack for themselves; of others each packs what it needs.
+/// A right factor of up to kShared elements is packed once for all tasks, and one of up to kSharedByMany that at
+/// least kSharers tasks would pack for themselves. Of a larger one, each task packs what it needs.
 constexpr int64_t kShared = int64_t{1} << 18, kSharedByMany = int64_t{1} << 22, kSharers = 3;
 
-/// One dimension in pieces of a size; the last one may be smaller.
-struct Cut {
+/// One dimension split into ranges of `size`; the last one may be smaller.
+struct DimSplit {
   int64_t total, size, count;
 
-  /// About `pieces` equal ones, of at least `min` and about `max` at most, in multiples of `unit`.
-  Cut(int64_t total_, int64_t pieces, int64_t min, int64_t max, int64_t unit) : total(total_) {
-    pieces = std::max(pieces, ceil_div(total, max));
-    size = round_up(std::max(min, ceil_div(total, pieces)), unit);
+  /// About `splits` equal ranges, of at least `min` and at most about `max`, in multiples of `unit`.
+  DimSplit(int64_t total_, int64_t splits, int64_t min, int64_t max, int64_t unit) : total(total_) {
+    splits = std::max(splits, ceil_div(total, max));
+    size = round_up(std::max(min, ceil_div(total, splits)), unit);
     count = ceil_div(total, size);
   }
 
-  int64_t begin(int64_t piece) const { return piece * size; }
-  int64_t length(int64_t piece) const { return std::min(size, total - piece * size); }
+  int64_t begin(int64_t i) const { return i * size; }
+  int64_t length(int64_t i) const { return std::min(size, total - i * size); }
 };
 
-/// How each product of a batch, [m, k]·[k, n], is cut, and whether its tiles may share panels.
-struct Plan {
-  Cut rows, columns, depth;
+/// How each product of a batch, [m, k]·[k, n], is split, and whether its tiles may share panels.
+struct GemmPlan {
+  DimSplit rows, columns, depth;
   bool shared;
 
   int64_t tiles() const { return rows.count * columns.count; }
 };
 
-/// Columns are cut between panels, and rows between bands; of what is `split_up`, between stripes.
+/// Columns are split between panels, and rows between row tiles.
 template <class T>
-Plan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
-  constexpr bool split_up = kSplits<T>;
-  constexpr int64_t panel = split_up ? split::kStripe : packed::kWidth<T>;
+GemmPlan make_plan(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  constexpr bool use_bf16x3 = kUsesBf16x3<T>;
+  constexpr int64_t panel = use_bf16x3 ? bf16x3::kPanel : packed::kWidth<T>;
   const bool shared = batch == 1 && n * k <= (m >= kSharers * kMaxRows ? kSharedByMany : kShared);
   const int64_t tasks = std::max<int64_t>(1, std::min(ceil_div(kTasks, batch), m * n * k / kMinWork));
-  const int64_t row_pieces = std::max<int64_t>(1, std::min(tasks, m / kMinRows));
-  const bool cut_sum = row_pieces * ceil_div(n, kEnoughColumns) < tasks;
-  const Cut depth(k, cut_sum ? std::min(kMaxParts, k / kMinDepth) : 1, 1, k, split::kDepth);
-  const Cut columns(n, ceil_div(tasks, depth.count * row_pieces), panel, kMaxColumns, panel);
-  const Cut rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows,
-                 shared && !split_up ? kMaxRowsShared : kMaxRows, split_up ? split::kSide : product::kRows);
+  const int64_t row_splits = std::max<int64_t>(1, std::min(tasks, m / kMinRows));
+  const bool split_depth = row_splits * ceil_div(n, kEnoughColumns) < tasks;
+  const DimSplit depth(k, split_depth ? std::min(kMaxSplits, k / kMinDepth) : 1, 1, k, bf16x3::kDepth);
+  const DimSplit columns(n, ceil_div(tasks, depth.count * row_splits), panel, kMaxColumns, panel);
+  const DimSplit rows(m, ceil_div(tasks, depth.count * columns.count), kMinRows,
+                      shared && !use_bf16x3 ? kMaxRowsShared : kMaxRows, use_bf16x3 ? bf16x3::kSide : product::kRows);
   return {rows, columns, depth, shared};
 }
 
-/// An operand [batch, rows, columns]: in place when one of the last two dims has unit stride, as BLAS and our own
-/// products want it, otherwise as a copy.
+/// An operand [batch, rows, columns]: in place if one of the last two dims has unit stride, which BLAS and
+/// `packed_gemm` require, otherwise a copy.
 template <class T>
 class Operand {
  public:
@@ -152,40 +151,40 @@ void start_from(Rows<const T> base, int64_t rows, int64_t columns, Rows<T> c) {
 
 /// c = a·b + base by BLAS.
 template <class T>
-void thin_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, Rows<const T> base,
-                  Rows<T> c) {
+void thin_gemm(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, Rows<const T> base,
+               Rows<T> c) {
   if (base.data != nullptr) start_from(base, rows, columns, c);
   const bool transpose_a = a.column != 1, transpose_b = b.column != 1;
   gemm<T>(transpose_a, transpose_b, rows, columns, depth, 1, a.data, transpose_a ? a.column : a.row, b.data,
           transpose_b ? b.column : b.row, base.data != nullptr ? 1 : 0, c.data, c.stride);
 }
 
-/// The right factor, for several tasks.
+/// The right factor, packed for several tasks.
 template <class T>
-using SharedRight = std::conditional_t<kSplits<T>, SplitPanels, Panels<T>>;
+using SharedPanels = std::conditional_t<kUsesBf16x3<T>, Bf16x3Panels, PackedPanels<T>>;
 
-/// c = a·b + base, from what is shared of b where that is not null.
+/// c = a·b + base, from the shared panels of b where `shared_at` is not null.
 template <class T, class SharedAt>
-void thick_product(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, SharedAt shared_at,
-                   bool too_short, Rows<const T> base, Rows<T> c) {
-  if constexpr (kSplits<T>) {
-    if (!too_short && split_product(rows, columns, depth, a, b, shared_at, base, c)) return;
-    // Infinities, what overflows, and short sums are products of floats as they are.
+void tiled_gemm(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, SharedAt shared_at,
+                bool too_short, Rows<const T> base, Rows<T> c) {
+  if constexpr (kUsesBf16x3<T>) {
+    if (!too_short && bf16x3_gemm(rows, columns, depth, a, b, shared_at, base, c)) return;
+    // Infinities, overflow and short sums: products of floats.
     const auto nothing_shared = [](int64_t, int64_t) -> const T* { return nullptr; };
-    packed_product<T>(rows, columns, depth, a, b, nothing_shared, base, c);
+    packed_gemm<T>(rows, columns, depth, a, b, nothing_shared, base, c);
   } else {
-    packed_product<T>(rows, columns, depth, a, b, shared_at, base, c);
+    packed_gemm<T>(rows, columns, depth, a, b, shared_at, base, c);
   }
 }
 
-/// Adds to the rows of a product, which have the first part of the sum, the others, in order.
+/// Adds the results of the other splits of the sum, in order, to the product, which has the first split's.
 template <class T, class OutRows>
-void join_parts(int64_t batch, int64_t m, int64_t n, int64_t parts, const T* others, OutRows out_rows) {
-  parallel_for(batch * m, std::max<int64_t>(1, kGrain / (n * parts)), [&](int64_t begin, int64_t end) {
+void add_splits(int64_t batch, int64_t m, int64_t n, int64_t splits, const T* others, OutRows out_rows) {
+  parallel_for(batch * m, std::max<int64_t>(1, kGrain / (n * splits)), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       T* row = out_rows(line / m, line % m, 0).data;
-      for (int64_t part = 0; part < parts - 1; ++part) {
-        const T* added = others + (part * batch * m + line) * n;
+      for (int64_t split = 0; split < splits - 1; ++split) {
+        const T* added = others + (split * batch * m + line) * n;
 #pragma omp simd
         for (int64_t c = 0; c < n; ++c) row[c] += added[c];
       }
@@ -208,43 +207,44 @@ void product(const View& out, const View& a_view, const View& b_view, const View
   }
 
   const Operand<T> a(a_view), b(b_view);
-  const Plan plan = make_plan<T>(batch, m, n, k);
+  const GemmPlan plan = make_plan<T>(batch, m, n, k);
   const bool thin = m < kThinRows || n < packed::kWidth<T>;
-  std::optional<SharedRight<T>> shared;
-  const bool too_short = kSplits<T> && k < split::kDepth;  // to be split: it would be filled up with zeros
+  std::optional<SharedPanels<T>> shared;
+  const bool too_short = kUsesBf16x3<T> && k < bf16x3::kDepth;  // a step of bf16x3 would be mostly zeros
   if (!thin && !too_short && plan.shared && plan.rows.count > 1) shared.emplace(b.matrix(0), k, n);
-  // The first part of a sum goes to the output, the others beside it, to be added in order.
-  const int64_t parts = plan.depth.count;
-  const Scratch<T> partial((parts - 1) * batch * m * n);
+  // The first split of a sum goes to the output, the others to scratch memory, to be added in order.
+  const int64_t splits = plan.depth.count;
+  const Scratch<T> partial((splits - 1) * batch * m * n);
 
-  const int64_t items = batch * plan.tiles() * parts;
-  const int64_t grain = std::max<int64_t>(1, kMinWork * items / (batch * m * n * k));
-  parallel_for(items, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t part = item % parts;
-      const int64_t tile = item / parts % plan.tiles();
-      const int64_t i = item / parts / plan.tiles();
-      const int64_t row_piece = tile / plan.columns.count, column_piece = tile % plan.columns.count;
-      const int64_t row = plan.rows.begin(row_piece), rows = plan.rows.length(row_piece);
-      const int64_t column = plan.columns.begin(column_piece), columns = plan.columns.length(column_piece);
-      const int64_t from = plan.depth.begin(part), depth = plan.depth.length(part);
+  const int64_t tasks = batch * plan.tiles() * splits;
+  const int64_t grain = std::max<int64_t>(1, kMinWork * tasks / (batch * m * n * k));
+  parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t split = task % splits;
+      const int64_t tile = task / splits % plan.tiles();
+      const int64_t i = task / splits / plan.tiles();
+      const int64_t row_split = tile / plan.columns.count, column_split = tile % plan.columns.count;
+      const int64_t row = plan.rows.begin(row_split), rows = plan.rows.length(row_split);
+      const int64_t column = plan.columns.begin(column_split), columns = plan.columns.length(column_split);
+      const int64_t from = plan.depth.begin(split), depth = plan.depth.length(split);
 
       const Matrix<T> left = a.matrix(i).from(row, from), right = b.matrix(i).from(from, column);
-      const Rows<T> c = part == 0 ? out_rows(i, row, column)
-                                  : Rows<T>{partial.data() + ((part - 1) * batch + i) * m * n + row * n + column, n};
-      const Rows<const T> base{part == 0 && bias.data() != nullptr ? bias.data() + column : nullptr, 0};
+      const Rows<T> c = split == 0
+                            ? out_rows(i, row, column)
+                            : Rows<T>{partial.data() + ((split - 1) * batch + i) * m * n + row * n + column, n};
+      const Rows<const T> base{split == 0 && bias.data() != nullptr ? bias.data() + column : nullptr, 0};
       if (thin) {
-        thin_product<T>(rows, columns, depth, left, right, base, c);
+        thin_gemm<T>(rows, columns, depth, left, right, base, c);
       } else {
         const auto shared_at = [&](int64_t at, int64_t x) {
           return shared ? shared->at(from + at, column + x) : nullptr;
         };
-        thick_product<T>(rows, columns, depth, left, right, shared_at, too_short, base, c);
+        tiled_gemm<T>(rows, columns, depth, left, right, shared_at, too_short, base, c);
       }
     }
   });
 
-  if (parts > 1) join_parts<T>(batch, m, n, parts, partial.data(), out_rows);
+  if (splits > 1) add_splits<T>(batch, m, n, splits, partial.data(), out_rows);
 }
 
 void matrix_product(View out, View a, View b, const View* bias) {

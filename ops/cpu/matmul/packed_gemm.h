@@ -10,10 +10,10 @@
 /// Matrix products of any size, from copies of their factors in the order in which they are read (Goto & van de Geijn
 /// 2008, "Anatomy of High-Performance Matrix Multiplication").
 ///
-/// The right factor lies in panels, one row of the sum after the other, as wide as a tile of the result that stays in
-/// registers: three vectors and, with AVX-512, 8 rows, so that there are 11 loads for 24 multiplications. BLAS does
-/// the same within a call; but each task of ours would be a call, and copy the panels for itself. Here tasks share
-/// them, where all of them are small enough to be near.
+/// The right factor is packed in panels, [depth, kWidth] row by row, as wide as a tile of the result that stays in
+/// registers. A tile has three vectors to a row and, with AVX-512, 8 rows, so that there are 11 loads for 24
+/// multiplications. BLAS packs within a call; each of our tasks would be a call, and pack the panels for itself. Here
+/// tasks share panels, where these are small enough to stay in a shared cache.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -23,16 +23,17 @@ constexpr int kVectors = 3;
 template <class T>
 constexpr int64_t kWidth = kVectors * product::kLanes<T>;
 
-/// A long sum is cut into parts so short that a panel stays in the nearest cache while the rows pass by. The result
-/// is read and written once more for each, in blocks of columns that stay in the next cache meanwhile.
-constexpr int64_t kPanelDepth = 128, kBlockWidth = 1008;
-/// For a wide result the left factor is copied too, some parts at a time, in bands as high as a tile: it is read once
-/// for each panel, and would be from as many pages as it has rows. So is one that lies transposed, as in the gradient
-/// of a weight, with so many bytes from column to column: a band would be read from lines so far apart that they
-/// share cache sets, and that no prefetcher finds (a gradient 512×768·768×128 is 1.2 to 1.5 times as fast).
-constexpr int64_t kWide = 256, kFarApart = 512, kPartsCopied = 8;
+/// kPanelDepth: a long sum is split so that a panel stays in the L1 cache while the rows of the left factor pass.
+/// kRangeColumns: the result is read and written once for each split, in ranges of columns that stay in the L2 cache.
+constexpr int64_t kPanelDepth = 128, kRangeColumns = 1008;
+/// For a result of at least kWide columns the left factor is packed too, kPanelsCopied splits of the sum at a time,
+/// in row tiles as high as a tile of the result: it is read once for each panel, otherwise from as many pages as it
+/// has rows. A transposed left factor, as in the gradient of a weight, is packed if its columns are at least
+/// kFarApart bytes apart: its cache lines would share cache sets, and no prefetcher predicts them (a gradient
+/// 512×768·768×128 is 1.2 to 1.5 times as fast).
+constexpr int64_t kWide = 256, kFarApart = 512, kPanelsCopied = 8;
 
-/// Copies `count` ≤ kMost elements, faster where they are as many.
+/// Copies `count` ≤ kMost elements, faster for count = kMost.
 template <int64_t kMost, class T>
 void copy_up_to(const T* from, int64_t count, T* to) {
   if (count == kMost) {
@@ -46,7 +47,7 @@ void copy_up_to(const T* from, int64_t count, T* to) {
 template <class T>
 void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
   if (b.row == 1) {
-    constexpr int64_t kStep = 32;  // rows of the panel that are filled together, so that they stay near
+    constexpr int64_t kStep = 32;  // rows of the panel that are filled together, so that they stay in the cache
     for (int64_t k = 0; k < depth; k += kStep) {
       transpose<T>(width, std::min(kStep, depth - k), {b.data + k, b.column}, {to + k * kWidth<T>, kWidth<T>});
     }
@@ -57,44 +58,45 @@ void pack_panel(Matrix<T> b, int64_t depth, int64_t width, T* to) {
   for (int64_t k = 0; k < depth; ++k) std::fill_n(to + k * kWidth<T> + width, kWidth<T> - width, T{0});
 }
 
-/// The bands of a, one after the other: to[depth · row + k · height + r] = a(row + r, k).
+/// Packs the row tiles of a, one after the other: to[depth · row + k · height + r] = a(row + r, k).
 template <class T>
-void pack_bands(Matrix<T> a, const product::Bands& bands, int64_t depth, T* to) {
+void pack_row_tiles(Matrix<T> a, const product::EvenSplit& row_tiles, int64_t depth, T* to) {
   if (a.column == 1) {
-    for (int64_t i = 0; i < bands.count; ++i) {
-      const int64_t row = bands.begin(i), height = bands.height(i);
+    for (int64_t i = 0; i < row_tiles.count; ++i) {
+      const int64_t row = row_tiles.begin(i), height = row_tiles.size(i);
       transpose<T>(height, depth, {a.data + row * a.row, a.row}, {to + depth * row, height});
     }
     return;
   }
-  constexpr int64_t kStep = 8;  // columns that are copied together: bands lie so far apart that they share cache sets
+  constexpr int64_t kStep =
+      8;  // columns that are copied together: the row tiles are so far apart that they share cache sets
   for (int64_t first = 0; first < depth; first += kStep) {
     const int64_t last = std::min(first + kStep, depth);
-    for (int64_t i = 0; i < bands.count; ++i) {
-      const int64_t row = bands.begin(i), height = bands.height(i);
-      T* band = to + depth * row;
+    for (int64_t i = 0; i < row_tiles.count; ++i) {
+      const int64_t row = row_tiles.begin(i), height = row_tiles.size(i);
+      T* tile = to + depth * row;
       for (int64_t k = first; k < last; ++k) {
-        copy_up_to<product::kRows>(a.data + row + k * a.column, height, band + k * height);
+        copy_up_to<product::kRows>(a.data + row + k * a.column, height, tile + k * height);
       }
     }
   }
 }
 
-/// A piece of the panel that comes next, for a tile to bring into the second nearest cache. Another core may have
-/// written that panel, and the first tile that needs it would wait. Some lines in each kTurns turns of the sum, since
-/// more at a time wait for each other.
+/// Prefetches a range of the next panel into the L2 cache while a tile's sum runs. Another core may have packed that
+/// panel, and the first tile to use it would wait. A few lines every kInterval iterations, because more at a time
+/// wait for each other.
 struct PrefetchPanel {
-  static constexpr int64_t kTurns = 16, kLine = 64;
+  static constexpr int64_t kInterval = 16, kLine = 64;
   const char* at = nullptr;
   int64_t lines = 0;
 
-  /// The piece `i` of `count` of a panel of `depth` rows, or nothing where it is null.
+  /// Range `i` of `count` of a panel of `depth` rows; nothing if the panel is null.
   template <class T>
   PrefetchPanel(const T* panel, int64_t depth, int64_t i, int64_t count) {
     if (panel == nullptr) return;
-    const int64_t turns = ceil_div(depth, kTurns);
-    lines = ceil_div(depth * kWidth<T> * static_cast<int64_t>(sizeof(T)), kLine * turns * count);
-    at = reinterpret_cast<const char*>(panel) + i * turns * lines * kLine;
+    const int64_t fetches = ceil_div(depth, kInterval);
+    lines = ceil_div(depth * kWidth<T> * static_cast<int64_t>(sizeof(T)), kLine * fetches * count);
+    at = reinterpret_cast<const char*>(panel) + i * fetches * lines * kLine;
   }
 
   void fetch() {
@@ -102,57 +104,59 @@ struct PrefetchPanel {
   }
 };
 
-/// The left factor in bands, for sums in parts of `part`: copied, a piece of the sum at a time, or as it lies.
+/// The left factor in row tiles, for sums that are split by `panel_depth`: packed, `copied_depth` of the sum at a
+/// time, or in place.
 template <class T>
 class LeftFactor {
  public:
-  LeftFactor(Matrix<T> a, int64_t rows, int64_t depth, int64_t part, bool copied)
+  LeftFactor(Matrix<T> a, int64_t rows, int64_t depth, int64_t panel_depth, bool copied)
       : a_(a),
         depth_(depth),
-        part_(part),
-        piece_(copied ? std::min(depth, kPartsCopied * part) : depth),
-        bands_(rows, product::kRows),
+        panel_depth_(panel_depth),
+        copied_depth_(copied ? std::min(depth, kPanelsCopied * panel_depth) : depth),
+        row_tiles_(rows, product::kRows),
         rows_(rows),
-        copy_(copied ? rows * piece_ : 0) {}
+        copy_(copied ? rows * copied_depth_ : 0) {}
 
-  int64_t piece() const { return piece_; }
-  const product::Bands& bands() const { return bands_; }
+  int64_t copied_depth() const { return copied_depth_; }
+  const product::EvenSplit& row_tiles() const { return row_tiles_; }
 
-  /// How long the part from k on is.
-  int64_t length(int64_t k) const { return std::min(part_, depth_ - k); }
+  /// The length of the split of the sum from k on.
+  int64_t length(int64_t k) const { return std::min(panel_depth_, depth_ - k); }
 
-  /// Makes the piece [first, end) ready.
+  /// Packs [first, end) of the sum, if the factor is packed.
   void load(int64_t first, int64_t end) {
     first_ = first;
     if (copy_.data() == nullptr) return;
-    for (int64_t k = first; k < end; k += part_) {
-      pack_bands(a_.from(0, k), bands_, length(k), part_at(k));
+    for (int64_t k = first; k < end; k += panel_depth_) {
+      pack_row_tiles(a_.from(0, k), row_tiles_, length(k), copy_at(k));
     }
   }
 
-  /// Band `i` of the part from k on.
-  Matrix<T> band(int64_t i, int64_t k) const {
-    const int64_t row = bands_.begin(i);
+  /// Row tile `i` of the split from k on.
+  Matrix<T> tile(int64_t i, int64_t k) const {
+    const int64_t row = row_tiles_.begin(i);
     if (copy_.data() == nullptr) return a_.from(row, k);
-    return {part_at(k) + row * length(k), 1, bands_.height(i)};
+    return {copy_at(k) + row * length(k), 1, row_tiles_.size(i)};
   }
 
  private:
-  T* part_at(int64_t k) const { return copy_.data() + (k - first_) * rows_; }
+  T* copy_at(int64_t k) const { return copy_.data() + (k - first_) * rows_; }
 
   Matrix<T> a_;
-  int64_t depth_, part_, piece_, first_ = 0;
-  product::Bands bands_;
+  int64_t depth_, panel_depth_, copied_depth_, first_ = 0;
+  product::EvenSplit row_tiles_;
   int64_t rows_;
   Scratch<T> copy_;
 };
 
-/// `rows` ≤ product::kRows and `width` ≤ kWidth columns of a product, b a panel.
+/// A tile of a product, `rows` ≤ product::kRows by `width` ≤ kWidth columns, with b a panel.
 template <class T>
-void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Operands<T>& x, PrefetchPanel ahead) {
+void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::TileOperands<T>& x,
+                   PrefetchPanel prefetch) {
   constexpr int64_t kLanes = product::kLanes<T>;
   if (width == kWidth<T>) {
-    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, ahead);
+    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, prefetch);
   } else if (width % kLanes == 0) {
     tile_product<T>(rows, width, depth, x.a, x.b, x.base, x.c);
   } else {
@@ -167,11 +171,11 @@ void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Op
 
 }  // namespace packed
 
-/// The right factor of a product, [depth, width], in panels that tasks share. Packed by several threads.
+/// The right factor of a product, [depth, width], in panels that tasks share. Packed in parallel.
 template <class T>
-class Panels {
+class PackedPanels {
  public:
-  Panels(Matrix<T> b, int64_t depth, int64_t width)
+  PackedPanels(Matrix<T> b, int64_t depth, int64_t width)
       : depth_(depth), packed_(round_up(width, packed::kWidth<T>) * depth) {
     constexpr int64_t kWidth = packed::kWidth<T>;
     parallel_for(ceil_div(width, kWidth), std::max<int64_t>(1, kGrain / (2 * kWidth * depth)),
@@ -190,21 +194,21 @@ class Panels {
   Scratch<T> packed_;
 };
 
-/// c = a·b + base, without a base where its data is null, for a [rows, depth] and b [depth, width], each with a unit
-/// stride in one dim. On the calling thread. `panel_at(k, column)` is the panel of b there, or null: then it is
-/// packed here.
+/// c = a·b + base on the calling thread, for a [rows, depth] and b [depth, width], each with a unit stride in one
+/// dim; no base where its data is null. `panel_at(k, column)` is the packed panel of b from there on, or null: then
+/// it is packed here.
 template <class T, class PanelAt>
-void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Matrix<T> b, PanelAt&& panel_at,
-                    Rows<const T> base, Rows<T> c) {
+void packed_gemm(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Matrix<T> b, PanelAt&& panel_at,
+                 Rows<const T> base, Rows<T> c) {
   using namespace packed;
-  const int64_t part = ceil_div(depth, ceil_div(depth, kPanelDepth));
-  const Scratch<T> right(kWidth<T> * part);
+  const int64_t panel_depth = ceil_div(depth, ceil_div(depth, kPanelDepth));
+  const Scratch<T> right(kWidth<T> * panel_depth);
   const bool far_apart = a.column * static_cast<int64_t>(sizeof(T)) >= kFarApart;
-  LeftFactor<T> left(a, rows, depth, part, width >= kWide || far_apart);
-  const product::Bands& bands = left.bands();
-  static_assert(kBlockWidth % kWidth<T> == 0);
+  LeftFactor<T> left(a, rows, depth, panel_depth, width >= kWide || far_apart);
+  const product::EvenSplit& row_tiles = left.row_tiles();
+  static_assert(kRangeColumns % kWidth<T> == 0);
 
-  const auto add_part = [&](int64_t k, int64_t column) {  // to the columns of one panel
+  const auto add_panel = [&](int64_t k, int64_t column) {  // c += the split from k on, in the columns of one panel
     const int64_t length = left.length(k), columns = std::min(kWidth<T>, width - column);
     const T *panel = panel_at(k, column), *next = nullptr;
     if (panel == nullptr) {
@@ -214,21 +218,21 @@ void packed_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Mat
       next = panel_at(k, column + kWidth<T>);
     }
     const Rows<const T> from = k > 0 ? Rows<const T>(c) : base;
-    for (int64_t i = 0; i < bands.count; ++i) {
-      const int64_t row = bands.begin(i);
+    for (int64_t i = 0; i < row_tiles.count; ++i) {
+      const int64_t row = row_tiles.begin(i);
       multiply_tile<T>(
-          bands.height(i), columns, length,
-          {left.band(i, k), {panel, kWidth<T>}, product::base_at(from, row, column), {c[row] + column, c.stride}},
-          PrefetchPanel(next, length, i, bands.count));
+          row_tiles.size(i), columns, length,
+          {left.tile(i, k), {panel, kWidth<T>}, product::base_at(from, row, column), {c[row] + column, c.stride}},
+          PrefetchPanel(next, length, i, row_tiles.count));
     }
   };
-  for (int64_t piece = 0; piece < depth; piece += left.piece()) {
-    const int64_t end = std::min(depth, piece + left.piece());
-    left.load(piece, end);
-    for (int64_t block = 0; block < width; block += kBlockWidth) {
-      const int64_t last = std::min(width, block + kBlockWidth);
-      for (int64_t k = piece; k < end; k += part) {
-        for (int64_t column = block; column < last; column += kWidth<T>) add_part(k, column);
+  for (int64_t first = 0; first < depth; first += left.copied_depth()) {
+    const int64_t end = std::min(depth, first + left.copied_depth());
+    left.load(first, end);
+    for (int64_t column_range = 0; column_range < width; column_range += kRangeColumns) {
+      const int64_t last = std::min(width, column_range + kRangeColumns);
+      for (int64_t k = first; k < end; k += panel_depth) {
+        for (int64_t column = column_range; column < last; column += kWidth<T>) add_panel(k, column);
       }
     }
   }

@@ -10,25 +10,25 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/random.h>
 
-// The kernels' own header, here for the instruction set of the tests: what it says of numbers needs no AMX. (Nothing
-// that it inlines is called from elsewhere, where vectors might be passed otherwise.)
+// The kernels' header, compiled for the instruction set of the tests: splitting numbers needs no AMX. (No function
+// that it inlines is called from another file, which might pass vectors differently.)
 #pragma GCC diagnostic ignored "-Wpsabi"
-#define LINNET_ISA split_test
+#define LINNET_ISA bf16x3_test
 #include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
 
 using namespace linnet;
 
 namespace {
 
-namespace split = cpu::split_test::split;
+namespace bf16x3 = cpu::bf16x3_test::bf16x3;
 
-/// The sum of the three parts of x.
+/// The sum of the three terms of x.
 double joined(float x) {
-  alignas(64) uint32_t words[split::kStepWords] = {};
-  split::split_pair(split::Floats{} + x, split::Floats{} - x, words);
+  alignas(64) uint32_t words[bf16x3::kStepWords] = {};
+  bf16x3::split_pair(bf16x3::Floats{} + x, bf16x3::Floats{} - x, words);
   double sum = 0;
-  for (int part = 0; part < split::kParts; ++part) {
-    const uint32_t word = words[part * split::kPartWords];
+  for (int term = 0; term < bf16x3::kTerms; ++term) {
+    const uint32_t word = words[term * bf16x3::kTermWords];
     const auto low = std::bit_cast<float>(word << 16), high = std::bit_cast<float>(word & 0xffff0000);
     CHECK((low == -high || std::isnan(low)));
     sum += static_cast<double>(low);
@@ -38,7 +38,7 @@ double joined(float x) {
 
 }  // namespace
 
-TEST_CASE("the three parts of a float are all of it") {
+TEST_CASE("the three bfloat16 terms of a float add up to it exactly") {
   Generator generator(3);
   for (const float x : randn({1000}, generator).to_vector<float>()) CHECK(joined(x) == static_cast<double>(x));
   for (const float x : {0.0F, 1.0F, 0x1.fffffep0F, -0x1.fffffep-60F, 0x1.fefffep100F, 0x1.010101p-90F}) {
@@ -46,7 +46,7 @@ TEST_CASE("the three parts of a float are all of it") {
   }
 }
 
-TEST_CASE("the parts of what is not finite are not finite, whatever the bits of a NaN") {
+TEST_CASE("the terms of a number that is not finite are not finite, whatever the bits of a NaN") {
   for (const uint32_t bits : {0x7f800000U, 0x7fc00000U, 0x7f800001U, 0x7fbfffffU, 0x7fff8000U, 0x7fffffffU}) {
     CAPTURE(bits);
     CHECK_FALSE(std::isfinite(joined(std::bit_cast<float>(bits))));

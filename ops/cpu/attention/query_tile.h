@@ -9,7 +9,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// What dropout of whole tokens multiplies with, 0 or 256/keep_of_256 each: the bytes that the factorised form draws.
+/// The factors of token dropout, 0 or 256/keep_of_256 each, from the same bytes that the factorised form draws.
 template <class T>
 class TokenFactors {
  public:
@@ -22,7 +22,7 @@ class TokenFactors {
   }
 
   const T* queries(int64_t head) const { return queries_.data() + head * in_.queries(); }
-  /// Without padding.
+  /// The factors of the keys, numbered without padding.
   const T* keys(int64_t head) const { return keys_.data() + head * in_.keys(); }
 
  private:
@@ -31,20 +31,20 @@ class TokenFactors {
     const int64_t causal_offset = in_.params.causal ? in_.keys() - in_.queries() : 0,
                   first = std::min(causal_offset, int64_t{0});
     const int64_t positions = std::max(in_.keys(), in_.queries() + causal_offset) - first;
-    const int64_t before = head * ((positions + 63) / 64 * 64) - first;
+    const int64_t base = head * ((positions + 63) / 64 * 64) - first;
     T *to_queries = queries_.data() + head * in_.queries(), *to_keys = keys_.data() + head * in_.keys();
-    draw(dropout.q_rng, before + causal_offset, in_.queries(), to_queries);
-    draw(dropout.k_rng, before, in_.keys(), to_keys);
+    draw(dropout.q_rng, base + causal_offset, in_.queries(), to_queries);
+    draw(dropout.k_rng, base, in_.keys(), to_keys);
     for (int64_t j = 0; j < padding.count(head); ++j) to_keys[j] = to_keys[padding.position(head, j)];
   }
 
   void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
     const int keep_of_256 = in_.params.tokens.keep_of_256;
     const T kept = static_cast<T>(256.0 / keep_of_256);
-    for (int64_t block = first / 16; block * 16 < first + count; ++block) {
-      const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
+    for (int64_t query_tile = first / 16; query_tile * 16 < first + count; ++query_tile) {
+      const PhiloxBlock random = philox(key, static_cast<uint64_t>(query_tile));
       for (int64_t byte = 0; byte < 16; ++byte) {
-        const int64_t i = block * 16 + byte - first;
+        const int64_t i = query_tile * 16 + byte - first;
         if (i < 0 || i >= count) continue;
         const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
         out[i] = value < keep_of_256 ? kept : T{0};
@@ -56,27 +56,27 @@ class TokenFactors {
   Scratch<T> queries_, keys_;
 };
 
-/// What all heads share.
+/// Inputs, padding and token dropout of one call, shared by all tasks.
 template <class T>
-struct Attention {
+struct AttentionContext {
   const AttentionInputs& in;
   Padding padding{in};
   TokenFactors<T> tokens{in, padding};
 
-  explicit Attention(const AttentionInputs& inputs) : in(inputs) {}
+  explicit AttentionContext(const AttentionInputs& inputs) : in(inputs) {}
 
-  /// How many keys a query sees, never fewer than the one before.
+  /// The number of keys that a query sees: the first ones. Not decreasing in `query`.
   int64_t visible(int64_t head, int64_t query) const {
     const int64_t positions = in.params.causal ? query + 1 + in.keys() - in.queries() : in.keys();
     return padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
   }
 };
 
-/// Memory for the blocks of a task, one after another.
+/// Scratch of one task, reused for each of its query tiles.
 template <class T>
 class Workspace {
  public:
-  /// With room for some tiles and for the columns of some tensors like the queries.
+  /// `tiles`: tiles of scores. `columns`: transposed tiles of tensors like the queries.
   Workspace(const AttentionInputs& in, int64_t tiles, int64_t columns)
       : width_(padded<T>(std::min(kQueries, in.queries()))),
         columns_size_(width_ * in.width()),
@@ -101,7 +101,7 @@ class Workspace {
   Scratch<T> memory_;
 };
 
-/// Queries of a head as they are or, if asked for, standardised into `memory`.
+/// Queries of a head: in place, or standardised into `memory` if asked for.
 template <class T>
 Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first, int64_t rows,
                          const StandardisedRows<T>& memory) {
@@ -111,34 +111,35 @@ Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first,
   return memory.y;
 }
 
-/// Some queries of one head, with all that makes tiles of scores with its keys.
+/// Up to kQueries queries of one head. Makes tiles of scores with the head's keys, and sums over them.
 template <class T>
-class Block {
+class QueryTile {
  public:
-  Block(const Attention<T>& all, const Keys<T>& keys, const Workspace<T>& workspace, int64_t head, int64_t first)
-      : all_(all),
+  QueryTile(const AttentionContext<T>& context, const HeadKeys<T>& keys, const Workspace<T>& workspace, int64_t head,
+            int64_t first)
+      : context_(context),
         keys_(keys),
         head_(head),
         first_(first),
-        rows_(std::min(kQueries, all.in.queries() - first)),
+        rows_(std::min(kQueries, context.in.queries() - first)),
         width_(padded<T>(rows_)),
         standardised_(workspace.queries()),
-        queries_(queries_of(all.in, head, first, rows_, standardised_)),
+        queries_(queries_of(context.in, head, first, rows_, standardised_)),
         transposed_(workspace.columns(0)),
         factors_(workspace.factors()),
         drawn_(workspace.drawn()) {
-    const AttentionInputs& in = all.in;
-    for (int64_t r = 0; r < rows_; ++r) visible_[r] = all.visible(head, first + r);
+    const AttentionInputs& in = context.in;
+    for (int64_t r = 0; r < rows_; ++r) visible_[r] = context.visible(head, first + r);
     if (in.params.standardise) {
       for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) standardised_.clear(r);
     }
-    if (in.drops_tokens()) std::copy_n(all.tokens.queries(head) + first, rows_, token_factors_);
+    if (in.drops_tokens()) std::copy_n(context.tokens.queries(head) + first, rows_, token_factors_);
     to_columns(queries_, static_cast<T>(in.params.scale * (in.params.kind.softmax ? kLog2E : 1)), transposed_);
   }
 
-  /// to[d][r] = factor · from[r][d] for the rows of the block; its columns have room for whole vectors.
+  /// to[d][r] = factor · from[r][d] for the rows of the tile, padded with 0 to whole vectors.
   void to_columns(Rows<const T> from, T factor, T* to) const {
-    const int64_t width = all_.in.width();
+    const int64_t width = context_.in.width();
     fetch_rows(from, rows_, width);
     transpose(rows_, width, from, {to, width_}, factor);
     for (int64_t d = 0; d < width; ++d) std::fill(to + d * width_ + rows_, to + (d + 1) * width_, T{0});
@@ -149,8 +150,8 @@ class Block {
   int64_t seen_by_any() const { return visible_[rows_ - 1]; }
   Rows<const T> queries() const { return queries_; }
 
-  /// A tile of the keys from `from` on, up to `to` at most, with all that no query sees left out.
-  Tile<T> tile(int64_t from, int64_t to, T* memory) {
+  /// A tile of scores with the keys from `from` on, at most up to `to`, without keys that no query sees.
+  ScoreTile<T> tile(int64_t from, int64_t to, T* memory) {
     const int64_t count = std::min({kKeys, to - from, seen_by_any() - from});
     if (from + count <= visible_[0]) return {memory, count, width_, nullptr};
     for (int64_t j = 0, r = 0; j < count; ++j) {
@@ -160,73 +161,74 @@ class Block {
     return {memory, count, width_, hidden_};
   }
 
-  /// s_j = x_j·y for all y in `columns` [D, padded rows], where key j is seen.
-  void products(const Tile<T>& s, Rows<const T> x, const T* columns) const {
-    const int64_t step = s.hidden == nullptr ? s.keys : kStrip<T>;
+  /// s_jc = x_j·y_c for the columns y_c of `columns` [D, padded rows], where query c sees key j.
+  void products(const ScoreTile<T>& s, Rows<const T> x, const T* columns) const {
+    const int64_t step = s.hidden == nullptr ? s.keys : kQueryStep<T>;
     for (int64_t j = 0; j < s.keys; j += step) {
-      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kStrip<T> * kStrip<T>;
-      tile_product<T>(std::min(step, s.keys - j), width_ - unseen, all_.in.width(), {x[j], x.stride, 1},
+      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kQueryStep<T> * kQueryStep<T>;
+      tile_product<T>(std::min(step, s.keys - j), width_ - unseen, context_.in.width(), {x[j], x.stride, 1},
                       {columns + unseen, width_}, {s[j] + unseen, width_}, false);
     }
   }
-  /// s_ij = scale · q_i·k_j, of softmax times log2 e.
-  void scores(const Tile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
+  /// s_ij = scale · q_i·k_j, times log2 e for softmax.
+  void scores(const ScoreTile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
 
-  void weigh(const Tile<T>& s, int64_t from, Totals<T>& sums) const {
-    const AttentionParams& params = all_.in.params;
+  void weigh(const ScoreTile<T>& s, int64_t from, Totals<T>& sums) const {
+    const AttentionParams& params = context_.in.params;
     if (params.kind.softmax) return weigh_softmax(s, sums);
-    if (!all_.in.drops_tokens()) return weigh_polynomial(s, sums, params.kind);
-    weigh_dropped(s, sums, params.kind, token_factors_, all_.tokens.keys(head_) + from,
+    if (!context_.in.drops_tokens()) return weigh_polynomial(s, sums, params.kind);
+    weigh_dropped(s, sums, params.kind, token_factors_, context_.tokens.keys(head_) + from,
                   params.tokens.shared_denominator);
   }
 
-  void differentiate(const Tile<T>& s, const Tile<T>& ds, int64_t from, const Slopes<T>& slopes) const {
-    const AttentionParams& params = all_.in.params;
+  void differentiate(const ScoreTile<T>& s, const ScoreTile<T>& ds, int64_t from,
+                     const QueryFactors<T>& query_factors) const {
+    const AttentionParams& params = context_.in.params;
     const T scale = static_cast<T>(params.scale);
-    if (!all_.in.drops_tokens()) return score_gradients(s, ds, slopes, scale, params.kind);
-    dropped_score_gradients(s, ds, slopes, scale, params.kind, token_factors_, all_.tokens.keys(head_) + from,
-                            params.tokens.shared_denominator);
+    if (!context_.in.drops_tokens()) return score_gradients(s, ds, query_factors, scale, params.kind);
+    dropped_score_gradients(s, ds, query_factors, scale, params.kind, token_factors_,
+                            context_.tokens.keys(head_) + from, params.tokens.shared_denominator);
   }
 
-  /// out_i = Σ_j w_ij x_j over the keys that query i sees, or adds that: what it does not see is not read for it
-  /// where that could matter, so that not even an infinity comes back from the future.
-  void sum_visible(const Tile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
-    const int64_t width = all_.in.width();
+  /// out_i = Σ_j w_ij x_j over the keys that query i sees; `add` adds to out_i instead. Where x is not finite, a
+  /// query reads only the keys that it sees, so that a weight 0 times an infinity of a later key does not make NaN.
+  void sum_visible(const ScoreTile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
+    const int64_t width = context_.in.width();
     const Matrix<T> weights{w.data, 1, w.width};
-    const int64_t strip = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kStrip<T> : 1;
-    for (int64_t r = 0; r < rows_; r += strip) {
-      const int64_t rows = std::min(strip, rows_ - r);
+    const int64_t step = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kQueryStep<T> : 1;
+    for (int64_t r = 0; r < rows_; r += step) {
+      const int64_t rows = std::min(step, rows_ - r);
       const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
       tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r), add);
     }
   }
 
-  /// out_j = Σ_i w_ij x_i over the queries that see key j, or adds that.
-  void sum_by_key(const Tile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
-    const int64_t step = w.hidden == nullptr ? w.keys : kStrip<T>;
+  /// out_j = Σ_i w_ij x_i over the queries that see key j; `add` adds to out_j instead.
+  void sum_by_key(const ScoreTile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
+    const int64_t step = w.hidden == nullptr ? w.keys : kQueryStep<T>;
     for (int64_t j = 0; j < w.keys; j += step) {
       const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
-      tile_product<T>(std::min(step, w.keys - j), all_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
+      tile_product<T>(std::min(step, w.keys - j), context_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
                       x.from(unseen), out.from(j), add);
     }
   }
 
-  /// Through the standardisation, if there is one, of the gradients of the queries, in place.
+  /// Turns gradients of standardised queries into those of the queries, in place, if they were standardised.
   void through_standardisation(Rows<T> gradients) const {
-    if (all_.in.params.standardise) standardised_.differentiate(rows_, gradients);
+    if (context_.in.params.standardise) standardised_.differentiate(rows_, gradients);
   }
 
-  /// Draws what dropout multiplies the weights of a tile with: 0 or 1 / (1 − rate). In the order of the stream, query
-  /// by query and, between padding, run by run of its keys; then transposed.
-  void draw(const Tile<T>& s, int64_t from) const {
+  /// Draws the dropout factors of a tile's weights, 0 or 1 / (1 − rate). The stream is in the order of [query, key]:
+  /// for each range of keys between padding, query by query; then transposed.
+  void draw(const ScoreTile<T>& s, int64_t from) const {
     if (!drops()) return;
-    const AttentionInputs& in = all_.in;
+    const AttentionInputs& in = context_.in;
     const T kept = static_cast<T>(1 / (1 - in.params.dropout));
     const uint64_t threshold = keep_threshold(1 - in.params.dropout);
     const Rows<T> drawn{drawn_, kKeys};
     for (int64_t j = 0, end = 0; j < s.keys; j = end) {
-      const int64_t position = all_.padding.position(head_, from + j);
-      while (end < s.keys && all_.padding.position(head_, from + end) - position == end - j) ++end;
+      const int64_t position = context_.padding.position(head_, from + j);
+      while (end < s.keys && context_.padding.position(head_, from + end) - position == end - j) ++end;
       for (int64_t r = 0; r < rows_; ++r) {
         const int64_t element = (head_ * in.queries() + first_ + r) * in.keys() + position;
         uint32_t words[kKeys + 8];
@@ -238,8 +240,8 @@ class Block {
     }
     transpose<T>(rows_, s.keys, drawn, {factors_, width_});
   }
-  /// Multiplies with what was drawn.
-  void drop(const Tile<T>& s) const {
+  /// Multiplies a tile by the factors that were drawn.
+  void drop(const ScoreTile<T>& s) const {
     if (!drops()) return;
     for (int64_t j = 0; j < s.keys; ++j) {
       const T* factors = factors_ + j * width_;
@@ -248,10 +250,10 @@ class Block {
   }
 
  private:
-  bool drops() const { return all_.in.params.dropout > 0; }
+  bool drops() const { return context_.in.params.dropout > 0; }
 
-  const Attention<T>& all_;
-  const Keys<T>& keys_;
+  const AttentionContext<T>& context_;
+  const HeadKeys<T>& keys_;
   int64_t head_, first_, rows_, width_;
   StandardisedRows<T> standardised_;
   Rows<const T> queries_;

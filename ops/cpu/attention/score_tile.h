@@ -7,22 +7,22 @@
 #include <linnet/ops/cpu/device/tile_product.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// What quadratic attention does with a tile of scores, [keys, queries]: a row holds the scores of one key with all
-/// queries of a block, so that sums over the keys run down the columns, vector by vector.
+/// The arithmetic on a tile of scores, [keys, queries]: scores to weights, and weights to gradients. A row holds the
+/// scores of one key with all queries of the tile, so that sums over keys run down the columns and are vectorised.
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Queries of a block and keys of a tile: its scores, 32 KiB of float32, stay in the nearest caches.
+/// Queries and keys of a tile. Its scores, 32 KiB of float32, stay in the L1 or L2 cache.
 constexpr int64_t kQueries = 64, kKeys = 128;
 
-/// Where queries see different numbers of keys, so many are handled together: the longest vector.
+/// Queries that are worked on together where they see different numbers of keys: the longest vector register.
 template <class T>
-constexpr int64_t kStrip = 64 / sizeof(T);
+constexpr int64_t kQueryStep = 64 / sizeof(T);
 
-/// A tile's rows have room for whole strips of queries; what is beyond the last query is never used.
+/// The length of a tile's rows: `queries` rounded up to whole steps. Elements beyond the last query are never used.
 template <class T>
 int64_t padded(int64_t queries) {
-  return round_up(queries, kStrip<T>);
+  return round_up(queries, kQueryStep<T>);
 }
 
 template <class T>
@@ -37,31 +37,31 @@ void add(T* x, const T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] += y[i];
 }
 
-/// Scores, weights or their gradients.
+/// A tile of scores, weights or their gradients.
 template <class T>
-struct Tile {
+struct ScoreTile {
   T* data;
   int64_t keys, width;
-  /// How many queries, of the first ones, do not see a key, never fewer than of the key before; null where all
-  /// queries see all keys.
+  /// hidden[j]: the first hidden[j] queries do not see key j; not decreasing in j. Null where all queries see all
+  /// keys.
   const int64_t* hidden;
 
   T* operator[](int64_t j) const { return data + j * width; }
 
-  /// How many keys any query of the strip from `c` on sees; others are left out of what follows.
-  int64_t seen(int64_t c) const { return std::lower_bound(hidden, hidden + keys, c + kStrip<T>) - hidden; }
+  /// The number of keys that any of the kQueryStep queries from `c` on sees.
+  int64_t seen(int64_t c) const { return std::lower_bound(hidden, hidden + keys, c + kQueryStep<T>) - hidden; }
 
-  /// Calls `f(j, row, c, count)` for the queries [c, c + count), with a count that is a constant when the block is a
-  /// whole one or queries go in strips.
-  /// Flattened: g++ leaves an f of this many calls out of line else, and its exponentials are then not made in
-  /// vectors.
+  /// Calls `f(j, row, c, count)` for key j and the queries [c, c + count). `count` is a compile-time constant except
+  /// in a last tile of fewer queries that all see all keys. Flattened: otherwise g++ does not inline `f`, and its
+  /// exponentials are not vectorised.
   template <class F>
   [[gnu::flatten]] void for_each_row(F f) const {
     const auto rows = [&](int64_t c, auto count, int64_t end) {
       for (int64_t j = 0; j < end; ++j) f(j, (*this)[j], c, count);
     };
     if (hidden != nullptr) {
-      for (int64_t c = 0; c < width; c += kStrip<T>) rows(c, std::integral_constant<int64_t, kStrip<T>>{}, seen(c));
+      for (int64_t c = 0; c < width; c += kQueryStep<T>)
+        rows(c, std::integral_constant<int64_t, kQueryStep<T>>{}, seen(c));
     } else if (width == kQueries) {
       rows(0, std::integral_constant<int64_t, kQueries>{}, keys);
     } else {
@@ -69,27 +69,28 @@ struct Tile {
     }
   }
 
-  /// Writes `value` where a key is not seen.
+  /// Writes `value` where a query does not see a key.
   void hide(T value) const {
     if (hidden == nullptr) return;
     for (int64_t j = 0; j < keys; ++j) {
       T* row = (*this)[j];
-      const int64_t whole = hidden[j] / kStrip<T> * kStrip<T>;
-      for (int64_t c = 0; c < whole; c += kStrip<T>) std::fill_n(row + c, kStrip<T>, value);
+      const int64_t whole = hidden[j] / kQueryStep<T> * kQueryStep<T>;
+      for (int64_t c = 0; c < whole; c += kQueryStep<T>) std::fill_n(row + c, kQueryStep<T>, value);
       if (whole == hidden[j]) continue;
 #pragma omp simd
-      for (int64_t c = whole; c < whole + kStrip<T>; ++c) row[c] = c < hidden[j] ? value : row[c];
+      for (int64_t c = whole; c < whole + kQueryStep<T>; ++c) row[c] = c < hidden[j] ? value : row[c];
     }
   }
 
-  /// out[c] = f(…f(f(start, s_0c), s_1c)…) with f of vectors.
+  /// out[c] = f(…f(f(start, s_0c), s_1c)…) over the keys, for each query c; f works on vectors.
   template <class F>
   void fold_columns(T start, T* out, F f) const {
-    constexpr int64_t kLanes = product::kLanes<T>, kTogether = 4 * kLanes;
+    constexpr int64_t kLanes = product::kLanes<T>, kColumns = 4 * kLanes;
     if (hidden != nullptr) {
-      for (int64_t c = 0; c < width; c += kStrip<T>) fold_vectors<kStrip<T> / kLanes>(c, seen(c), start, out, f);
-    } else if (width % kTogether == 0) {
-      for (int64_t c = 0; c < width; c += kTogether) fold_vectors<4>(c, keys, start, out, f);
+      for (int64_t c = 0; c < width; c += kQueryStep<T>)
+        fold_vectors<kQueryStep<T> / kLanes>(c, seen(c), start, out, f);
+    } else if (width % kColumns == 0) {
+      for (int64_t c = 0; c < width; c += kColumns) fold_vectors<4>(c, keys, start, out, f);
     } else {
       for (int64_t c = 0; c < width; c += kLanes) fold_vectors<1>(c, keys, start, out, f);
     }
@@ -116,24 +117,25 @@ struct Tile {
   }
 };
 
-/// What has been added up for each query of a block: its weights so far, and what softmax subtracts from the scores.
+/// The sum of each query's weights and its largest score, over the tiles so far.
 template <class T>
 struct Totals {
   T total[kQueries] = {};
   T maximum[kQueries];
-  /// By how much what was summed before the last tile has shrunk, as its maximum has grown.
-  T shrunk[kQueries];
+  /// 2^(m − m') for the maximum m before the last tile and m' after it: the factor of the sums before.
+  T rescale[kQueries];
 
   Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
 };
 
-/// e^s = 2^(s·log2 e): the scores of softmax come multiplied with log2 e, which costs nothing, and powers of 2 cost
-/// half of what those of e do.
+/// e^s = 2^(s·log2 e). The scores of softmax are multiplied by log2 e as part of their scale, at no cost, and powers
+/// of 2 cost half as much as powers of e.
 constexpr double kLog2E = 1.4426950408889634;
 
-/// Scores to weights 2^(s − max), with the maximum of all tiles up to this one (Milakov and Gimelshein 2018).
+/// Turns scores into weights 2^(s − max), with the maximum of all tiles so far: online softmax (Milakov & Gimelshein
+/// 2018).                                                                                    [Vaswani eq.1]
 template <class T>
-void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
+void weigh_softmax(const ScoreTile<T>& s, Totals<T>& sums) {
   s.hide(-std::numeric_limits<T>::infinity());
   T maximum[kQueries], total[kQueries];
   s.fold_columns(std::numeric_limits<T>::lowest(), maximum, [](auto most, auto x) { return x > most ? x : most; });
@@ -145,15 +147,15 @@ void weigh_softmax(const Tile<T>& s, Totals<T>& sums) {
   s.sum_columns(total);
 #pragma omp simd
   for (int64_t c = 0; c < s.width; ++c) {
-    sums.shrunk[c] = vec::exp2_below_one(sums.maximum[c] - maximum[c]);
-    sums.total[c] = sums.total[c] * sums.shrunk[c] + total[c];
+    sums.rescale[c] = vec::exp2_below_one(sums.maximum[c] - maximum[c]);
+    sums.total[c] = sums.total[c] * sums.rescale[c] + total[c];
     sums.maximum[c] = maximum[c];
   }
 }
 
-/// Scores to weights: f(s) = a0 + a1 s + a2 s² (Gerami et al. 2024, eq. 8).
+/// Turns scores into weights f(s) = a0 + a1 s + a2 s².                                           [FAST eq.8]
 template <class T>
-void weigh_polynomial(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind) {
+void weigh_polynomial(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& kind) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   s.for_each_row([&](int64_t, T* row, int64_t first, auto count) {
 #pragma omp simd
@@ -165,9 +167,9 @@ void weigh_polynomial(const Tile<T>& s, Totals<T>& sums, const AttentionKind& ki
   for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
 }
 
-/// The same with dropout of whole queries and keys: what f adds to a0 is multiplied by both tokens' factors.
+/// `weigh_polynomial` with token dropout: f(s) = a0 + (a1 s + a2 s²) · query factor · key factor.       [FAST eq.8]
 template <class T>
-void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind, const T* query_factors,
+void weigh_dropped(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& kind, const T* query_factors,
                    const T* key_factors, bool shared) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   T total[kQueries] = {};
@@ -184,20 +186,21 @@ void weigh_dropped(const Tile<T>& s, Totals<T>& sums, const AttentionKind& kind,
   for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
 }
 
-/// What backward knows of each query of a block.
+/// Two numbers of each query for backward.
 template <class T>
-struct Slopes {
+struct QueryFactors {
   T delta[kQueries] = {};   ///< d_o·o
-  T denominator[kQueries];  ///< of softmax max + log2 Σ 2^(s − max); else what the weights are divided by
-  Slopes() { std::fill_n(denominator, kQueries, T{1}); }
+  T denominator[kQueries];  ///< softmax: max + log2 Σ 2^(s − max); polynomial: Σ f(s)
+  QueryFactors() { std::fill_n(denominator, kQueries, T{1}); }
 };
 
 /// Turns scores s into normalised weights p, and products ds = d_o·v (times dropout) into `scale` times the gradients
 /// of the scores.
-///   softmax:     ∂s_j = p_j (d_o·v_j − delta),  p_j = 2^(s_j − normaliser)
-///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
+///   softmax:     p_j = 2^(s_j − denominator),  ∂s_j = p_j (d_o·v_j − delta)         the gradient of [Vaswani eq.1]
+///   polynomial:  p_j = f(s_j) / g,  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g        [FAST eq.7] [FAST eq.15]
 template <class T>
-void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale, const AttentionKind& kind) {
+void score_gradients(const ScoreTile<T>& s, const ScoreTile<T>& ds, const QueryFactors<T>& at, T scale,
+                     const AttentionKind& kind) {
   if (kind.softmax) {
     s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {
       T* gradient = ds[j];
@@ -224,9 +227,9 @@ void score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T
   ds.hide(T{0});
 }
 
-/// The same for `weigh_dropped`, whose denominator sees the factors when it is shared.
+/// `score_gradients` for `weigh_dropped`; with a shared denominator, the denominator has the dropout factors too.
 template <class T>
-void dropped_score_gradients(const Tile<T>& s, const Tile<T>& ds, const Slopes<T>& at, T scale,
+void dropped_score_gradients(const ScoreTile<T>& s, const ScoreTile<T>& ds, const QueryFactors<T>& at, T scale,
                              const AttentionKind& kind, const T* query_factors, const T* key_factors, bool shared) {
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   s.for_each_row([&](int64_t j, T* weight, int64_t first, auto count) {

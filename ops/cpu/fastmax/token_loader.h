@@ -4,12 +4,13 @@
 #include <linnet/ops/cpu/fastmax/chunk.h>
 #include <linnet/ops/cpu/fastmax/tile.h>
 
-/// The two sides of Fastmax's sums, queries and keys: from tensors to terms, block by block.
+/// Reads queries, keys, values and cotangents from their tensors as terms of Fastmax's sums.
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Positions are those of the keys; query i is at i + (keys − queries) when causal, as it sees the keys up to there.
-struct Inputs {
+/// The arguments of the kernel. Tokens are counted by positions: key j is at j, query i at i + causal_offset, so that
+/// it sees the keys up to its own position.
+struct FastmaxInputs {
   View q, k, v;
   const View* padding_mask;
   const FastmaxParams& params;
@@ -21,42 +22,43 @@ struct Inputs {
   int64_t keys_end() const { return k.shape[2]; }
   int64_t queries_end() const { return q.shape[2] + causal_offset(); }
   bool drops() const { return params.keep_of_256 < 256; }
-  /// Whether weights inside a chunk are made of dropped features.
+  /// Whether dropout acts on single features: weights inside a chunk are then sums over dropped features.
   bool drops_features() const { return drops() && params.dropout != FastmaxDropout::token; }
 
-  /// Whether features of first order are dropped.
+  /// Whether dropout acts on features of first order.
   bool drops_first_order() const { return drops() && params.dropout != FastmaxDropout::quadratic; }
 
-  /// What features are multiplied with: columns of a state, and each other in a chunk with dropped ones.
+  /// The most columns of a matrix that features are multiplied with: D of a state, and kTile where the features of
+  /// queries and keys are multiplied with each other.
   int64_t columns() const { return params.causal && drops_features() ? std::max(width(), kTile) : width(); }
 
-  /// What is handled together beside one state: enough that passing the state on costs little beside using it, when
-  /// causal little enough that the quadratic form inside costs little, too. With dropped features that costs M a
-  /// pair.
-  int64_t block() const {
+  /// Tokens of a chunk that are loaded together. Enough of them that a scan's work on states costs little beside
+  /// their use; when causal, few enough that the quadratic form costs little too. With dropped features that form
+  /// costs M multiplications a pair.
+  int64_t subchunk() const {
     if (params.causal && (drops_features() || params.a2 == 0)) return kTile;
     return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
   }
 };
 
-/// What backward knows of the result.
+/// The inputs of backward beside the tensors of forward: ∂L/∂o, o and the denominators g.
 struct Cotangents {
   View d_o, o, g;
 };
 
-/// The queries or the keys.
+/// The queries or the keys of all heads.
 struct Side {
   const View& x;
   bool queries;
   int64_t causal_offset, end;
   RandomKey key;
-  const Cotangents* cotangents;  // of the queries, when wanted
+  const Cotangents* cotangents;  // null where not wanted, and for keys
 };
 
 template <class T>
-class Sides {
+class TokenLoader {
  public:
-  Sides(const Inputs& in, const Features& features)
+  TokenLoader(const FastmaxInputs& in, const Features& features)
       : in_(in),
         features_(features),
         width_(in.width()),
@@ -82,16 +84,16 @@ class Sides {
     return {in_.params, side.key, features_, head, tiles()};
   }
 
-  /// `size` tokens from position `first` on, with their y only as keys or where cotangents are wanted.
+  /// Loads `size` tokens from position `first` on; y and t only for keys, or where cotangents are wanted.
   void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     const int64_t from = first - side.causal_offset;
     terms.x.load(sequence(side, head), from, size, in_.params.standardise);
     if (!side.queries) {
-      terms.y = tokens_of(keys_of(in_.v, head), from, size, width_, terms.room);
+      terms.y = tokens_of(keys_of(in_.v, head), from, size, width_, terms.scratch);
       std::fill_n(terms.t, size, T{1});
     } else if (side.cotangents != nullptr) {
-      load_cotangents(*side.cotangents, head, from, size, {terms.room, width_}, terms.t);
-      terms.y = {terms.room, width_};
+      load_cotangents(*side.cotangents, head, from, size, {terms.scratch, width_}, terms.t);
+      terms.y = {terms.scratch, width_};
     }
     if (terms.y_columns != nullptr) transpose<T>(size, width_, terms.y, {terms.y_columns, size});
     load_token_factors(side, head, first, size, terms);
@@ -101,7 +103,7 @@ class Sides {
     return side.queries ? queries_of(side.x, head) : keys_of(side.x, head);
   }
 
-  /// One head of k or v, without padding.
+  /// One head of k or v; padding reads as zeros.
   Sequence<T> keys_of(const View& x, int64_t head) const {
     const int64_t b = head / x.shape[1];
     const Rows<const T> rows = head_of<const T>(x, b, head % x.shape[1]);
@@ -109,7 +111,7 @@ class Sides {
     return {rows, 0, x.shape[2], mask_of(b), in_.padding_mask->strides[1]};
   }
 
-  /// One head of q, or of what belongs to queries, without those that see no key: whatever they hold, it is nothing.
+  /// One head of q, d_o or o; queries that see no key read as zeros.
   Sequence<T> queries_of(const View& x, int64_t head) const {
     const int64_t b = head / x.shape[1], count = x.shape[2],
                   first_key = in_.padding_mask != nullptr ? first_keys_[b] : 0;
@@ -117,8 +119,8 @@ class Sides {
     return {head_of<const T>(x, b, head % x.shape[1]), first_key < in_.keys_end() ? first : count, count, nullptr, 0};
   }
 
-  /// The cotangents of `size` queries from `first` on: y_i = G_i / g_i and t_i = −(G_i·o_i) / g_i, and 0 for a query
-  /// that sees no key.
+  /// Gradient of o = F/g [FAST eq.19] for `size` queries from `first` on, with G = ∂L/∂o: y_i = ∂L/∂F_i = G_i / g_i
+  /// and t_i = ∂L/∂g_i = −(G_i·o_i) / g_i; 0 for a query that sees no key.
   void load_cotangents(const Cotangents& c, int64_t head, int64_t first, int64_t size, Rows<T> y, T* t) const {
     const Sequence<T> d_o = queries_of(c.d_o, head), o = queries_of(c.o, head);
     const auto there = [&](int64_t n) { return std::clamp(first + n, int64_t{0}, d_o.count - 1); };
@@ -150,18 +152,18 @@ class Sides {
   void load_token_factors(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     std::fill_n(terms.factors, size, T{1});
     if (!in_.drops() || in_.drops_features()) return;
-    const FeatureBlock block{0, 1, 0, width_ + 1};
+    const FeatureRange first_order{0, 1, 0, width_ + 1};
     FeatureMask<T> mask(in_.params, side.key, features_, head, tiles());
     for (int64_t at = 0; at < size; at += kTile) {
-      mask.draw(tile_at(first + at), block);
+      mask.draw(tile_at(first + at), first_order);
       std::copy_n(mask.factors(0, 1, 1), kTile, terms.factors + at);
     }
   }
 
-  const Inputs& in_;
+  const FastmaxInputs& in_;
   const Features& features_;
   int64_t width_;
-  Scratch<int64_t> first_keys_;  // of each sequence that is no padding, where there is any
+  Scratch<int64_t> first_keys_;  // the first key of each sequence that is not padding; empty without a mask
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

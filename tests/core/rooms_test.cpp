@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/files.h"
+
+// A folder of sources is a room. Headers of a room include those of rooms below it alone, so that a reader can take
+// the rooms one after the other and a change in one cannot reach those below.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Includes = std::map<std::string, std::set<std::string>>;
+
+/// The files of the project that `file` includes, from the project's root.
+std::vector<std::string> includes_of(const fs::path& root, const fs::path& file) {
+  static const std::regex kInclude(R"re(#include (?:<linnet/|")([\w/]+\.(?:h|cuh))[>"])re");
+  const std::string text = linnet::test::read_bytes(file);
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), kInclude), end; match != end; ++match) {
+    for (const char* folder : {"", "examples"}) {
+      const fs::path path = fs::path(folder) / (*match)[1].str();
+      if (fs::exists(root / path)) found.push_back(path.string());
+    }
+  }
+  return found;
+}
+
+/// A way along `arrows` that ends where it begins; empty if there is none.
+std::vector<std::string> find_cycle(const Includes& arrows) {
+  std::set<std::string> done;
+  std::vector<std::string> way;
+  const std::function<bool(const std::string&)> closes = [&](const std::string& from) {
+    const auto seen = std::find(way.begin(), way.end(), from);
+    if (seen != way.end()) {
+      way.erase(way.begin(), seen);
+      return true;
+    }
+    if (done.contains(from)) return false;
+    way.push_back(from);
+    const auto to = arrows.find(from);
+    if (to != arrows.end()) {
+      for (const std::string& next : to->second) {
+        if (closes(next)) return true;
+      }
+    }
+    way.pop_back();
+    done.insert(from);
+    return false;
+  };
+  for (const auto& [from, to] : arrows) {
+    if (closes(from)) return way;
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& way) {
+  std::ostringstream text;
+  for (const std::string& step : way) text << step << " → ";
+  return text.str() + (way.empty() ? "" : way.front());
+}
+
+}  // namespace
+
+TEST_CASE("rooms: headers include those of lower rooms alone, and none of them each other") {
+  const fs::path root = LINNET_SOURCE_DIR;
+  Includes files, rooms;
+  for (const char* top : {"core", "ops", "nn", "cuda", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension().string();
+      const std::string file = entry.path().lexically_relative(root).string();
+      if ((extension != ".h" && extension != ".cuh") || file == "nn/linnet.h") continue;  // which includes all
+      for (const std::string& included : includes_of(root, entry.path())) {
+        files[file].insert(included);
+        const std::string from = fs::path(file).parent_path(), to = fs::path(included).parent_path();
+        if (from != to) rooms[from].insert(to);
+      }
+    }
+  }
+  REQUIRE(rooms.size() > 20);
+  CHECK(joined(find_cycle(files)) == "");
+  CHECK(joined(find_cycle(rooms)) == "");
+}
+
+TEST_CASE("rooms: a folder has no more files than one can look through") {
+  std::map<std::string, int> count;
+  const fs::path root = LINNET_SOURCE_DIR;
+  for (const char* top : {"core", "ops", "nn", "cuda", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      if (entry.is_regular_file()) ++count[entry.path().parent_path().lexically_relative(root).string()];
+    }
+  }
+  REQUIRE(count["ops/cpu/fastmax"] > 0);
+  for (const auto& [room, files] : count) CHECK_MESSAGE(files <= 26, room, " has ", files, " files");
+}

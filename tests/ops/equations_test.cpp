@@ -1,0 +1,66 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/files.h"
+
+// Each equation of a paper that is computed has a tag such as [FAST eq.26] where that happens, so that one search
+// finds it. FAST is Gerami et al. 2024, Fastformer Wu et al. 2021, Vaswani "Attention Is All You Need" (2017). The
+// other equations of these papers are definitions, properties and derivations.
+
+namespace {
+
+struct Equations {
+  const char* paper;
+  std::set<int> numbers;
+};
+
+struct Place {
+  std::vector<const char*> folders;
+  std::vector<Equations> computed;
+};
+
+/// In ops as one reads them, and in the kernels of each device.
+const std::vector<Place> kPlaces{
+    {{"ops/attention", "ops/fastmax", "ops/fastformer"},
+     {{"Vaswani", {1}},
+      {"FAST", {5, 6, 7, 8, 9, 11, 12, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35}},
+      {"Fastformer", {3, 4, 5, 6}}}},
+    {{"ops/cpu"},
+     {{"Vaswani", {1}},
+      {"FAST", {5, 6, 7, 8, 12, 15, 19, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35}},
+      {"Fastformer", {3, 4, 5, 6}}}},
+    {{"cuda"},
+     {{"Vaswani", {1}},
+      {"FAST", {5, 6, 7, 8, 12, 15, 19, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35}},
+      {"Fastformer", {3, 4, 5, 6}}}},
+};
+
+std::string code_in(const std::vector<const char*>& folders) {
+  namespace fs = std::filesystem;
+  std::string code;
+  for (const char* folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(LINNET_SOURCE_DIR) / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (entry.is_regular_file() && extension != ".md") code += linnet::test::read_bytes(entry.path());
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+TEST_CASE("equations: each has a tag where it is computed, on each device") {
+  for (const Place& place : kPlaces) {
+    const std::string code = code_in(place.folders);
+    for (const auto& [paper, numbers] : place.computed) {
+      for (const int number : numbers) {
+        const std::string tag = "[" + std::string(paper) + " eq." + std::to_string(number) + "]";
+        CHECK_MESSAGE(code.find(tag) != std::string::npos, place.folders.front(), " has no ", tag);
+      }
+    }
+  }
+}
