@@ -28,8 +28,8 @@ Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor&
 Tensor fastmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                          const FastmaxParams& params) {
   check_qkv(q, k, v, padding_mask);
-  const Tensor weights = fastmax_reference_weights(q, k, padding_mask, params);
-  return matmul(weights, without_padding(v, padding_mask));  // [FAST eq.11] [FAST eq.12]
+  const Tensor weights = fastmax_reference_weights(q, k, padding_mask, params);  // [FAST eq.9]
+  return matmul(weights, without_padding(v, padding_mask));                      // [FAST eq.11] [FAST eq.12]
 }
 
 }  // namespace linnet::detail
