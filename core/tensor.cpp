@@ -8,8 +8,8 @@
 #include <linnet/core/autograd/node.h>
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
-#include <linnet/core/error.h>
 #include <linnet/core/autograd/tensor_impl.h>
+#include <linnet/core/error.h>
 
 namespace linnet {
 

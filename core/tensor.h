@@ -34,8 +34,8 @@ struct TensorAccess;  // access for ops and kernels: core/device/kernel_access.h
 /// Two threads may use different tensors at once, or read the same one.
 ///
 /// Cost: a view copies nothing. A member that copies says so, and takes one pass over the elements.
-/// Throws: every member throws ShapeError for dims or shapes that do not fit or exist, and ValueError for an undefined
-/// tensor.
+/// Throws: every member throws ShapeError for dims or shapes that do not fit or exist, and ValueError for an
+/// undefined tensor.
 class Tensor : public detail::RefusedMembers {
  public:
   /// An undefined tensor: `defined()` is false, and any other use throws.
@@ -208,8 +208,8 @@ class Tensor : public detail::RefusedMembers {
   Tensor grad() const;
   /// Replaces the gradient. An undefined tensor drops it.
   ///
-  /// Throws: AutogradError when this tensor does not require a gradient; ShapeError for a gradient of another shape or
-  /// dtype; DeviceError for one on another device.
+  /// Throws: AutogradError when this tensor does not require a gradient; ShapeError for a gradient of another shape
+  /// or dtype; DeviceError for one on another device.
   void set_grad(Tensor grad, Where where = {});
   /// Makes backward keep `grad()` also on a tensor that is no leaf.
   ///
@@ -391,8 +391,8 @@ struct NumberOperand {
       : value(value_), where(where_) {}
 };
 
-/// Prints exactly what `str` of the same array gives in NumPy 2.4: shortest digits, at most 8 after the point, aligned
-/// columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
+/// Prints exactly what `str` of the same array gives in NumPy 2.4: shortest digits, at most 8 after the point,
+/// aligned columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 /// The text that `operator<<` prints.
 std::string to_string(const Tensor& tensor);

@@ -2,9 +2,9 @@
 
 #include <linnet/core/autograd/node.h>
 #include <linnet/core/autograd/tape.h>
+#include <linnet/core/autograd/tensor_impl.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
-#include <linnet/core/autograd/tensor_impl.h>
 
 /// Tensor's members for gradients: leaves, accumulated gradients, hooks.
 

@@ -155,8 +155,8 @@ struct BackwardOptions {
   bool create_graph = false;
 };
 
-/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Results are deterministic. Saved tensors are freed
-/// on the way, unless `retain` is set.
+/// Adds d loss / d leaf to `grad()` of every leaf that requires it. Results are deterministic. Saved tensors are
+/// freed on the way, unless `retain` is set.
 ///
 /// Shapes: `grad` has the loss's shape and dtype.
 /// Cost: time and memory grow with the recorded ops. There is no limit on depth.

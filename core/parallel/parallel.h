@@ -25,9 +25,9 @@ using Task = void (*)(void* context, int64_t task);
 void run_tasks(int64_t count, Task task, void* context);
 }  // namespace detail
 
-/// Runs `body(task)` for every task in [0, count), on several threads. Each thread begins with its own range of tasks,
-/// in order and the same in every loop of this count, and then takes tasks from others' ranges one at a time. A loop
-/// inside a task, or beside another thread's loop, runs serially.
+/// Runs `body(task)` for every task in [0, count), on several threads. Each thread begins with its own range of
+/// tasks, in order and the same in every loop of this count, and then takes tasks from others' ranges one at a time.
+/// A loop inside a task, or beside another thread's loop, runs serially.
 ///
 /// Throws: the body's exception, which ends the loop.
 template <class Body>
@@ -38,8 +38,8 @@ void parallel_tasks(int64_t count, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Runs `body(begin, end)` on [0, count) in ranges of `grain`, one task each. The ranges depend on `count` and `grain`
-/// alone, so one sum for each range, added in order, is the same for any number of threads.
+/// Runs `body(begin, end)` on [0, count) in ranges of `grain`, one task each. The ranges depend on `count` and
+/// `grain` alone, so one sum for each range, added in order, is the same for any number of threads.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, Body&& body) {
   const int64_t tasks = (count + grain - 1) / grain;
