@@ -27,35 +27,36 @@ namespace linnet {
 ///     const double loss = step({inputs, targets})[0].item<double>();
 ///
 /// The first call runs the function without recording, so that it can make tensors that stay, such as an optimizer's
-/// moments. The second call records it. Later calls replay the kernels and do not run the function.
+/// moments. The second call records it. Later calls replay the kernels and do not run the function. On the CPU, and
+/// while a Profile is active, every call runs the function.
 ///
 /// Between calls only these change: the inputs, the random numbers, and an optimizer's learning rate and step counts.
 /// Every call does the same work on the same tensors, such as parameters and moments, which must outlive the
-/// Recording. Numbers that the function computes on the host keep the values of the second call, so set the learning
-/// rate outside the function. Gradients of an earlier call are not seen, so end the function with `zero_grad`.
-///
-/// The function must not read tensors of the device (`item`, `to_vector`, printing), copy tensors to it, or take
-/// batches of a Loader. The second call then throws DeviceError, which says what to do instead. Everything stays
-/// usable but the gradients that the function had reached, which `zero_grad` drops.
-///
-/// While a call records, other threads' copies to the device wait, a Loader's too. Other threads must not use the
-/// device otherwise. On the CPU, and while a Profile is active, every call runs the function.
+/// Recording.
 class Recording {
  public:
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
   /// The function may draw from `generator` alone, which must outlive the Recording; null for no generator.
+  ///
+  /// Numbers that the function computes on the host keep the values of the second call, so set the learning rate
+  /// outside the function. Gradients of an earlier call are not seen, so end the function with `zero_grad`. The
+  /// function must not read tensors of the device (`item`, `to_vector`, printing), copy tensors to it, or take
+  /// batches of a Loader.
   Recording(Device device, Generator* generator, Function function);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   /// Calls the function with the inputs, copied to the device, and returns its results without history. The next
-  /// call overwrites them.
+  /// call overwrites them. While a call records, other threads' copies to the device wait, a Loader's too; other
+  /// threads must not use the device otherwise.
   ///
   /// Shapes: those of the first call are recorded; with others, or other dtypes, the function is run without
   /// recording.
-  /// Throws: what the function throws. A replay throws IndexError, before anything is changed, for inputs that the
+  /// Throws: what the function throws. The call that records throws DeviceError for a function that reads or copies
+  /// as it must not, and says what to do instead; everything stays usable but the gradients that the function had
+  /// reached, which `zero_grad` drops. A replay throws IndexError, before anything is changed, for inputs that the
   /// function uses as indices or targets and that are out of range. Inputs on the CPU are checked there, without a
   /// wait for the device.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);

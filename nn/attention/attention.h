@@ -78,7 +78,8 @@ class Attention : public Module {
   ///
   /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, N, C].
   /// Dtypes: x has the parameters' dtype, or is bfloat16 with float32 parameters; the result has x's. `padding_mask`
-  /// is bool. Throws: ShapeError, DTypeError.
+  /// is bool.
+  /// Throws: ShapeError, DTypeError.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// The weights of the sequence form, without dropout, for inspection. Each mechanism's class describes its maps.

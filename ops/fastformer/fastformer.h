@@ -9,6 +9,8 @@
 /// Additive attention, whose time and memory are linear in the tokens. In shapes, B is the batch, H the heads, N the
 /// tokens and D the numbers per head.
 ///
+/// The contents of a padded token change no bit of another token's result. When causal, neither do later tokens.
+///
 /// Source: Wu et al. 2021, "Fastformer: Additive Attention Can Be All You Need".
 
 namespace linnet {
@@ -23,8 +25,8 @@ struct AttentionPoolOptions {
 
 /// sum_j softmax_j(scores_j) x_j over all tokens j, or over j ≤ i for every token i when causal.
 ///
-/// The contents of padded tokens change no bit of the result. When causal, neither do later tokens. A score of −∞
-/// counts as padding. Where every token is padding, or there is none, the result is 0 and has no gradient.
+/// A score of −∞ counts as padding. Where every token is padding, or there is none, the result is 0 and has no
+/// gradient.
 ///
 /// Shapes: scores [B, H, N], x [B, H, N, D] → [B, H, 1, D], or [B, H, N, D] when causal.
 /// Dtypes: one floating dtype.
@@ -67,19 +69,17 @@ struct AdditiveAttentionOptions {
   Generator* generator = nullptr;
 };
 
-/// Fastformer's attention per head up to u_i, eqs. 3–6. The caller adds the linear map of section 3.1 and the
-/// queries.
+/// Fastformer's attention per head up to u_i. The caller adds the linear map of section 3.1 and the queries.
 ///
-/// `columns` are the queries, keys and values, or any n ≥ 2 columns with n − 1 stages: stage s sums column s to a
-/// global vector and combines it with column s + 1. The combination with the last column is the result u.
+/// `columns` are the queries, keys and values, or any n ≥ 2 columns with n − 1 stages. Stage s sums column s to a
+/// global vector and combines it with column s + 1; the last combination is u. Where no token is left to sum, u is 0
+/// and has no gradient.
 ///
-/// The contents of a padded token change no bit but of its own u. When causal, later tokens change no bit either.
-/// Where no token is left to sum, u is 0 and has no gradient. Three columns with logits per head, no bias, and
-/// product or add run as one fused op; other cases are composed of other ops. Pass one tensor as queries and values
-/// to share them: the fused op then makes one gradient for both.
+/// Three columns with logits per head, no bias, and product or add run as one fused op. Pass one tensor as queries
+/// and values to share them; the fused op then makes one gradient for both.
 ///
-/// Shapes: columns [B, H, N, D] each → u [B, H, N, D], in memory [B, N, H, D], so that merging the heads is free.
-/// Dtypes: one floating dtype; or bfloat16 columns with float32 stages, computed in float32, for a bfloat16 u.
+/// Shapes: columns [B, H, N, D] → u [B, H, N, D], in memory [B, N, H, D], so that merging the heads is free.
+/// Dtypes: one floating dtype, or bfloat16 columns with float32 stages for a bfloat16 u.
 /// Gradient: once.
 /// Cost: O(B·H·N·D) for each stage.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for too few columns or stages, and for a dropout that is

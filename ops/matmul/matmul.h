@@ -25,8 +25,9 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where = {});
 ///
 /// Shapes: x [..., in], weight [out, in], bias [out] → [..., out].
 /// Dtypes: one floating dtype; for bfloat16 x, weight and bias are float32 and rounded for the product. Their
-/// gradients are float32. Cost: one product over all rows. Throws: ShapeError for shapes that do not fit, naming the
-/// remedy.
+/// gradients are float32.
+/// Cost: one product over all rows.
+/// Throws: ShapeError for shapes that do not fit, with the remedy.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Where where = {});
 
 /// Einstein's summation over any number of tensors, as in NumPy and PyTorch:
