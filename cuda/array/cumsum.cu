@@ -1,3 +1,6 @@
+#include <type_traits>
+
+#include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
 namespace linnet::cuda {

@@ -32,7 +32,7 @@ struct Quadratic {
   uint64_t threshold;
   int keep_of_256;
   bool shared_denominator;
-  LiveKey key, q_rng, k_rng;
+  LiveKey dropout_rng, q_rng, k_rng;
   FirstQuery first_query;
 
   Quadratic(const View& q_view, const View& k_view, const View& v_view, const View* mask_view,

@@ -68,7 +68,7 @@ struct ThreadGroup {
 
   /// The fold over the group's threads, at each of them. All of the group must call it.
   template <class V, class F>
-  __device__ static V fold(V value, F fold) {
+  __device__ static V reduce(V value, F fold) {
     constexpr int kLanes = kSize < kWarp ? kSize : kWarp;
     value = reduce_lanes<kLanes>(value, fold);
     if constexpr (kSize > kWarp) {
@@ -88,7 +88,7 @@ struct ThreadGroup {
   __device__ static double sum(int64_t n, F f) {
     T sum = 0;
     for (int64_t i = lane(); i < n; i += kSize) sum += f(i);
-    return fold(static_cast<double>(sum), Plus());
+    return reduce(static_cast<double>(sum), Plus());
   }
 };
 

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!counts[j]) continue;
-        const T weight = exp(s[j] - m_next), left = weight * in.factor(key, at.row, at.token(in, first, j));
+        const T weight = exp(s[j] - m_next), left = weight * in.factor(dropout_rng, at.row, at.token(in, first, j));
         sums.total += weight;
         sums.kept += left;
         add_to(sums.sum, left, x[j]);
@@ -249,7 +249,7 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
         Pack<T> y = {};
         if (counts[j] && dots[j] != -infinity<T>()) {
           const int64_t i = at.token(in, first, j);
-          const T weight = exp(dots[j] - m) * inverse, left = weight * in.factor(key, at.row, i);
+          const T weight = exp(dots[j] - m) * inverse, left = weight * in.factor(dropout_rng, at.row, i);
           const T ds = left * (dots[kBatch + j] + offset) - weight * r_mean;
           add_to(y, left, r);
           add_to(y, ds, w);
@@ -344,8 +344,8 @@ class WholeAdditive {
   }
 
  private:
-  static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey key, const Pool<T>& pool) {
-    return {HeadRows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
+  static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey dropout_rng, const Pool<T>& pool) {
+    return {HeadRows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, dropout_rng, pool};
   }
   void add_parts(const Scratch<T>& parts, const View& dw) const {
     launch(add_sequences<T>, blocks_for(in_.heads * in_.width), kThreads, in_, parts.data(), data<T>(dw),

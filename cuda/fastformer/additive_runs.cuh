@@ -74,9 +74,9 @@ struct Problem {
   }
 
   /// Of a token's weight: 0 or 1 / (1 − rate), or 1 without dropout.
-  __device__ T factor(RandomKey key, int64_t row, int64_t i) const {
+  __device__ T factor(RandomKey dropout_rng, int64_t row, int64_t i) const {
     if (!drops) return 1;
-    return random_word(key, static_cast<uint64_t>(row * tokens + i)) < threshold ? kept_factor : T{0};
+    return random_word(dropout_rng, static_cast<uint64_t>(row * tokens + i)) < threshold ? kept_factor : T{0};
   }
 };
 
@@ -115,7 +115,7 @@ struct Stage {
   HeadRows<const E> x;
   const T *w, *factor;  ///< [H, D], and [B·H, D] or null
   int64_t w_stride[2];
-  LiveKey key;  ///< of the dropout
+  LiveKey dropout_rng;
   Pool<T> pool;
 
   __device__ Pack<T> weight(const Problem<T>& in, const Place& at) const {

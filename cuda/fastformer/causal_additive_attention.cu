@@ -47,7 +47,7 @@ struct Problem {
   T scale, kept_factor;
   bool adds, causal, drops;
   uint64_t threshold;
-  LiveKey keys[2];
+  LiveKey dropout_rng[2];
 
   explicit Problem(const AdditiveAttentionInputs& given)
       : q(given.q),
@@ -75,7 +75,7 @@ struct Problem {
   /// Of the stage's weight of a token: 0 or 1 / (1 − rate), or 1 without dropout.
   __device__ T factor(int stage, int64_t row) const {
     if (!drops) return 1;
-    return random_word(keys[stage], static_cast<uint64_t>(row)) < threshold ? kept_factor : T{0};
+    return random_word(dropout_rng[stage], static_cast<uint64_t>(row)) < threshold ? kept_factor : T{0};
   }
   /// What a stage pools: q_i, or p_i = q ∘ k_i (or q + k_i) with the global query q.
   __device__ T value(int stage, const Columns<T>& global_query, int64_t b, int64_t h, int64_t i, int64_t d) const {

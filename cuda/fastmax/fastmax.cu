@@ -185,8 +185,8 @@ class Pass {
   void differentiate(const Side<T>& own, const Side<T>& other, const ChunkGroup& chunk_group, const T* states,
                      T* gradients) const {
     const int64_t blocks = chunk_group.count() * ceil_div(chunk_group.chunk, kTile<T>);
-    const auto params = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
-    launch(params, blocks, kThreads, in_, own, other, chunk_group, states, in_.state_size(), gradients);
+    const auto kernel = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
+    launch(kernel, blocks, kThreads, in_, own, other, chunk_group, states, in_.state_size(), gradients);
   }
 
   const FastmaxParams& params_;

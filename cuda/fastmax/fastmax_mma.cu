@@ -27,11 +27,11 @@ int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_
 
 /// For the weights inside of chunks.
 AttentionParams weights_of(const FastmaxParams& params) {
-  AttentionParams params{};
-  params.kind = {false, params.a0, params.a1, params.a2};
-  params.scale = 1;
-  params.causal = params.causal;
-  return params;
+  AttentionParams weights{};
+  weights.kind = {false, params.a0, params.a1, params.a2};
+  weights.scale = 1;
+  weights.causal = params.causal;
+  return weights;
 }
 
 /// What a sweep makes of its sums: StateOfValues, StateOfGradients or both.
