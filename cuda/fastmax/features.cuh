@@ -7,7 +7,7 @@
 /// 1] for queries and keys alike,
 ///   f(x·y) = a0 + a1·x·y + a2·(x·y)² = Σ w (x̃_a x̃_b)(ỹ_a ỹ_b).
 /// A tile holds kTile features. Linear tiles hold the entries of x̃ itself. A quadratic tile holds the products
-/// x_a·x_b of kLeft entries a and kRight entries b. Only tiles up to the diagonal a = b exist. A tile below it has
+/// x_a·x_b of kLeft entries a and kRight entries b. Only tiles up to the diagonal exist. A tile off it has
 /// weight 2·a2, because it stands for its mirror image too. A tile on it holds both x_a·x_b and x_b·x_a, each with
 /// weight a2. So no feature needs a special case, and all features of a warp's thread tiles share one a.
 
