@@ -104,8 +104,7 @@ class Sweeps {
     const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
     const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kFullChunk;
-    const int64_t chunks =
-        ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last chunk is in no state when causal
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // causal: the last chunk is in no state
     const int64_t chunk_bytes = 4 * (feature_groups_.sums() + words);
     const int64_t carried_bytes = 16 * words;  // of a head
     const int64_t most = kStateBytes / (std::min(chunks, kMinChunks) * chunk_bytes + carried_bytes);

@@ -3,7 +3,7 @@
 #include <linnet/cuda/fastmax/states.cuh>
 
 /// Gradients of one side's x from the states of the other: ∂φ(x_n) = (w∘S) ỹ_n, and from there through the products
-/// x_a·x_b to ∂x_n. This is the gradient of [FAST eq.26] and [FAST eq.27], or of [FAST eq.32] and [FAST eq.33].
+/// x_a·x_b to ∂x_n.
 
 namespace linnet::cuda {
 
@@ -77,7 +77,8 @@ __device__ void load_dropped_cotangents(const DifferentiateTask<T>& at, SharedFe
   store(shared.b, weights);
 }
 
-/// ∂φ = (w∘S) ỹ of a tile of features, [slot, token].
+/// ∂φ = (w∘S) ỹ of a tile of features, [slot, token]: the gradient of [FAST eq.26] [FAST eq.27], causal of [FAST
+/// eq.32] [FAST eq.33].
 template <bool kDrops, class T, class S>
 __device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                            const FeatureTile<T>& tile) {
@@ -193,7 +194,7 @@ __device__ void differentiate_features(const DifferentiateTask<T>& at, SharedFea
 }
 
 /// Intra-chunk: ∂x_i += Σ_j f'(s_ij) (y_j·y_i + t_j·t_i) x_j over the tile of the other side at `position`. This is
-/// the gradient of [FAST eq.30] and [FAST eq.31].
+/// the gradient of [FAST eq.30] [FAST eq.31].
 template <bool kDrops, class T, class S>
 __device__ void differentiate_scores(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                      int64_t position, const EntryGradients<T>& to) {

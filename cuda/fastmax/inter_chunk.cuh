@@ -190,7 +190,8 @@ struct InterChunk {
     }
   }
 
-  /// sum += ∂x of a warp's rows of x, from their ỹ = [y; last]: the gradient of add_values.
+  /// sum += ∂x of a warp's rows of x, from their ỹ = [y; last]: the gradient of [FAST eq.26] [FAST eq.27], causal of
+  /// [FAST eq.32] [FAST eq.33].
   template <class E>
   __device__ void add_gradients(const QuadraticInputs<float, E>& in, const QuadraticTask<float, E>& task,
                                 const RowTile<kWidth>& x, const RowTile<kWidth>& y, const float (&last)[2],
