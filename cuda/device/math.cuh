@@ -14,7 +14,7 @@ __device__ T infinity() {
 }
 
 /// Whether the rounding error of a row's mean is not small beside its deviation. Then kernels take the mean again, of
-/// the differences from the first one, as on the CPU (kLargeMean in ops/cpu/device/row_sums.h).
+/// the differences from the first one, as on the CPU (ops/cpu/device/large_mean.h).
 template <class T>
 __device__ bool has_large_mean(T mean, T variance) {
   return mean * mean > 256 * variance;
