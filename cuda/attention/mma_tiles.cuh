@@ -47,7 +47,7 @@ struct alignas(16) RowTile {
 /// tile[i] = x[first + i], with zeros behind the width of x. A thread loads eight columns at a time where x has all
 /// kWidth columns and is aligned, else two.
 template <int kWidth, int kRows, class E>
-__device__ void load_rows(RowTile<kWidth, kRows>& tile, const TokenRows<const E>& x, int64_t first) {
+__device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E>& x, int64_t first) {
   if (x.width == kWidth && x.in_packs(8)) {
     constexpr int kThreadsOfRow = kWidth / 8, kStep = kMmaThreads / kThreadsOfRow;
     const int row = static_cast<int>(threadIdx.x) / kThreadsOfRow;
@@ -183,7 +183,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
 
 /// Writes a warp's rows of a result, whose block's tile begins at row `first`; in pairs where rows are aligned.
 template <int kWidth, class E, class Value>
-__device__ void store_rows(const TokenRows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+__device__ void store_rows(const HeadMatrix<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
   using Two = PackOf<E, 2>;
   const bool pairs = x.in_packs(2);
 #pragma unroll
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ RowTile<kWidth> v_tile;
   for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
-    const TokenRows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     __syncthreads();  // the previous tile has been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     WarpSums<kWidth> sum;
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
       weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -340,7 +340,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ QueryFactors<float> factors[kQueryRows];
   for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
     const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
-    const TokenRows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    const HeadMatrix<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
     __syncthreads();  // the previous tiles have been used
     load_rows(k_tile, k, task.first);
     load_rows(v_tile, task.keys(in, in.v), task.first);
@@ -362,7 +362,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
       const bool whole = query + kQueryRows <= in.queries && task.first + kMmaTile <= in.visible(query);
-      const ScoreTile tile{task.head, query, task.first, whole};
+      const TilePosition tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
                       [&](int i) { return factors[KeyScores::query(i)]; });
       if (!tile.whole) {
@@ -391,7 +391,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ RowTile<kWidth> v_tile;
   for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
-    const TokenRows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
     __syncthreads();  // the previous tiles have been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     load_rows(g_tile, task.queries(in, from.d_o), task.first);
@@ -410,7 +410,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
       WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
-      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
       score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
       if (!tile.whole) {
         add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });

@@ -9,7 +9,7 @@ namespace linnet::cuda {
 
 /// Writes this thread's tile of a result whose block's tile begins at row `first` and column `column`.
 template <class T, class E, class Value>
-__device__ void store_thread_tile(const TokenRows<E>& x, int64_t first, int64_t column, Value value) {
+__device__ void store_thread_tile(const HeadMatrix<E>& x, int64_t first, int64_t column, Value value) {
 #pragma unroll
   for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
@@ -28,12 +28,12 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t count = in.batch * in.heads * tiles * column_tiles;
   for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
-    const TokenRows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     ThreadTile<T> sum;
     Totals<T, kThreadTile<T>> totals;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
-      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      const TilePosition tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
       weigh(in, k, tile, ThreadTileScores<T>{weights}, totals);
 #pragma unroll
       for (int r = 0; r < kThreadTile<T>; ++r) {
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ SharedTiles<S> shared;
   for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * column_tiles; index += gridDim.x) {
     const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
-    const TokenRows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const TokenRows<const E> g = task.queries(in, from.d_o);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> g = task.queries(in, from.d_o);
     ThreadTile<T> dk_sum, dv_sum;
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
@@ -87,9 +87,9 @@ __global__ void __launch_bounds__(kThreads)
         return query_factors(in, from, task.head, query + ThreadTileScores<T>::query(i));
       };
       const bool whole = query + kTile<T> <= in.queries && task.first + kTile<T> <= in.visible(query);
-      const ScoreTile tile{task.head, query, task.first, whole};
+      const TilePosition tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, ThreadTileScores<T>{weights}, ThreadTileScores<T>{gradients}, of_query);
-      const auto add = [&](ThreadTile<T>& sum, const ThreadTile<T>& factors, const TokenRows<const E>& x) {
+      const auto add = [&](ThreadTile<T>& sum, const ThreadTile<T>& factors, const HeadMatrix<const E>& x) {
 #pragma unroll
         for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t count = in.batch * in.heads * tiles * column_tiles;
   for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
-    const TokenRows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const TokenRows<const E> g = task.queries(in, from.d_o);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> g = task.queries(in, from.d_o);
     ThreadTile<T> sum;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
       const auto of_query = [&](int i) {
         return query_factors(in, from, task.head, task.first + ThreadTileScores<T>::query(i));
       };
-      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      const TilePosition tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
       score_gradients(in, k, tile, ThreadTileScores<T>{weights}, ThreadTileScores<T>{gradients}, of_query);
 #pragma unroll
       for (int r = 0; r < kThreadTile<T>; ++r) {

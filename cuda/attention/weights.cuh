@@ -106,16 +106,16 @@ struct QuadraticTask {
         column(index % column_tiles * kTile<T>) {}
 
   template <class U>
-  __device__ TokenRows<U> rows(const HeadsView<U>& x, int64_t count, int64_t width) const {
+  __device__ HeadMatrix<U> rows(const HeadsView<U>& x, int64_t count, int64_t width) const {
     return {x.at(b, h, 0), x.row_stride, 0, count, width, nullptr, 0};
   }
-  __device__ TokenRows<const E> queries(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
-    TokenRows<const E> result = rows(x, in.queries, in.width);
+  __device__ HeadMatrix<const E> queries(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
+    HeadMatrix<const E> result = rows(x, in.queries, in.width);
     result.begin = in.first_query.of(b);
     return result;
   }
-  __device__ TokenRows<const E> keys(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
-    TokenRows<const E> result = rows(x, in.keys, in.width);
+  __device__ HeadMatrix<const E> keys(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
+    HeadMatrix<const E> result = rows(x, in.keys, in.width);
     if (in.padding_mask.data != nullptr) {
       result.padding_mask = in.padding_mask.data + b * in.padding_mask.batch_stride;
       result.mask_stride = in.padding_mask.stride;
@@ -147,7 +147,7 @@ struct ThreadTileScores {
 
 /// A tile of scores: its head, first query and first key. `whole` says that all its queries see all its keys, except
 /// padding. A query behind the last one sees no key, so that sums over queries skip it.
-struct ScoreTile {
+struct TilePosition {
   int64_t head, query, key;
   bool whole;
 };
@@ -189,8 +189,8 @@ __noinline__ __device__ uint32_t unpadded_keys(const bool* padding_mask, int64_t
 
 /// The scores whose key is neither padding nor in the future of the query.
 template <class Scores, class T, class E>
-__device__ ScoreMask<Scores> seen_of(const QuadraticInputs<T, E>& in, const TokenRows<const E>& k,
-                                     const ScoreTile& tile) {
+__device__ ScoreMask<Scores> seen_of(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
+                                     const TilePosition& tile) {
   ScoreMask<Scores> seen;
   if (tile.whole && k.padding_mask == nullptr) return seen;
   const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
@@ -265,13 +265,13 @@ __noinline__ __device__ ScoreMask<Scores> kept_tokens(RandomKey q_rng, RandomKey
 }
 
 template <class Scores, class T, class E>
-__device__ ScoreMask<Scores> kept_tokens_of(const QuadraticInputs<T, E>& in, const ScoreTile& tile) {
+__device__ ScoreMask<Scores> kept_tokens_of(const QuadraticInputs<T, E>& in, const TilePosition& tile) {
   if (!in.drops_tokens()) return {};
   return kept_tokens<Scores>(in.q_rng, in.k_rng, in.keep_of_256, in.token(tile.head, tile.query + in.causal_offset()),
                              in.token(tile.head, tile.key));
 }
 template <class Scores, class T, class E>
-__device__ ScoreMask<Scores> kept_weights_of(const QuadraticInputs<T, E>& in, const ScoreTile& tile) {
+__device__ ScoreMask<Scores> kept_weights_of(const QuadraticInputs<T, E>& in, const TilePosition& tile) {
   if (!in.drops) return {};
   const int64_t first = (tile.head * in.queries + tile.query) * in.keys + tile.key;
   return kept_weights<Scores>(in.dropout_rng, in.threshold, static_cast<uint64_t>(first),
@@ -320,8 +320,8 @@ struct Totals {
 ///   softmax:     e^(s − m)
 ///   polynomial:  f(s) = a0 + a1 s + a2 s²
 template <class T, class E, class Scores>
-__device__ void weigh(const QuadraticInputs<T, E>& in, const TokenRows<const E>& k, const ScoreTile& tile, Scores s,
-                      Totals<T, Scores::kQueries>& totals) {
+__device__ void weigh(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k, const TilePosition& tile,
+                      Scores s, Totals<T, Scores::kQueries>& totals) {
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
@@ -433,8 +433,8 @@ __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const 
 /// Dropout of whole tokens multiplies d_o·v_j by the pair's factor c_j, and delta too where dropout is shared with
 /// the denominator.
 template <class T, class E, class Scores, class Factors>
-__device__ void score_gradients(const QuadraticInputs<T, E>& in, const TokenRows<const E>& k, const ScoreTile& tile,
-                                Scores s, Scores ds, Factors factors) {
+__device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
+                                const TilePosition& tile, Scores s, Scores ds, Factors factors) {
   const auto kept = kept_weights_of<Scores>(in, tile);
   drop(in, kept, ds);
   QueryFactors<T> of[Scores::kQueries];

@@ -172,10 +172,10 @@ __device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>
   }
 }
 
-/// The tokens of one head, `stride` elements apart. Rows before `begin` and padding rows read as 0; their memory is
-/// not touched.
+/// The tokens of one head as the rows of a matrix, `stride` elements apart. Rows before `begin` and padding rows read
+/// as 0; their memory is not touched.
 template <class E>
-struct TokenRows {
+struct HeadMatrix {
   E* data;
   int64_t stride, begin, count, width;
   const bool* padding_mask;
@@ -195,7 +195,7 @@ struct TokenRows {
 
 /// tile[i][c] = x[first + i][column + c]
 template <class S, class E>
-__device__ void load_tile(S (*tile)[kPitch<S>], const TokenRows<const E>& x, int64_t first, int64_t column) {
+__device__ void load_tile(S (*tile)[kPitch<S>], const HeadMatrix<const E>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kTile<S>; e += kThreads) {
     const int i = e / kTile<S>, c = e % kTile<S>;
     tile[i][c] = x.get(first + i, column + c);
@@ -204,7 +204,7 @@ __device__ void load_tile(S (*tile)[kPitch<S>], const TokenRows<const E>& x, int
 
 /// panel[d][i] = x[first + i][column + d]
 template <class S, class E>
-__device__ void load_panel(S (*panel)[kPitch<S>], const TokenRows<const E>& x, int64_t first, int64_t column) {
+__device__ void load_panel(S (*panel)[kPitch<S>], const HeadMatrix<const E>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth; e += kThreads) {
     const int i = e / kDepth, d = e % kDepth;
     panel[d][i] = x.get(first + i, column + d);
@@ -213,8 +213,8 @@ __device__ void load_panel(S (*panel)[kPitch<S>], const TokenRows<const E>& x, i
 
 /// x·yᵀ for the rows of x from `row` on and the rows of y from `column` on. All threads of the block must call it.
 template <class T, class S, class E>
-__device__ ThreadTile<T> products_of_rows(SharedTiles<S>& tiles, const TokenRows<const E>& x, int64_t row,
-                                          const TokenRows<const E>& y, int64_t column) {
+__device__ ThreadTile<T> products_of_rows(SharedTiles<S>& tiles, const HeadMatrix<const E>& x, int64_t row,
+                                          const HeadMatrix<const E>& y, int64_t column) {
   ThreadTile<T> sum;
   for (int64_t d = 0; d < x.width; d += kDepth) {
     __syncthreads();  // the previous panels have been used

@@ -51,7 +51,7 @@ struct PoolSums {
 /// m').
 template <class T, class E>
 __global__ void __launch_bounds__(kThreads, kBlocks<T>)
-    sum_chunks(WholeAdditiveParams<T> in, Stage<T, E> stage, ChunkSums<T> chunks) {
+    sum_chunks(WholeAdditiveParams<T> in, Stage<T, E> stage, ChunkPools<T> chunks) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
 
 /// From the chunks' sums to each row's mean, a block for each row.
 template <class T>
-__global__ void finish_mean(WholeAdditiveParams<T> in, ChunkSums<T> chunks, PooledMean<T> pool) {
+__global__ void finish_mean(WholeAdditiveParams<T> in, ChunkPools<T> chunks, PooledMean<T> pool) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
     const int64_t first = row * in.chunks;
     T m = -infinity<T>();
@@ -322,8 +322,8 @@ class WholeAdditive {
         keys_(stage(given.k, given.w_k, in_.adds ? nullptr : in_.queries.mean, given.dropout_rng[1], in_.keys)) {}
 
   void forward(const View& u) const {
-    const Scratch<T> memory(ChunkSums<T>::size(in_));
-    const ChunkSums<T> chunks(memory.data(), in_);
+    const Scratch<T> memory(ChunkPools<T>::size(in_));
+    const ChunkPools<T> chunks(memory.data(), in_);
     for (const Stage<T, E>& stage : {queries_, keys_}) {
       launch(sum_chunks<T, E>, in_.tasks, kThreads, in_, stage, chunks);
       launch(finish_mean<T>, in_.rows, kThreads, in_, chunks, stage.pool);

@@ -252,11 +252,11 @@ __device__ void store(const HeadRows<E>& y, const Place& at, int64_t i, const Pa
 /// Each chunk's softmax sums, relative to its own largest score m: Σ e^(s − m) x [B·H, chunks, D]; and m, Σ e^(s −
 /// m), and the part of it that dropout keeps, [B·H, chunks] each.
 template <class T>
-struct ChunkSums {
+struct ChunkPools {
   T *sum, *maximum, *total, *kept;
 
   static int64_t size(const WholeAdditiveParams<T>& in) { return in.rows * in.chunks * (in.width + 3); }
-  ChunkSums(T* memory, const WholeAdditiveParams<T>& in)
+  ChunkPools(T* memory, const WholeAdditiveParams<T>& in)
       : sum(memory),
         maximum(sum + in.rows * in.chunks * in.width),
         total(maximum + in.rows * in.chunks),

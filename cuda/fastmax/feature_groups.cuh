@@ -79,7 +79,7 @@ struct KeySource {
   template <int kWidth>
   __device__ void load(TokenTile<kWidth>& tile, const QuadraticInputs<float, E>& in,
                        const QuadraticTask<float, E>& task, int64_t first) const {
-    const TokenRows<const E> k = task.keys(in, in.k);
+    const HeadMatrix<const E> k = task.keys(in, in.k);
     load_rows(tile.x, k, first);
     load_rows(tile.y, task.keys(in, in.v), first);
     if (threadIdx.x < kMmaTile) {
@@ -101,7 +101,7 @@ struct QuerySource {
   __device__ void load(TokenTile<kWidth>& tile, const QuadraticInputs<float, E>& in,
                        const QuadraticTask<float, E>& task, int64_t first) const {
     static_assert(kMmaThreads == 2 * kMmaTile, "two threads for each query");
-    const TokenRows<const E> q = task.queries(in, in.q), d_o = task.queries(in, from.d_o);
+    const HeadMatrix<const E> q = task.queries(in, in.q), d_o = task.queries(in, from.d_o);
     load_rows(tile.x, q, first);
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
