@@ -1,7 +1,7 @@
-# The CUDA backend where a CUDA Toolkit is found, and otherwise the stub that stands in for it. Included by the
-# project's CMakeLists.txt, which all targets that link CUDA code lie below.
+# The CUDA backend if a CUDA Toolkit is found, else the stub that stands in for it. Included by the project's
+# CMakeLists.txt, so that the CUDA language is enabled for all targets that link CUDA code.
 
-# Says why there is no CUDA: an error when it was asked for, and a line when it would have been welcome.
+# Reports why there is no CUDA: an error for LINNET_CUDA=ON, a message for AUTO.
 macro(linnet_without_cuda reason)
   if(LINNET_CUDA STREQUAL "ON")
     message(FATAL_ERROR "LINNET_CUDA=ON: ${reason}. Install a CUDA Toolkit 12 or 13 and name its compiler with "
@@ -16,7 +16,7 @@ if(LINNET_CUDA STREQUAL "OFF")
   set(LINNET_HAS_CUDA FALSE)
 endif()
 
-# Which compiler: the one named, or one that is found.
+# The compiler: CMAKE_CUDA_COMPILER, CUDACXX, or the nvcc that is found.
 if(LINNET_HAS_CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(LINNET_NVCC ${CMAKE_CUDA_COMPILER})
@@ -40,7 +40,7 @@ if(LINNET_HAS_CUDA)
   endif()
 endif()
 
-# Whether it works with this C++ compiler: enable_language would end in an error where it does not.
+# Try nvcc with this C++ compiler first, because enable_language ends in an error if they do not work together.
 if(LINNET_HAS_CUDA AND NOT CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
 endif()
@@ -59,7 +59,7 @@ endif()
 
 if(LINNET_HAS_CUDA)
   set(CMAKE_CUDA_COMPILER ${LINNET_NVCC})
-  # Machine code for the A100 and the H100, which serves the later ones of their families too; PTX for what follows.
+  # Machine code for the A100 and the H100, which later GPUs of their families run too; PTX for newer families.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
@@ -74,12 +74,12 @@ if(LINNET_HAS_CUDA)
   message(STATUS "linnet: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*/*.cu)
   add_library(linnet_cuda OBJECT ${cuda_sources})
-  # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms, but for
-  # -Wpedantic, which the code that nvcc hands on to the C++ compiler does not pass.
+  # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms except
+  # -Wpedantic, which fails on the code that nvcc generates for the C++ compiler.
   set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
                                                POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
-  # Relaxed constexpr: core/random/philox.h, whose functions are constexpr, serves kernels as it is.
+  # Relaxed constexpr, so that kernels can call the constexpr functions of core/random/philox.h.
   target_compile_options(linnet_cuda PRIVATE --extended-lambda --expt-relaxed-constexpr
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
@@ -88,11 +88,11 @@ if(LINNET_HAS_CUDA)
     ${PROJECT_SOURCE_DIR}/cuda/matmul/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
   target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
-  # With objects of CUDA in it linnet counts as CUDA too, and it was made before the architectures were known. Without
-  # them CMake generates no Makefiles.
+  # With CUDA objects linnet needs architectures too, and it was created before they were known. CMake generates no
+  # Makefiles without them.
   set_target_properties(linnet PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
-  # The runtime becomes part of each program; cuBLAS is loaded when it is needed.
-  # Named by its path, so that an installed linnet asks its users for no CUDAToolkit package.
+  # The runtime becomes part of each program; cuBLAS is loaded when it is needed. The runtime is named by its path, so
+  # that an installed linnet needs no CUDAToolkit package.
   get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
   target_link_libraries(linnet PRIVATE ${cudart} ${CMAKE_DL_LIBS} rt)
 else()

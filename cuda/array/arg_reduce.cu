@@ -2,7 +2,7 @@
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// A group of threads handles a row. Reading x bounds it.
+/// Indices of extremes along a dim, a thread group for each line. Reading x bounds it.
 
 namespace linnet::cuda {
 namespace {
@@ -18,7 +18,7 @@ __device__ Candidate<T> shuffle(const Candidate<T>& mine, int distance) {
   return {__shfl_xor_sync(kAllLanes, mine.value, distance), __shfl_xor_sync(kAllLanes, mine.index, distance)};
 }
 
-/// A NaN beats all but another.
+/// A NaN beats every number, and not another NaN.
 template <class T>
 __device__ bool beats(ArgReduce op, T challenger, T best) {
   if (challenger != challenger || best != best) return best == best;
@@ -54,7 +54,7 @@ __global__ void find_extremes(StridedIndex<2> lines, ArgReduce op, int64_t n, in
 }
 
 void arg_reduce(ArgReduce op, View out, View x, int dim) {
-  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = index_other_dims<2>({out, x}, dim);
   const int64_t n = x.shape[dim], step = x.strides[dim];
   dispatch_number(x.dtype, [&](auto zero) {
     using T = decltype(zero);

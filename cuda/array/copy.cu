@@ -3,12 +3,12 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/device/transfer.cuh>
 
-/// Copies, comparisons and choices: the rest of what ops/cpu/array/elementwise.cpp holds.
+/// Copies, comparisons and choices; on the CPU these are in ops/cpu/array/elementwise.cpp.
 
 namespace linnet::cuda {
 namespace {
 
-/// In T, of elements of type E: see elementwise.cu.
+/// Elements are of type E, compared in T; see elementwise.cu.
 template <class E, class T = ComputedIn<E>>
 void compare_typed(Compare op, const View& out, const View& a, const View& b) {
   switch (op) {
@@ -26,8 +26,8 @@ void compare(Compare op, View out, View a, View b) {
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 
-/// C++'s conversion, which leaves open what integer becomes of NaN or of too large a number: CPUs and GPUs differ.
-/// What becomes bfloat16 is rounded once, to nearest even, whatever it was.
+/// Converts as C++ does. The integer that NaN or too large a number becomes is undefined there, and differs between
+/// CPUs and GPUs. Conversion to bfloat16 rounds once, to nearest even, from every type.
 template <class Y, class X>
 void copy_typed(const View& out, const View& x) {
   map<Y, X>([] __device__(X v) { return static_cast<Y>(v); }, out, x);
@@ -57,11 +57,11 @@ void where(View out, View condition, View a, View b) {
   dispatch_stored(out.dtype, [&](auto zero) { where_typed<decltype(zero)>(out, condition, a, b); });
 }
 
-/// Threads that find a NaN all write the same.
+/// All threads that find a NaN write the same value, so that they need no atomics.
 template <class T>
-__global__ void find_nan(StridedIndex<1> walk, const T* x, int32_t* found) {
-  for (int64_t i = first_item(); i < walk.count; i += item_step()) {
-    const float value = static_cast<float>(x[walk.at(i).of[0]]);
+__global__ void find_nan(StridedIndex<1> elements, const T* x, int32_t* found) {
+  for (int64_t i = first_item(); i < elements.count; i += item_step()) {
+    const float value = static_cast<float>(x[elements.at(i).of[0]]);
     if (value != value) *found = 1;
   }
 }
@@ -70,10 +70,10 @@ bool has_nan(View x) {
   const Scratch<int32_t> found(1);
   int32_t result = 0;
   from_host(found.data(), &result, sizeof(result));
-  const auto walk = walk_without<1>({x}, -1);
+  const auto elements = index_other_dims<1>({x}, -1);
   const auto find = [&](auto zero) {
     using T = decltype(zero);
-    launch(find_nan<T>, blocks_for(walk.count), kThreads, walk, data<const T>(x), found.data());
+    launch(find_nan<T>, blocks_for(elements.count), kThreads, elements, data<const T>(x), found.data());
   };
   dispatch_computed(x.dtype, [&](auto stored, auto) { find(stored); });
   to_host(&result, found.data(), sizeof(result));

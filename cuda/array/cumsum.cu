@@ -1,9 +1,12 @@
+#include <type_traits>
+
+#include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
 namespace linnet::cuda {
 namespace {
 
-/// A block for each line, kThreads elements at a time. Sums are in double, or int64, like those of `reduce`.
+/// Prefix sums, a block for each line, kThreads elements at a time. Sums are in double or int64, as in `reduce`.
 template <class Y, class Acc, class X>
 __global__ void sum_prefixes(StridedIndex<2> lines, int64_t n, int64_t y_step, int64_t x_step, bool reverse, Y* out,
                              const X* in) {
@@ -12,7 +15,7 @@ __global__ void sum_prefixes(StridedIndex<2> lines, int64_t n, int64_t y_step, i
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
     const Offsets<2> at = lines.at(line);
-    Acc before = 0;  // the sum of all earlier stretches
+    Acc before = 0;  // the sum of all elements before `first`
     for (int64_t first = 0; first < n; first += kThreads) {
       const int64_t i = first + threadIdx.x;
       const int64_t place = reverse ? n - 1 - i : i;
@@ -30,13 +33,13 @@ __global__ void sum_prefixes(StridedIndex<2> lines, int64_t n, int64_t y_step, i
       }
       if (i < n) out[at.of[0] + place * y_step] = static_cast<Y>(sum);
       before = total;
-      __syncthreads();  // before the next stretch writes to of_warp
+      __syncthreads();  // before the next elements overwrite of_warp
     }
   }
 }
 
 void cumsum(View out, View x, int dim, bool reverse) {
-  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = index_other_dims<2>({out, x}, dim);
   dispatch_any(x.dtype, [&](auto zero) {
     using X = decltype(zero);
     using Y = std::conditional_t<std::is_floating_point_v<X>, X, int64_t>;

@@ -3,8 +3,8 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Functions of one and two elements. The kernels are those of kernel.cuh; here is what they compute, in T, for
-/// elements of type E: for bfloat16 T is float, else they are one type.
+/// Functions of one and two elements, for the kernels of kernel.cuh. Elements are of type E and computed in T: float
+/// for bfloat16, else E.
 
 namespace linnet::cuda {
 namespace {
@@ -16,7 +16,7 @@ __device__ T softplus(T x) {
   return (x > 0 ? x : T(0)) + log1p(exp(-abs(x)));
 }
 
-/// Φ(x), the normal distribution function, whose tail would cancel as 1 + erf.
+/// Φ(x), the normal distribution function. erfc keeps the digits of the tail, where 1 + erf would cancel.
 template <class T>
 __device__ T normal_cdf(T x) {
   return T(0.5) * erfc(x * T(-0.7071067811865476));

@@ -1,14 +1,14 @@
 #include <linnet/cuda/array/radix_sort.cuh>
 #include <linnet/cuda/device/bfloat16.cuh>
 
-/// Reading and adding at indices. What is added is first sorted by where it goes, stably, so that each place is
-/// written by one thread, in the order of the CPU's kernel: the same bits, without atomics. Memory bounds reading;
-/// for adding it is the sort, and the longest run of equal indices.
+/// Reading and adding at indices. Elements to be added are first sorted by target, stably, so that one thread adds
+/// all elements of a target in the order of the CPU's kernel: the same bits, without atomics. Memory bounds reading.
+/// The sort and the longest run of equal indices bound adding.
 
 namespace linnet::cuda {
 namespace {
 
-/// Strides that are all 0 but for one dim, or those of a view but for one dim.
+/// Strides of all dims with one replaced: 0 elsewhere, or the strides of a view.
 struct Strides {
   int64_t of[64];
 
@@ -20,11 +20,11 @@ struct Strides {
   }
 };
 
-/// Offsets in out, in x without the part that the index decides, and in the index.
+/// out = x at the indices. `elements` has the offsets in out, in x with index 0, and in the index.
 template <class T>
-__global__ void take(StridedIndex<3> walk, int64_t x_step, T* out, const T* x, const int64_t* index) {
-  for (int64_t i = first_item(); i < walk.count; i += item_step()) {
-    const Offsets<3> at = walk.at(i);
+__global__ void take(StridedIndex<3> elements, int64_t x_step, T* out, const T* x, const int64_t* index) {
+  for (int64_t i = first_item(); i < elements.count; i += item_step()) {
+    const Offsets<3> at = elements.at(i);
     out[at.of[0]] = x[at.of[1] + index[at.of[2]] * x_step];
   }
 }
@@ -32,10 +32,10 @@ __global__ void take(StridedIndex<3> walk, int64_t x_step, T* out, const T* x, c
 void gather(View out, View x, View index, int dim) {
   const Strides start(x, dim, 0);
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
-  const StridedIndex<3> walk = walk_without<3>({out, from, index}, -1);
+  const StridedIndex<3> elements = index_other_dims<3>({out, from, index}, -1);
   dispatch_stored(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch(take<T>, blocks_for(walk.count), kThreads, walk, x.strides[dim], data<T>(out), data<const T>(x),
+    launch(take<T>, blocks_for(elements.count), kThreads, elements, x.strides[dim], data<T>(out), data<const T>(x),
            data<const int64_t>(index));
   });
 }
@@ -47,16 +47,16 @@ void index_select(View out, View x, View index, int dim) {
 
 // ---- Adding ----
 
-/// How `dim` is stepped through.
+/// Sizes and strides of `dim`.
 struct Steps {
-  int64_t n;     ///< of src
-  int64_t size;  ///< of out
-  int64_t out, src, index;
+  int64_t n;                ///< size in src
+  int64_t size;             ///< size in out
+  int64_t out, src, index;  ///< strides
 };
 
-/// Element e is number e % n of line e / n. keys[e] = the number of the element of out that it goes to.
-__global__ void find_places(StridedIndex<3> lines, Steps steps, const int64_t* index, uint64_t* keys,
-                            int64_t* values) {
+/// keys[e] = the number of the element of out that element e % n of line e / n of src is added to; values[e] = e.
+__global__ void find_targets(StridedIndex<3> lines, Steps steps, const int64_t* index, uint64_t* keys,
+                             int64_t* values) {
   for (int64_t e = first_item(); e < lines.count * steps.n; e += item_step()) {
     const int64_t line = e / steps.n, i = e % steps.n;
     const int64_t chosen = index[lines.at(line).of[2] + i * steps.index];
@@ -65,11 +65,11 @@ __global__ void find_places(StridedIndex<3> lines, Steps steps, const int64_t* i
   }
 }
 
-/// One behind the last of the sorted keys that equal keys[first]. Knowing it, a loop over the run has the loads of
-/// many elements on the way together, and not each behind the look at its key.
+/// The end of the run of sorted keys that equal keys[first]. With the end known, a loop over the run can issue the
+/// loads of many elements together, without waiting for each key.
 __device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count) {
   const uint64_t key = keys[first];
-  int64_t last = first, step = 1;  // most runs are short: wider and wider steps, then halves
+  int64_t last = first, step = 1;  // most runs are short: double the step, then bisect
   for (; last + step < count && keys[last + step] == key; step *= 2) last += step;
   int64_t end = min(last + step, count);
   while (end - last > 1) {
@@ -79,7 +79,7 @@ __device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count
   return end;
 }
 
-/// One thread for each sorted element; the first of a run with one key adds them all.
+/// One thread for each sorted element. The thread of a run's first element adds the whole run.
 template <class T>
 __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
                          const T* src) {
@@ -89,20 +89,20 @@ __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* key
     if (first > 0 && keys[first - 1] == key) continue;
     const int64_t line = elements[first] / steps.n, end = end_of_run(keys, first, count);
     const Offsets<3> at = lines.at(line);
-    T* place = out + at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
+    T* target = out + at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
     const T* from = src + at.of[0];
-    T sum = *place;
+    T sum = *target;
 #pragma unroll 16
     for (int64_t e = first; e < end; ++e) sum += from[(elements[e] - line * steps.n) * steps.src];
-    *place = sum;
+    *target = sum;
   }
 }
 
 void scatter_add(View out, View index, View src, int dim) {
-  const StridedIndex<3> lines = walk_without<3>({src, out, index}, dim);
+  const StridedIndex<3> lines = index_other_dims<3>({src, out, index}, dim);
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[dim]};
   const Pairs pairs(lines.count * steps.n);
-  launch(find_places, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
+  launch(find_targets, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
          pairs.values.data());
   sort_pairs(pairs, bits_below(lines.count * steps.size));
   dispatch_number(src.dtype, [&](auto zero) {
@@ -112,6 +112,7 @@ void scatter_add(View out, View index, View src, int dim) {
   });
 }
 
+/// keys[i] = index[i], values[i] = i.
 __global__ void number_indices(int64_t n, int64_t step, const int64_t* index, uint64_t* keys, int64_t* values) {
   for (int64_t i = first_item(); i < n; i += item_step()) {
     keys[i] = static_cast<uint64_t>(index[i * step]);
@@ -119,7 +120,7 @@ __global__ void number_indices(int64_t n, int64_t step, const int64_t* index, ui
   }
 }
 
-/// The same where all lines have one index: neighbouring threads add the same rows of neighbouring lines.
+/// add_runs where all lines share one index: neighbouring threads add the same run in neighbouring lines.
 template <class T>
 __global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
                              const T* src) {
@@ -129,17 +130,17 @@ __global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t*
     if (first > 0 && keys[first - 1] == key) continue;
     const int64_t end = end_of_run(keys, first, steps.n);
     const Offsets<2> at = lines.at(task % lines.count);
-    T* place = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
+    T* target = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
     const T* from = src + at.of[0];
-    T sum = *place;
+    T sum = *target;
 #pragma unroll 16
     for (int64_t r = first; r < end; ++r) sum += from[rows[r] * steps.src];
-    *place = sum;
+    *target = sum;
   }
 }
 
 void index_add(View out, View index, View src, int dim) {
-  const StridedIndex<2> lines = walk_without<2>({src, out}, dim);
+  const StridedIndex<2> lines = index_other_dims<2>({src, out}, dim);
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[0]};
   const Pairs pairs(steps.n);
   launch(number_indices, blocks_for(steps.n), kThreads, steps.n, steps.index, data<const int64_t>(index),

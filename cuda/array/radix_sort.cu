@@ -3,7 +3,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <linnet/cuda/device/device.cuh>
 
-/// CUB's radix sort, compiled once, for one type of key: it takes by far the longest of all to compile.
+/// CUB's radix sort for one type of key, in a file of its own because it takes by far the longest to compile.
 
 namespace linnet::cuda {
 namespace {
@@ -20,7 +20,8 @@ void sort_pairs(const Pairs& pairs, int bits) {
   if (pairs.count == 0) return;
   size_t bytes = 0;
   check(sort(nullptr, &bytes, pairs, bits), "sizing a sort");
-  const Scratch<char> memory(static_cast<int64_t>(bytes > 0 ? bytes : 1));  // without memory it would only size again
+  const Scratch<char> memory(
+      static_cast<int64_t>(bytes > 0 ? bytes : 1));  // a null pointer would only ask for the size again
   check(sort(memory.data(), &bytes, pairs, bits), "sorting");
   check_launch();
 }

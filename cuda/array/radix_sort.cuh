@@ -6,7 +6,7 @@
 
 namespace linnet::cuda {
 
-/// Keys and a number that goes with each, to be sorted by `sort_pairs`. Working memory: 32 bytes a pair.
+/// Keys and values for `sort_pairs`. Scratch: 32 bytes for a pair.
 struct Pairs {
   explicit Pairs(int64_t count_)
       : count(count_), keys(count), values(count), sorted_keys(count), sorted_values(count) {}
@@ -18,7 +18,7 @@ struct Pairs {
   Scratch<int64_t> sorted_values;
 };
 
-/// Sorts by the lowest `bits` bits of the keys, which are all that may be set. Stable, and so deterministic.
+/// Sorts pairs by the lowest `bits` bits of the keys; higher bits must be 0. Stable, and so deterministic.
 void sort_pairs(const Pairs& pairs, int bits);
 
 /// The bits that numbers below `bound` need; at least 1.

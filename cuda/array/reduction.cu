@@ -11,9 +11,9 @@
 namespace linnet::cuda {
 namespace {
 
-// ---- What is folded: `load` turns an element into an accumulator, `combine` joins two. ----
+// ---- Operators: `load` turns an element into an accumulator, and () combines two. ----
 
-/// Floating sums are accumulated in double, so that a float32 sum of any length is good to its last bits.
+/// Floating sums are accumulated in double, so that a float32 sum of any length is accurate to its last bits.
 template <class X>
 struct Sum {
   using Acc = std::conditional_t<std::is_integral_v<X>, int64_t, double>;
@@ -33,7 +33,7 @@ struct Max {
   static constexpr X identity =
       std::is_floating_point_v<X> ? -std::numeric_limits<X>::infinity() : std::numeric_limits<X>::lowest();
   __device__ static X load(X x) { return x; }
-  __device__ X operator()(X a, X b) const { return b > a || b != b ? b : a; }  // a NaN a stays, as no b is greater
+  __device__ X operator()(X a, X b) const { return b > a || b != b ? b : a; }  // a NaN in a stays: no b is greater
 };
 
 template <class X>
@@ -61,20 +61,20 @@ struct All {
   __device__ Acc operator()(Acc a, Acc b) const { return a & b; }
 };
 
-// ---- How: x is walked in the order of its memory, whatever the order of its dims. ----
+// ---- Kernels: they read x in the order of its memory, whatever the order of its dims. ----
 
-/// The dims by whether out keeps them.
-struct Plan {
+/// The dims of x, sorted by stride, and separated into those that out keeps and those that are reduced.
+struct ReductionDims {
   StridedIndex<2> kept;     ///< offsets in out and x
   StridedIndex<1> reduced;  ///< offsets in x
-  bool columns = false;     ///< neighbouring results are made side by side, not each by a group of threads
+  bool columns = false;     ///< one thread computes each of neighbouring results, not one thread group each result
 
-  Plan(const View& out, const View& x) {
+  ReductionDims(const View& out, const View& x) {
     std::array<int, 64> order;
     int rank = 0;
     for (int d = 0; d < x.rank; ++d) {
       if (x.shape[d] == 1) continue;
-      // By rising stride; a dim that repeats x (stride 0) outermost.
+      // By rising stride; dims of stride 0 outermost.
       const auto inside = [&](int other) {
         return x.strides[d] != 0 && (x.strides[other] == 0 || x.strides[d] <= x.strides[other]);
       };
@@ -87,48 +87,48 @@ struct Plan {
       if (out.shape[d] == 1) {
         reduced.add(x.shape[d], {x.strides[d]});
       } else {
-        if (i == 0) columns = true;  // and so their elements are neighbours
+        if (i == 0) columns = true;  // neighbouring results have neighbouring elements
         kept.add(x.shape[d], {out.strides[d], x.strides[d]});
       }
     }
-    if (reduced.count < kWarp) columns = true;  // too few elements for the threads of a group
+    if (reduced.count < kWarp) columns = true;  // too few elements for the threads of a thread group
   }
 };
 
-/// What makes one result is cut into `parts` of `length` elements, by sizes alone, when there are few results.
-struct Cut {
-  int64_t parts = 1, length;
+/// The elements of one result in splits of `length` elements, by sizes alone; several splits where results are few.
+struct ReductionSplit {
+  int64_t splits = 1, length;
 
-  Cut(int64_t results, int64_t elements, int64_t least) : length(elements) {
-    constexpr int64_t kTasks = 2048, kMaxParts = 1024;
-    const int64_t wanted = std::min({elements / least, kTasks / results, kMaxParts});
+  ReductionSplit(int64_t results, int64_t elements, int64_t least) : length(elements) {
+    constexpr int64_t kTasks = 2048, kMaxSplits = 1024;
+    const int64_t wanted = std::min({elements / least, kTasks / results, kMaxSplits});
     if (wanted <= 1) return;
     length = ceil_div(elements, wanted);
-    parts = ceil_div(elements, length);
+    splits = ceil_div(elements, length);
   }
 };
 
-/// Where results go: to out, or when there are several parts to `partial`, [results, parts].
+/// Where results are written: to out, or with several splits to `partial` [results, splits].
 template <class F, class Y>
 struct Target {
   Y* out;
   typename F::Acc* partial;
 
-  __device__ void store(int64_t offset, int64_t result, int64_t part, int64_t parts, typename F::Acc value) const {
-    if (parts == 1) {
+  __device__ void store(int64_t offset, int64_t result, int64_t split, int64_t splits, typename F::Acc value) const {
+    if (splits == 1) {
       out[offset] = static_cast<Y>(value);
     } else {
-      partial[result * parts + part] = value;
+      partial[result * splits + split] = value;
     }
   }
 };
 
-/// Folds elements begin, begin + step, … below end of those that x walks over.
+/// Reduces the elements begin, begin + step, … below end of one result.
 template <class F, class X>
-__device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, const StridedIndex<1>& reduced,
-                                      const X* x) {
+__device__ typename F::Acc reduce_every(int64_t step, int64_t begin, int64_t end, const StridedIndex<1>& reduced,
+                                        const X* x) {
   typename F::Acc acc = F::identity;
-  if (reduced.rank == 1) {  // nearly always: no divisions, and loads that do not wait for each other
+  if (reduced.rank == 1) {  // nearly always; needs no divisions, so that loads are issued together
     const int64_t stride = reduced.stride[0][0];
 #pragma unroll 4
     for (int64_t i = begin; i < end; i += step) acc = F()(acc, F::load(x[i * stride]));
@@ -139,53 +139,56 @@ __device__ typename F::Acc fold_every(int64_t step, int64_t begin, int64_t end, 
   return acc;
 }
 
-/// A group of threads for each part of each result.
+/// A thread group for each split of each result.
 template <class F, class ThreadGroup, class Y, class X>
-__global__ void reduce_rows(StridedIndex<2> kept, StridedIndex<1> reduced, Cut cut, const X* x, Target<F, Y> target) {
-  const int64_t tasks = kept.count * cut.parts;
+__global__ void reduce_rows(StridedIndex<2> kept, StridedIndex<1> reduced, ReductionSplit split_by, const X* x,
+                            Target<F, Y> target) {
+  const int64_t tasks = kept.count * split_by.splits;
   for (int64_t task = ThreadGroup::first_row(); task < tasks; task += ThreadGroup::row_step()) {
-    const int64_t result = task / cut.parts, part = task % cut.parts;
+    const int64_t result = task / split_by.splits, split = task % split_by.splits;
     const Offsets<2> at = kept.at(result);
-    const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
-    typename F::Acc acc = fold_every<F>(ThreadGroup::size, begin + ThreadGroup::lane(), end, reduced, x + at.of[1]);
+    const int64_t begin = split * split_by.length, end = min(begin + split_by.length, reduced.count);
+    typename F::Acc acc = reduce_every<F>(ThreadGroup::size, begin + ThreadGroup::lane(), end, reduced, x + at.of[1]);
     acc = ThreadGroup::reduce(acc, F());
-    if (ThreadGroup::lane() == 0) target.store(at.of[0], result, part, cut.parts, acc);
+    if (ThreadGroup::lane() == 0) target.store(at.of[0], result, split, split_by.splits, acc);
   }
 }
 
-constexpr int kColumns = 32, kSlices = 8;
+constexpr int kColumns = 32, kColumnThreads = 8;  // as in layers/row_split.cuh
 
-/// A block for each part of kColumns neighbouring results: every kSlices-th element to each of kSlices threads.
+/// A block for each split of kColumns neighbouring results. Each of a result's kColumnThreads threads takes every
+/// kColumnThreads-th element.
 template <class F, class Y, class X>
-__global__ void reduce_columns(StridedIndex<2> kept, StridedIndex<1> reduced, Cut cut, const X* x,
+__global__ void reduce_columns(StridedIndex<2> kept, StridedIndex<1> reduced, ReductionSplit split_by, const X* x,
                                Target<F, Y> target) {
-  __shared__ typename F::Acc slices[kSlices][kColumns];
-  const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
-  const int64_t tasks = ceil_div(kept.count, kColumns) * cut.parts;
+  __shared__ typename F::Acc thread_results[kColumnThreads][kColumns];
+  const int column = static_cast<int>(threadIdx.x) % kColumns, row_thread = static_cast<int>(threadIdx.x) / kColumns;
+  const int64_t tasks = ceil_div(kept.count, kColumns) * split_by.splits;
   for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
-    const int64_t result = task / cut.parts * kColumns + column, part = task % cut.parts;
-    const bool there = result < kept.count;
-    const Offsets<2> at = kept.at(there ? result : 0);
-    const int64_t begin = part * cut.length, end = min(begin + cut.length, reduced.count);
+    const int64_t result = task / split_by.splits * kColumns + column, split = task % split_by.splits;
+    const bool exists = result < kept.count;
+    const Offsets<2> at = kept.at(exists ? result : 0);
+    const int64_t begin = split * split_by.length, end = min(begin + split_by.length, reduced.count);
     typename F::Acc acc = F::identity;
-    if (there) acc = fold_every<F>(kSlices, begin + slice, end, reduced, x + at.of[1]);
-    slices[slice][column] = acc;
+    if (exists) acc = reduce_every<F>(kColumnThreads, begin + row_thread, end, reduced, x + at.of[1]);
+    thread_results[row_thread][column] = acc;
     __syncthreads();
-    if (slice == 0 && there) {
-      for (int s = 1; s < kSlices; ++s) acc = F()(acc, slices[s][column]);
-      target.store(at.of[0], result, part, cut.parts, acc);
+    if (row_thread == 0 && exists) {
+      for (int s = 1; s < kColumnThreads; ++s) acc = F()(acc, thread_results[s][column]);
+      target.store(at.of[0], result, split, split_by.splits, acc);
     }
-    __syncthreads();  // before the next task writes there
+    __syncthreads();  // before the next task overwrites thread_results
   }
 }
 
-/// A warp for each result joins its parts.
+/// Combines each result's splits in order, a warp for each result.
 template <class F, class Y>
-__global__ void reduce_parts(StridedIndex<2> kept, int64_t parts, const typename F::Acc* partial, Y* out) {
+__global__ void reduce_splits(StridedIndex<2> kept, int64_t splits, const typename F::Acc* partial, Y* out) {
   using Warp = ThreadGroup<kWarp>;
   for (int64_t result = Warp::first_row(); result < kept.count; result += Warp::row_step()) {
     typename F::Acc acc = F::identity;
-    for (int64_t part = Warp::lane(); part < parts; part += kWarp) acc = F()(acc, partial[result * parts + part]);
+    for (int64_t split = Warp::lane(); split < splits; split += kWarp)
+      acc = F()(acc, partial[result * splits + split]);
     acc = Warp::reduce(acc, F());
     if (Warp::lane() == 0) out[kept.at(result).of[0]] = static_cast<Y>(acc);
   }
@@ -193,25 +196,25 @@ __global__ void reduce_parts(StridedIndex<2> kept, int64_t parts, const typename
 
 template <class F, class Y, class X>
 void reduce_with(const View& out, const View& x) {
-  const Plan plan(out, x);
-  if (plan.kept.count == 0) return;
-  const int64_t results = plan.columns ? ceil_div(plan.kept.count, kColumns) : plan.kept.count;
-  const Cut cut(results, plan.reduced.count, plan.columns ? 64 : 4096);
-  const Scratch<typename F::Acc> partial(cut.parts == 1 ? 0 : plan.kept.count * cut.parts);
+  const ReductionDims dims(out, x);
+  if (dims.kept.count == 0) return;
+  const int64_t results = dims.columns ? ceil_div(dims.kept.count, kColumns) : dims.kept.count;
+  const ReductionSplit split_by(results, dims.reduced.count, dims.columns ? 64 : 4096);
+  const Scratch<typename F::Acc> partial(split_by.splits == 1 ? 0 : dims.kept.count * split_by.splits);
   const Target<F, Y> target{data<Y>(out), partial.data()};
-  if (plan.columns) {
-    launch(reduce_columns<F, Y, X>, results * cut.parts, kColumns * kSlices, plan.kept, plan.reduced, cut,
-           data<const X>(x), target);
+  if (dims.columns) {
+    launch(reduce_columns<F, Y, X>, results * split_by.splits, kColumns * kColumnThreads, dims.kept, dims.reduced,
+           split_by, data<const X>(x), target);
   } else {
-    for_group(cut.length, [&](auto group) {
+    for_group(split_by.length, [&](auto group) {
       using G = decltype(group);
-      launch(reduce_rows<F, G, Y, X>, ceil_div(results * cut.parts, G::rows), kThreads, plan.kept, plan.reduced, cut,
-             data<const X>(x), target);
+      launch(reduce_rows<F, G, Y, X>, ceil_div(results * split_by.splits, G::rows), kThreads, dims.kept, dims.reduced,
+             split_by, data<const X>(x), target);
     });
   }
-  if (cut.parts == 1) return;
-  launch(reduce_parts<F, Y>, ceil_div(plan.kept.count, ThreadGroup<kWarp>::rows), kThreads, plan.kept, cut.parts,
-         partial.data(), data<Y>(out));
+  if (split_by.splits == 1) return;
+  launch(reduce_splits<F, Y>, ceil_div(dims.kept.count, ThreadGroup<kWarp>::rows), kThreads, dims.kept,
+         split_by.splits, partial.data(), data<Y>(out));
 }
 
 void sum_of_bfloat16(const View& out, const View& x) {

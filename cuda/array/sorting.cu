@@ -1,19 +1,19 @@
 #include <linnet/cuda/array/radix_sort.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Sorting along the last dim: all rows at once, by keys that hold the element's rank among its type and, where both
-/// fit into 64 bits, the number of its row above that. The passes of the radix sort bound it: one for each 8 bits of
-/// the keys, each reading and writing 16 bytes an element.
+/// Sorts all rows of the last dim at once. The key of an element is its bits, ordered as numbers, below the number of
+/// its row; if both do not fit into 64 bits, a second sort orders by rows. The passes of the radix sort bound it: one
+/// for each 8 bits of the keys, each reading and writing 16 bytes for an element.
 
 namespace linnet::cuda {
 namespace {
 
-/// Bits of a number that order like it: NaN the largest, −0 equal to 0.
+/// Bits that order as the number does: NaN is the largest, and −0 equals 0.
 __device__ uint64_t ordered(bool x) { return x ? 1 : 0; }
 __device__ uint64_t ordered(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
 __device__ uint64_t ordered(int64_t x) { return static_cast<uint64_t>(x) ^ 0x8000000000000000u; }
 
-/// A negative number's bits order backwards.
+/// The bits of negative numbers order backwards, so they are inverted.
 __device__ uint64_t ordered(float x) {
   if (x != x) return 0xffffffffu;
   const uint32_t bits = static_cast<uint32_t>(__float_as_int(x + 0.0f));  // −0 + 0 is 0
@@ -39,7 +39,7 @@ __global__ void make_keys(StridedIndex<1> rows, int64_t n, int64_t step, const T
   }
 }
 
-/// For a second sort, by rows alone, of what is in order within rows.
+/// Keys for a second, stable sort by rows alone.
 __global__ void make_row_keys(int64_t count, int64_t n, const int64_t* elements, uint64_t* keys, int64_t* values) {
   for (int64_t i = first_item(); i < count; i += item_step()) {
     keys[i] = static_cast<uint64_t>(elements[i] / n);
@@ -47,7 +47,7 @@ __global__ void make_row_keys(int64_t count, int64_t n, const int64_t* elements,
   }
 }
 
-/// The first k of each row.
+/// The first k elements of each sorted row.
 template <class T>
 __global__ void take_sorted(StridedIndex<1> rows, int64_t n, int64_t k, int64_t step, const T* x,
                             const int64_t* elements, T* sorted, int64_t* indices) {
@@ -62,7 +62,7 @@ template <class T>
 void sort_typed(const View& values, const View& indices, const View& x, bool descending) {
   const int dim = x.rank - 1;
   const int64_t n = x.shape[dim], k = values.shape[dim], step = x.strides[dim];
-  const StridedIndex<1> rows = walk_without<1>({x}, dim);
+  const StridedIndex<1> rows = index_other_dims<1>({x}, dim);
   const Pairs pairs(rows.count * n);
   const int value_bits = std::is_same_v<T, bool> ? 1 : 8 * static_cast<int>(sizeof(T));
   const int row_bits = bits_below(rows.count);

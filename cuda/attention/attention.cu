@@ -7,20 +7,21 @@
 #include <linnet/cuda/device/scratch.cuh>
 
 /// Quadratic attention, tile by tile of queries and keys: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
-/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9) in one skeleton. Scores stay in registers and shared memory,
-/// with the running maximum and sum of Milakov & Gimelshein 2018, as in FlashAttention (Dao et al. 2022). Backward
-/// has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
+/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9), by the same kernels. Scores stay in registers and shared
+/// memory, with the running maximum and sum of Milakov & Gimelshein 2018, as in FlashAttention (Dao et al. 2022).
+/// Backward has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
-/// There are two sets of kernels: those of attention_mma.cuh for products of bfloat16 in heads of up to 64 columns,
-/// and those of attention_tiles.cuh for all else. What bounds them: 4·N·M·D multiplications and additions forward,
-/// 14·N·M·D backward (half when causal); the first set, by the count of instructions, making scores into weights.
+/// There are two sets of kernels: mma_tiles.cuh for products of bfloat16 in heads of up to 64 columns, and tiles.cuh
+/// for all else. Bounds: 4·N·M·D multiplications and additions forward, 14·N·M·D backward, half of that when causal.
+/// The kernels of mma_tiles.cuh are bound, by their count of instructions, by turning scores into weights.
 
 namespace linnet::cuda {
 
 bool has_mma() {
   static const bool has = [] {
     cudaFuncAttributes attributes;
-    check(cudaFuncGetAttributes(&attributes, attend_mma<32, float, NoSummary>), "asking for a kernel's architecture");
+    check(cudaFuncGetAttributes(&attributes, attend_mma<32, float, NoInterChunk>),
+          "asking for a kernel's architecture");
     return attributes.ptxVersion >= 80;
   }();
   return has;
@@ -37,20 +38,20 @@ void attention(View o, View denominator, View q, View k, View v, const View* pad
   }
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
     using E = decltype(zero);
-    const Quadratic<float, E> in(q, k, v, padding_mask, params, first_queries);
+    const QuadraticInputs<float, E> in(q, k, v, padding_mask, params, first_queries);
     const HeadTiles tiles{0, in.batch * in.heads, 0, in.query_tiles()};
-    launch(attend_mma<decltype(width)::value, E, NoSummary>, tiles.count(), kMmaThreads, in, Heads<E>(o),
-           data<float>(denominator), tiles, NoSummary());
+    launch(attend_mma<decltype(width)::value, E, NoInterChunk>, tiles.count(), kMmaThreads, in, HeadsView<E>(o),
+           data<float>(denominator), tiles, NoInterChunk());
   });
   if (done) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
     using T = decltype(computed);
     using S = decltype(shared);
     using E = decltype(element);
-    const Quadratic<T, E> in(q, k, v, padding_mask, params, first_queries);
-    const int64_t tiles = in.query_tiles(), chunks = chunks_of<T>(in.width);
-    launch(attend<T, S, E>, in.batch * in.heads * tiles * chunks, kThreads, in, Heads<E>(o), data<T>(denominator),
-           tiles, chunks);
+    const QuadraticInputs<T, E> in(q, k, v, padding_mask, params, first_queries);
+    const int64_t tiles = in.query_tiles(), column_tiles = column_tiles_of<T>(in.width);
+    launch(attend<T, S, E>, in.batch * in.heads * tiles * column_tiles, kThreads, in, HeadsView<E>(o),
+           data<T>(denominator), tiles, column_tiles);
   });
 }
 
@@ -68,28 +69,28 @@ void attention_backward(View dq, View dk, View dv, View d_o, View o, View denomi
   const int64_t heads = q.shape[0] * q.shape[1];
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
     using E = decltype(zero);
-    const Quadratic<float, E> in(q, k, v, padding_mask, params, first_queries);
+    const QuadraticInputs<float, E> in(q, k, v, padding_mask, params, first_queries);
     const Scratch<float> delta(heads * in.queries);
     const auto from = with_deltas(in, d_o, o, denominator, delta);
     const HeadTiles key_tiles{0, heads, 0, in.key_tiles()}, query_tiles{0, heads, 0, in.query_tiles()};
-    launch(attend_backward_keys_mma<decltype(width)::value, E, NoSummary>, key_tiles.count(), kMmaThreads, in, from,
-           Heads<E>(dk), Heads<E>(dv), key_tiles, NoSummary());
-    launch(attend_backward_queries_mma<decltype(width)::value, E, NoSummary>, query_tiles.count(), kMmaThreads, in,
-           from, Heads<E>(dq), query_tiles, NoSummary());
+    launch(attend_backward_keys_mma<decltype(width)::value, E, NoInterChunk>, key_tiles.count(), kMmaThreads, in,
+           from, HeadsView<E>(dk), HeadsView<E>(dv), key_tiles, NoInterChunk());
+    launch(attend_backward_queries_mma<decltype(width)::value, E, NoInterChunk>, query_tiles.count(), kMmaThreads, in,
+           from, HeadsView<E>(dq), query_tiles, NoInterChunk());
   });
   if (done) return;
   dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
     using T = decltype(computed);
     using S = decltype(shared);
     using E = decltype(element);
-    const Quadratic<T, E> in(q, k, v, padding_mask, params, first_queries);
-    const int64_t chunks = chunks_of<T>(in.width);
+    const QuadraticInputs<T, E> in(q, k, v, padding_mask, params, first_queries);
+    const int64_t column_tiles = column_tiles_of<T>(in.width);
     const Scratch<T> delta(heads * in.queries);
     const auto from = with_deltas(in, d_o, o, denominator, delta);
-    launch(attend_backward_keys<T, S, E>, heads * in.key_tiles() * chunks, kThreads, in, from, Heads<E>(dk),
-           Heads<E>(dv), in.key_tiles(), chunks);
-    launch(attend_backward_queries<T, S, E>, heads * in.query_tiles() * chunks, kThreads, in, from, Heads<E>(dq),
-           in.query_tiles(), chunks);
+    launch(attend_backward_keys<T, S, E>, heads * in.key_tiles() * column_tiles, kThreads, in, from, HeadsView<E>(dk),
+           HeadsView<E>(dv), in.key_tiles(), column_tiles);
+    launch(attend_backward_queries<T, S, E>, heads * in.query_tiles() * column_tiles, kThreads, in, from,
+           HeadsView<E>(dq), in.query_tiles(), column_tiles);
   });
 }
 

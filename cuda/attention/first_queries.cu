@@ -9,11 +9,11 @@
 namespace linnet::cuda {
 namespace {
 
-struct Sequences {
+struct SequenceSizes {
   int64_t count, queries, keys;
   bool causal;
 
-  /// The first query that sees key j; all see no key where j is behind the last.
+  /// The first query that sees key j; `queries`, which is none, for j behind the last key.
   __host__ __device__ int64_t first_that_sees(int64_t j) const {
     if (j >= keys) return queries;
     const int64_t i = causal ? j + queries - keys : 0;
@@ -21,8 +21,8 @@ struct Sequences {
   }
 };
 
-/// A warp for each sequence, up to its first key. The latency of memory bounds it.
-__global__ void find_first_queries(Sequences in, PaddingMask padding_mask, int64_t* first) {
+/// A warp for each sequence reads the mask up to the first key. The latency of memory bounds it.
+__global__ void find_first_queries(SequenceSizes in, PaddingMask padding_mask, int64_t* first) {
   using Warp = ThreadGroup<kWarp>;
   for (int64_t b = Warp::first_row(); b < in.count; b += Warp::row_step()) {
     int64_t key = in.keys;
@@ -37,10 +37,10 @@ __global__ void find_first_queries(Sequences in, PaddingMask padding_mask, int64
 }  // namespace
 
 FirstQueries::FirstQueries(const View& q, const View& k, const View* padding_mask, bool causal)
-    : everywhere_(Sequences{q.shape[0], q.shape[2], k.shape[2], causal}.first_that_sees(0)),
+    : everywhere_(SequenceSizes{q.shape[0], q.shape[2], k.shape[2], causal}.first_that_sees(0)),
       of_sequence_(padding_mask == nullptr ? 0 : q.shape[0]) {
   if (padding_mask == nullptr) return;
-  const Sequences in{q.shape[0], q.shape[2], k.shape[2], causal};
+  const SequenceSizes in{q.shape[0], q.shape[2], k.shape[2], causal};
   launch(find_first_queries, ceil_div(in.count, ThreadGroup<kWarp>::rows), kThreads, in, PaddingMask(padding_mask),
          of_sequence_.data());
 }

@@ -5,23 +5,23 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/cuda/device/scratch.cuh>
 
-/// Queries that see no key, be it that all are padding, or, when causal, that those up to there are: whatever they
-/// hold, it is nothing, and is to reach no one else.
+/// Queries that see no key: all keys are padding, or, when causal, all keys up to the query's position. Kernels never
+/// read such a query, so that whatever it holds reaches no result.
 
 namespace linnet::cuda {
 
-/// As kernels are passed it: the first query of sequence b that sees a key, with those behind it.
+/// The first query of each sequence that sees a key, as kernels are passed it. All later queries see a key too.
 struct FirstQuery {
   int64_t everywhere = 0;
-  const int64_t* of_sequence = nullptr;  ///< where there is padding
+  const int64_t* of_sequence = nullptr;  ///< [B]; null without padding
 
   __device__ int64_t of(int64_t b) const { return of_sequence == nullptr ? everywhere : of_sequence[b]; }
 };
 
 class FirstQueries {
  public:
-  /// Of q [B, H, N, D] and k [B, H, M, D], with padding where `padding_mask` [B, M], if there is one, is false. When
-  /// causal, query i sees the keys up to i + M − N.
+  /// For q [B, H, N, D] and k [B, H, M, D]; `padding_mask` [B, M], false for padding, may be null. When causal, query
+  /// i sees the keys up to i + M − N.
   FirstQueries(const View& q, const View& k, const View* padding_mask, bool causal);
 
   FirstQuery of() const { return {everywhere_, of_sequence_.data()}; }

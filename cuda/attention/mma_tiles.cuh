@@ -5,14 +5,14 @@
 #include <linnet/cuda/attention/weights.cuh>
 #include <linnet/cuda/device/mma.cuh>
 
-/// Quadratic attention of narrow heads with factors of bfloat16, by tensor cores: the sums of attention_tiles.cuh, in
-/// registers. A block has four warps, and a warp 16 rows of the result, whose scores it alone makes and uses: as
-/// sums that tensor cores leave, and, packed, as factors that they take (mma.cuh). Only rows that all warps multiply
-/// by lie in shared memory.
+/// Quadratic attention of narrow heads with factors of bfloat16, by tensor cores: the sums of tiles.cuh, in
+/// registers. A block has four warps. A warp computes 16 rows of the result, and alone computes and uses their
+/// scores: these are the sums of one product and, packed, the left factors of the next (mma.cuh). Shared memory holds
+/// only rows that all warps multiply by.
 
 namespace linnet::cuda {
 
-constexpr int kMmaTile = kTile<float>;  ///< rows of a block
+constexpr int kMmaTile = kTile<float>;  ///< rows of a block's tile
 constexpr int kMmaThreads = kMmaTile / 16 * kWarp;
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
@@ -26,29 +26,29 @@ __device__ inline uint32_t packed(float low, float high) {
   return packed(pair.x, pair.y);
 }
 
-/// Eight neighbours of a row, packed, in aligned memory.
-using Eight = Strip<uint32_t, 4>;
+/// Eight bfloat16 neighbours of a row in aligned memory, packed two to a word.
+using Eight = PackOf<uint32_t, 4>;
 __device__ inline Eight load_eight(const BFloat16* from) { return *reinterpret_cast<const Eight*>(from); }
 __device__ inline Eight load_eight(const float* from) {
-  const auto x = *reinterpret_cast<const Strip<float, 8>*>(from);
+  const auto x = *reinterpret_cast<const PackOf<float, 8>*>(from);
   return {{packed(x.of[0], x.of[1]), packed(x.of[2], x.of[3]), packed(x.of[4], x.of[5]), packed(x.of[6], x.of[7])}};
 }
 __device__ inline void store_eight(BFloat16* to, Eight x) { *reinterpret_cast<Eight*>(to) = x; }
 
 // ---- Factors ----
 
-/// Rows in shared memory, as they lie in tensors; 16 bytes more than they need, so that any eight of a column of 8 ×
-/// 8 matrices lie in different banks.
+/// Rows in shared memory, in the order of the tensor. Each has 16 bytes of padding, so that the eight rows of an 8 ×
+/// 8 matrix lie in different banks.
 template <int kWidth, int kRows = kMmaTile>
 struct alignas(16) RowTile {
   BFloat16 of[kRows][kWidth + 8];
 };
 
-/// tile[i] = x[first + i], with zeros behind the width of x: two columns a thread at a time, or eight where all are
-/// there and aligned.
+/// tile[i] = x[first + i], with zeros behind the width of x. A thread loads eight columns at a time where x has all
+/// kWidth columns and is aligned, else two.
 template <int kWidth, int kRows, class E>
-__device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, int64_t first) {
-  if (x.width == kWidth && x.in_strips(8)) {
+__device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E>& x, int64_t first) {
+  if (x.width == kWidth && x.in_packs(8)) {
     constexpr int kThreadsOfRow = kWidth / 8, kStep = kMmaThreads / kThreadsOfRow;
     const int row = static_cast<int>(threadIdx.x) / kThreadsOfRow;
     const int column = static_cast<int>(threadIdx.x) % kThreadsOfRow * 8;
@@ -72,7 +72,7 @@ __device__ void load_rows(RowTile<kWidth, kRows>& tile, const Rows<const E>& x, 
   for (int i = static_cast<int>(threadIdx.x) / kPairs, step = 0; step < kRows / kStep; ++step, i += kStep) {
     const bool has = x.has(first + i);
     const E* at = x.data + (first + i) * x.stride + column;
-    *reinterpret_cast<Strip<BFloat16, 2>*>(&tile.of[i][column]) = {
+    *reinterpret_cast<PackOf<BFloat16, 2>*>(&tile.of[i][column]) = {
         {BFloat16(has && low ? at[0] : E(0.0f)), BFloat16(has && high ? at[1] : E(0.0f))}};
   }
 }
@@ -92,7 +92,7 @@ struct LeftRows {
 
 // ---- Products ----
 
-/// What a thread holds of sums in a warp's 16 rows.
+/// A thread's sums of a warp's 16 rows.
 template <int kColumns>
 struct WarpSums {
   float of[2][kColumns / 4] = {};
@@ -100,7 +100,7 @@ struct WarpSums {
   __device__ static int row(int r) { return first_row_of_warp() + lane() / 4 + 8 * r; }
   __device__ static int column(int c) { return c / 2 * 8 + lane() % 4 * 2 + c % 2; }
 
-  /// The 8 columns from `column` on += a·b
+  /// Adds a·b to the 8 columns from `column` on.
   __device__ void add(int column, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     const int c = column / 4;
     multiply_add(of[0][c], of[0][c + 1], of[1][c], of[1][c + 1], a, b0, b1);
@@ -143,13 +143,13 @@ __device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factor
   }
 }
 
-/// For products without the terms that `counts(r, k)` denies, for row r of the sum and row k of b, which have 0 in
-/// `factors`. Tensor cores leave out no term, but 0 times what is finite is 0: the rest of b is added here, and taken
-/// out of it. All of the block must call it, when all have used the rest of b.
+/// Adds the terms of infinities and NaN in b, and sets those elements of b to 0. A term of row r of the sum and row k
+/// of b is skipped where `counts(r, k)` is false; `factors` has 0 there. Needed before a product by tensor cores,
+/// which skip no term: 0 times infinity would be NaN. All threads of the block must call it, after they have read b.
 template <int kWidth, int kRows, class Counts>
 __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, RowTile<kWidth, kRows>& b,
                                Counts counts) {
-  uint32_t exponents = 0;  // of pairs, with a carry where all bits of one are set
+  uint32_t exponents = 0;  // of pairs; an exponent of all ones carries into its top bit
 #pragma unroll
   for (int step = 0; step < kRows * kWidth / 8 / kMmaThreads; ++step) {
     const int e = (step * kMmaThreads + static_cast<int>(threadIdx.x)) * 8;
@@ -162,7 +162,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
   for (int k = 0; k < kRows; ++k) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float factor = 0;  // of the row's four lanes, one has it
+      float factor = 0;  // one of the row's four lanes holds it
 #pragma unroll
       for (int c = 0; c < kRows / 4; ++c) factor += factors.column(c) == k ? factors.of[r][c] : 0.0f;
       factor = reduce_lanes<4>(factor, Plus());
@@ -173,7 +173,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
       }
     }
   }
-  __syncthreads();  // they have been used
+  __syncthreads();  // all threads have read b
   for (int e = static_cast<int>(threadIdx.x); e < kRows * kWidth; e += kMmaThreads) {
     BFloat16& y = b.of[e / kWidth][e % kWidth];
     if (!isfinite(static_cast<float>(y))) y = BFloat16(0.0f);
@@ -181,11 +181,11 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
   __syncthreads();
 }
 
-/// Writes the rows from `first` on of a result, those that there are: in pairs, where these are aligned.
+/// Writes a warp's rows of a result, whose block's tile begins at row `first`; in pairs where rows are aligned.
 template <int kWidth, class E, class Value>
-__device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
-  using Two = Strip<E, 2>;
-  const bool pairs = x.in_strips(2);
+__device__ void store_rows(const HeadMatrix<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
+  using Two = PackOf<E, 2>;
+  const bool pairs = x.in_packs(2);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int64_t i = first + sum.row(r);
@@ -205,8 +205,7 @@ __device__ void store_rows(const Rows<E>& x, int64_t first, const WarpSums<kWidt
   }
 }
 
-/// The scores of a warp's queries with all keys of a tile, and of its keys with all queries of one: see PartScores.
-constexpr int kQueryRows = 32;  ///< of such a tile, whose two kinds of scores would not fit beside two sums otherwise
+/// The scores of a warp's 16 queries with all keys of a tile; see ThreadTileScores.
 struct QueryScores {
   static constexpr int kQueries = 2, kKeys = kMmaTile / 4, kLanes = 4, kWarpKeys = kMmaTile;
   WarpSums<kMmaTile>& sums;
@@ -217,6 +216,12 @@ struct QueryScores {
   __device__ static int key(int k) { return WarpSums<kMmaTile>::column(k); }
   __device__ float& at(int q, int k) const { return sums.of[q][k]; }
 };
+
+/// Queries of a tile where a warp's rows are keys: half a tile, so that scores and their gradients fit into registers
+/// beside two sums.
+constexpr int kQueryRows = 32;
+
+/// The scores of a warp's 16 keys with all queries of a tile.
 struct KeyScores {
   static constexpr int kQueries = kQueryRows / 4, kKeys = 2, kWarpKeys = 16;
   WarpSums<kQueryRows>& sums;
@@ -228,11 +233,11 @@ struct KeyScores {
   __device__ float& at(int q, int k) const { return sums.of[k][q]; }
 };
 
-/// Whether the GPU's code is for one whose tensor cores take bfloat16.
+/// Whether the running code was compiled for tensor cores with bfloat16 (sm_80 on).
 bool has_mma();
 
-/// Calls `f` with the width that these kernels are to have for queries [B, H, N, D], if they are to be taken, and a
-/// zero of the type of elements; whether they are.
+/// If these kernels support queries [B, H, N, D] of this dtype and width, calls `f` with the kernels' width and a
+/// zero of the type of elements, and returns true.
 template <class F>
 bool dispatch_mma(const View& q, F&& f) {
   const int64_t width = q.shape[3];
@@ -247,19 +252,20 @@ bool dispatch_mma(const View& q, F&& f) {
 
 // ---- Kernels ----
 
-/// The tiles that a launch makes: some of each head, of some heads.
+/// The tiles of a launch: `tiles` tiles from `first` on of each of `heads` heads from `head` on.
 struct HeadTiles {
   int64_t head, heads, first, tiles;
 
   __host__ __device__ int64_t count() const { return heads * tiles; }
-  /// The number of tile `index` among all, `of_head` a head.
+  /// The number of tile `index` of the launch among all tiles, of which a head has `of_head`.
   __device__ int64_t number(int64_t index, int64_t of_head) const {
     return (head + index / tiles) * of_head + first + index % tiles;
   }
 };
 
-/// What is summed up of the other side, and so needs no weights: nothing. fastmax_summary.cuh has another.
-struct NoSummary {
+/// Without inter-chunk states: the kernels compute the weights of all tokens. fastmax/inter_chunk.cuh has the other
+/// case.
+struct NoInterChunk {
   static constexpr bool kAny = false;
 
   template <class In>
@@ -272,45 +278,46 @@ struct NoSummary {
   }
 };
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
-template <int kWidth, class E, class Summary>
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j and f = exp for softmax.
+template <int kWidth, class E, class OtherChunks>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_mma(Quadratic<float, E> in, Heads<E> o, float* denominator, HeadTiles tiles, Summary summary) {
+    attend_mma(QuadraticInputs<float, E> in, HeadsView<E> o, float* denominator, HeadTiles tiles,
+               OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
-    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
-    __syncthreads();  // the last tile has been used
+    const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the previous tile has been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     WarpSums<kWidth> sum;
     Totals<float, 2> totals;
-    if constexpr (Summary::kAny) {
+    if constexpr (OtherChunks::kAny) {
       __syncthreads();
-      summary.add_values(in, task, q_tile, sum, totals.total);
+      other_chunks.add_values(in, task, q_tile, sum, totals.total);
     }
     const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
-    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+    for (int64_t key = other_chunks.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
       weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        if (totals.rescale[r] == 1) continue;  // as when a maximum stays
+        if (totals.rescale[r] == 1) continue;  // the maximum has not changed
 #pragma unroll
         for (float& x : sum.of[r]) x *= totals.rescale[r];
       }
-      if (!tile.whole) {  // not even an infinity comes back from the future
+      if (!tile.whole) {  // no infinity may reach a query from its future
         add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
       }
       add_product(sum, weights, v_tile);
-      __syncthreads();  // before the next tiles take the place of these
+      __syncthreads();  // before the next tiles overwrite these
     }
-    const float inverse[] = {totals.inverse(0), totals.inverse(1)};
+    const float inverse[] = {totals.inverse(0), totals.inverse(1)};  // [FAST eq.12] [Vaswani eq.1]
     store_rows(task.rows(o, in.queries, in.width), task.first, sum,
                [&](int r, float x, int64_t) { return x * inverse[r]; });
 #pragma unroll
@@ -322,10 +329,10 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <int kWidth, class E, class Summary>
+template <int kWidth, class E, class OtherChunks>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_keys_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dk, Heads<E> dv,
-                             HeadTiles tiles, Summary summary) {
+    attend_backward_keys_mma(QuadraticInputs<float, E> in, QuadraticCotangents<float, E> from, HeadsView<E> dk,
+                             HeadsView<E> dv, HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   __shared__ RowTile<kWidth, kQueryRows> q_tile;
@@ -333,20 +340,20 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
   __shared__ QueryFactors<float> factors[kQueryRows];
   for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
     const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
-    const Rows<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
-    __syncthreads();  // the last tiles have been used
+    const HeadMatrix<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
+    __syncthreads();  // the previous tiles have been used
     load_rows(k_tile, k, task.first);
     load_rows(v_tile, task.keys(in, in.v), task.first);
     WarpSums<kWidth> dk_sum, dv_sum;
-    if constexpr (Summary::kAny) {
+    if constexpr (OtherChunks::kAny) {
       __syncthreads();
       float total[2] = {};
-      summary.add_values(in, task, k_tile, dv_sum, total);
-      summary.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
+      other_chunks.add_values(in, task, k_tile, dv_sum, total);
+      other_chunks.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
     }
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
-    const int64_t end = summary.end_query(in, task.first);
+    const int64_t end = other_chunks.end_query(in, task.first);
     for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
       load_rows(q_tile, q, query);
       load_rows(g_tile, g, query);
@@ -355,7 +362,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
       const bool whole = query + kQueryRows <= in.queries && task.first + kMmaTile <= in.visible(query);
-      const ScoreTile tile{task.head, query, task.first, whole};
+      const TilePosition tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
                       [&](int i) { return factors[KeyScores::query(i)]; });
       if (!tile.whole) {
@@ -363,9 +370,9 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
         add_infinities(dv_sum, weights, g_tile, sees);
         add_infinities(dk_sum, gradients, q_tile, sees);
       }
-      add_product(dv_sum, weights, g_tile);
+      add_product(dv_sum, weights, g_tile);  // gradient of [FAST eq.12] [Vaswani eq.1]
       add_product(dk_sum, gradients, q_tile);
-      __syncthreads();  // before the next tiles take the place of these
+      __syncthreads();  // before the next tiles overwrite these
     }
     const auto kept = [&](int, float x, int64_t j) { return k.has(j) ? x : 0.0f; };
     store_rows(task.rows(dk, in.keys, in.width), task.first, dk_sum, kept);
@@ -374,42 +381,42 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <int kWidth, class E, class Summary>
+template <int kWidth, class E, class OtherChunks>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_queries_mma(Quadratic<float, E> in, QuadraticCotangents<float, E> from, Heads<E> dq,
-                                HeadTiles tiles, Summary summary) {
+    attend_backward_queries_mma(QuadraticInputs<float, E> in, QuadraticCotangents<float, E> from, HeadsView<E> dq,
+                                HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
+  for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
-    const Rows<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
-    __syncthreads();  // the last tiles have been used
+    const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
+    __syncthreads();  // the previous tiles have been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     load_rows(g_tile, task.queries(in, from.d_o), task.first);
     QueryFactors<float> factors[2];
 #pragma unroll
     for (int q = 0; q < 2; ++q) factors[q] = query_factors(in, from, task.head, task.first + QueryScores::query(q));
     WarpSums<kWidth> sum;
-    if constexpr (Summary::kAny) {
+    if constexpr (OtherChunks::kAny) {
       __syncthreads();
-      summary.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
+      other_chunks.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
     }
     const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
-    for (int64_t key = summary.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+    for (int64_t key = other_chunks.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
       WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
-      const ScoreTile tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
       score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
       if (!tile.whole) {
         add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
       }
       add_product(sum, gradients, k_tile);
-      __syncthreads();  // before the next tiles take the place of these
+      __syncthreads();  // before the next tiles overwrite these
     }
     store_rows(task.rows(dq, in.queries, in.width), task.first, sum, [](int, float x, int64_t) { return x; });
   }

@@ -4,12 +4,12 @@
 #include <linnet/cuda/device/head_rows.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Memory bounds these kernels: each reads a row once, or a long one again from the cache.
+/// Memory bounds these kernels: each reads a row once from memory, and a long row again from the cache.
 
 namespace linnet::cuda {
 namespace {
 
-/// Tokens before `first`, and those that padding holds, are none.
+/// y = (x − mean(x)) / √(var(x) + 1e-5) of each row, 0 for tokens before `first` and for padding.
 template <class ThreadGroup, class E, class T>
 __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask padding_mask, HeadRows<const E> from,
                                  HeadRows<E> to, T* inverse_std) {
@@ -18,12 +18,12 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
   for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
     const Batch batch(all, task);
     const int64_t begin = first.of(batch.b);
-    bool there[kRowBatch];
+    bool exists[kRowBatch];
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j) {
-      there[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
+      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
     }
-    const auto load = [&](int64_t c) { return batch.template load<T>(from, there, c); };
+    const auto load = [&](int64_t c) { return batch.template load<T>(from, exists, c); };
     const RowPacks<T> first_pack = load(batch.column());
     // Calls f(x, c) with each pack, which begins at column c.
     const auto for_packs = [&](auto f) {
@@ -37,7 +37,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
         for (int k = 0; k < kPack; ++k) mean[j] += x.of[j].of[k];
       }
     });
-    Batch::join(mean, share);
+    Batch::reduce(mean, share);  // [FAST eq.5]
     for_packs([&](const RowPacks<T>& x, int64_t c) {
       for (int j = 0; j < kRowBatch; ++j) {
         for (int k = 0; k < kPack; ++k) {
@@ -46,28 +46,29 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
         }
       }
     });
-    Batch::join(scale, share);  // the variance, so far
-    T rest[kRowBatch] = {};     // of a large mean, which rounding leaves in the row
+    Batch::reduce(scale, share);  // the variance
+    T rest[kRowBatch] = {};       // the rounding error of a large mean
     bool any_large = false;
     for (int j = 0; j < kRowBatch; ++j) any_large = any_large || has_large_mean(mean[j], scale[j]);
-    if (reduce_lanes<kWarp>(any_large ? 1 : 0, Maximum()) != 0) {  // all lanes of a warp must join
+    if (reduce_lanes<kWarp>(any_large ? 1 : 0, Maximum()) != 0) {  // all lanes of a warp must reduce together
       for_packs([&](const RowPacks<T>& x, int64_t c) {
         for (int j = 0; j < kRowBatch; ++j) {
           for (int k = 0; k < kPack; ++k) rest[j] += k < batch.columns(c) ? x.of[j].of[k] - mean[j] : T{0};
         }
       });
-      Batch::join(rest, share);
+      Batch::reduce(rest, share);
       for (int j = 0; j < kRowBatch; ++j) {
         rest[j] = has_large_mean(mean[j], scale[j]) ? rest[j] : T{0};
         scale[j] = max(scale[j] - rest[j] * rest[j], T{0});
       }
     }
     for (int j = 0; j < kRowBatch; ++j) {
-      scale[j] = there[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
+      scale[j] = exists[j] ? rsqrt(scale[j] + static_cast<T>(1e-5)) : T{0};
       if (ThreadGroup::lane() == 0 && batch.has[j]) inverse_std[batch.row + j * ThreadGroup::rows] = scale[j];
     }
     for_packs([&](RowPacks<T> x, int64_t c) {
       for (int j = 0; j < kRowBatch; ++j) {
+        // [FAST eq.6]
         for (int k = 0; k < kPack; ++k) x.of[j].of[k] = (x.of[j].of[k] - mean[j] - rest[j]) * scale[j];
       }
       batch.store(to, c, x);
@@ -75,8 +76,8 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
   }
 }
 
-/// ∂x = (∂y − mean(∂y) − y mean(∂y ∘ y)) / std(x), in place. The mean of ∂y is 0 only up to the rounding of products,
-/// which may be to bfloat16.
+/// ∂x = (∂y − mean(∂y) − y·mean(∂y·y)) / std(x), in place. Mathematically mean(∂y) is 0, but products may be rounded
+/// to bfloat16, so it is subtracted.
 template <class ThreadGroup, class E, class T>
 __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse_std) {
   using Batch = RowBatch<ThreadGroup>;
@@ -103,11 +104,12 @@ __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRow
         }
       }
     });
-    Batch::join(mean, share);
-    Batch::join(slope, share);
+    Batch::reduce(mean, share);
+    Batch::reduce(slope, share);
     for_packs([&](RowPacks<T> g, const RowPacks<T>& y, int64_t c) {
       for (int j = 0; j < kRowBatch; ++j) {
         for (int k = 0; k < kPack; ++k) {
+          // Gradient of [FAST eq.5] [FAST eq.6].
           g.of[j].of[k] = (g.of[j].of[k] - mean[j] - y.of[j].of[k] * slope[j]) * scale[j];
         }
       }

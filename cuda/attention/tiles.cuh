@@ -2,65 +2,66 @@
 
 #include <linnet/cuda/attention/weights.cuh>
 
-/// Quadratic attention for heads of any width: tile by tile of queries and keys, by the products of tile.cuh.
+/// Quadratic attention for heads of any width, by the products of tile.cuh. A block computes a tile of the result:
+/// for kTile rows and kTile columns it goes over the other side tile by tile.
 
 namespace linnet::cuda {
 
-/// Writes a part of the result: rows first …, columns column …, those that there are.
+/// Writes this thread's tile of a result whose block's tile begins at row `first` and column `column`.
 template <class T, class E, class Value>
-__device__ void store_part(const Rows<E>& x, int64_t first, int64_t column, Value value) {
+__device__ void store_thread_tile(const HeadMatrix<E>& x, int64_t first, int64_t column, Value value) {
 #pragma unroll
-  for (int r = 0; r < kPart<T>; ++r) {
+  for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) {
-      const int64_t i = first + part_row<T>() + r, d = column + part_column<T>() + c;
+    for (int c = 0; c < kThreadTile<T>; ++c) {
+      const int64_t i = first + thread_row<T>() + r, d = column + thread_column<T>() + c;
       if (i < x.count && d < x.width) x.data[i * x.stride + d] = value(r, c, i);
     }
   }
 }
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j and f = exp for softmax.
 template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend(Quadratic<T, E> in, Heads<E> o, T* denominator, int64_t tiles, int64_t chunks) {
-  __shared__ Tiles<S> shared;
-  const int64_t count = in.batch * in.heads * tiles * chunks;
-  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
-    const QuadraticTask<T, E> task(in, index, tiles, chunks);
-    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    attend(QuadraticInputs<T, E> in, HeadsView<E> o, T* denominator, int64_t tiles, int64_t column_tiles) {
+  __shared__ SharedTiles<S> shared;
+  const int64_t count = in.batch * in.heads * tiles * column_tiles;
+  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
+    const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     ThreadTile<T> sum;
-    Totals<T, kPart<T>> totals;
+    Totals<T, kThreadTile<T>> totals;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
-      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
-      weigh(in, k, tile, PartScores<T>{weights}, totals);
+      const TilePosition tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      weigh(in, k, tile, ThreadTileScores<T>{weights}, totals);
 #pragma unroll
-      for (int r = 0; r < kPart<T>; ++r) {
+      for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-        for (int c = 0; c < kPart<T>; ++c) {
+        for (int c = 0; c < kThreadTile<T>; ++c) {
           sum.of[r][c] *= totals.rescale[r];
-          shared.a[part_column<T>() + c][part_row<T>() + r] = weights.of[r][c];
+          shared.a[thread_column<T>() + c][thread_row<T>() + r] = weights.of[r][c];
         }
       }
       load_tile(shared.b, v, key, task.column);
       __syncthreads();
       if (tile.whole) {
         add_product(sum, shared.a, shared.b, kTile<T>);
-      } else {  // what a row does not see is not read for it: not even an infinity comes back from the future
+      } else {  // a key that a query does not see must not reach it, not even as an infinity
         add_product(sum, shared.a, shared.b, kTile<T>,
-                    [&](int j, int r) { return key + j < in.visible(task.first + part_row<T>() + r); });
+                    [&](int j, int r) { return key + j < in.visible(task.first + thread_row<T>() + r); });
       }
-      __syncthreads();  // before the next tile of keys takes the place of this one
+      __syncthreads();  // before the next tile of keys overwrites this one
     }
-    T inverse[kPart<T>];
+    T inverse[kThreadTile<T>];
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) inverse[r] = totals.inverse(r);
-    store_part<T>(task.rows(o, in.queries, in.width), task.first, task.column,
-                  [&](int r, int c, int64_t) { return sum.of[r][c] * inverse[r]; });
+    for (int r = 0; r < kThreadTile<T>; ++r) inverse[r] = totals.inverse(r);  // [FAST eq.12] [Vaswani eq.1]
+    store_thread_tile<T>(task.rows(o, in.queries, in.width), task.first, task.column,
+                         [&](int r, int c, int64_t) { return sum.of[r][c] * inverse[r]; });
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) {
-      const int64_t i = task.first + part_row<T>() + r;
-      if (task.column > 0 || part_column<T>() > 0 || i >= in.queries) continue;
+    for (int r = 0; r < kThreadTile<T>; ++r) {
+      const int64_t i = task.first + thread_row<T>() + r;
+      if (task.column > 0 || thread_column<T>() > 0 || i >= in.queries) continue;
       denominator[task.head * in.queries + i] = totals.denominator(in, r);
     }
   }
@@ -69,13 +70,13 @@ __global__ void __launch_bounds__(kThreads)
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
 template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend_backward_keys(Quadratic<T, E> in, QuadraticCotangents<T, E> from, Heads<E> dk, Heads<E> dv, int64_t tiles,
-                         int64_t chunks) {
-  __shared__ Tiles<S> shared;
-  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * chunks; index += gridDim.x) {
-    const QuadraticTask<T, E> task(in, index, tiles, chunks);
-    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const Rows<const E> g = task.queries(in, from.d_o);
+    attend_backward_keys(QuadraticInputs<T, E> in, QuadraticCotangents<T, E> from, HeadsView<E> dk, HeadsView<E> dv,
+                         int64_t tiles, int64_t column_tiles) {
+  __shared__ SharedTiles<S> shared;
+  for (int64_t index = blockIdx.x; index < in.batch * in.heads * tiles * column_tiles; index += gridDim.x) {
+    const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> g = task.queries(in, from.d_o);
     ThreadTile<T> dk_sum, dv_sum;
     // The first query that sees any of these keys is task.first + queries − keys.
     const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
@@ -83,16 +84,17 @@ __global__ void __launch_bounds__(kThreads)
       ThreadTile<T> weights = products_of_rows<T>(shared, q, query, k, task.first);
       ThreadTile<T> gradients = products_of_rows<T>(shared, g, query, v, task.first);
       const auto of_query = [&](int i) {
-        return query_factors(in, from, task.head, query + PartScores<T>::query(i));
+        return query_factors(in, from, task.head, query + ThreadTileScores<T>::query(i));
       };
       const bool whole = query + kTile<T> <= in.queries && task.first + kTile<T> <= in.visible(query);
-      const ScoreTile tile{task.head, query, task.first, whole};
-      score_gradients(in, k, tile, PartScores<T>{weights}, PartScores<T>{gradients}, of_query);
-      const auto add = [&](ThreadTile<T>& sum, const ThreadTile<T>& factors, const Rows<const E>& x) {
+      const TilePosition tile{task.head, query, task.first, whole};
+      score_gradients(in, k, tile, ThreadTileScores<T>{weights}, ThreadTileScores<T>{gradients}, of_query);
+      const auto add = [&](ThreadTile<T>& sum, const ThreadTile<T>& factors, const HeadMatrix<const E>& x) {
 #pragma unroll
-        for (int r = 0; r < kPart<T>; ++r) {
+        for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-          for (int c = 0; c < kPart<T>; ++c) shared.a[part_row<T>() + r][part_column<T>() + c] = factors.of[r][c];
+          for (int c = 0; c < kThreadTile<T>; ++c)
+            shared.a[thread_row<T>() + r][thread_column<T>() + c] = factors.of[r][c];
         }
         load_tile(shared.b, x, query, task.column);
         __syncthreads();
@@ -100,45 +102,45 @@ __global__ void __launch_bounds__(kThreads)
           add_product(sum, shared.a, shared.b, kTile<T>);
         } else {
           add_product(sum, shared.a, shared.b, kTile<T>,
-                      [&](int i, int r) { return task.first + part_row<T>() + r < in.visible(query + i); });
+                      [&](int i, int r) { return task.first + thread_row<T>() + r < in.visible(query + i); });
         }
-        __syncthreads();  // before the tiles are filled anew
+        __syncthreads();  // before the tiles are overwritten
       };
-      add(dv_sum, weights, g);
+      add(dv_sum, weights, g);  // gradient of [FAST eq.12] [Vaswani eq.1]
       add(dk_sum, gradients, q);
     }
-    store_part<T>(task.rows(dk, in.keys, in.width), task.first, task.column,
-                  [&](int r, int c, int64_t j) { return k.has(j) ? dk_sum.of[r][c] : T{0}; });
-    store_part<T>(task.rows(dv, in.keys, in.width), task.first, task.column,
-                  [&](int r, int c, int64_t j) { return k.has(j) ? dv_sum.of[r][c] : T{0}; });
+    store_thread_tile<T>(task.rows(dk, in.keys, in.width), task.first, task.column,
+                         [&](int r, int c, int64_t j) { return k.has(j) ? dk_sum.of[r][c] : T{0}; });
+    store_thread_tile<T>(task.rows(dv, in.keys, in.width), task.first, task.column,
+                         [&](int r, int c, int64_t j) { return k.has(j) ? dv_sum.of[r][c] : T{0}; });
   }
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
 template <class T, class S, class E>
 __global__ void __launch_bounds__(kThreads)
-    attend_backward_queries(Quadratic<T, E> in, QuadraticCotangents<T, E> from, Heads<E> dq, int64_t tiles,
-                            int64_t chunks) {
-  __shared__ Tiles<S> shared;
-  const int64_t count = in.batch * in.heads * tiles * chunks;
-  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first, if causal
-    const QuadraticTask<T, E> task(in, index, tiles, chunks);
-    const Rows<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
-    const Rows<const E> g = task.queries(in, from.d_o);
+    attend_backward_queries(QuadraticInputs<T, E> in, QuadraticCotangents<T, E> from, HeadsView<E> dq, int64_t tiles,
+                            int64_t column_tiles) {
+  __shared__ SharedTiles<S> shared;
+  const int64_t count = in.batch * in.heads * tiles * column_tiles;
+  for (int64_t index = count - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
+    const QuadraticTask<T, E> task(in, index, tiles, column_tiles);
+    const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
+    const HeadMatrix<const E> g = task.queries(in, from.d_o);
     ThreadTile<T> sum;
     for (int64_t key = 0; key < in.visible_to_tile(task.first); key += kTile<T>) {
       ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);
       ThreadTile<T> gradients = products_of_rows<T>(shared, g, task.first, v, key);
       const auto of_query = [&](int i) {
-        return query_factors(in, from, task.head, task.first + PartScores<T>::query(i));
+        return query_factors(in, from, task.head, task.first + ThreadTileScores<T>::query(i));
       };
-      const ScoreTile tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
-      score_gradients(in, k, tile, PartScores<T>{weights}, PartScores<T>{gradients}, of_query);
+      const TilePosition tile{task.head, task.first, key, key + kTile<T> <= in.visible(task.first)};
+      score_gradients(in, k, tile, ThreadTileScores<T>{weights}, ThreadTileScores<T>{gradients}, of_query);
 #pragma unroll
-      for (int r = 0; r < kPart<T>; ++r) {
+      for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-        for (int c = 0; c < kPart<T>; ++c) {
-          shared.a[part_column<T>() + c][part_row<T>() + r] = gradients.of[r][c];
+        for (int c = 0; c < kThreadTile<T>; ++c) {
+          shared.a[thread_column<T>() + c][thread_row<T>() + r] = gradients.of[r][c];
         }
       }
       load_tile(shared.b, k, key, task.column);
@@ -147,12 +149,12 @@ __global__ void __launch_bounds__(kThreads)
         add_product(sum, shared.a, shared.b, kTile<T>);
       } else {
         add_product(sum, shared.a, shared.b, kTile<T>,
-                    [&](int j, int r) { return key + j < in.visible(task.first + part_row<T>() + r); });
+                    [&](int j, int r) { return key + j < in.visible(task.first + thread_row<T>() + r); });
       }
-      __syncthreads();  // before the next tile of keys takes the place of this one
+      __syncthreads();  // before the next tile of keys overwrites this one
     }
-    store_part<T>(task.rows(dq, in.queries, in.width), task.first, task.column,
-                  [&](int r, int c, int64_t) { return sum.of[r][c]; });
+    store_thread_tile<T>(task.rows(dq, in.queries, in.width), task.first, task.column,
+                         [&](int r, int c, int64_t) { return sum.of[r][c]; });
   }
 }
 

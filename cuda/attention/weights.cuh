@@ -11,32 +11,32 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/device/tile.cuh>
 
-/// The mathematics of quadratic attention, for the scores that a thread holds of a tile: what all kernels of
-/// attention.cu and fastmax_mma.cu share.
+/// From scores to weights and their gradients, for the scores of a tile that one thread holds. Shared by all kernels
+/// of attention.cu and fastmax_mma.cu.
 
 namespace linnet::cuda {
 
-/// e^s = 2^(s·log2 e), and powers of 2 cost half of what those of e do.
+/// e^s = 2^(s·log2 e), because exp2 costs half of what exp does.
 constexpr double kLog2E = 1.4426950408889634;
 
-/// What all kernels read: queries, keys and values of type E, to be computed with in T.
+/// The arguments of all kernels of quadratic attention. Elements are of type E, computed in T.
 template <class T, class E>
-struct Quadratic {
-  Heads<const E> q, k, v;
+struct QuadraticInputs {
+  HeadsView<const E> q, k, v;
   PaddingMask padding_mask;
   int64_t batch, heads, queries, keys, width;
   T scale, a0, a1, a2;
   T binary_scale;                 ///< scale · log2 e
-  T weight_factor, token_factor;  ///< of a weight that dropout leaves, of a pair that dropout of tokens leaves
+  T weight_factor, token_factor;  ///< scale of a weight that dropout keeps; of a pair of tokens that it keeps
   bool softmax, causal, drops;
   uint64_t threshold;
   int keep_of_256;
   bool shared_denominator;
-  LiveKey key, q_rng, k_rng;
+  LiveKey dropout_rng, q_rng, k_rng;
   FirstQuery first_query;
 
-  Quadratic(const View& q_view, const View& k_view, const View& v_view, const View* mask_view,
-            const AttentionParams& params, const FirstQueries& first_queries)
+  QuadraticInputs(const View& q_view, const View& k_view, const View& v_view, const View* mask_view,
+                  const AttentionParams& params, const FirstQueries& first_queries)
       : q(q_view),
         k(k_view),
         v(v_view),
@@ -69,17 +69,17 @@ struct Quadratic {
   __host__ __device__ int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
   __host__ __device__ int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
 
-  /// Whether whole queries and keys are dropped: by the bytes that the CPU's factorised form draws, of which this one
-  /// is that of a token at `position`, counted as keys are.
+  /// Whether whole queries and keys are dropped.
   __host__ __device__ bool drops_tokens() const { return !softmax && keep_of_256 % 256 != 0; }
+  /// The index of a token's random byte, which is the same as in the factorised form. `position` counts as keys do.
   __device__ int64_t token(int64_t head, int64_t position) const {
     const int64_t first = min(causal_offset(), int64_t{0}), positions = max(keys, queries + causal_offset()) - first;
     return head * (ceil_div(positions, 64) * 64) + position - first;
   }
-  /// Where the first query is, counted as keys are.
+  /// The position of the first query, counted as keys are.
   __device__ int64_t causal_offset() const { return causal ? keys - queries : 0; }
 
-  /// The keys that query `i` sees are those before this, without padding.
+  /// Query `i` sees the keys before this one, except padding.
   __device__ int64_t visible(int64_t i) const {
     if (i >= queries) return 0;
     return causal ? min(max(i + 1 + keys - queries, int64_t{0}), keys) : keys;
@@ -87,35 +87,35 @@ struct Quadratic {
   __device__ int64_t visible_to_tile(int64_t first) const { return visible(min(first + kTile<T>, queries) - 1); }
 };
 
-/// Blocks that share the columns of a tile of results; one even without columns.
+/// The number of tiles of columns, for each of which a block computes a tile of the result; 1 without columns.
 template <class T>
-int64_t chunks_of(int64_t width) {
+int64_t column_tiles_of(int64_t width) {
   return std::max(ceil_div(width, kTile<T>), int64_t{1});
 }
 
-/// One head, some rows, some columns: what a block makes at a time.
+/// The task of a block: a tile of rows and a tile of columns of one head.
 template <class T, class E>
 struct QuadraticTask {
   int64_t head, b, h, first, column;
 
-  __device__ QuadraticTask(const Quadratic<T, E>& in, int64_t index, int64_t tiles, int64_t chunks)
-      : head(index / chunks / tiles),
+  __device__ QuadraticTask(const QuadraticInputs<T, E>& in, int64_t index, int64_t tiles, int64_t column_tiles)
+      : head(index / column_tiles / tiles),
         b(head / in.heads),
         h(head % in.heads),
-        first(index / chunks % tiles * kTile<T>),
-        column(index % chunks * kTile<T>) {}
+        first(index / column_tiles % tiles * kTile<T>),
+        column(index % column_tiles * kTile<T>) {}
 
   template <class U>
-  __device__ Rows<U> rows(const Heads<U>& x, int64_t count, int64_t width) const {
+  __device__ HeadMatrix<U> rows(const HeadsView<U>& x, int64_t count, int64_t width) const {
     return {x.at(b, h, 0), x.row_stride, 0, count, width, nullptr, 0};
   }
-  __device__ Rows<const E> queries(const Quadratic<T, E>& in, const Heads<const E>& x) const {
-    Rows<const E> result = rows(x, in.queries, in.width);
+  __device__ HeadMatrix<const E> queries(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
+    HeadMatrix<const E> result = rows(x, in.queries, in.width);
     result.begin = in.first_query.of(b);
     return result;
   }
-  __device__ Rows<const E> keys(const Quadratic<T, E>& in, const Heads<const E>& x) const {
-    Rows<const E> result = rows(x, in.keys, in.width);
+  __device__ HeadMatrix<const E> keys(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
+    HeadMatrix<const E> result = rows(x, in.keys, in.width);
     if (in.padding_mask.data != nullptr) {
       result.padding_mask = in.padding_mask.data + b * in.padding_mask.batch_stride;
       result.mask_stride = in.padding_mask.stride;
@@ -126,29 +126,33 @@ struct QuadraticTask {
 
 // ---- Scores ----
 
-/// What a thread holds of a tile of scores: the pairs of its queries and keys, and how many neighbours hold the other
-/// keys of these queries; where in the tile begins what its warp holds, and how many keys that has. This is what the
-/// products of tile.cuh leave.
+/// The scores of a thread tile, as the products of tile.cuh leave them. Such a class says, of a tile of scores:
+///   kQueries, kKeys        how many queries and keys a thread holds
+///   kLanes                 how many neighbouring lanes hold the keys of one query
+///   kWarpKeys              how many keys of a query a warp holds, from warp_key() on
+///   query(q), key(k)       the places in the tile of the thread's q-th query and k-th key
 template <class T>
-struct PartScores {
-  static constexpr int kQueries = kPart<T>, kKeys = kPart<T>, kLanes = kSide, kWarpKeys = kTile<T>;
-  ThreadTile<T>& part;
+struct ThreadTileScores {
+  static constexpr int kQueries = kThreadTile<T>, kKeys = kThreadTile<T>, kLanes = kSide, kWarpKeys = kTile<T>;
+  ThreadTile<T>& tile;
 
-  __device__ static int warp_query() { return static_cast<int>(threadIdx.x) / kWarp * (kWarp / kSide) * kPart<T>; }
+  __device__ static int warp_query() {
+    return static_cast<int>(threadIdx.x) / kWarp * (kWarp / kSide) * kThreadTile<T>;
+  }
   __device__ static int warp_key() { return 0; }
-  __device__ static int query(int q) { return part_row<T>() + q; }
-  __device__ static int key(int k) { return part_column<T>() + k; }
-  __device__ T& at(int q, int k) const { return part.of[q][k]; }
+  __device__ static int query(int q) { return thread_row<T>() + q; }
+  __device__ static int key(int k) { return thread_column<T>() + k; }
+  __device__ T& at(int q, int k) const { return tile.of[q][k]; }
 };
 
-/// Where a tile of scores is, and whether all of its queries see all of its keys, but for padding. (A query behind
-/// the last sees none, which matters where sums are over queries.)
-struct ScoreTile {
+/// A tile of scores: its head, first query and first key. `whole` says that all its queries see all its keys, except
+/// padding. A query behind the last one sees no key, so that sums over queries skip it.
+struct TilePosition {
   int64_t head, query, key;
   bool whole;
 };
 
-/// Calls `f(q, c)` for all scores that a thread holds.
+/// Calls `f(q, c)` for each query q and key c of a thread.
 template <class Scores, class F>
 __device__ void for_each_score(F f) {
 #pragma unroll
@@ -158,9 +162,9 @@ __device__ void for_each_score(F f) {
   }
 }
 
-/// Some of the scores that a thread holds: bit q·kKeys + c stands for its query q and key c.
+/// A set of a thread's scores: bit q·kKeys + c stands for its query q and key c.
 template <class Scores>
-struct Marks {
+struct ScoreMask {
   static_assert(Scores::kQueries * Scores::kKeys <= 32, "a bit for each score");
   uint32_t bits = ~0u;
 
@@ -169,11 +173,11 @@ struct Marks {
   __device__ void clear(int q, int c) { bits &= ~(1u << (q * Scores::kKeys + c)); }
 };
 
-// Functions that few need are not inlined, to leave their registers to kernels.
+// Functions that few calls need are not inlined, so that kernels keep the registers.
 
-/// Of the keys that a thread holds, those that are no padding, of `keys` in the tile: bit c stands for key c.
+/// The keys of a thread that are not padding: bit c stands for key c. The tile has `keys` keys.
 template <class Scores>
-__noinline__ __device__ uint32_t without_padding(const bool* padding_mask, int64_t stride, int keys) {
+__noinline__ __device__ uint32_t unpadded_keys(const bool* padding_mask, int64_t stride, int keys) {
   uint32_t kept = 0;
 #pragma unroll
   for (int c = 0; c < Scores::kKeys; ++c) {
@@ -183,17 +187,18 @@ __noinline__ __device__ uint32_t without_padding(const bool* padding_mask, int64
   return kept;
 }
 
-/// The scores of keys that are neither padding nor in the future of their queries.
+/// The scores whose key is neither padding nor in the future of the query.
 template <class Scores, class T, class E>
-__device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile) {
-  Marks<Scores> seen;
+__device__ ScoreMask<Scores> seen_of(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
+                                     const TilePosition& tile) {
+  ScoreMask<Scores> seen;
   if (tile.whole && k.padding_mask == nullptr) return seen;
   const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
   const int queries = in_tile(in.queries - tile.query), keys = in_tile(in.keys - tile.key);
   const int ahead = in.causal ? in_tile(tile.query + in.causal_offset() - tile.key) : kTile<T>;
   uint32_t kept = ~0u;
   if (k.padding_mask != nullptr) {
-    kept = without_padding<Scores>(k.padding_mask + tile.key * k.mask_stride, k.mask_stride, keys);
+    kept = unpadded_keys<Scores>(k.padding_mask + tile.key * k.mask_stride, k.mask_stride, keys);
   }
   for_each_score<Scores>([&](int q, int c) {
     const int query = Scores::query(q), key = Scores::key(c);
@@ -203,11 +208,12 @@ __device__ Marks<Scores> seen_of(const Quadratic<T, E>& in, const Rows<const E>&
   return seen;
 }
 
-/// The weights that dropout leaves, from element `first` of its stream on, with `keys` of them a query. Each lane of
-/// a warp draws for as many keys in a row as it holds scores, so that hardly a block of random words is made twice,
-/// and hands on what it drew. All of the warp must call it.
+/// The weights that dropout keeps. Its stream has one word per weight, `keys` for each query, and the tile's begin at
+/// element `first`. Each lane draws for as many neighbouring keys as it holds scores, and the lanes then exchange the
+/// bits; so hardly any Philox block is computed twice. All lanes of the warp must call it.
 template <class Scores>
-__noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t threshold, uint64_t first, uint64_t keys) {
+__noinline__ __device__ ScoreMask<Scores> kept_weights(RandomKey key, uint64_t threshold, uint64_t first,
+                                                       uint64_t keys) {
   constexpr int kDrawn = Scores::kQueries * Scores::kKeys, kLanesOfQuery = Scores::kWarpKeys / kDrawn;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int own_query = Scores::warp_query() + lane / kLanesOfQuery;
@@ -219,11 +225,11 @@ __noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t thres
     const PhiloxBlock words = philox(key, number);
 #pragma unroll
     for (uint64_t w = 0; w < 4; ++w) {
-      const uint64_t i = number * 4 + w - begin;  // beyond all for a word in front of the first
+      const uint64_t i = number * 4 + w - begin;  // wraps to a huge number for words before the first
       if (i < kDrawn) drawn |= uint32_t{words.word[w] < threshold} << i;
     }
   }
-  Marks<Scores> left{0};
+  ScoreMask<Scores> kept{0};
 #pragma unroll 1
   for (int q = 0; q < Scores::kQueries; ++q) {
     uint64_t of_query = 0;
@@ -234,65 +240,65 @@ __noinline__ __device__ Marks<Scores> left_weights(RandomKey key, uint64_t thres
     }
 #pragma unroll
     for (int c = 0; c < Scores::kKeys; ++c) {
-      left.bits |= static_cast<uint32_t>(of_query >> (Scores::key(c) - Scores::warp_key()) & 1)
+      kept.bits |= static_cast<uint32_t>(of_query >> (Scores::key(c) - Scores::warp_key()) & 1)
                    << (q * Scores::kKeys + c);
     }
   }
-  return left;
+  return kept;
 }
 
-/// What dropout of tokens leaves, by the bytes from `query` and from `key` on.
+/// The pairs that dropout of tokens keeps. The random bytes of the tile begin at `query` and at `key`.
 template <class Scores>
-__noinline__ __device__ Marks<Scores> left_tokens(RandomKey q_rng, RandomKey k_rng, int keep_of_256, int64_t query,
-                                                  int64_t key) {
+__noinline__ __device__ ScoreMask<Scores> kept_tokens(RandomKey q_rng, RandomKey k_rng, int keep_of_256,
+                                                      int64_t query, int64_t key) {
   uint32_t keys = 0;
 #pragma unroll 1
   for (int c = 0; c < Scores::kKeys; ++c) {
     keys |= uint32_t{random_byte(k_rng, key + Scores::key(c)) < keep_of_256} << c;
   }
-  Marks<Scores> left{0};
+  ScoreMask<Scores> kept{0};
 #pragma unroll 1
   for (int q = 0; q < Scores::kQueries; ++q) {
-    if (random_byte(q_rng, query + Scores::query(q)) < keep_of_256) left.bits |= keys << (q * Scores::kKeys);
+    if (random_byte(q_rng, query + Scores::query(q)) < keep_of_256) kept.bits |= keys << (q * Scores::kKeys);
   }
-  return left;
+  return kept;
 }
 
 template <class Scores, class T, class E>
-__device__ Marks<Scores> left_tokens_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+__device__ ScoreMask<Scores> kept_tokens_of(const QuadraticInputs<T, E>& in, const TilePosition& tile) {
   if (!in.drops_tokens()) return {};
-  return left_tokens<Scores>(in.q_rng, in.k_rng, in.keep_of_256, in.token(tile.head, tile.query + in.causal_offset()),
+  return kept_tokens<Scores>(in.q_rng, in.k_rng, in.keep_of_256, in.token(tile.head, tile.query + in.causal_offset()),
                              in.token(tile.head, tile.key));
 }
 template <class Scores, class T, class E>
-__device__ Marks<Scores> left_weights_of(const Quadratic<T, E>& in, const ScoreTile& tile) {
+__device__ ScoreMask<Scores> kept_weights_of(const QuadraticInputs<T, E>& in, const TilePosition& tile) {
   if (!in.drops) return {};
   const int64_t first = (tile.head * in.queries + tile.query) * in.keys + tile.key;
-  return left_weights<Scores>(in.dropout_rng, in.threshold, static_cast<uint64_t>(first),
+  return kept_weights<Scores>(in.dropout_rng, in.threshold, static_cast<uint64_t>(first),
                               static_cast<uint64_t>(in.keys));
 }
 
-/// Multiplies weights with 1 / (1 − rate) where they are left, and else with 0.
+/// Multiplies weights by 1 / (1 − rate) where dropout keeps them, else by 0.
 template <class T, class E, class Scores>
-__device__ void drop(const Quadratic<T, E>& in, Marks<Scores> left, Scores s) {
+__device__ void drop(const QuadraticInputs<T, E>& in, ScoreMask<Scores> kept, Scores s) {
   if (!in.drops) return;
-  for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= left.has(q, c) ? in.weight_factor : T{0}; });
+  for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= kept.has(q, c) ? in.weight_factor : T{0}; });
 }
 
-/// Puts `value` where a key is not seen.
+/// Sets scores to `value` where the key is not seen.
 template <class Scores, class T>
-__device__ void hide(Marks<Scores> seen, Scores s, T value) {
+__device__ void hide(ScoreMask<Scores> seen, Scores s, T value) {
   if (seen.all()) return;
   for_each_score<Scores>([&](int q, int c) {
     if (!seen.has(q, c)) s.at(q, c) = value;
   });
 }
 
-/// Of some queries, while the weights of their keys are summed up tile by tile.
+/// The running maximum and denominator of a thread's queries, while it goes over the keys tile by tile.
 template <class T, int kQueries>
 struct Totals {
   T maximum[kQueries], total[kQueries] = {};
-  T rescale[kQueries];  ///< by how much what was summed before the last tile has to shrink
+  T rescale[kQueries];  ///< factor for sums of earlier tiles, e^{m − m'}
 
   __device__ Totals() {
 #pragma unroll
@@ -301,19 +307,21 @@ struct Totals {
       rescale[q] = 1;
     }
   }
-  /// What sums of weights are multiplied with in the end: 0 where no key is seen.
+  /// 1 / g, by which a query's sum is multiplied in the end; 0 where no key is seen.
   __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
-  /// What is written down for backward: the denominator g, of softmax log2 g.
+  /// The denominator g that is saved for backward; for softmax log2 g.
   template <class E>
-  __device__ T denominator(const Quadratic<T, E>& in, int q) const {
+  __device__ T denominator(const QuadraticInputs<T, E>& in, int q) const {
     return in.softmax ? maximum[q] + log2(total[q]) : total[q];
   }
 };
 
-/// Turns products q·k into weights, and brings the maximum and the sum of each query up to date.
+/// Turns products q·k into weights in place, and updates each query's maximum and denominator.
+///   softmax:     e^(s − m)
+///   polynomial:  f(s) = a0 + a1 s + a2 s²
 template <class T, class E, class Scores>
-__device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
-                      Totals<T, Scores::kQueries>& totals) {
+__device__ void weigh(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k, const TilePosition& tile,
+                      Scores s, Totals<T, Scores::kQueries>& totals) {
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
@@ -321,7 +329,7 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
     hide(seen, s, -infinity<T>());
 #pragma unroll
     for (int q = 0; q < Scores::kQueries; ++q) {
-      T largest = totals.maximum[q];  // never NaN, which max passes over
+      T largest = totals.maximum[q];  // never NaN: max ignores it
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
       largest = reduce_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
@@ -330,19 +338,19 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
       totals.maximum[q] = largest;
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) {
-        s.at(q, c) = exp2(s.at(q, c) - base);
+        s.at(q, c) = exp2(s.at(q, c) - base);  // [Vaswani eq.1]
         sum[q] += s.at(q, c);
       }
     }
   } else if (!in.drops_tokens()) {
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale;
-      s.at(q, c) = in.a0 + score * (in.a1 + score * in.a2);
+      s.at(q, c) = in.a0 + score * (in.a1 + score * in.a2);  // [FAST eq.8]
     });
     hide(seen, s, T{0});
     for_each_score<Scores>([&](int q, int c) { sum[q] += s.at(q, c); });
   } else {
-    const auto tokens = left_tokens_of<Scores>(in, tile);
+    const auto tokens = kept_tokens_of<Scores>(in, tile);
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale, rest = score * (in.a1 + score * in.a2);
       const T weight = in.a0 + rest * (tokens.has(q, c) ? in.token_factor : T{0});
@@ -356,17 +364,18 @@ __device__ void weigh(const Quadratic<T, E>& in, const Rows<const E>& k, const S
   for (int q = 0; q < Scores::kQueries; ++q) {
     totals.total[q] = totals.total[q] * totals.rescale[q] + reduce_lanes<Scores::kLanes>(sum[q], Plus());
   }
-  drop(in, left_weights_of<Scores>(in, tile), s);
+  drop(in, kept_weights_of<Scores>(in, tile), s);
 }
 
-/// What the backward kernels read besides.
+/// Further arguments of the backward kernels.
 template <class T, class E>
 struct QuadraticCotangents {
-  Heads<const E> d_o, o;
+  HeadsView<const E> d_o, o;
   const T* denominator;
   T* delta;  ///< [B, H, N]: d_o·o
 };
 
+/// delta = d_o·o of each row. Memory bounds it.
 template <class ThreadGroup, class E, class T>
 __global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const E> o, T* delta) {
   using Batch = RowBatch<ThreadGroup>;
@@ -381,34 +390,34 @@ __global__ void find_deltas(HeadSizes all, HeadRows<const E> d_o, HeadRows<const
     };
     add(batch.column());
     batch.for_further_packs(add);
-    Batch::template join<JoinedIn<E>>(sum);
+    Batch::template reduce<JoinedIn<E>>(sum);
     for (int j = 0; j < kRowBatch; ++j) {
       if (ThreadGroup::lane() == 0 && batch.has[j]) delta[batch.row + j * ThreadGroup::rows] = sum[j];
     }
   }
 }
 
-/// With d_o·o of all rows in `delta`.
+/// The cotangents, with `delta` filled by find_deltas.
 template <class T, class E>
-QuadraticCotangents<T, E> with_deltas(const Quadratic<T, E>&, const View& d_o, const View& o, const View& denominator,
-                                      const Scratch<T>& delta) {
+QuadraticCotangents<T, E> with_deltas(const QuadraticInputs<T, E>&, const View& d_o, const View& o,
+                                      const View& denominator, const Scratch<T>& delta) {
   const HeadSizes all(o);
   for_row_group(all.width, [&](auto group) {
     using G = decltype(group);
     launch(find_deltas<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<const E>(d_o), HeadRows<const E>(o),
            delta.data());
   });
-  return {Heads<const E>(d_o), Heads<const E>(o), data<const T>(denominator), delta.data()};
+  return {HeadsView<const E>(d_o), HeadsView<const E>(o), data<const T>(denominator), delta.data()};
 }
 
-/// What the gradients of a query's scores are made of: log2 g of softmax, else 1 / g, which is 0 for g = 0; and
-/// delta. 0 for a query that is not there.
+/// A query's factors in the gradients of its scores: `denominator`, which is log2 g for softmax and else 1 / g (0 for
+/// g = 0), and delta. Both are 0 for a query behind the last.
 template <class T>
 struct alignas(2 * sizeof(T)) QueryFactors {
   T denominator, delta;
 };
 template <class T, class E>
-__device__ QueryFactors<T> query_factors(const Quadratic<T, E>& in, const QuadraticCotangents<T, E>& from,
+__device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const QuadraticCotangents<T, E>& from,
                                          int64_t head, int64_t i) {
   if (i >= in.queries) return {};
   const T g = from.denominator[head * in.queries + i], delta = from.delta[head * in.queries + i];
@@ -417,33 +426,33 @@ __device__ QueryFactors<T> query_factors(const Quadratic<T, E>& in, const Quadra
   return {T{1} / g, delta};
 }
 
-/// Turns the products s = q·k into weights p (with dropout), and the products ds = d_o·v into the gradients of the
-/// products q·k, with the factors of each query q as `factors(q)`.
+/// Turns the products s = q·k into weights p (with dropout), and the products ds = d_o·v into the gradients of q·k,
+/// both in place. `factors(q)` are the factors of query q.
 ///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
-/// With dropout of whole tokens, whose factors make up c_j, d_o·v_j is multiplied by c_j, and delta too where the
-/// denominator g saw the factors.
+/// Dropout of whole tokens multiplies d_o·v_j by the pair's factor c_j, and delta too where dropout is shared with
+/// the denominator.
 template <class T, class E, class Scores, class Factors>
-__device__ void score_gradients(const Quadratic<T, E>& in, const Rows<const E>& k, const ScoreTile& tile, Scores s,
-                                Scores ds, Factors factors) {
-  const auto left = left_weights_of<Scores>(in, tile);
-  drop(in, left, ds);
+__device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
+                                const TilePosition& tile, Scores s, Scores ds, Factors factors) {
+  const auto kept = kept_weights_of<Scores>(in, tile);
+  drop(in, kept, ds);
   QueryFactors<T> of[Scores::kQueries];
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
   if (in.softmax) {
     for_each_score<Scores>([&](int q, int c) {
       s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].denominator);
-      ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);
+      ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);  // gradient of [Vaswani eq.1]
     });
   } else if (!in.drops_tokens()) {
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
-      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;
-      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);
+      s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;                                // [FAST eq.7]
+      ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);  // [FAST eq.15]
     });
   } else {
-    const auto tokens = left_tokens_of<Scores>(in, tile);
+    const auto tokens = kept_tokens_of<Scores>(in, tile);
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
       const T kept = tokens.has(q, c) ? in.token_factor : T{0};
@@ -455,7 +464,7 @@ __device__ void score_gradients(const Quadratic<T, E>& in, const Rows<const E>& 
   const auto seen = seen_of<Scores>(in, k, tile);
   hide(seen, s, T{0});
   hide(seen, ds, T{0});
-  drop(in, left, s);
+  drop(in, kept, s);
 }
 
 }  // namespace linnet::cuda

@@ -12,15 +12,14 @@ void* take(int64_t bytes) {
   void* block = nullptr;
   const cudaError_t status = cudaMalloc(&block, static_cast<size_t>(bytes));
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // so that it is not found again later
+    cudaGetLastError();  // clears the error, which a later call would report
     return nullptr;
   }
   check(status, "taking memory of the GPU");
   return block;
 }
 
-/// cudaFree waits for the kernels that still use a block. Where it fails, there is nothing left to do, and no kernel
-/// to blame for it.
+/// cudaFree waits for the kernels that still use a block. Nothing can be done if it fails, and no kernel is to blame.
 void give_back(void* block) {
   if (cudaFree(block) != cudaSuccess) cudaGetLastError();
 }
@@ -48,8 +47,8 @@ void release_cached() {
   cache().release_cached();
 }
 
-/// Does not wait for recordings of other threads, during which the cache gives nothing back: who calls this may hold
-/// their lock.
+/// Does not wait for recordings of other threads, because the caller may hold their lock. The cache returns nothing
+/// to the driver during a recording.
 void refuse_memory(const std::string& what) {
   cache().release_cached();
   const MemoryStats stats = cache().stats();

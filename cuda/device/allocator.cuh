@@ -7,24 +7,24 @@
 #include <linnet/core/device/block_cache.h>
 #include <linnet/core/error.h>
 
-/// Memory of the GPU's tensors: blocks are kept when a tensor dies and handed to the next of about that size, so
-/// that a training step, once warm, asks the driver for nothing. A block may be handed on while kernels that use
-/// it are still under way: they and the next owner's are in one stream, one after the other.
+/// Memory of the GPU's tensors. When a tensor dies its block is kept for the next tensor of about that size, so that
+/// a training step, once warm, asks the driver for nothing. A block may be reused while kernels that read it are
+/// still running, because all kernels run in one stream, one after the other.
 namespace linnet::cuda {
 
-/// 256-byte aligned or better. Throws MemoryError saying what was asked, what is live and what is free.
+/// Aligned to 256 bytes or more. Throws MemoryError with what was asked, what is live and what is free.
 void* allocate(int64_t bytes);
 void deallocate(void* data, int64_t bytes);
 MemoryStats memory_stats();
 void reset_peak();
 void release_cached();
 
-/// For what found no room elsewhere, such as at the driver's: gives it the blocks that are kept for tensors, and
-/// throws MemoryError, which says what is live, what is free, and what to change. `what` says what was tried.
+/// For an allocation outside of this cache that failed. Returns the cached blocks to the driver, and throws
+/// MemoryError with what is live, what is free, and what to change. `what` says what was tried.
 [[noreturn]] void refuse_memory(const std::string& what);
 
-/// Calls `attempt`, which takes memory of the GPU by another way, and once more when it threw MemoryError: then there
-/// is the room of blocks that were kept.
+/// Calls `attempt`, which allocates outside of this cache, and again if it throws MemoryError: by then the cached
+/// blocks are back with the driver.
 template <class Attempt>
 void with_room(const Attempt& attempt) {
   try {
@@ -34,7 +34,7 @@ void with_room(const Attempt& attempt) {
   }
 }
 
-/// What a recording works in; see BlockCache.
+/// Blocks held for a recording; see BlockCache.
 void begin_hold();
 BlockCache::Hold end_hold();
 void let_go(const BlockCache::Hold& hold);

@@ -5,14 +5,14 @@
 #include <cuda_bf16.h>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// bfloat16: what tensors hold, and never what is computed with. Kernels that move elements take it as it is; those
-/// that compute make float of it and round what they write, to nearest even.
+/// bfloat16 is storage only. Kernels that move elements move it as it is. Kernels that compute convert it to float,
+/// and round what they write to nearest even.
 
 namespace linnet::cuda {
 
 using BFloat16 = __nv_bfloat16;
 
-/// What elements of type E are computed with.
+/// The type in which elements of type E are computed.
 template <class E>
 using ComputedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, E>;
 
@@ -23,8 +23,8 @@ void dispatch_stored(DType dtype, F&& f) {
   dispatch_any(dtype, f);
 }
 
-/// `dispatch_floating`, for bfloat16 too: calls `f` with a zero of the type of elements and one of the type that they
-/// are computed with, `f(auto stored, auto computed)`.
+/// `dispatch_floating`, for bfloat16 too: calls `f(auto stored, auto computed)` with zeros of the type of elements
+/// and of the type in which they are computed.
 template <class F>
 void dispatch_computed(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(BFloat16{}, float{});

@@ -9,7 +9,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// Asking for its attributes makes the driver's context, and tells whether this build has code for the GPU.
+/// A query for its attributes creates the driver's context, and tells whether this build has code for the GPU.
 __global__ void probe() {}
 
 std::string version_text(int version) {  // 13010 is 13.1
@@ -30,8 +30,8 @@ int runtime_version() {
   return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
 }
 
-/// After one of these the runtime refuses all further work of the process.
-bool is_final(cudaError_t status) {
+/// Whether the runtime refuses all further work of the process after this error.
+bool is_fatal(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
@@ -47,8 +47,8 @@ bool is_final(cudaError_t status) {
   }
 }
 
-/// Whether it says that there is no code for the GPU, or none that its driver takes.
-bool is_of_code(cudaError_t status) {
+/// Whether this error means that there is no code for the GPU, or none that its driver accepts.
+bool means_no_code(cudaError_t status) {
   switch (status) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
@@ -60,9 +60,9 @@ bool is_of_code(cudaError_t status) {
   }
 }
 
-/// Why no GPU answers, and what helps.
+/// Throws DeviceError with why no GPU answers, and what helps.
 [[noreturn]] void refuse_device(cudaError_t status) {
-  cudaGetLastError();  // so that the error is not found again later
+  cudaGetLastError();  // clears the error, which a later call would report
   std::string cause = "no NVIDIA GPU answers (" + error_text(status) + ")";
   if (driver_version() == 0) {
     cause = "no NVIDIA driver is installed, or it is not reachable from here";
@@ -87,10 +87,10 @@ void check_architecture() {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe);
   if (status == cudaSuccess) return;
-  if (!is_of_code(status)) refuse_device(status);  // another process has it for itself, or has filled it
+  if (!means_no_code(status)) refuse_device(status);  // such as a GPU that another process has reserved or filled
   cudaGetLastError();
   const cudaDeviceProp gpu = properties();
-  constexpr int kOldest = CUDART_VERSION >= 13000 ? 75 : 70;  // that nvcc, or linnet, makes code for
+  constexpr int kOldest = CUDART_VERSION >= 13000 ? 75 : 70;  // the oldest architecture of nvcc, or of linnet
   const int number = gpu.major * 10 + gpu.minor;
   const std::string remedy = number < kOldest ? "it is too old for CUDA " + version_text(CUDART_VERSION) +
                                                     ", with which linnet takes GPUs from sm_" +
@@ -135,7 +135,7 @@ void check(cudaError_t status, const char* what) {
   cudaGetLastError();
   if (status == cudaErrorMemoryAllocation) refuse_memory(what);
   std::string message = std::string("CUDA failed in ") + what + " (" + error_text(status) + ")";
-  if (is_final(status)) {
+  if (is_fatal(status)) {
     message += is_checking() ? "; this process cannot use the GPU any more"
                              : ", here or in an op before; set LINNET_CUDA_CHECK=1 to see in which. This process "
                                "cannot use the GPU any more";

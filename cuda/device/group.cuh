@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// Threads that work on one row together, and folds over them in a fixed order.
+/// Thread groups: threads that work on one row together, and reductions over them in a fixed order.
 
 namespace linnet::cuda {
 
@@ -16,7 +16,7 @@ struct Plus {
   }
 };
 
-/// NaN where any is.
+/// NaN if any operand is NaN.
 struct Maximum {
   template <class V>
   __device__ V operator()(V a, V b) const {
@@ -31,64 +31,64 @@ struct Minimum {
   }
 };
 
-/// The value of the lane whose number differs in `distance`.
+/// The value of the lane whose number is this one's XOR `distance`.
 template <class V>
 __device__ V shuffle(V value, int distance) {
   return __shfl_xor_sync(kAllLanes, value, distance);
 }
 
-/// The value of lane `lane`, which need not be the same for all.
+/// The value of lane `lane`, which each lane may choose by itself.
 template <class V>
 __device__ V value_of(V value, int lane) {
   return __shfl_sync(kAllLanes, value, lane);
 }
 
-/// The fold over the `kLanes` neighbours of a warp, at each of them: a power of two up to 32. All lanes of the
-/// warp must call it.
+/// Reduces over each `kLanes` neighbouring lanes of a warp, a power of two up to 32; every lane gets the result. All
+/// lanes of the warp must call it.
 template <int kLanes, class V, class F>
-__device__ V reduce_lanes(V value, F fold) {
+__device__ V reduce_lanes(V value, F combine) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    value = fold(value, shuffle(value, distance));
+    value = combine(value, shuffle(value, distance));
   }
   return value;
 }
 
-/// A row's threads: one warp for short rows, so that a block of 256 handles eight of them, or a whole block. Or fewer
-/// lanes than a warp, all groups of which must then come to each fold.
+/// The threads of one row: one warp for short rows, so that a block of 256 handles eight rows, or a whole block. A
+/// group may also be part of a warp; then all groups of that warp must call each reduction.
 template <int kSize>
 struct ThreadGroup {
-  static_assert((kSize <= kWarp && kWarp % kSize == 0) || kSize == 256, "some of a warp, a warp, or a block of 256");
+  static_assert((kSize <= kWarp && kWarp % kSize == 0) || kSize == 256, "part of a warp, a warp, or a block of 256");
   static constexpr int size = kSize;
   static constexpr int rows = 256 / kSize;  ///< per block of 256 threads
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kSize; }
-  /// The first row of this thread's group, and the way to its next one. All threads of a group have one row.
+  /// The first row of this thread's group, and the distance to its next one.
   __device__ static int64_t first_row() { return int64_t{blockIdx.x} * rows + threadIdx.x / kSize; }
   __device__ static int64_t row_step() { return int64_t{gridDim.x} * rows; }
 
-  /// The fold over the group's threads, at each of them. All of the group must call it.
+  /// Reduces over the group's threads; each gets the result. All threads of the group must call it.
   template <class V, class F>
-  __device__ static V fold(V value, F fold) {
+  __device__ static V reduce(V value, F combine) {
     constexpr int kLanes = kSize < kWarp ? kSize : kWarp;
-    value = reduce_lanes<kLanes>(value, fold);
+    value = reduce_lanes<kLanes>(value, combine);
     if constexpr (kSize > kWarp) {
       __shared__ V of_warp[kSize / kWarp];
       if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
       __syncthreads();
       value = of_warp[0];
-      for (int w = 1; w < kSize / kWarp; ++w) value = fold(value, of_warp[w]);
-      __syncthreads();  // before the next fold writes there
+      for (int w = 1; w < kSize / kWarp; ++w) value = combine(value, of_warp[w]);
+      __syncthreads();  // before the next reduction overwrites of_warp
     }
     return value;
   }
 
-  /// f(0) + … + f(n − 1) at each thread of the group: in T over the terms of one thread, in double over threads,
+  /// f(0) + … + f(n − 1); each thread of the group gets it. Terms of one thread are summed in T, threads in double,
   /// so that the rounding error hardly grows with n.
   template <class T, class F>
   __device__ static double sum(int64_t n, F f) {
     T sum = 0;
     for (int64_t i = lane(); i < n; i += kSize) sum += f(i);
-    return fold(static_cast<double>(sum), Plus());
+    return reduce(static_cast<double>(sum), Plus());
   }
 };
 

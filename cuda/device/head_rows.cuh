@@ -7,23 +7,24 @@
 #include <linnet/cuda/device/heads.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// How kernels go over the rows of heads [B, H, N, D], which are short. A group of lanes, each with packs of
-/// neighbouring columns, takes a few tokens of one head, whose loads are on the way together.
+/// Loops over the rows of heads [B, H, N, D], which are short. A thread group of lanes, each with packs of
+/// neighbouring columns, takes kRowBatch tokens of one head at a time and issues their loads together, to hide the
+/// latency.
 
 namespace linnet::cuda {
 
-constexpr int kRowBatch = 4;  ///< tokens of a group
+constexpr int kRowBatch = 4;  ///< tokens that a thread group takes at a time
 
-/// What sums over a row are joined in; those of bfloat16 are float.
+/// The type in which lanes' sums over a row are added: double, but float for bfloat16.
 template <class E>
 using JoinedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, double>;
 
 /// [B, H, N, D] with unit stride in D.
 template <class E>
-struct HeadRows : Heads<E> {
-  bool packed;  ///< whether each row is packs
+struct HeadRows : HeadsView<E> {
+  bool packed;  ///< whether each row consists of aligned packs
 
-  explicit HeadRows(const View& x) : Heads<E>(x), packed(x.shape[3] % kPack == 0 && is_packed(data<E>(x), 1)) {
+  explicit HeadRows(const View& x) : HeadsView<E>(x), packed(x.shape[3] % kPack == 0 && is_packed(data<E>(x), 1)) {
     for (int d = 0; d < 3; ++d) packed = packed && x.strides[d] % kPack == 0;
   }
 };
@@ -35,19 +36,19 @@ struct HeadSizes {
   explicit HeadSizes(const View& x) : batch(x.shape[0]), heads(x.shape[1]), tokens(x.shape[2]), width(x.shape[3]) {}
 };
 
-/// A pack of each of a thread's tokens.
+/// One pack of each of a thread's tokens.
 template <class T>
 struct RowPacks {
   Pack<T> of[kRowBatch] = {};
 };
 
-/// The tokens that a thread has packs of, in one of a block's tasks.
+/// The tokens of one task that a thread holds packs of.
 template <class ThreadGroup>
 struct RowBatch {
-  static constexpr int kTokens = kRowBatch * ThreadGroup::rows;  ///< of a block
+  static constexpr int kTokens = kRowBatch * ThreadGroup::rows;  ///< tokens of a task
 
   int64_t b, h;
-  int64_t first, row;  ///< the first token, and its number among those of all heads
+  int64_t first, row;  ///< the first token, within its head and among the tokens of all heads
   bool has[kRowBatch];
 
   __host__ __device__ static int64_t tasks(const HeadSizes& all) {
@@ -66,11 +67,10 @@ struct RowBatch {
   }
 
   __device__ int64_t token(int j) const { return first + j * ThreadGroup::rows; }
-  __device__ static int64_t column() {
-    return int64_t{ThreadGroup::lane()} * kPack;
-  }  ///< where this thread's pack begins
+  /// The column where this thread's first pack begins.
+  __device__ static int64_t column() { return int64_t{ThreadGroup::lane()} * kPack; }
 
-  /// Calls f(c) for its further packs, which begin at columns c, of rows that are too long for one each.
+  /// Calls f(c) for the columns c of this thread's further packs, in rows wider than one pack per lane.
   template <class F>
   __device__ void for_further_packs(F f) const {
     if constexpr (ThreadGroup::size == kWarp) {
@@ -78,12 +78,13 @@ struct RowBatch {
     }
   }
 
-  /// How many columns there are of the pack at c.
+  /// The columns of the pack at c that lie within the row.
   __device__ int columns(int64_t c) const {
     return static_cast<int>(max(min(width_ - c, int64_t{kPack}), int64_t{0}));
   }
 
-  /// The packs at c, as T; 0 behind the end of the row and, unread, of tokens that are not `wanted`.
+  /// The packs at column c, as T. Elements behind the end of the row are 0. Tokens that are not `wanted` are 0,
+  /// unread.
   template <class T, class E>
   __device__ RowPacks<T> load(const HeadRows<E>& x, const bool (&wanted)[kRowBatch], int64_t c) const {
     using Value = std::remove_const_t<E>;
@@ -112,7 +113,7 @@ struct RowBatch {
     return y;
   }
 
-  /// The same way back, of the tokens that there are.
+  /// Stores the packs at column c of the tokens that exist.
   template <class T, class E>
   __device__ void store(const HeadRows<E>& y, int64_t c, const RowPacks<T>& x) const {
     E* to = y.at(b, h, first) + c;
@@ -132,9 +133,9 @@ struct RowBatch {
     }
   }
 
-  /// From parts of sums over rows to these sums, times a factor.
+  /// Adds up each row's sums over the lanes, and multiplies by `factor`.
   template <class Sum, class T>
-  __device__ static void join(T (&x)[kRowBatch], Sum factor = 1) {
+  __device__ static void reduce(T (&x)[kRowBatch], Sum factor = 1) {
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j)
       x[j] = static_cast<T>(ThreadGroup::reduce(static_cast<Sum>(x[j]), Plus()) * factor);
@@ -144,7 +145,7 @@ struct RowBatch {
   int64_t width_;
 };
 
-/// Calls `f` with the group that suits rows of `width` columns.
+/// Calls `f` with the thread group for rows of `width` columns.
 template <class F>
 void for_row_group(int64_t width, F&& f) {
   if (width <= 8 * kPack) return f(ThreadGroup<8>());

@@ -6,13 +6,13 @@
 
 namespace linnet::cuda {
 
-/// A view as kernels are passed it: [B, H, N, D] with unit stride in D, or [B, H, N].
+/// A view [B, H, N, D] with unit stride in D, or [B, H, N], as kernels are passed it.
 template <class T>
-struct Heads {
+struct HeadsView {
   T* data;
   int64_t batch_stride, head_stride, row_stride;
 
-  explicit Heads(const View& x)
+  explicit HeadsView(const View& x)
       : data(static_cast<T*>(x.data)),
         batch_stride(x.strides[0]),
         head_stride(x.strides[1]),
@@ -23,7 +23,7 @@ struct Heads {
   }
 };
 
-/// Which tokens are no padding, as kernels are passed it: a bool [B, N], or all of them.
+/// The padding mask [B, N] as kernels are passed it; without data no token is padding.
 struct PaddingMask {
   const bool* data = nullptr;
   int64_t batch_stride = 0, stride = 0;

@@ -6,7 +6,7 @@
 #include <linnet/cuda/device/launch.cuh>
 #include <linnet/cuda/device/strided_index.cuh>
 
-/// What kernels share: from a run-time dtype to a C++ type, and functions applied element by element.
+/// Dispatch from a run-time dtype to a C++ type, and kernels that apply a function element by element.
 
 namespace linnet::cuda {
 
@@ -21,7 +21,7 @@ void dispatch_floating(DType dtype, F&& f) {
   }
 }
 
-/// The same for floating and integer dtypes.
+/// `dispatch_floating`, for integer dtypes too.
 template <class F>
 void dispatch_number(DType dtype, F&& f) {
   switch (dtype) {
@@ -31,7 +31,7 @@ void dispatch_number(DType dtype, F&& f) {
   }
 }
 
-/// The same for every dtype that the CPU has, bool too.
+/// `dispatch_number`, for bool too.
 template <class F>
 void dispatch_any(DType dtype, F&& f) {
   if (dtype == DType::boolean) return f(bool{});
@@ -43,7 +43,7 @@ T* data(const View& view) {
   return static_cast<T*>(view.data);
 }
 
-/// Null for a view that is not there.
+/// Null for a null view.
 template <class T>
 T* data(const View* view) {
   return view == nullptr ? nullptr : data<T>(*view);
@@ -57,7 +57,7 @@ inline int64_t numel(const View& view) {
 
 // ---- Element by element. Memory bandwidth bounds these kernels. ----
 
-/// Elements that one thread moves together: up to 16 bytes a load.
+/// Elements that one thread moves together: up to 16 bytes per load for elements of 4 bytes.
 constexpr int kPack = 4;
 
 template <class T>
@@ -72,7 +72,7 @@ __device__ Pack<Y> apply(const F& f, const Pack<X>&... x) {
   return y;
 }
 
-/// Pack `i` of an operand, or its one element, repeated.
+/// Pack `i` of an operand, or its only element, repeated.
 template <class X>
 __device__ Pack<X> load_pack(const X* x, int64_t step, int64_t i) {
   if (step == 1) return reinterpret_cast<const Pack<X>*>(x)[i];
@@ -104,15 +104,15 @@ __device__ void map_element(const Offsets<1 + sizeof...(X)>& at, const F& f, Y* 
   y[at.of[0]] = f(x[at.of[v + 1]]...);
 }
 
-/// The same for any strides: one thread an element.
+/// y = f(x...) for any strides, one thread for each element.
 template <class F, class Y, class... X>
-__global__ void map_strided(StridedIndex<1 + sizeof...(X)> walk, F f, Y* y, const X*... x) {
-  for (int64_t i = first_item(); i < walk.count; i += item_step()) {
-    map_element(walk.at(i), f, y, std::index_sequence_for<X...>(), x...);
+__global__ void map_strided(StridedIndex<1 + sizeof...(X)> elements, F f, Y* y, const X*... x) {
+  for (int64_t i = first_item(); i < elements.count; i += item_step()) {
+    map_element(elements.at(i), f, y, std::index_sequence_for<X...>(), x...);
   }
 }
 
-/// Whether packs can be loaded from `data`; an operand with one element needs none.
+/// Whether packs can be loaded from `data`. An operand of one element needs none.
 template <class T>
 bool is_packed(const T* data, int64_t step) {
   return step == 0 || (step == 1 && reinterpret_cast<uintptr_t>(data) % sizeof(Pack<T>) == 0);
@@ -121,16 +121,16 @@ bool is_packed(const T* data, int64_t step) {
 template <class F, class Y, class... X, size_t... v>
 void map_views(const F& f, const View& out, std::index_sequence<v...>,
                const std::array<View, 1 + sizeof...(X)>& all) {
-  const auto walk = walk_without<1 + sizeof...(X)>(all, -1);
+  const auto elements = index_other_dims<1 + sizeof...(X)>(all, -1);
   Offsets<1 + sizeof...(X)> step = {};
-  for (size_t k = 0; k < all.size(); ++k) step.of[k] = walk.rank == 0 ? 1 : walk.stride[0][k];
-  const bool dense = walk.rank <= 1 && step.of[0] == 1 && is_packed(data<Y>(out), 1) &&
+  for (size_t k = 0; k < all.size(); ++k) step.of[k] = elements.rank == 0 ? 1 : elements.stride[0][k];
+  const bool dense = elements.rank <= 1 && step.of[0] == 1 && is_packed(data<Y>(out), 1) &&
                      (is_packed(data<X>(all[v + 1]), step.of[v + 1]) && ...);
   if (dense) {
-    launch(map_dense<F, Y, X...>, blocks_for(ceil_div(walk.count, kPack)), kThreads, walk.count, step, f,
+    launch(map_dense<F, Y, X...>, blocks_for(ceil_div(elements.count, kPack)), kThreads, elements.count, step, f,
            data<Y>(out), data<const X>(all[v + 1])...);
   } else {
-    launch(map_strided<F, Y, X...>, blocks_for(walk.count), kThreads, walk, f, data<Y>(out),
+    launch(map_strided<F, Y, X...>, blocks_for(elements.count), kThreads, elements, f, data<Y>(out),
            data<const X>(all[v + 1])...);
   }
 }

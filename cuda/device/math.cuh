@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-/// Elementary functions of CUDA's library, which has them for float and double under one name: off by a few units in
-/// the last place at most, as its guide lists them, and right for ±0, denormals, ±∞ and NaN. (No fast approximations:
-/// float32 is exact.)
+/// Elementary functions, from CUDA's library, which has one name for float and double. They are accurate to a few
+/// units in the last place, as its guide lists, and correct for ±0, denormals, ±∞ and NaN. No fast approximations are
+/// used.
 
 namespace linnet::cuda {
 
@@ -13,8 +13,8 @@ __device__ T infinity() {
   return static_cast<T>(INFINITY);
 }
 
-/// Whether a row's mean is to be made a second time, of what the first one left: its rounding is not small beside the
-/// deviation. As on the CPU (kLargeMean in ops/cpu/device/row_sums.h).
+/// Whether the rounding error of a row's mean is not small beside its deviation. Then kernels take the mean again, of
+/// the differences from the first one, as on the CPU (ops/cpu/device/large_mean.h).
 template <class T>
 __device__ bool has_large_mean(T mean, T variance) {
   return mean * mean > 256 * variance;
@@ -25,8 +25,8 @@ __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
-/// e^(a − b), the factor that turns sums of e^s relative to a into sums relative to b ≥ a; 0 where there is no sum
-/// yet.
+/// e^(a − b): the factor from sums of e^(s − a) to sums of e^(s − b), for b ≥ a; 0 for a = −∞, where nothing is
+/// summed yet.
 template <class T>
 __device__ T rescale(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);

@@ -3,8 +3,9 @@
 #include <cstdint>
 
 /// Products of tensor cores on registers of a warp: bfloat16 factors with sums in float, from sm_80 on (PTX ISA,
-/// mma.m16n8k16 and ldmatrix). All lanes of a warp call these together. Lane l = 4·g + t, with g in 0…7 and t in 0…3,
-/// holds of its warp's matrices, two neighbours of bfloat16 in a register, the first in its lower half:
+/// mma.m16n8k16 and ldmatrix). All lanes of a warp call these together. A register holds two neighbouring bfloat16,
+/// the first in its lower half. Lane l = 4·g + t, with g in 0…7 and t in 0…3, holds these elements of the warp's
+/// matrices:
 ///
 ///     A, 16 × 16                      columns 2t, 2t + 1       columns 2t + 8, 2t + 9
 ///                          row g      a[0]                     a[2]
@@ -18,7 +19,7 @@
 ///                          row g      c0              c1
 ///                          row g + 8  c2              c3
 ///
-/// So two C side by side, rounded and packed, are an A.
+/// Two C side by side, rounded and packed, have the layout of one A.
 
 namespace linnet::cuda {
 
@@ -26,7 +27,7 @@ namespace linnet::cuda {
 __device__ inline void multiply_add(float& c0, float& c1, float& c2, float& c3, const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
-  // Volatile, so that it stays where all lanes are, and is not moved into a branch that some take.
+  // Volatile, so that the compiler does not move it into a branch that only some lanes take.
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
@@ -35,8 +36,8 @@ __device__ inline void multiply_add(float& c0, float& c1, float& c2, float& c3, 
 #endif
 }
 
-/// Four matrices of 8 × 8 from shared memory: `row`, of 16 aligned bytes, is row l % 8 of matrix l / 8. Of matrix n,
-/// m[n] has the elements (g, 2t) and (g, 2t + 1).
+/// Loads four matrices of 8 × 8 from shared memory. Lane l passes the address of row l % 8 of matrix l / 8, 16
+/// aligned bytes. m[n] becomes the elements (g, 2t) and (g, 2t + 1) of matrix n.
 __device__ inline void load_matrices(uint32_t (&m)[4], const void* row) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -46,7 +47,7 @@ __device__ inline void load_matrices(uint32_t (&m)[4], const void* row) {
 #endif
 }
 
-/// The same of their transposes: m[n] has the elements (2t, g) and (2t + 1, g).
+/// Loads the transposes: m[n] becomes the elements (2t, g) and (2t + 1, g) of matrix n.
 __device__ inline void load_transposed(uint32_t (&m)[4], const void* row) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

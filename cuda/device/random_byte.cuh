@@ -4,7 +4,8 @@
 
 namespace linnet::cuda {
 
-/// Byte `index` of a stream. Not inlined, to leave the registers of its ten rounds to kernels that seldom need it.
+/// Byte `index` of a Philox stream. Not inlined, so that kernels that seldom need it keep the registers of its
+/// rounds.
 __noinline__ __device__ static int random_byte(RandomKey key, int64_t index) {
   return static_cast<int>(random_word(key, static_cast<uint64_t>(index / 4)) >> (index % 4 * 8) & 255);
 }

@@ -13,27 +13,27 @@
 namespace linnet::cuda {
 namespace {
 
-/// Held by the thread that records, and shared by the others; see outside_of_recordings().
+/// Exclusive for the thread that records, shared for the others; see outside_of_recordings().
 std::shared_mutex recordings;
 
 class Graph : public RecordedWork {
  public:
-  static thread_local Graph* current;  ///< what this thread records, or null
+  static thread_local Graph* current;  ///< the graph that this thread records, or null
 
   ~Graph() override {
     if (executable_ != nullptr) {
       const auto lock = outside_of_recordings();
-      cudaStreamSynchronize(stream());  // so that no replay is under way
+      cudaStreamSynchronize(stream());  // waits for replays
       cudaGraphExecDestroy(executable_);
     }
     for (void* constant : constants_) cudaFreeHost(constant);
     let_go(hold_);
   }
 
-  /// The capture is ended whatever happens, and the stream usable again.
+  /// Captures the kernels that `work` launches. If `work` throws, the capture ends and the stream is usable again.
   void capture(const std::function<void()>& work) {
     const std::lock_guard<std::shared_mutex> lock(recordings);
-    // Relaxed: a tensor may have its memory from the driver meanwhile.
+    // Relaxed, because a tensor may need memory from the driver meanwhile.
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a recording");
     begin_hold();
     current = this;
@@ -49,7 +49,7 @@ class Graph : public RecordedWork {
     const cudaError_t status = cudaStreamEndCapture(stream(), &captured);
     const std::unique_ptr<CUgraph_st, decltype(&cudaGraphDestroy)> graph(captured, cudaGraphDestroy);
     if (error) {
-      cudaGetLastError();  // so that what went wrong is not found again later
+      cudaGetLastError();  // clears the error, which a later call would report
       std::rethrow_exception(error);
     }
     check(status, "recording");
@@ -83,7 +83,7 @@ thread_local Graph* Graph::current = nullptr;
 }  // namespace
 
 std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
-  if (is_checking()) return nullptr;  // kernels are to be waited for one by one
+  if (is_checking()) return nullptr;  // the checking mode waits for each kernel
   auto graph = std::make_unique<Graph>();
   graph->capture(work);
   return graph;

@@ -17,15 +17,14 @@ std::unique_ptr<RecordedWork> record(const std::function<void()>& work);
 /// Whether this thread records.
 bool is_recording();
 
-/// To be held by a thread that takes memory of the GPU, copies to or from it, or waits for it: it waits while another
-/// one records, or both would become part of the recording.
+/// A lock for threads that allocate on the GPU, copy to or from it, or wait for it. It waits while another thread
+/// records, because such work would become part of the recording.
 std::shared_lock<std::shared_mutex> outside_of_recordings();
 
-/// In a recording: a copy of `bytes` of the host's memory, for the replays to read.
+/// In a recording: a copy of `bytes` of host memory that the replays read.
 const void* kept_for_replays(const void* host, int64_t bytes);
 
-/// A random key as kernels take it: in a recording its stream moves on with every replay, by a number in memory of
-/// the GPU.
+/// A random key as kernels take it. In a recording its stream moves on with every replay, by a count in GPU memory.
 class LiveKey {
  public:
   LiveKey() = default;
@@ -37,7 +36,7 @@ class LiveKey {
 
  private:
   RandomKey key_;
-  const uint64_t* draws_;  ///< since the recording; null outside of one
+  const uint64_t* draws_;  ///< draws since the recording; null outside of one
 };
 
 }  // namespace linnet::cuda

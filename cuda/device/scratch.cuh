@@ -6,8 +6,9 @@
 
 namespace linnet::cuda {
 
-/// Uninitialised working memory of a kernel, from the tensors' allocator, so that it is reused and counted. It may
-/// be given back as soon as the kernels that use it are launched. None is taken for a count of 0.
+/// Uninitialised scratch of a kernel, from the tensors' allocator, so that it is reused and counted. It may be
+/// released as soon as the kernels that use it are launched, because one stream orders all work. A count of 0 takes
+/// no memory.
 template <class T>
 class Scratch {
  public:

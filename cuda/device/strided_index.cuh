@@ -6,7 +6,7 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/core/error.h>
 
-/// From the number of an element to where it lies in strided views.
+/// Offsets of elements in strided views.
 
 namespace linnet::cuda {
 
@@ -16,18 +16,18 @@ struct Offsets {
   int64_t of[N];
 };
 
-/// Dims that N views step through together, passed to kernels by value. Dims of size 1 are dropped, and dims that
-/// every view steps through evenly made one. Dim 0 is the innermost.
+/// The dims of N views of one shape, passed to kernels by value. Dims of size 1 are dropped, and neighbouring dims
+/// that are contiguous in every view are merged. Dim 0 is the innermost.
 template <int N>
 struct StridedIndex {
-  static constexpr int kMaxRank = 24;  // after what `add` drops and joins
+  static constexpr int kMaxRank = 24;  // after dropping and merging
 
   int rank = 0;
-  int64_t count = 1;  ///< of positions: the product of the sizes
+  int64_t count = 1;  ///< the product of the sizes
   int64_t size[kMaxRank];
   int64_t stride[kMaxRank][N];
 
-  /// Adds a dim outside those so far. Throws ShapeError when there are too many.
+  /// Adds a dim outside the present ones. Throws ShapeError when there are too many.
   void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
     if (dim_size == 1) return;
     count *= dim_size;
@@ -48,7 +48,7 @@ struct StridedIndex {
     ++rank;
   }
 
-  /// Where position `index` is in each view, in elements from the first.
+  /// The offset of element `index` in each view.
   __device__ Offsets<N> at(int64_t index) const {
     Offsets<N> offsets = {};
     for (int d = 0; d < rank; ++d) {
@@ -63,24 +63,24 @@ struct StridedIndex {
   }
 
  private:
-  /// 32-bit divisions are several times faster, and nearly always enough.
+  /// 32-bit divisions are several times faster and nearly always suffice.
   __device__ static int64_t divide(int64_t a, int64_t b) {
     if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
     return a / b;
   }
 };
 
-/// All dims of the views except `dim`, with the sizes of the first view; `dim` −1 for all of them.
+/// All dims of the views except `dim`, with the sizes of the first view; all dims for `dim` −1.
 template <int N>
-StridedIndex<N> walk_without(const std::array<View, N>& views, int dim) {
-  StridedIndex<N> walk;
+StridedIndex<N> index_other_dims(const std::array<View, N>& views, int dim) {
+  StridedIndex<N> index;
   for (int d = views[0].rank - 1; d >= 0; --d) {
     if (d == dim) continue;
     std::array<int64_t, N> strides;
     for (int v = 0; v < N; ++v) strides[v] = views[v].strides[d];
-    walk.add(views[0].shape[d], strides);
+    index.add(views[0].shape[d], strides);
   }
-  return walk;
+  return index;
 }
 
 }  // namespace linnet::cuda

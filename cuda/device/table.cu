@@ -6,7 +6,7 @@
 #include <linnet/cuda/device/transfer.cuh>
 #include <linnet/cuda/matmul/blas.cuh>
 
-/// The GPU's backend: all families of kernels of this folder.
+/// Fills the GPU's kernel table with the kernels of all rooms.
 
 namespace linnet {
 namespace cuda {
@@ -37,7 +37,7 @@ std::string describe() { return describe_device() + ", " + describe_blas(); }
 
 Backend make_backend() {
   open_device();
-  precision();  // refuses a setting that there is not, before any work
+  precision();  // throws for an unknown setting before any work
   Backend table{};
   table.describe = describe;
   table.allocate = allocate;
@@ -74,8 +74,8 @@ Backend make_backend() {
 }  // namespace
 }  // namespace cuda
 
-/// Throws DeviceError while no GPU answers; the next call tries again. The one name of this room that a shared
-/// library exports.
+/// Throws DeviceError while no GPU answers; the next call tries again. A shared library exports only this name of the
+/// CUDA backend.
 [[gnu::visibility("default")]] const Backend& cuda_backend() {
   static const Backend table = cuda::make_backend();
   return table;

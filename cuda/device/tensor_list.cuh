@@ -4,16 +4,16 @@
 
 #include <linnet/cuda/device/launch.cuh>
 
-/// Many tensors in one launch: a model has many small ones, which are not worth a launch each.
+/// Many tensors in one launch. A model has many small tensors, which are not worth a launch each.
 
 namespace linnet::cuda {
 
-/// What a kernel is passed: as many tensors as the 4 KB of its parameters hold. `Tensor` has the members `count`, of
-/// its elements, and `first_block`.
+/// As many tensors as the 4 KB of a kernel's parameters hold. `Tensor` has the members `count`, its number of
+/// elements, and `first_block`.
 template <class Tensor>
 struct TensorList {
   static constexpr int kMost = 4000 / sizeof(Tensor);
-  static constexpr int64_t kBlock = 4 * kThreads;  ///< elements that a block sees to
+  static constexpr int64_t kBlock = 4 * kThreads;  ///< elements of a block
 
   Tensor of[kMost];
   int count;
@@ -27,7 +27,7 @@ struct TensorList {
   }
   __host__ __device__ static int64_t blocks_of(const Tensor& tensor) { return ceil_div(tensor.count, kBlock); }
 
-  /// The tensor that a block sees to, and the first of the elements there.
+  /// The tensor of a block, and its first element there.
   __device__ const Tensor& at(int64_t block) const {
     int t = count - 1;
     while (of[t].first_block > block) --t;

@@ -8,14 +8,15 @@
 #include <linnet/cuda/device/precision.cuh>
 
 /// Matrix products of tiles in shared memory, for kernels that never write a whole matrix to memory. A block of 256
-/// threads, as 16 × 16, makes a square tile of the product, each thread a small square part of that.
+/// threads, as 16 × 16, computes a square tile of the product. Each thread keeps one thread tile of it in registers.
 ///
-/// What is summed and kept in registers is of type T; factors lie in shared memory as S: T itself, or bfloat16 beside
-/// T = float, whose products tensor cores make and sum in float32. Tensors hold elements of type E: T, or S.
+/// Types: sums in registers are T. Factors in shared memory are S, which is T itself, or bfloat16 with T = float;
+/// then tensor cores multiply them and sum in float32. Elements of tensors are E, which is T or S.
 
 namespace linnet::cuda {
 
-/// Calls `f` with zeros of T, S and E for tensors of `dtype`: S is as `precision()` says, but for bfloat16 no other.
+/// Calls `f` with zeros of T, S and E for tensors of `dtype`. S follows `precision()`; tensors of bfloat16 always
+/// have S = bfloat16.
 template <class F>
 void dispatch_products(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(float{}, BFloat16{}, BFloat16{});
@@ -23,78 +24,82 @@ void dispatch_products(DType dtype, F&& f) {
   dispatch_floating(dtype, [&](auto zero) { f(zero, zero, zero); });
 }
 
-constexpr int kSide = 16;
+constexpr int kSide = 16;  ///< threads along each side of a tile
 template <class S>
 constexpr int kTile = sizeof(S) == 8 ? 32 : 64;  ///< rows and columns of a tile
 template <class T>
-constexpr int kPart = kTile<T> / kSide;  ///< rows and columns of a thread's part: 16 bytes
-constexpr int kDepth = 16;               ///< of the slices that a product over the width is summed from
-/// Between rows in shared memory: a multiple of 16 bytes, for loads of whole parts, that shifts the banks; of 32
-/// where tensor cores read or write them, which is what they demand of each row and column (PTX ISA, wmma.load).
+constexpr int kThreadTile = kTile<T> / kSide;  ///< rows and columns of a thread tile: 16 bytes
+constexpr int kDepth = 16;                     ///< rows of a panel: terms that a product adds between two barriers
+/// Elements from one row to the next in shared memory. The padding shifts the banks, and keeps rows aligned to 16
+/// bytes for whole-row loads of thread tiles; to 32 bytes for tensor cores, as they require (PTX ISA, wmma.load).
 template <class S>
 constexpr int kPitch = kTile<S> + (sizeof(S) == 2 ? 16 : 16 / static_cast<int>(sizeof(S)));
 constexpr int kProductsPitch = kTile<float> + 8;
 
-/// Rows (or columns) of a tile that this thread's part holds: first, first + 1, …
+/// The first row (or column) of this thread's tile within the block's tile.
 template <class T>
-__device__ int part_row() {
-  return static_cast<int>(threadIdx.x) / kSide * kPart<T>;
+__device__ int thread_row() {
+  return static_cast<int>(threadIdx.x) / kSide * kThreadTile<T>;
 }
-template <class T, int kColumns = kPart<T>>
-__device__ int part_column() {
+template <class T, int kColumns = kThreadTile<T>>
+__device__ int thread_column() {
   return static_cast<int>(threadIdx.x) % kSide * kColumns;
 }
 
-/// Fewer columns than rows where the product has no more of them than kSide · kColumns.
-template <class T, int kColumns = kPart<T>>
+/// This thread's sums of a tile. kColumns is smaller than the number of rows for products of at most kSide · kColumns
+/// columns.
+template <class T, int kColumns = kThreadTile<T>>
 struct ThreadTile {
-  T of[kPart<T>][kColumns] = {};
+  T of[kThreadTile<T>][kColumns] = {};
 };
 
-/// 42.5 KB for float, 25.5 KB for double, 25 KB for bfloat16 with 18 KB beside them for `products_tile`: within the
-/// 48 KB that every GPU grants.
+/// The factors of a block's products: panels of the operands of scores, and whole tiles of weights and values. They
+/// take 42.5 KB for float, 25.5 KB for double, and 25 KB for bfloat16 plus 18 KB for `products_tile`. Every GPU
+/// grants 48 KB.
 template <class S>
-struct alignas(32) Tiles {
-  S slice_a[kDepth][kPitch<S>];
-  S slice_b[kDepth][kPitch<S>];
+struct alignas(32) SharedTiles {
+  S panel_a[kDepth][kPitch<S>];
+  S panel_b[kDepth][kPitch<S>];
   S a[kTile<S>][kPitch<S>];
   S b[kTile<S>][kPitch<S>];
 };
 
-template <class T, int kCount = kPart<T>>
-struct alignas(kCount * sizeof(T)) Strip {
+/// kCount neighbours that one instruction loads or stores.
+template <class T, int kCount = kThreadTile<T>>
+struct alignas(kCount * sizeof(T)) PackOf {
   T of[kCount];
 };
 
-/// part += aᵀ·b for a and b with `depth` rows, term by term. Terms that `counts(k, r, y)` denies, for row k, row r of
-/// the part and the factor y from b, are not added, not even as 0 times infinity.
+/// sum += aᵀ·b for a and b with `depth` rows, term by term. A term of row k, row r of the sum and factor y from b is
+/// skipped where `counts(k, r, y)` is false, so that 0 times infinity is never added.
 template <class T, class S, int kColumns, class Counts>
-__device__ void add_terms(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
+__device__ void add_terms(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
                           Counts counts) {
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
-    const Strip<S> p = *reinterpret_cast<const Strip<S>*>(&a[k][part_row<T>()]);
-    const auto q = *reinterpret_cast<const Strip<S, kColumns>*>(&b[k][part_column<T, kColumns>()]);
+    const PackOf<S> p = *reinterpret_cast<const PackOf<S>*>(&a[k][thread_row<T>()]);
+    const auto q = *reinterpret_cast<const PackOf<S, kColumns>*>(&b[k][thread_column<T, kColumns>()]);
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) {
+    for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const T y = static_cast<T>(q.of[c]);
-        if (counts(k, r, y)) part.of[r][c] += static_cast<T>(p.of[r]) * y;
+        if (counts(k, r, y)) sum.of[r][c] += static_cast<T>(p.of[r]) * y;
       }
     }
   }
 }
 
-/// A tile through which tensor cores hand over their products.
+/// A tile in shared memory where tensor cores store products for the threads to read.
 __device__ inline float (*products_tile())[kProductsPitch] {
   alignas(32) __shared__ float tile[kTile<float>][kProductsPitch];
   return tile;
 }
 
-/// The same by tensor cores, from sm_80 on; all of the block must call it. A warp makes 16 rows and half the columns.
+/// sum += aᵀ·b by tensor cores, from sm_80 on. Each warp computes 16 rows of half the columns. All threads of the
+/// block must call it.
 template <int kColumns>
-__device__ void add_tensor_core_products(ThreadTile<float, kColumns>& part, const BFloat16 (*a)[kPitch<BFloat16>],
+__device__ void add_tensor_core_products(ThreadTile<float, kColumns>& sum, const BFloat16 (*a)[kPitch<BFloat16>],
                                          const BFloat16 (*b)[kPitch<BFloat16>], int depth) {
 #if __CUDA_ARCH__ >= 800
   using namespace nvcuda::wmma;
@@ -103,50 +108,51 @@ __device__ void add_tensor_core_products(ThreadTile<float, kColumns>& part, cons
   float(*tile)[kProductsPitch] = products_tile();
 #pragma unroll
   for (int column = warp % 2 * kHalf, end = column + kHalf; column < end; column += kStep) {
-    fragment<accumulator, kStep, kStep, kStep, float> sum;
-    fill_fragment(sum, 0.0f);
+    fragment<accumulator, kStep, kStep, kStep, float> product;
+    fill_fragment(product, 0.0f);
     for (int k = 0; k < depth; k += kStep) {
       fragment<matrix_a, kStep, kStep, kStep, BFloat16, col_major> left;
       fragment<matrix_b, kStep, kStep, kStep, BFloat16, row_major> right;
       load_matrix_sync(left, &a[k][row], kPitch<BFloat16>);
       load_matrix_sync(right, &b[k][column], kPitch<BFloat16>);
-      mma_sync(sum, left, right, sum);
+      mma_sync(product, left, right, product);
     }
-    store_matrix_sync(&tile[row][column], sum, kProductsPitch, mem_row_major);
+    store_matrix_sync(&tile[row][column], product, kProductsPitch, mem_row_major);
   }
   __syncthreads();
 #pragma unroll
-  for (int r = 0; r < kPart<float>; ++r) {
+  for (int r = 0; r < kThreadTile<float>; ++r) {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-      part.of[r][c] += tile[part_row<float>() + r][part_column<float, kColumns>() + c];
+      sum.of[r][c] += tile[thread_row<float>() + r][thread_column<float, kColumns>() + c];
     }
   }
-  __syncthreads();  // before the next products take the place of these
+  __syncthreads();  // before the next products overwrite these
 #else
-  add_terms(part, a, b, depth, [](int, int, float) { return true; });
+  add_terms(sum, a, b, depth, [](int, int, float) { return true; });
 #endif
 }
 
-/// part += aᵀ·b for a and b with `depth` rows, a multiple of 16. All of the block must call it.
+/// sum += aᵀ·b for a and b with `depth` rows, a multiple of 16. All threads of the block must call it.
 template <class T, class S, int kColumns>
-__device__ void add_product(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>],
+__device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>],
                             int depth) {
   if constexpr (std::is_same_v<S, T>) {
-    add_terms(part, a, b, depth, [](int, int, T) { return true; });
+    add_terms(sum, a, b, depth, [](int, int, T) { return true; });
   } else {
-    add_tensor_core_products(part, a, b, depth);
+    add_tensor_core_products(sum, a, b, depth);
   }
 }
 
-/// The same without the terms that `counts(k, r)` denies, which have 0 in a. All of the block must call it. Tensor
-/// cores leave out no term, but 0 times what is finite is 0: the rest of b is taken out of it, after its terms, so
-/// that no other bits change. The caller needs b no more.
+/// sum += aᵀ·b without the terms for which `counts(k, r)` is false; a has 0 there. All threads of the block must call
+/// it. Tensor cores skip no term, and 0 times infinity would be NaN. So the terms of infinities and NaN in b are
+/// added first, where they count, and then those factors are set to 0, which changes no other bit. b is not usable
+/// afterwards.
 template <class T, class S, int kColumns, class Counts>
-__device__ void add_product(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
+__device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
                             Counts counts) {
   if constexpr (std::is_same_v<S, T>) {
-    add_terms(part, a, b, depth, [&](int k, int r, T) { return counts(k, r); });
+    add_terms(sum, a, b, depth, [&](int k, int r, T) { return counts(k, r); });
   } else {
     constexpr int kWidth = kSide * kColumns;
     bool finite = true;
@@ -154,22 +160,22 @@ __device__ void add_product(ThreadTile<T, kColumns>& part, const S (*a)[kPitch<S
       finite = finite && isfinite(static_cast<T>(b[e / kWidth][e % kWidth]));
     }
     if (!__syncthreads_and(finite)) {
-      add_terms(part, a, b, depth, [&](int k, int r, T y) { return !isfinite(y) && counts(k, r); });
-      __syncthreads();  // they have been used
+      add_terms(sum, a, b, depth, [&](int k, int r, T y) { return !isfinite(y) && counts(k, r); });
+      __syncthreads();  // all threads have read b
       for (int e = static_cast<int>(threadIdx.x); e < depth * kWidth; e += kThreads) {
         S& y = b[e / kWidth][e % kWidth];
         if (!isfinite(static_cast<T>(y))) y = S(T{0});
       }
       __syncthreads();
     }
-    add_product(part, a, b, depth);
+    add_product(sum, a, b, depth);
   }
 }
 
-/// Rows of one head, `stride` elements apart. Those before `begin`, and those that `padding_mask` leaves out, are
-/// taken for 0, unread.
+/// The tokens of one head as the rows of a matrix, `stride` elements apart. Rows before `begin` and padding rows read
+/// as 0; their memory is not touched.
 template <class E>
-struct Rows {
+struct HeadMatrix {
   E* data;
   int64_t stride, begin, count, width;
   const bool* padding_mask;
@@ -178,8 +184,8 @@ struct Rows {
   __device__ bool has(int64_t row) const {
     return row >= begin && row < count && (padding_mask == nullptr || padding_mask[row * mask_stride]);
   }
-  /// Whether each row begins with an aligned strip of so many elements.
-  __device__ bool in_strips(int elements) const {
+  /// Whether each row starts at an address aligned for packs of `elements` elements.
+  __device__ bool in_packs(int elements) const {
     return stride % elements == 0 && reinterpret_cast<uintptr_t>(data) % (elements * sizeof(E)) == 0;
   }
   __device__ E get(int64_t row, int64_t column) const {
@@ -189,35 +195,35 @@ struct Rows {
 
 /// tile[i][c] = x[first + i][column + c]
 template <class S, class E>
-__device__ void load_tile(S (*tile)[kPitch<S>], const Rows<const E>& x, int64_t first, int64_t column) {
+__device__ void load_tile(S (*tile)[kPitch<S>], const HeadMatrix<const E>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kTile<S>; e += kThreads) {
     const int i = e / kTile<S>, c = e % kTile<S>;
     tile[i][c] = x.get(first + i, column + c);
   }
 }
 
-/// slice[d][i] = x[first + i][column + d]
+/// panel[d][i] = x[first + i][column + d]
 template <class S, class E>
-__device__ void load_slice(S (*slice)[kPitch<S>], const Rows<const E>& x, int64_t first, int64_t column) {
+__device__ void load_panel(S (*panel)[kPitch<S>], const HeadMatrix<const E>& x, int64_t first, int64_t column) {
   for (int e = static_cast<int>(threadIdx.x); e < kTile<S> * kDepth; e += kThreads) {
     const int i = e / kDepth, d = e % kDepth;
-    slice[d][i] = x.get(first + i, column + d);
+    panel[d][i] = x.get(first + i, column + d);
   }
 }
 
-/// x·yᵀ for the rows of x from `row` on and those of y from `column` on. All of the block must call it.
+/// x·yᵀ for the rows of x from `row` on and the rows of y from `column` on. All threads of the block must call it.
 template <class T, class S, class E>
-__device__ ThreadTile<T> products_of_rows(Tiles<S>& tiles, const Rows<const E>& x, int64_t row,
-                                          const Rows<const E>& y, int64_t column) {
-  ThreadTile<T> part;
+__device__ ThreadTile<T> products_of_rows(SharedTiles<S>& tiles, const HeadMatrix<const E>& x, int64_t row,
+                                          const HeadMatrix<const E>& y, int64_t column) {
+  ThreadTile<T> sum;
   for (int64_t d = 0; d < x.width; d += kDepth) {
-    __syncthreads();  // the last slices have been used
-    load_slice(tiles.slice_a, x, row, d);
-    load_slice(tiles.slice_b, y, column, d);
+    __syncthreads();  // the previous panels have been used
+    load_panel(tiles.panel_a, x, row, d);
+    load_panel(tiles.panel_b, y, column, d);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
+    add_product(sum, tiles.panel_a, tiles.panel_b, kDepth);
   }
-  return part;
+  return sum;
 }
 
 }  // namespace linnet::cuda

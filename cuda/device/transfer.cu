@@ -12,76 +12,77 @@
 namespace linnet::cuda {
 namespace {
 
-/// What a copy goes through, and the events that say when it is free again.
-struct Slot {
+/// Memory that a copy goes through, and the events that tell when it may be reused.
+struct StagingBuffer {
   void* pinned = nullptr;       ///< host memory that the GPU reads by itself
-  void* landing = nullptr;      ///< memory of the GPU, where there is room for it
+  void* landing = nullptr;      ///< memory of the GPU; null if there is no room
   cudaEvent_t sent = nullptr;   ///< `pinned` has been read
   cudaEvent_t taken = nullptr;  ///< `landing` has been read
 };
 
-/// A few slots, used in turn: the host fills one while the GPU still reads the others. What is larger than a slot
-/// crosses in pieces.
+/// Copies to the GPU through a few buffers, used in turn: the host fills one while the GPU still reads the others. A
+/// larger copy crosses buffer by buffer.
 ///
-/// A batch crosses in a stream of its own, beside the kernels launched before. It cannot go straight to the tensor's
-/// block, which they may still use for what it held then (see allocator.cuh). It goes to a place that nobody else
-/// has, and from there to the block by a copy within the GPU, a small part of the time, in the stream of the kernels.
+/// A batch crosses in a stream of its own, beside the kernels that were launched before. It cannot go straight to the
+/// tensor's block, because those kernels may still read what the block held before (see allocator.cuh). So it goes to
+/// a landing buffer, and from there to the block by a copy within the GPU in the kernels' stream, which takes a small
+/// fraction of the time.
 class Staging {
  public:
   void copy(void* device, const void* host, int64_t bytes) {
     for (int64_t done = 0; done < bytes; done += kBytes) {
-      copy_piece(static_cast<char*>(device) + done, static_cast<const char*>(host) + done,
-                 std::min(bytes - done, kBytes));
+      copy_buffer(static_cast<char*>(device) + done, static_cast<const char*>(host) + done,
+                  std::min(bytes - done, kBytes));
     }
   }
 
  private:
-  static constexpr int64_t kBytes = int64_t{4} << 20;  ///< of a slot
-  static constexpr int kSlots = 4;
-  /// Up to here a copy takes about as long as its launch, so that one is better than two.
+  static constexpr int64_t kBytes = int64_t{4} << 20;  ///< bytes of a buffer
+  static constexpr int kBuffers = 4;
+  /// A copy of up to this size takes about as long as its launch, so that one copy is faster than two.
   static constexpr int64_t kShort = int64_t{64} << 10;
 
-  void copy_piece(void* device, const void* host, int64_t bytes) {
+  void copy_buffer(void* device, const void* host, int64_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Slot& slot = slots_[next_];
-    next_ = (next_ + 1) % kSlots;
-    prepare(slot, bytes);
+    StagingBuffer& buffer = buffers_[next_];
+    next_ = (next_ + 1) % kBuffers;
+    prepare(buffer, bytes);
     const auto size = static_cast<size_t>(bytes);
-    check(cudaEventSynchronize(slot.sent), "waiting for a copy to the GPU");
-    std::memcpy(slot.pinned, host, size);
-    if (bytes <= kShort || slot.landing == nullptr) return send(device, slot, size, stream());
-    check(cudaStreamWaitEvent(copies_, slot.taken, 0), "waiting for a copy to the GPU");
-    send(slot.landing, slot, size, copies_);
-    check(cudaStreamWaitEvent(stream(), slot.sent, 0), "waiting for a copy to the GPU");
-    check(cudaMemcpyAsync(device, slot.landing, size, cudaMemcpyDeviceToDevice, stream()), "a copy on the GPU");
-    check(cudaEventRecord(slot.taken, stream()), "a copy on the GPU");
+    check(cudaEventSynchronize(buffer.sent), "waiting for a copy to the GPU");
+    std::memcpy(buffer.pinned, host, size);
+    if (bytes <= kShort || buffer.landing == nullptr) return send(device, buffer, size, stream());
+    check(cudaStreamWaitEvent(copies_, buffer.taken, 0), "waiting for a copy to the GPU");
+    send(buffer.landing, buffer, size, copies_);
+    check(cudaStreamWaitEvent(stream(), buffer.sent, 0), "waiting for a copy to the GPU");
+    check(cudaMemcpyAsync(device, buffer.landing, size, cudaMemcpyDeviceToDevice, stream()), "a copy on the GPU");
+    check(cudaEventRecord(buffer.taken, stream()), "a copy on the GPU");
   }
 
-  void prepare(Slot& slot, int64_t bytes) {
-    if (slot.pinned == nullptr) {
+  void prepare(StagingBuffer& buffer, int64_t bytes) {
+    if (buffer.pinned == nullptr) {
       with_room([&] {
-        check(cudaMallocHost(&slot.pinned, static_cast<size_t>(kBytes)), "asking for 4 MiB of pinned memory");
+        check(cudaMallocHost(&buffer.pinned, static_cast<size_t>(kBytes)), "asking for 4 MiB of pinned memory");
       });
     }
-    for (cudaEvent_t* event : {&slot.sent, &slot.taken}) {
+    for (cudaEvent_t* event : {&buffer.sent, &buffer.taken}) {
       if (*event == nullptr) check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
     }
     if (copies_ == nullptr) check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "making a stream");
-    if (bytes > kShort && slot.landing == nullptr &&
-        cudaMalloc(&slot.landing, static_cast<size_t>(kBytes)) != cudaSuccess) {
-      cudaGetLastError();  // so that it is not found again later
-      slot.landing = nullptr;
+    if (bytes > kShort && buffer.landing == nullptr &&
+        cudaMalloc(&buffer.landing, static_cast<size_t>(kBytes)) != cudaSuccess) {
+      cudaGetLastError();  // clears the error, which a later call would report
+      buffer.landing = nullptr;
     }
   }
 
-  void send(void* device, const Slot& slot, size_t bytes, cudaStream_t way) {
-    check(cudaMemcpyAsync(device, slot.pinned, bytes, cudaMemcpyHostToDevice, way), "a copy to the GPU");
-    check(cudaEventRecord(slot.sent, way), "a copy to the GPU");
+  void send(void* device, const StagingBuffer& buffer, size_t bytes, cudaStream_t way) {
+    check(cudaMemcpyAsync(device, buffer.pinned, bytes, cudaMemcpyHostToDevice, way), "a copy to the GPU");
+    check(cudaEventRecord(buffer.sent, way), "a copy to the GPU");
   }
 
   std::mutex mutex_;
   cudaStream_t copies_ = nullptr;
-  Slot slots_[kSlots];
+  StagingBuffer buffers_[kBuffers];
   int next_ = 0;
 };
 

@@ -1,12 +1,12 @@
 #include <linnet/cuda/fastformer/additive_attention.cuh>
 
 #include <linnet/cuda/device/scratch.cuh>
-#include <linnet/cuda/fastformer/additive_runs.cuh>
+#include <linnet/cuda/fastformer/additive_chunks.cuh>
 
-/// Additive attention over whole sequences (Wu et al. 2021, eqs. 3–6). As on the CPU p_i = q ∘ k_i is never formed,
-/// since the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i k_i. Memory bounds
-/// it: forward reads q, then k, then v and writes u; backward reads v and du, then k and writes dk, then q and du and
-/// writes dq. What chunks leave adds a thirtieth to that at most.
+/// Additive attention over whole sequences, not causal (Wu et al. 2021, eqs. 3–6). As on the CPU, p_i = q ∘ k_i is
+/// never formed, because the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i
+/// k_i. Memory bounds it: forward reads q, then k, then v and writes u; backward reads v and du, then k and writes
+/// dk, then q and du and writes dq. The chunks' sums add a thirtieth to that at most.
 
 namespace linnet::cuda {
 namespace {
@@ -14,22 +14,22 @@ namespace {
 using namespace additive;
 using Block = ThreadGroup<kThreads>;
 
-/// Blocks of forward that have their registers on a multiprocessor together, as many as spill none: an H100 then
-/// takes those of 65,536 tokens in 16 heads of 16 columns at once.
+/// Resident blocks per multiprocessor in forward: as many as need no register spills. An H100 then runs all blocks of
+/// 65,536 tokens in 16 heads of 16 columns at once.
 template <class T>
 constexpr int kBlocks = sizeof(T) == 4 ? 4 : 2;
 
 // ---- Forward ----
 
-/// Sums of the softmax, relative to the largest score m.
+/// Softmax sums over some tokens, relative to their largest score m.
 template <class T>
 struct PoolSums {
   T m, total, kept;
   Pack<T> sum;
 
   __device__ static PoolSums none() { return {-infinity<T>(), 0, 0, {}}; }
-  /// Makes them relative to `m_next`, which is no smaller.
-  __device__ void fade_to(T m_next) {
+  /// Makes the sums relative to `m_next` ≥ m.
+  __device__ void rescale_to(T m_next) {
     const T factor = rescale(m, m_next);
     m = m_next;
     total *= factor;
@@ -39,18 +39,19 @@ struct PoolSums {
   }
   __device__ void add(PoolSums other) {
     const T m_next = Maximum()(m, other.m);
-    fade_to(m_next);
-    other.fade_to(m_next);
+    rescale_to(m_next);
+    other.rescale_to(m_next);
     total += other.total;
     kept += other.kept;
     add_to(sum, T{1}, other.sum);
   }
 };
 
-/// The softmax's sums go on from batch to batch: with m' the largest score so far, all before is faded by e^(m − m').
+/// Each chunk's softmax sums, batch by batch: with m' the largest score so far, earlier sums are rescaled by e^(m −
+/// m').
 template <class T, class E>
 __global__ void __launch_bounds__(kThreads, kBlocks<T>)
-    pool_runs(Problem<T> in, Stage<T, E> stage, Chunks<T> chunks) {
+    sum_chunks(WholeAdditiveParams<T> in, Stage<T, E> stage, ChunkPools<T> chunks) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> w = stage.weight(in, at);
@@ -70,17 +71,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
         counts[j] = counts[j] && s[j] != -infinity<T>();
         if (counts[j]) m_next = Maximum()(m_next, s[j]);
       }
-      sums.fade_to(m_next);
+      sums.rescale_to(m_next);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         if (!counts[j]) continue;
-        const T weight = exp(s[j] - m_next), left = weight * in.factor(key, at.row, at.token(in, first, j));
+        const T weight = exp(s[j] - m_next);  // [Fastformer eq.3], for the keys [Fastformer eq.5]
+        const T kept = weight * in.factor(dropout_rng, at.row, at.token(in, first, j));
         sums.total += weight;
-        sums.kept += left;
-        add_to(sums.sum, left, x[j]);
+        sums.kept += kept;
+        add_to(sums.sum, kept, x[j]);  // [Fastformer eq.4], for the keys [Fastformer eq.6]
       }
     }
-    sums = reduce_runs(sums, in, [](PoolSums<T> x, const PoolSums<T>& y) {
+    sums = reduce_groups(sums, in, [](PoolSums<T> x, const PoolSums<T>& y) {
       x.add(y);
       return x;
     });
@@ -93,9 +95,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
   }
 }
 
-/// From chunks to rows; a block for each, as in all that join.
+/// From the chunks' sums to each row's mean, a block for each row.
 template <class T>
-__global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
+__global__ void finish_mean(WholeAdditiveParams<T> in, ChunkPools<T> chunks, PooledMean<T> pool) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
     const int64_t first = row * in.chunks;
     T m = -infinity<T>();
@@ -113,7 +115,7 @@ __global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
     }
     z = Block::reduce(z, Plus());
     kept = Block::reduce(kept, Plus());
-    const double sum = join(chunks.sum, in, row, factor);
+    const double sum = sum_over_chunks(chunks.sum, in, row, factor);
     if (threadIdx.x < in.width) pool.mean[row * in.width + threadIdx.x] = z == 0 ? T{0} : static_cast<T>(sum / z);
     if (threadIdx.x != 0) continue;
     pool.maximum[row] = m;
@@ -122,21 +124,22 @@ __global__ void join_pools(Problem<T> in, Chunks<T> chunks, Pool<T> pool) {
   }
 }
 
-/// u_i = k ∘ v_i (or k + v_i); 0 where no token is in the sum of k.
+/// u_i = k ∘ v_i (with `add` k + v_i); 0 for a head whose sums have no token.
 template <class T, class E>
-__global__ void __launch_bounds__(kThreads, kBlocks<T>) multiply(Problem<T> in, HeadRows<const E> v, HeadRows<E> u) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T>)
+    multiply(WholeAdditiveParams<T> in, HeadRows<const E> v, HeadRows<E> u) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
     const Pack<T> key = global_key(in, at);
     const bool none = in.keys.total[at.row] == 0;
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
-      bool there[kBatch];
+      bool exists[kBatch];
       Pack<T> x[kBatch];
-      find_there(there, in, at, first);
-      load_batch(x, v, in, at, first, there);
+      find_existing(exists, in, at, first);
+      load_batch(x, v, in, at, first, exists);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        if (!there[j]) continue;
+        if (!exists[j]) continue;
         Pack<T> y;
 #pragma unroll
         for (int c = 0; c < kPack; ++c) {
@@ -150,18 +153,20 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>) multiply(Problem<T> in, 
 
 // ---- Backward ----
 
-/// Of a pool's mean, for each row: r [B·H, D], what is added to r·x_i, and r·mean (with the means as they are used).
+/// The cotangent of a stage's mean, for each row: r = ∂L/∂mean [B·H, D]; `offset`, which is added to each r·x_i; and
+/// r·mean, with the mean that forward used.
 template <class T>
 struct Cotangent {
   T *r, *offset, *mean;
 
-  static int64_t size(const Problem<T>& in) { return in.rows * (in.width + 2); }
-  Cotangent(T* memory, const Problem<T>& in) : r(memory), offset(r + in.rows * in.width), mean(offset + in.rows) {}
+  static int64_t size(const WholeAdditiveParams<T>& in) { return in.rows * (in.width + 2); }
+  Cotangent(T* memory, const WholeAdditiveParams<T>& in)
+      : r(memory), offset(r + in.rows * in.width), mean(offset + in.rows) {}
 };
 
-/// Sums up the cotangent of the global key, Σ du_i ∘ v_i (or Σ du_i). Where `writes_dv`, dv_i = k ∘ du_i (or du_i).
+/// Sums the cotangent of the global key, Σ du_i ∘ v_i (with `add` Σ du_i). If `writes_dv`, dv_i = k ∘ du_i (or du_i).
 template <class T, class E>
-__global__ void values_backward(Problem<T> in, HeadRows<const E> du, HeadRows<const E> v, bool writes_dv,
+__global__ void values_backward(WholeAdditiveParams<T> in, HeadRows<const E> du, HeadRows<const E> v, bool writes_dv,
                                 HeadRows<E> dv, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
@@ -169,16 +174,16 @@ __global__ void values_backward(Problem<T> in, HeadRows<const E> du, HeadRows<co
     const bool none = in.keys.total[at.row] == 0;
     Pack<T> sum = {};
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
-      bool there[kBatch], multiplies[kBatch];
+      bool exists[kBatch], multiplies[kBatch];
       Pack<T> g[kBatch], x[kBatch];
-      find_there(there, in, at, first);
+      find_existing(exists, in, at, first);
 #pragma unroll
-      for (int j = 0; j < kBatch; ++j) multiplies[j] = there[j] && !in.adds;
-      load_batch(g, du, in, at, first, there);
+      for (int j = 0; j < kBatch; ++j) multiplies[j] = exists[j] && !in.adds;
+      load_batch(g, du, in, at, first, exists);
       load_batch(x, v, in, at, first, multiplies);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        if (!there[j]) continue;
+        if (!exists[j]) continue;
 #pragma unroll
         for (int c = 0; c < kPack; ++c) {
           T& y = g[j].of[c];
@@ -189,15 +194,15 @@ __global__ void values_backward(Problem<T> in, HeadRows<const E> du, HeadRows<co
         if (writes_dv) store(dv, at, at.token(in, first, j), g[j]);
       }
     }
-    store_sum_of_runs(sums, in, at, sum);
+    store_chunk_sum(sums, in, at, sum);
   }
 }
 
-/// From the chunks' sums: `dkey`, the cotangent of the global key, and that of Σ β_i k_i.
+/// From the chunks' sums: `dkey`, the cotangent of the global key, and the cotangent of Σ β_i k_i.
 template <class T>
-__global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> cotangent) {
+__global__ void sum_values(WholeAdditiveParams<T> in, const T* sums, T* dkey, Cotangent<T> cotangent) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
-    const T g = static_cast<T>(join(sums, in, row));
+    const T g = static_cast<T>(sum_over_chunks(sums, in, row));
     double offset = 0, mean = 0;
     if (threadIdx.x < in.width) {
       const int64_t at = row * in.width + threadIdx.x;
@@ -215,11 +220,11 @@ __global__ void join_values(Problem<T> in, const T* sums, T* dkey, Cotangent<T> 
   }
 }
 
-/// With a_i the weight of token i and a'_i what dropout has made of it:
-///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums: Σ ∂s_i x_i
-/// and where x is v too (`shared`), ∂x_i += k ∘ du_i (or du_i).
+/// The gradient of a stage. With a_i the softmax weight of token i and a'_i the weight after dropout:
+///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums = Σ ∂s_i x_i
+/// Where x is v too (`shared`), ∂x_i += k ∘ du_i (with `add` du_i).
 template <class T, class E>
-__global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared,
+__global__ void pool_backward(WholeAdditiveParams<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared,
                               HeadRows<const E> du, HeadRows<E> dx, T* sums) {
   for (int64_t task = blockIdx.x; task < in.tasks; task += gridDim.x) {
     const Place at(in, task);
@@ -230,13 +235,13 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
     const RandomKey dropout_rng = stage.dropout_rng;
     Pack<T> sum = {};
     for (int64_t first = at.begin; first < at.end; first += kBatch * in.block_tokens) {
-      bool there[kBatch], counts[kBatch];
+      bool exists[kBatch], counts[kBatch];
       Pack<T> x[kBatch], g[kBatch];
       T dots[2 * kBatch];  // the scores, and r·x_i
-      find_there(there, in, at, first);
+      find_existing(exists, in, at, first);
       find_kept(counts, in, at, first);
       load_batch(x, stage.x, in, at, first, counts);
-      if (shared) load_batch(g, du, in, at, first, there);
+      if (shared) load_batch(g, du, in, at, first, exists);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
         dots[j] = dot(w, x[j]);
@@ -245,13 +250,14 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
       reduce_head(dots, in.lanes);
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        if (!there[j]) continue;
+        if (!exists[j]) continue;
         Pack<T> y = {};
         if (counts[j] && dots[j] != -infinity<T>()) {
           const int64_t i = at.token(in, first, j);
-          const T weight = exp(dots[j] - m) * inverse, left = weight * in.factor(key, at.row, i);
-          const T ds = left * (dots[kBatch + j] + offset) - weight * r_mean;
-          add_to(y, left, r);
+          const T weight = exp(dots[j] - m) * inverse, kept = weight * in.factor(dropout_rng, at.row, i);
+          // Gradient of [Fastformer eq.3], for the keys [Fastformer eq.5].
+          const T ds = kept * (dots[kBatch + j] + offset) - weight * r_mean;
+          add_to(y, kept, r);  // gradient of [Fastformer eq.4], for the keys [Fastformer eq.6]
           add_to(y, ds, w);
           add_to(sum, ds, x[j]);
         }
@@ -259,16 +265,16 @@ __global__ void pool_backward(Problem<T> in, Stage<T, E> stage, Cotangent<T> cot
         store(dx, at, at.token(in, first, j), y);
       }
     }
-    store_sum_of_runs(sums, in, at, sum);
+    store_chunk_sum(sums, in, at, sum);
   }
 }
 
-/// From the chunks' sums: each row's part of dw_k, and the cotangent of the global query.
+/// From the chunks' sums: each row's share of dw_k, and the cotangent of the global query.
 template <class T, class E>
-__global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const T* dkey, T* dw,
-                          Cotangent<T> cotangent) {
+__global__ void sum_keys(WholeAdditiveParams<T> in, Stage<T, E> stage, const T* sums, const T* dkey, T* dw,
+                         Cotangent<T> cotangent) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
-    const T sum = in.scale * static_cast<T>(join(sums, in, row));
+    const T sum = in.scale * static_cast<T>(sum_over_chunks(sums, in, row));
     double mean = 0;
     if (threadIdx.x < in.width) {
       const int64_t d = threadIdx.x, at = row * in.width + d;
@@ -284,27 +290,28 @@ __global__ void join_keys(Problem<T> in, Stage<T, E> stage, const T* sums, const
   }
 }
 
-/// From the chunks' sums: each row's part of dw_q.
+/// From the chunks' sums: each row's share of dw_q.
 template <class T>
-__global__ void join_queries(Problem<T> in, const T* sums, T* dw) {
+__global__ void sum_queries(WholeAdditiveParams<T> in, const T* sums, T* dw) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
-    const T sum = in.scale * static_cast<T>(join(sums, in, row));
+    const T sum = in.scale * static_cast<T>(sum_over_chunks(sums, in, row));
     if (threadIdx.x < in.width) dw[row * in.width + threadIdx.x] = sum;
   }
 }
 
-/// dw [H, D] = the sum over the sequences of parts [B·H, D].
+/// dw [H, D] = the sum of `shares` [B·H, D] over the sequences.
 template <class T>
-__global__ void add_sequences(Problem<T> in, const T* parts, T* dw, int64_t head_stride, int64_t stride) {
+__global__ void add_sequences(WholeAdditiveParams<T> in, const T* shares, T* dw, int64_t head_stride,
+                              int64_t stride) {
   const int64_t size = in.heads * in.width;
   for (int64_t e = first_item(); e < size; e += item_step()) {
     double sum = 0;
-    for (int64_t part = e; part < in.rows * in.width; part += size) sum += static_cast<double>(parts[part]);
+    for (int64_t i = e; i < in.rows * in.width; i += size) sum += static_cast<double>(shares[i]);
     dw[e / in.width * head_stride + e % in.width * stride] = static_cast<T>(sum);
   }
 }
 
-/// One problem; both passes.
+/// Forward and backward of one call.
 template <class T, class E>
 class WholeAdditive {
  public:
@@ -315,11 +322,11 @@ class WholeAdditive {
         keys_(stage(given.k, given.w_k, in_.adds ? nullptr : in_.queries.mean, given.dropout_rng[1], in_.keys)) {}
 
   void forward(const View& u) const {
-    const Scratch<T> memory(Chunks<T>::size(in_));
-    const Chunks<T> chunks(memory.data(), in_);
-    for (const Stage<T, E>& stage : {queries_, keys_}) {  // eqs. 3 and 4, eqs. 5 and 6
-      launch(pool_runs<T, E>, in_.tasks, kThreads, in_, stage, chunks);
-      launch(join_pools<T>, in_.rows, kThreads, in_, chunks, stage.pool);
+    const Scratch<T> memory(ChunkPools<T>::size(in_));
+    const ChunkPools<T> chunks(memory.data(), in_);
+    for (const Stage<T, E>& stage : {queries_, keys_}) {
+      launch(sum_chunks<T, E>, in_.tasks, kThreads, in_, stage, chunks);
+      launch(finish_mean<T>, in_.rows, kThreads, in_, chunks, stage.pool);
     }
     launch(multiply<T, E>, in_.tasks, kThreads, in_, v_, HeadRows<E>(u));
   }
@@ -332,27 +339,28 @@ class WholeAdditive {
     const Cotangent<T> cotangent(memory.data(), in_);
     const HeadRows<E> dv(shared ? out.dq : *out.dv);
     launch(values_backward<T, E>, in_.tasks, kThreads, in_, g, v_, !shared, dv, sums.data());
-    launch(join_values<T>, in_.rows, kThreads, in_, sums.data(), dkey.data(), cotangent);
+    launch(sum_values<T>, in_.rows, kThreads, in_, sums.data(), dkey.data(), cotangent);
     launch(pool_backward<T, E>, in_.tasks, kThreads, in_, keys_, cotangent, false, g, HeadRows<E>(out.dk),
            sums.data());
-    launch(join_keys<T, E>, in_.rows, kThreads, in_, keys_, sums.data(), dkey.data(), dw.data(), cotangent);
-    add_parts(dw, out.dw_k);
+    launch(sum_keys<T, E>, in_.rows, kThreads, in_, keys_, sums.data(), dkey.data(), dw.data(), cotangent);
+    add_row_shares(dw, out.dw_k);
     launch(pool_backward<T, E>, in_.tasks, kThreads, in_, queries_, cotangent, shared, g, HeadRows<E>(out.dq),
            sums.data());
-    launch(join_queries<T>, in_.rows, kThreads, in_, sums.data(), dw.data());
-    add_parts(dw, out.dw_q);
+    launch(sum_queries<T>, in_.rows, kThreads, in_, sums.data(), dw.data());
+    add_row_shares(dw, out.dw_q);
   }
 
  private:
-  static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey key, const Pool<T>& pool) {
-    return {HeadRows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, key, pool};
+  static Stage<T, E> stage(const View& x, const View& w, const T* factor, RandomKey dropout_rng,
+                           const PooledMean<T>& pool) {
+    return {HeadRows<const E>(x), data<const T>(w), factor, {w.strides[0], w.strides[1]}, dropout_rng, pool};
   }
-  void add_parts(const Scratch<T>& parts, const View& dw) const {
-    launch(add_sequences<T>, blocks_for(in_.heads * in_.width), kThreads, in_, parts.data(), data<T>(dw),
+  void add_row_shares(const Scratch<T>& shares, const View& dw) const {
+    launch(add_sequences<T>, blocks_for(in_.heads * in_.width), kThreads, in_, shares.data(), data<T>(dw),
            dw.strides[0], dw.strides[1]);
   }
 
-  Problem<T> in_;
+  WholeAdditiveParams<T> in_;
   HeadRows<const E> v_;
   Stage<T, E> queries_, keys_;
 };
@@ -363,18 +371,18 @@ bool is_whole_additive(int64_t heads, int64_t width, bool causal) {
   return !causal && heads > 0 && width > 0 && width <= kWarp * kPack;
 }
 
-int64_t whole_additive_pools(int64_t heads, int64_t width) { return Pool<double>::size(heads, width); }
+int64_t whole_additive_pools(int64_t heads, int64_t width) { return PooledMean<double>::size(heads, width); }
 
-void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem) {
+void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& in) {
   dispatch_computed(u.dtype, [&](auto element, auto computed) {
-    WholeAdditive<decltype(computed), decltype(element)>(problem, pools).forward(u);
+    WholeAdditive<decltype(computed), decltype(element)>(in, pools).forward(u);
   });
 }
 
 void whole_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                       const AdditiveAttentionInputs& problem) {
+                                       const AdditiveAttentionInputs& in) {
   dispatch_computed(du.dtype, [&](auto element, auto computed) {
-    WholeAdditive<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
+    WholeAdditive<decltype(computed), decltype(element)>(in, pools).backward(out, du);
   });
 }
 

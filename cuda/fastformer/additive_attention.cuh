@@ -6,13 +6,14 @@
 
 namespace linnet::cuda {
 
-/// Additive attention over whole sequences, not causal, where lanes of one warp can hold a head's columns.
+/// Whether the kernels of additive_attention.cu take a call: not causal, with heads whose columns fit the lanes of
+/// one warp.
 bool is_whole_additive(int64_t heads, int64_t width, bool causal);
 
-// As in the kernel table, for these.
+// As in the kernel table, for such calls.
 int64_t whole_additive_pools(int64_t heads, int64_t width);
-void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& problem);
+void whole_additive_attention(const View& u, const View& pools, const AdditiveAttentionInputs& in);
 void whole_additive_attention_backward(const AdditiveAttentionGradients& out, const View& du, const View& pools,
-                                       const AdditiveAttentionInputs& problem);
+                                       const AdditiveAttentionInputs& in);
 
 }  // namespace linnet::cuda

@@ -7,52 +7,52 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/fastformer/row_lanes.cuh>
 
-/// Additive pooling (Wu et al. 2021, eqs. 3–6): what the CPU's kernel does token by token, done chunk by chunk. With
-/// m the largest score so far, z = sum e^(s − m) and a = sum e^(s − m) x, a chunk's (m, z, a) stands for its tokens:
-///   1. a warp for each chunk sums it up;
-///   2. a scan over the chunks finds what comes before each, or the sum of all;
-///   3. a warp for each chunk goes through its tokens again, from there (causal pooling only).
-/// Backward goes the same way from the last chunk to the first. Memory bounds these kernels, at long sequences,
-/// except the scan, whose steps wait for each other; x is read twice by causal pooling, once by the other.
+/// Attention pooling, out = Σ_i softmax_i(s) x_i (Wu et al. 2021, eqs. 3–6): the sums of the CPU's kernel, by chunks.
+/// With m the largest score so far, z = Σ e^(s − m) and a = Σ e^(s − m) x:
+///   1. a warp for each chunk computes its (m, z, a) (sum_chunks);
+///   2. a scan over the chunks merges those before each chunk, or all of them (scan_chunks);
+///   3. causal only: a warp for each chunk goes over its tokens again, from those before the chunk (pool_chunks).
+/// Backward takes the same steps from the last chunk to the first. At long sequences memory bounds these kernels,
+/// except the scan, whose steps wait for each other. Causal pooling reads x twice, the other once.
 
 namespace linnet::cuda {
 namespace {
 
-constexpr int kChunk = kWarp;  // tokens: one for each lane, where lanes do not share out columns
-constexpr int kBatch = 8;      // tokens or chunks of one thread whose loads are on the way together
+constexpr int kChunk = kWarp;  // tokens of a chunk: one for each lane
+constexpr int kBatch = 8;      // tokens or chunks whose loads a thread issues together
 using Warp = ThreadGroup<kWarp>;
 
-/// What all kernels read.
+/// The arguments of all kernels.
 template <class T>
-struct Pool {
-  Heads<const T> scores, x;
+struct PoolInputs {
+  HeadsView<const T> scores, x;
   PaddingMask padding_mask;
   int64_t heads, tokens, width, chunks, tasks;  ///< a task is one chunk of one head of one sequence
   bool causal;
 
-  Pool(const View& scores_view, const View& x_view, const View* mask_view, bool causal_)
+  PoolInputs(const View& scores_view, const View& x_view, const View* mask_view, bool causal_)
       : scores(scores_view),
         x(x_view),
         padding_mask(mask_view),
         heads(x_view.shape[1]),
         tokens(x_view.shape[2]),
         width(x_view.shape[3]),
-        chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // one without tokens, too, for results of 0
+        chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // without tokens 1, for results of 0
         tasks(x_view.shape[0] * heads * chunks),
         causal(causal_) {}
 
-  /// Whether token `i` is in any sum: not when it is padding, nor when its score is −∞.
+  /// Whether token `i` is in the sums: not if it is padding or its score is −∞.
   __device__ bool counts(int64_t b, int64_t i, T score) const {
     return score != -infinity<T>() && padding_mask.has(b, i);
   }
 };
 
-/// One chunk: tokens first … last − 1.
-struct Task {
+/// One chunk of one head: the tokens [first, last).
+struct ChunkTask {
   int64_t index, b, h, chunk, first, last;
 
   template <class T>
-  __device__ Task(const Pool<T>& in, int64_t index_)
+  __device__ ChunkTask(const PoolInputs<T>& in, int64_t index_)
       : index(index_),
         b(index / in.chunks / in.heads),
         h(index / in.chunks % in.heads),
@@ -61,21 +61,20 @@ struct Task {
         last(min(first + kChunk, in.tokens)) {}
 };
 
-/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lanes have each one's weight. Where that is 0, x_i is
-/// not read.
+/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lane i holds w_i. Where w_i is 0, x_i is not read.
 template <class T>
-__device__ void sum_rows(T* y, const Heads<const T>& x, const Task& task, int64_t width, T weight) {
-  int lanes = kBatch;  // of the columns; those beside them take other tokens
+__device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& task, int64_t width, T weight) {
+  int lanes = kBatch;  // lanes side by side on columns; other groups of lanes take other tokens
   while (lanes < kWarp && lanes < width) lanes *= 2;
-  const int part = Warp::lane() / lanes, parts = kWarp / lanes;
+  const int group = Warp::lane() / lanes, groups = kWarp / lanes;
   for (int64_t d = Warp::lane() % lanes; d - Warp::lane() % lanes < width; d += lanes) {
     const T* column = x.at(task.b, task.h, task.first) + d;
     T sum = 0;
-    for (int first = part; first < kChunk; first += kBatch * parts) {
+    for (int first = group; first < kChunk; first += kBatch * groups) {
       T w[kBatch], of[kBatch];
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {
-        const int i = first + j * parts;
+        const int i = first + j * groups;
         w[j] = value_of(weight, i);
         of[j] = w[j] != 0 && d < width ? column[i * x.row_stride] : T{0};
       }
@@ -83,43 +82,43 @@ __device__ void sum_rows(T* y, const Heads<const T>& x, const Task& task, int64_
       for (int j = 0; j < kBatch; ++j) sum += w[j] * of[j];
     }
     for (int distance = lanes; distance < kWarp; distance *= 2) sum += shuffle(sum, distance);
-    if (part == 0 && d < width) y[d] = sum;
+    if (group == 0 && d < width) y[d] = sum;
   }
 }
 
 // ---- The scan over the chunks ----
 
-/// How threads share it: a block has a few columns of heads, and cuts the chunks of each into slices.
+/// How threads divide the scan: a block has a few columns of heads, and the chunks of each in splits.
 struct Scan {
-  int64_t columns, items, chunks;  ///< of a head; in all; of a head
-  int slices = 1;
-  int64_t length;  ///< chunks of a slice
+  int64_t columns, items, chunks;  ///< columns of a head; columns of all heads; chunks of a head
+  int splits = 1;
+  int64_t length;  ///< chunks of a split
 
   Scan(int64_t heads, int64_t columns_, int64_t chunks_)
       : columns(columns_), items(heads * columns), chunks(chunks_) {
-    while (slices < kMostSlices && slices * slices < chunks) slices *= 2;  // as many as chunks in each
-    length = ceil_div(chunks, slices);
+    while (splits < kMaxSplits && splits * splits < chunks) splits *= 2;  // about as many splits as chunks in each
+    length = ceil_div(chunks, splits);
   }
-  int64_t blocks() const { return ceil_div(items, kThreads / slices); }
+  int64_t blocks() const { return ceil_div(items, kThreads / splits); }
 
  private:
-  static constexpr int kMostSlices = 32;  // so that neighbouring threads read eight columns
+  static constexpr int kMaxSplits = 32;  // more would leave fewer than eight neighbouring threads on columns
 };
 
-/// For each column of each head, in the order of the chain: all chunks are passed what comes before them, and then
-/// all of them together are finished. A slice's chunks are added up, then its thread adds up the slices before, and
-/// goes through its chunks again. Latency bounds it.
+/// For each column of each head, an exclusive scan over the chunks in the chain's order, chain.pass(…, before), or
+/// only the total, chain.finish(…, total). A thread merges the chunks of its split, then the splits before, and goes
+/// over its chunks again. Latency bounds it.
 template <class Chain>
 __global__ void scan_chunks(Chain chain, Scan scan) {
   using State = typename Chain::State;
   __shared__ State of_thread[kThreads];
-  const int columns = kThreads / scan.slices, thread = static_cast<int>(threadIdx.x);
-  const int column = thread % columns, slice = thread / columns;
+  const int columns = kThreads / scan.splits, thread = static_cast<int>(threadIdx.x);
+  const int column = thread % columns, split = thread / columns;
   for (int64_t first = int64_t{blockIdx.x} * columns; first < scan.items; first += int64_t{gridDim.x} * columns) {
     const int64_t item = first + column, head = item / scan.columns, d = item % scan.columns;
-    const int64_t begin = slice * scan.length;
+    const int64_t begin = split * scan.length;
     const int64_t end = item < scan.items ? min(begin + scan.length, scan.chunks) : 0;
-    const auto walk = [&](State& state, const auto& pass) {
+    const auto for_each_chunk = [&](State& state, const auto& pass) {
       for (int64_t position = begin; position < end; position += kBatch) {
         State own[kBatch];
 #pragma unroll
@@ -129,23 +128,23 @@ __global__ void scan_chunks(Chain chain, Scan scan) {
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           if (position + j < end) pass(position + j, state);
-          state = Chain::joined(state, own[j]);
+          state = Chain::merged(state, own[j]);
         }
       }
     };
     State state = Chain::none();
-    walk(state, [](int64_t, const State&) {});
+    for_each_chunk(state, [](int64_t, const State&) {});
     of_thread[thread] = state;
     __syncthreads();
     state = Chain::none();
-    for (int s = 0; s < (chain.finishes() ? scan.slices : slice); ++s) {
-      state = Chain::joined(state, of_thread[s * columns + column]);
+    for (int s = 0; s < (chain.finishes() ? scan.splits : split); ++s) {
+      state = Chain::merged(state, of_thread[s * columns + column]);
     }
-    __syncthreads();  // before the next columns take the place of these
+    __syncthreads();  // before the next columns overwrite these
     if (chain.finishes()) {
-      if (slice == 0 && item < scan.items) chain.finish(head, d, state);
+      if (split == 0 && item < scan.items) chain.finish(head, d, state);
     } else {
-      walk(state, [&](int64_t position, const State& before) { chain.pass(head, position, d, before); });
+      for_each_chunk(state, [&](int64_t position, const State& before) { chain.pass(head, position, d, before); });
     }
   }
 }
@@ -154,21 +153,22 @@ __global__ void scan_chunks(Chain chain, Scan scan) {
 
 /// (m, z, a) of each task: of its chunk alone, or of all chunks before it.
 template <class T>
-struct Sums {
+struct SoftmaxSums {
   T* maximum;
   double* total;
   T* weighted;  ///< [tasks, width]
 };
 
+/// (m, z, a) of each chunk alone.
 template <class T>
-__global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
+__global__ void sum_chunks(PoolInputs<T> in, SoftmaxSums<T> sums) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
-    const Task task(in, index);
+    const ChunkTask task(in, index);
     const int64_t i = task.first + Warp::lane();
     const T s = i < task.last ? *in.scores.at(task.b, task.h, i) : -infinity<T>();
     const bool counts = i < task.last && in.counts(task.b, i, s);
     const T m = Warp::reduce(counts ? s : -infinity<T>(), Maximum());
-    const T weight = counts ? exp(s - m) : T{0};
+    const T weight = counts ? exp(s - m) : T{0};  // [Fastformer eq.3] [Fastformer eq.5]
     const double z = Warp::reduce(static_cast<double>(weight), Plus());
     sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight);
     if (Warp::lane() == 0) {
@@ -178,8 +178,8 @@ __global__ void sum_chunks(Pool<T> in, Sums<T> sums) {
   }
 }
 
-/// From the first chunk to the last. Causal: `before` gets the sums of all chunks before; it may have the memory of
-/// `sums.weighted`. Else `out`, `maximum` and `total` get those of all.
+/// The chain from the first chunk to the last. Causal: `before` becomes the sums of all chunks before each one; it
+/// may use the memory of `sums.weighted`. Else `out`, `maximum` and `total` become the results over all chunks.
 template <class T>
 struct SumsBefore {
   struct State {
@@ -187,12 +187,12 @@ struct SumsBefore {
     double z, a;
   };
 
-  Pool<T> in;
-  Sums<T> sums, before;
-  Heads<T> out, maximum, total;
+  PoolInputs<T> in;
+  SoftmaxSums<T> sums, before;
+  HeadsView<T> out, maximum, total;
 
   __device__ static State none() { return {-infinity<T>(), 0, 0}; }
-  __device__ static State joined(const State& x, const State& y) {
+  __device__ static State merged(const State& x, const State& y) {
     const T m = Maximum()(x.m, y.m), x_rescale = rescale(x.m, m), y_rescale = rescale(y.m, m);
     return {m, x.z * x_rescale + y.z * y_rescale, x.a * x_rescale + y.a * y_rescale};
   }
@@ -211,27 +211,30 @@ struct SumsBefore {
   __device__ bool finishes() const { return !in.causal; }
   __device__ void finish(int64_t head, int64_t d, const State& state) const {
     const int64_t b = head / in.heads, h = head % in.heads;
-    if (d < in.width) out.at(b, h, 0)[d] = state.z == 0 ? T{0} : static_cast<T>(state.a / state.z);
+    if (d < in.width)
+      out.at(b, h, 0)[d] =
+          state.z == 0 ? T{0} : static_cast<T>(state.a / state.z);  // [Fastformer eq.4] [Fastformer eq.6]
     if (d != 0) return;
     *maximum.at(b, h, 0) = state.m;
     *total.at(b, h, 0) = static_cast<T>(state.z);
   }
 };
 
-/// The sums up to the token `distance` lanes before this one's.
+/// The sums of the lane `distance` lanes before this one.
 template <class State>
 __device__ State left_of(const State& sums, int distance) {
   return {__shfl_up_sync(kAllLanes, sums.m, distance), __shfl_up_sync(kAllLanes, sums.z, distance), 0};
 }
 
-/// A result after each token, y. With m' = max(m, s_i) and z' = e^(m − m') z + e^(s_i − m'):
+/// Causal: the mean y over the tokens up to each one. With m' = max(m, s_i) and z' = e^(m − m') z + e^(s_i − m'):
 ///   y ← e^(m − m') z/z' y + e^(s_i − m')/z' x_i
-/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
+/// A warp takes a chunk. Its lanes are first one for each token, for the scores, and then one for each column.
 template <class T>
-__global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> maximum, Heads<T> total) {
+__global__ void pool_chunks(PoolInputs<T> in, SoftmaxSums<T> before, HeadsView<T> out, HeadsView<T> maximum,
+                            HeadsView<T> total) {
   using Chain = SumsBefore<T>;
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
-    const Task task(in, index);
+    const ChunkTask task(in, index);
     const int64_t token = task.first + Warp::lane();
     const T s = token < task.last ? *in.scores.at(task.b, task.h, token) : -infinity<T>();
     const bool counts = token < task.last && in.counts(task.b, token, s);
@@ -239,13 +242,13 @@ __global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> m
     typename Chain::State sums{counts ? s : -infinity<T>(), counts ? 1.0 : 0.0, 0};  // up to this lane's token
     for (int distance = 1; distance < kWarp; distance *= 2) {
       const auto left = left_of(sums, distance);
-      if (Warp::lane() >= distance) sums = Chain::joined(left, sums);
+      if (Warp::lane() >= distance) sums = Chain::merged(left, sums);
     }
-    sums = Chain::joined(start, sums);
+    sums = Chain::merged(start, sums);
     auto last = left_of(sums, 1);
     if (Warp::lane() == 0) last = start;
     const T z = static_cast<T>(sums.z);
-    const T weight = counts ? exp(s - sums.m) / z : T{0};
+    const T weight = counts ? exp(s - sums.m) / z : T{0};  // [Fastformer eq.3] [Fastformer eq.5]
     const T factor = last.z == 0 ? T{0} : exp(last.m - sums.m) * static_cast<T>(last.z) / z;
     if (token < task.last) {
       *maximum.at(task.b, task.h, token) = sums.m;
@@ -254,21 +257,21 @@ __global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> m
 
     for (int64_t block = 0; block < in.width; block += kWarp) {
       const int64_t d = block + Warp::lane();
-      const bool there = d < in.width;
-      T y = there && start.z != 0 ? static_cast<T>(before.weighted[index * in.width + d] / start.z) : T{0};
+      const bool exists = d < in.width;
+      T y = exists && start.z != 0 ? static_cast<T>(before.weighted[index * in.width + d] / start.z) : T{0};
       for (int first = 0; first < kChunk; first += kBatch) {
         T x[kBatch];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           const int64_t i = task.first + first + j;
-          x[j] = there && i < task.last ? in.x.at(task.b, task.h, i)[d] : T{0};
+          x[j] = exists && i < task.last ? in.x.at(task.b, task.h, i)[d] : T{0};
         }
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           const int64_t i = task.first + first + j;
           const T w = value_of(weight, first + j);
-          y = y * value_of(factor, first + j) + (w == 0 ? T{0} : w * x[j]);
-          if (there && i < task.last) out.at(task.b, task.h, i)[d] = y;
+          y = y * value_of(factor, first + j) + (w == 0 ? T{0} : w * x[j]);  // [Fastformer eq.4] [Fastformer eq.6]
+          if (exists && i < task.last) out.at(task.b, task.h, i)[d] = y;
         }
       }
     }
@@ -277,17 +280,17 @@ __global__ void pool_chunks(Pool<T> in, Sums<T> before, Heads<T> out, Heads<T> m
 
 // ---- Backward ----
 
-/// What the backward kernels read besides. Results are those of each token (causal), or the one of a head.
+/// Further arguments of the backward kernels. There is a result for each token (causal), or one for each head.
 template <class T>
-struct Results {
-  Heads<const T> dout, out, maximum, total;
-  T* products;  ///< [B, H, results]: G·out
+struct PoolResults {
+  HeadsView<const T> dout, out, maximum, total;
+  T* products;  ///< [B, H, count]: G·out, with G = ∂L/∂out
   int64_t count;
 
-  __device__ T& product(const Pool<T>& in, int64_t b, int64_t h, int64_t i) const {
+  __device__ T& product(const PoolInputs<T>& in, int64_t b, int64_t h, int64_t i) const {
     return products[(b * in.heads + h) * count + i];
   }
-  /// e^(L_i − L_next), where L = m + ln z; 0 where no token counted yet.
+  /// e^(L_i − L_next), where L = m + ln z is the log-sum-exp; 0 where no token counts yet.
   __device__ T decay(int64_t b, int64_t h, int64_t i, int64_t next) const {
     const T z = *total.at(b, h, i), z_next = *total.at(b, h, next);
     if (z == 0) return 0;
@@ -295,10 +298,10 @@ struct Results {
   }
 };
 
-/// A few lanes for each result.
+/// G·out of each result. A few lanes take one result.
 template <class T>
-__global__ void find_products(Pool<T> in, Results<T> results, int lanes) {
-  for_rows(in.tasks / in.chunks * results.count, lanes, [&](int64_t row, int lane, bool there) {
+__global__ void find_products(PoolInputs<T> in, PoolResults<T> results, int lanes) {
+  for_rows(in.tasks / in.chunks * results.count, lanes, [&](int64_t row, int lane, bool exists) {
     const int64_t head = row / results.count, i = row % results.count, b = head / in.heads, h = head % in.heads;
     const T* g = results.dout.at(b, h, i);
     const T* y = results.out.at(b, h, i);
@@ -306,29 +309,29 @@ __global__ void find_products(Pool<T> in, Results<T> results, int lanes) {
 #pragma unroll kPack
     for (int64_t d = lane; d < in.width; d += lanes) product += g[d] * y[d];
     const double sum = sum_of_row(static_cast<double>(product), lanes);
-    if (there && lane == 0) results.product(in, b, h, i) = static_cast<T>(sum);
+    if (exists && lane == 0) results.product(in, b, h, i) = static_cast<T>(sum);
   });
 }
 
-/// What goes on from chunk to chunk, causal: r ← e^(L_i − L_{i+1}) r + G_i, and t the same of G·out, from the last
-/// token to the first.
+/// Causal: the cotangents carried from chunk to chunk, from the last token to the first: r ← e^(L_i − L_{i+1}) r +
+/// G_i and t ← e^(L_i − L_{i+1}) t + G_i·out_i.
 template <class T>
-struct Carried {
+struct CarriedCotangents {
   T* sums;     ///< [tasks, width + 1]: r, and t in the last column
-  T* factors;  ///< [tasks]: e^(L_i − L_j) of a chunk's first token i and the next one's j
+  T* factors;  ///< [tasks]: e^(L_i − L_j) from the first token i of a chunk to the first token j of the next one
 
-  __device__ T& at(const Pool<T>& in, int64_t task, int64_t d) const { return sums[task * (in.width + 1) + d]; }
+  __device__ T& at(const PoolInputs<T>& in, int64_t task, int64_t d) const { return sums[task * (in.width + 1) + d]; }
 };
 
-/// For each chunk alone: its part of r and t, relative to L of its first token.
+/// r and t of each chunk alone, relative to L of its first token.
 template <class T>
-__global__ void gather_chunks(Pool<T> in, Results<T> results, Carried<T> carried) {
+__global__ void gather_chunks(PoolInputs<T> in, PoolResults<T> results, CarriedCotangents<T> carried) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
-    const Task task(in, index);
+    const ChunkTask task(in, index);
     const int64_t i = task.first + Warp::lane();
-    const bool there = i < task.last;
-    const T weight = there ? results.decay(task.b, task.h, task.first, i) : T{0};
-    const T product = there ? weight * results.product(in, task.b, task.h, i) : T{0};
+    const bool exists = i < task.last;
+    const T weight = exists ? results.decay(task.b, task.h, task.first, i) : T{0};
+    const T product = exists ? weight * results.product(in, task.b, task.h, i) : T{0};
     const T t = Warp::reduce(product, Plus());
     sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight);
     if (Warp::lane() != 0) continue;
@@ -337,19 +340,19 @@ __global__ void gather_chunks(Pool<T> in, Results<T> results, Carried<T> carried
   }
 }
 
-/// From the last chunk to the first: turns these, in place, into what comes from behind each chunk, relative to L of
-/// the next one's first token.
+/// The chain from the last chunk to the first: turns each chunk's r and t, in place, into those of all tokens behind
+/// the chunk, relative to L of the next chunk's first token.
 template <class T>
 struct SumsBehind {
   struct State {
     T factor, sum;
   };
 
-  Pool<T> in;
-  Carried<T> carried;
+  PoolInputs<T> in;
+  CarriedCotangents<T> carried;
 
   __device__ static State none() { return {1, 0}; }
-  __device__ static State joined(const State& behind, const State& own) {
+  __device__ static State merged(const State& behind, const State& own) {
     return {behind.factor * own.factor, behind.sum * own.factor + own.sum};
   }
   __device__ int64_t task(int64_t head, int64_t position) const { return (head + 1) * in.chunks - 1 - position; }
@@ -363,12 +366,12 @@ struct SumsBehind {
   __device__ void finish(int64_t, int64_t, const State&) const {}
 };
 
-/// The sum over the warp of each of a batch's numbers: that of number j at the lanes whose number begins with j.
+/// Sums each of a batch's kBatch numbers over the warp. Lanes 4 j … 4 j + 3 get the sum of number j.
 template <class T>
-__device__ T fold_batch(T (&x)[kBatch]) {
+__device__ T reduce_batch(T (&x)[kBatch]) {
 #pragma unroll
   for (int half = kBatch / 2, distance = kWarp / 2; half > 0; half /= 2, distance /= 2) {
-    const bool upper = (Warp::lane() & distance) != 0;  // it goes on with the upper half of the numbers
+    const bool upper = (Warp::lane() & distance) != 0;  // this lane goes on with the upper half of the numbers
 #pragma unroll
     for (int j = 0; j < half; ++j) {
       const T other = shuffle(upper ? x[j] : x[j + half], distance);
@@ -378,16 +381,16 @@ __device__ T fold_batch(T (&x)[kBatch]) {
   return reduce_lanes<kWarp / kBatch>(x[0], Plus());
 }
 
-/// With r and t gone on with from what comes from behind, or those of the one result of a head:
+/// With r and t carried on from the tokens behind (causal), or those of a head's only result:
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t)
-/// A warp for each chunk, whose lanes share out first the tokens, then the columns.
+/// A warp takes a chunk. Its lanes are first one for each token, then one for each column.
 template <class T>
-__global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> carried, Heads<T> dscores,
-                                     Heads<T> dx) {
+__global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, CarriedCotangents<T> carried,
+                                     HeadsView<T> dscores, HeadsView<T> dx) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
-    const Task task(in, index);
+    const ChunkTask task(in, index);
     const int64_t token = task.first + Warp::lane();
-    T weight = 0, factor = 0, product = 0;  // of that token; the weight is 0 for one that is in no sum
+    T weight = 0, factor = 0, product = 0;  // of the lane's token; the weight is 0 if it is in no sum
     if (token < task.last) {
       const int64_t result = in.causal ? token : 0;
       const T s = *in.scores.at(task.b, task.h, token);
@@ -398,18 +401,18 @@ __global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> 
       if (in.causal && token + 1 < in.tokens) factor = results.decay(task.b, task.h, token, token + 1);
     }
 
-    T ds = 0;  // of that token, without its weight
+    T ds = 0;  // of the lane's token, not yet times its weight
     for (int64_t block = 0; block < in.width; block += kWarp) {
       const int64_t d = block + Warp::lane();
-      const bool there = d < in.width;
+      const bool exists = d < in.width;
       T r = 0, t = in.causal ? carried.at(in, index, in.width) : results.product(in, task.b, task.h, 0);
-      if (there) r = in.causal ? carried.at(in, index, d) : results.dout.at(task.b, task.h, 0)[d];
+      if (exists) r = in.causal ? carried.at(in, index, d) : results.dout.at(task.b, task.h, 0)[d];
       for (int first = kChunk - kBatch; first >= 0; first -= kBatch) {
         T g[kBatch], x[kBatch], x_times_r[kBatch];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           const int64_t i = task.first + first + j;
-          const bool reads = there && i < task.last;
+          const bool reads = exists && i < task.last;
           g[j] = reads && in.causal ? results.dout.at(task.b, task.h, i)[d] : T{0};
           x[j] = reads ? in.x.at(task.b, task.h, i)[d] : T{0};
         }
@@ -422,15 +425,17 @@ __global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> 
             t = t * f + value_of(product, first + j);
           }
           const T w = value_of(weight, first + j);
-          // A token that is in no sum may hold anything, as may r before the first one that is.
-          if (there && i < task.last) dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;
+          // A token that is in no sum may hold NaN or infinity, and so may r before the first token that is.
+          if (exists && i < task.last)
+            dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;  // gradient of [Fastformer eq.4] [Fastformer eq.6]
           x_times_r[j] = w == 0 ? T{0} : x[j] * r;
           if (block == 0 && Warp::lane() == first + j) ds -= t;
         }
-        const T sum = value_of(fold_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
+        const T sum = value_of(reduce_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
         if (Warp::lane() / kBatch == first / kBatch) ds += sum;
       }
     }
+    // Gradient of [Fastformer eq.3] [Fastformer eq.5].
     if (token < task.last) *dscores.at(task.b, task.h, token) = weight == 0 ? T{0} : weight * ds;
   }
 }
@@ -438,18 +443,19 @@ __global__ void pool_chunks_backward(Pool<T> in, Results<T> results, Carried<T> 
 void attention_pool(View out, View maximum, View total, View scores, View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pool<T> in(scores, x, padding_mask, causal);
+    const PoolInputs<T> in(scores, x, padding_mask, causal);
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
     const Scratch<T> maxima(2 * in.tasks), weighted(in.tasks * in.width);
     const Scratch<double> totals(2 * in.tasks);
-    const Sums<T> sums{maxima.data(), totals.data(), weighted.data()};
-    const Sums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data()};
+    const SoftmaxSums<T> sums{maxima.data(), totals.data(), weighted.data()};
+    const SoftmaxSums<T> before{maxima.data() + in.tasks, totals.data() + in.tasks, weighted.data()};
     launch(sum_chunks<T>, warps, kThreads, in, sums);
-    const SumsBefore<T> chain{in, sums, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total)};
+    const SumsBefore<T> chain{in, sums, before, HeadsView<T>(out), HeadsView<T>(maximum), HeadsView<T>(total)};
     const Scan scan(in.tasks / in.chunks, std::max(in.width, int64_t{1}), in.chunks);
     launch(scan_chunks<SumsBefore<T>>, scan.blocks(), kThreads, chain, scan);
     if (!causal) return;
-    launch(pool_chunks<T>, warps, kThreads, in, before, Heads<T>(out), Heads<T>(maximum), Heads<T>(total));
+    launch(pool_chunks<T>, warps, kThreads, in, before, HeadsView<T>(out), HeadsView<T>(maximum),
+           HeadsView<T>(total));
   });
 }
 
@@ -457,14 +463,14 @@ void attention_pool_backward(View dscores, View dx, View dout, View out, View ma
                              View x, const View* padding_mask, bool causal) {
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Pool<T> in(scores, x, padding_mask, causal);
+    const PoolInputs<T> in(scores, x, padding_mask, causal);
     const int64_t heads = in.tasks / in.chunks, count = causal ? in.tokens : 1;
     const int64_t warps = ceil_div(in.tasks, Warp::rows);
     const Scratch<T> products(heads * count), carried_sums(causal ? in.tasks * (in.width + 1) : 0);
     const Scratch<T> factors(causal ? in.tasks : 0);
-    const Results<T> results{Heads<const T>(dout),  Heads<const T>(out), Heads<const T>(maximum),
-                             Heads<const T>(total), products.data(),     count};
-    const Carried<T> carried{carried_sums.data(), factors.data()};
+    const PoolResults<T> results{HeadsView<const T>(dout),  HeadsView<const T>(out), HeadsView<const T>(maximum),
+                                 HeadsView<const T>(total), products.data(),         count};
+    const CarriedCotangents<T> carried{carried_sums.data(), factors.data()};
     const int lanes = lanes_for(in.width);
     launch(find_products<T>, blocks_for(heads * count * lanes), kThreads, in, results, lanes);
     if (causal) {
@@ -472,7 +478,7 @@ void attention_pool_backward(View dscores, View dx, View dout, View out, View ma
       const Scan scan(heads, in.width + 1, in.chunks);
       launch(scan_chunks<SumsBehind<T>>, scan.blocks(), kThreads, SumsBehind<T>{in, carried}, scan);
     }
-    launch(pool_chunks_backward<T>, warps, kThreads, in, results, carried, Heads<T>(dscores), Heads<T>(dx));
+    launch(pool_chunks_backward<T>, warps, kThreads, in, results, carried, HeadsView<T>(dscores), HeadsView<T>(dx));
   });
 }
 

@@ -9,26 +9,27 @@
 #include <linnet/cuda/fastformer/additive_attention.cuh>
 #include <linnet/cuda/fastformer/row_lanes.cuh>
 
-/// Additive attention (Wu et al. 2021, eqs. 3–6), in time and memory linear in the tokens, that is causal or of heads
-/// too wide for whole_additive.cu, which does the rest: two stages of additive pooling, with a pass over the tokens
-/// before each and after both. Memory bounds all of it; a single fused pass per stage would read each column once,
-/// this reads it about three times. Tensors of tokens have elements of type E, all else is of type T: for bfloat16
-/// that is float, else they are one type.
+/// Additive attention (Wu et al. 2021, eqs. 3–6) that is causal, or of heads too wide for additive_attention.cu, in
+/// time and memory linear in the tokens: two stages of attention pooling, with a pass over the tokens before each
+/// stage and after both. Memory bounds it. A single fused pass per stage would read each column once; this reads it
+/// about three times. Tensors of tokens have elements of type E, all else is of type T: float for bfloat16, else the
+/// same.
 
 namespace linnet::cuda {
 namespace {
 
-/// [B, H, N, D], and [B, H, N] with D 1; N may be 1 with stride 0, for what all tokens share.
+/// A view [B, H, N, D] with any strides, or [B, H, N] as D = 1. N = 1 gets stride 0, for values that all tokens
+/// share.
 template <class T>
-struct Columns {
+struct StridedHeads {
   T* data;
   int64_t stride[4];
 
-  explicit Columns(const View& x) : data(static_cast<T*>(x.data)) {
+  explicit StridedHeads(const View& x) : data(static_cast<T*>(x.data)) {
     for (int d = 0; d < 4; ++d) stride[d] = d < x.rank ? x.strides[d] : 0;
     if (x.shape[2] == 1) stride[2] = 0;
   }
-  Columns(T* elements, int64_t batch, int64_t head, int64_t token, int64_t column)
+  StridedHeads(T* elements, int64_t batch, int64_t head, int64_t token, int64_t column)
       : data(elements), stride{batch, head, token, column} {}
 
   __device__ T& operator()(int64_t b, int64_t h, int64_t i, int64_t d = 0) const {
@@ -36,10 +37,10 @@ struct Columns {
   }
 };
 
-/// What the kernels read.
+/// The arguments of all kernels.
 template <class T, class E>
-struct Problem {
-  Columns<const E> q, k, v;
+struct CausalAdditiveInputs {
+  StridedHeads<const E> q, k, v;
   const T *w_q, *w_k;
   int64_t w_q_stride[2], w_k_stride[2];
   PaddingMask padding_mask;
@@ -47,9 +48,9 @@ struct Problem {
   T scale, kept_factor;
   bool adds, causal, drops;
   uint64_t threshold;
-  LiveKey keys[2];
+  LiveKey dropout_rng[2];
 
-  explicit Problem(const AdditiveAttentionInputs& given)
+  explicit CausalAdditiveInputs(const AdditiveAttentionInputs& given)
       : q(given.q),
         k(given.k),
         v(given.v),
@@ -72,33 +73,36 @@ struct Problem {
 
   __host__ __device__ int64_t rows() const { return batch * heads * tokens; }
   int64_t results() const { return causal ? tokens : 1; }
-  /// Of the stage's weight of a token: 0 or 1 / (1 − rate), or 1 without dropout.
+  /// Dropout's factor of a token's weight in a stage: 0 or 1 / (1 − rate); 1 without dropout.
   __device__ T factor(int stage, int64_t row) const {
     if (!drops) return 1;
-    return random_word(keys[stage], static_cast<uint64_t>(row)) < threshold ? kept_factor : T{0};
+    return random_word(dropout_rng[stage], static_cast<uint64_t>(row)) < threshold ? kept_factor : T{0};
   }
-  /// What a stage pools: q_i, or p_i = q ∘ k_i (or q + k_i) with the global query q.
-  __device__ T value(int stage, const Columns<T>& global_query, int64_t b, int64_t h, int64_t i, int64_t d) const {
+  /// The vector that a stage pools: q_i in stage 0; in stage 1 p_i = q ∘ k_i (with `add` q + k_i), with the global
+  /// query q.
+  __device__ T value(int stage, const StridedHeads<T>& global_query, int64_t b, int64_t h, int64_t i,
+                     int64_t d) const {
     if (stage == 0) return static_cast<T>(q(b, h, i, d));
     const T g = global_query(b, h, i, d), x = static_cast<T>(k(b, h, i, d));
     return adds ? g + x : g * x;
   }
+  /// Element d of w/√D.
   __device__ T weight(int stage, int64_t h, int64_t d) const {
     return scale *
            (stage == 0 ? w_q[h * w_q_stride[0] + d * w_q_stride[1]] : w_k[h * w_k_stride[0] + d * w_k_stride[1]]);
   }
 };
 
-/// One token of one head. Row-major over [B, H, N].
+/// One token of one head: row `row` of [B, H, N] in row-major order.
 struct Token {
   int64_t b, h, i;
 
   template <class T, class E>
-  __device__ Token(const Problem<T, E>& in, int64_t row)
+  __device__ Token(const CausalAdditiveInputs<T, E>& in, int64_t row)
       : b(row / in.tokens / in.heads), h(row / in.tokens % in.heads), i(row % in.tokens) {}
 };
 
-/// A contiguous tensor of scratch memory, or part of one.
+/// A contiguous tensor in scratch or in `pools`.
 template <class T>
 struct Dense {
   int64_t shape[4], strides[4];
@@ -109,28 +113,29 @@ struct Dense {
 
   View rank4() const { return {data, dtype_of<T>, 4, shape, strides}; }
   View rank3() const { return {data, dtype_of<T>, 3, shape, strides}; }
-  Columns<T> columns() const { return Columns<T>(rank4()); }
+  StridedHeads<T> columns() const { return StridedHeads<T>(rank4()); }
 };
 
-/// What a stage leaves in `pools`, [B, size] each: the pooled vectors, and the maximum and sum of their softmax.
+/// A stage's results in `pools`, `size` elements for each sequence: the pooled vectors, and the maximum and sum of
+/// their softmax.
 template <class T>
-struct Stage {
+struct StageResults {
   Dense<T> out, maximum, total;
 
   static int64_t size(int64_t heads, int64_t results, int64_t width) { return heads * results * (width + 2); }
 
   template <class E>
-  Stage(const Problem<T, E>& in, const View& pools, int index)
-      : Stage(in, data<T>(pools) + index * in.batch * size(in.heads, in.results(), in.width)) {}
+  StageResults(const CausalAdditiveInputs<T, E>& in, const View& pools, int index)
+      : StageResults(in, data<T>(pools) + index * in.batch * size(in.heads, in.results(), in.width)) {}
 
  private:
   template <class E>
-  Stage(const Problem<T, E>& in, T* base)
+  StageResults(const CausalAdditiveInputs<T, E>& in, T* base)
       : out(base, step(in), in.batch, in.heads, in.results(), in.width),
         maximum(base + in.heads * in.results() * in.width, step(in), in.batch, in.heads, in.results(), 1),
         total(base + in.heads * in.results() * (in.width + 1), step(in), in.batch, in.heads, in.results(), 1) {}
   template <class E>
-  static int64_t step(const Problem<T, E>& in) {
+  static int64_t step(const CausalAdditiveInputs<T, E>& in) {
     return size(in.heads, in.results(), in.width);
   }
 };
@@ -142,21 +147,22 @@ struct TokenScratch {
   Dense<T> dense;
 
   template <class E>
-  TokenScratch(const Problem<T, E>& in, int64_t width)
+  TokenScratch(const CausalAdditiveInputs<T, E>& in, int64_t width)
       : memory(in.rows() * width),
         dense(memory.data(), in.heads * in.tokens * width, in.batch, in.heads, in.tokens, width) {}
 };
 
-/// A few lanes for each token: its score w·x_i/√D, and x_i as it is pooled, times its dropout factor. Padding is 0,
-/// unread.
+/// Each token's score w·x_i/√D, and x_i times its dropout factor, which is pooled. A few lanes take one token.
+/// Padding is 0, unread.
 template <class T, class E>
-__global__ void score_tokens(Problem<T, E> in, int stage, int lanes, Columns<T> global_query, T* scores, T* pooled) {
-  for_rows(in.rows(), lanes, [&](int64_t row, int lane, bool there) {
+__global__ void score_tokens(CausalAdditiveInputs<T, E> in, int stage, int lanes, StridedHeads<T> global_query,
+                             T* scores, T* pooled) {
+  for_rows(in.rows(), lanes, [&](int64_t row, int lane, bool exists) {
     const Token at(in, row);
-    const bool kept = there && in.padding_mask.has(at.b, at.i);
+    const bool kept = exists && in.padding_mask.has(at.b, at.i);
     const T factor = in.factor(stage, row);
     T score = 0;
-    for (int64_t first = lane; there && first < in.width; first += int64_t{kPack} * lanes) {
+    for (int64_t first = lane; exists && first < in.width; first += int64_t{kPack} * lanes) {
       T x[kPack];
 #pragma unroll
       for (int c = 0; c < kPack; ++c) {
@@ -168,17 +174,18 @@ __global__ void score_tokens(Problem<T, E> in, int stage, int lanes, Columns<T> 
         const int64_t d = first + c * lanes;
         if (d >= in.width) continue;
         pooled[row * in.width + d] = x[c] * factor;
-        score += in.weight(stage, at.h, d) * x[c];
+        score += in.weight(stage, at.h, d) * x[c];  // exponent of [Fastformer eq.3], of [Fastformer eq.5]
       }
     }
     const double sum = sum_of_row(static_cast<double>(score), lanes);
-    if (there && lane == 0) scores[row] = static_cast<T>(sum);
+    if (exists && lane == 0) scores[row] = static_cast<T>(sum);
   });
 }
 
-/// u_i = k ∘ v_i (or k + v_i) with the global key k; 0 where no token is in its sum.
+/// u_i = k ∘ v_i (with `add` k + v_i) with the global key k; 0 where the sum of k has no token.
 template <class T, class E>
-__global__ void finish(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<E> u) {
+__global__ void finish(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
+                       StridedHeads<E> u) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
@@ -187,10 +194,10 @@ __global__ void finish(Problem<T, E> in, Columns<T> global_key, Columns<T> total
   }
 }
 
-/// From u_i to v_i and the global key: `dv`, of type D, and each token's part of the global key's gradient.
+/// The gradient of `finish`: `dv`, of type D, and each token's share of the global key's gradient.
 template <class T, class E, class D>
-__global__ void finish_backward(Problem<T, E> in, Columns<T> global_key, Columns<T> total, Columns<const E> du,
-                                T* dglobal, Columns<D> dv) {
+__global__ void finish_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
+                                StridedHeads<const E> du, T* dglobal, StridedHeads<D> dv) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
@@ -201,11 +208,11 @@ __global__ void finish_backward(Problem<T, E> in, Columns<T> global_key, Columns
   }
 }
 
-/// From what a stage pools and its scores: turns `dpooled` into the gradient of x_i, and writes each token's part of
-/// that of w.
+/// The gradient of score_tokens: turns `dpooled` into the gradient of x_i, and writes each token's share of w's
+/// gradient.
 template <class T, class E>
-__global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_query, const T* dscores, T* dpooled,
-                                T* dw) {
+__global__ void pooled_backward(CausalAdditiveInputs<T, E> in, int stage, StridedHeads<T> global_query,
+                                const T* dscores, T* dpooled, T* dw) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const int64_t row = e / in.width, d = e % in.width;
     const Token at(in, row);
@@ -220,9 +227,11 @@ __global__ void pooled_backward(Problem<T, E> in, int stage, Columns<T> global_q
   }
 }
 
-/// From p_i to k_i: `dk`, and each token's part of the global query's gradient. Padding is not read.
+/// From the gradient of p_i = q ∘ k_i to `dk` and each token's share of the global query's gradient. Padding is not
+/// read.
 template <class T, class E>
-__global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T* dp, T* dglobal, Columns<E> dk) {
+__global__ void keys_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_query, const T* dp, T* dglobal,
+                              StridedHeads<E> dk) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     const int64_t d = e % in.width;
@@ -233,31 +242,32 @@ __global__ void keys_backward(Problem<T, E> in, Columns<T> global_query, const T
   }
 }
 
-/// dq, with what comes to it as v when it is both.
+/// dq = the gradient of stage 0, plus dv where queries and values are shared.
 template <class T, class E>
-__global__ void queries_backward(Problem<T, E> in, const T* dvalue, const T* dv, Columns<E> dq) {
+__global__ void queries_backward(CausalAdditiveInputs<T, E> in, const T* dvalue, const T* dv, StridedHeads<E> dq) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
     const Token at(in, e / in.width);
     dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
   }
 }
 
-/// One problem; both passes.
+/// Forward and backward of one call.
 template <class T, class E>
 class AdditiveAttention {
  public:
-  AdditiveAttention(const AdditiveAttentionInputs& problem, const View& pools)
-      : in_(problem), padding_mask_(problem.padding_mask), query_(in_, pools, 0), key_(in_, pools, 1) {}
+  AdditiveAttention(const AdditiveAttentionInputs& given, const View& pools)
+      : in_(given), padding_mask_(given.padding_mask), query_(in_, pools, 0), key_(in_, pools, 1) {}
 
   void forward(const View& u) const {
     const TokenScratch<T> scores(in_, 1), pooled(in_, in_.width);
-    for (const int stage : {0, 1}) {  // eqs. 3 and 4, eqs. 5 and 6
+    for (const int stage : {0, 1}) {
       score(stage, scores, pooled);
-      const Stage<T>& to = stage == 0 ? query_ : key_;
+      const StageResults<T>& to = stage == 0 ? query_ : key_;
+      // [Fastformer eq.3] [Fastformer eq.4], in stage 1 [Fastformer eq.5] [Fastformer eq.6]
       cuda_backend().attention_pool(to.out.rank4(), to.maximum.rank3(), to.total.rank3(), scores.dense.rank3(),
                                     pooled.dense.rank4(), padding_mask_, in_.causal);
     }
-    launch(finish<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), Columns<E>(u));
+    launch(finish<T, E>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(), StridedHeads<E>(u));
   }
 
   void backward(const AdditiveAttentionGradients& out, const View& du) const {
@@ -267,23 +277,23 @@ class AdditiveAttention {
     if (shared) {
       differentiate_result(du, dglobal, own_dv.dense.columns());
     } else {
-      differentiate_result(du, dglobal, Columns<E>(*out.dv));
+      differentiate_result(du, dglobal, StridedHeads<E>(*out.dv));
     }
     stage_backward(1, dglobal, dvalue, out.dw_k);
     launch(keys_backward<T, E>, blocks(), kThreads, in_, query_.out.columns(), dvalue.memory.data(),
-           dglobal.memory.data(), Columns<E>(out.dk));
+           dglobal.memory.data(), StridedHeads<E>(out.dk));
     stage_backward(0, dglobal, dvalue, out.dw_q);
     launch(queries_backward<T, E>, blocks(), kThreads, in_, dvalue.memory.data(), own_dv.memory.data(),
-           Columns<E>(out.dq));
+           StridedHeads<E>(out.dq));
   }
 
  private:
   int64_t blocks() const { return blocks_for(in_.rows() * in_.width); }
 
   template <class D>
-  void differentiate_result(const View& du, const TokenScratch<T>& dglobal, const Columns<D>& dv) const {
+  void differentiate_result(const View& du, const TokenScratch<T>& dglobal, const StridedHeads<D>& dv) const {
     launch(finish_backward<T, E, D>, blocks(), kThreads, in_, key_.out.columns(), key_.total.columns(),
-           Columns<const E>(du), dglobal.memory.data(), dv);
+           StridedHeads<const E>(du), dglobal.memory.data(), dv);
   }
 
   void score(int stage, const TokenScratch<T>& scores, const TokenScratch<T>& pooled) const {
@@ -292,50 +302,51 @@ class AdditiveAttention {
            scores.memory.data(), pooled.memory.data());
   }
 
-  /// From the gradient of a stage's result, in parts for each token, to that of what it pools, in `dvalue`, and of w.
+  /// The gradient of a stage: from each token's share of the gradient of its result to the gradients `dvalue` of what
+  /// it pools, and of w.
   void stage_backward(int stage, const TokenScratch<T>& dglobal, const TokenScratch<T>& dvalue,
                       const View& dw) const {
-    const Stage<T>& from = stage == 0 ? query_ : key_;
+    const StageResults<T>& from = stage == 0 ? query_ : key_;
     const TokenScratch<T> scores(in_, 1), dscores(in_, 1), pooled(in_, in_.width);
     const Scratch<T> sum(in_.causal ? 0 : in_.batch * in_.heads * in_.width);
     const Dense<T> total(sum.data(), in_.heads * in_.width, in_.batch, in_.heads, 1, in_.width);
     if (!in_.causal) cuda_backend().reduce(Reduce::sum, total.rank4(), dglobal.dense.rank4());
     score(stage, scores, pooled);
+    // Gradient of [Fastformer eq.3] [Fastformer eq.4], in stage 1 of [Fastformer eq.5] [Fastformer eq.6].
     cuda_backend().attention_pool_backward(dscores.dense.rank3(), dvalue.dense.rank4(),
                                            in_.causal ? dglobal.dense.rank4() : total.rank4(), from.out.rank4(),
                                            from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
                                            pooled.dense.rank4(), padding_mask_, in_.causal);
-    // `pooled` has been read: its memory now takes the parts of dw.
+    // `pooled` is not needed any more: its memory takes the shares of dw.
     launch(pooled_backward<T, E>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
            dvalue.memory.data(), pooled.memory.data());
     const int64_t shape[] = {1, in_.heads, 1, in_.width}, strides[] = {0, dw.strides[0], 0, dw.strides[1]};
     cuda_backend().reduce(Reduce::sum, {dw.data, dw.dtype, 4, shape, strides}, pooled.dense.rank4());
   }
 
-  Problem<T, E> in_;
+  CausalAdditiveInputs<T, E> in_;
   const View* padding_mask_;
-  Stage<T> query_, key_;
+  StageResults<T> query_, key_;
 };
 
 int64_t additive_attention_pools(int64_t heads, int64_t tokens, int64_t width, bool causal) {
   if (is_whole_additive(heads, width, causal)) return whole_additive_pools(heads, width);
-  return Stage<double>::size(heads, causal ? tokens : 1, width);
+  return StageResults<double>::size(heads, causal ? tokens : 1, width);
 }
 
-void additive_attention(View u, View pools, AdditiveAttentionInputs problem) {
-  if (is_whole_additive(u.shape[1], u.shape[3], problem.causal)) return whole_additive_attention(u, pools, problem);
+void additive_attention(View u, View pools, AdditiveAttentionInputs in) {
+  if (is_whole_additive(u.shape[1], u.shape[3], in.causal)) return whole_additive_attention(u, pools, in);
   dispatch_computed(u.dtype, [&](auto element, auto computed) {
-    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).forward(u);
+    AdditiveAttention<decltype(computed), decltype(element)>(in, pools).forward(u);
   });
 }
 
-void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools,
-                                 AdditiveAttentionInputs problem) {
-  if (is_whole_additive(du.shape[1], du.shape[3], problem.causal)) {
-    return whole_additive_attention_backward(out, du, pools, problem);
+void additive_attention_backward(AdditiveAttentionGradients out, View du, View pools, AdditiveAttentionInputs in) {
+  if (is_whole_additive(du.shape[1], du.shape[3], in.causal)) {
+    return whole_additive_attention_backward(out, du, pools, in);
   }
   dispatch_computed(du.dtype, [&](auto element, auto computed) {
-    AdditiveAttention<decltype(computed), decltype(element)>(problem, pools).backward(out, du);
+    AdditiveAttention<decltype(computed), decltype(element)>(in, pools).backward(out, du);
   });
 }
 

@@ -9,14 +9,14 @@
 #include <linnet/cuda/fastmax/tokens.cuh>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
-/// work (section 2.5): the sums of ops/cpu/fastmax/fastmax.cpp. Both passes are sweeps over the tokens of the one
-/// side and then of the other, in chunks that all work in parallel:
-///   1. a block for each chunk and tile of features sums up the chunk's tokens (sum_features);
+/// work (section 2.5): the sums of ops/cpu/fastmax/fastmax.cpp. Both passes are sweeps: over the keys for the
+/// queries, and in backward over the queries for the keys, with all chunks in parallel:
+///   1. a block for each chunk and tile of features sums the chunk's tokens (sum_features);
 ///   2. the sums are added up over the chunks, when causal up to each chunk (add_states);
-///   3. a block for each tile of tokens makes use of them (apply_states, differentiate), and of the quadratic form
-///      inside of its chunk when causal.
-/// Features are made in shared memory, and never leave it. The states of some chunks are held at a time, so that
-/// memory grows with N·D alone. What fastmax_mma.cu has kernels for is left to it.
+///   3. a block for each tile of tokens applies the states (apply_states, differentiate), and when causal adds the
+///      intra-chunk weights.
+/// Features are made in shared memory and never written to global memory. A group of chunks is held at a time, so
+/// that memory grows with N·D alone. Calls that fastmax_mma.cu has kernels for go there.
 
 namespace linnet::cuda {
 namespace {
@@ -32,7 +32,7 @@ class Pass {
         q_(q),
         k_(k),
         all_heads_(q.shape[0] * q.shape[1]),
-        in_(problem()),
+        in_(factorised_params()),
         query_memory_(side_size(backward)),
         key_memory_(side_size(true)),
         queries_(side(query_memory_, backward, params.q_rng, q.shape[2], causal_offset() - start())),
@@ -40,22 +40,23 @@ class Pass {
         first_queries_(q, k, padding_mask, params.causal),
         query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
         key_tokens_(tokens(keys_, padding_mask, {})) {
-    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(q), queries_,
+    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, HeadsView<const E>(q), queries_,
            params.standardise);
-    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(k), keys_, params.standardise);
-    launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, Heads<const E>(v), keys_);
+    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, HeadsView<const E>(k), keys_,
+           params.standardise);
+    launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, HeadsView<const E>(v), keys_);
   }
 
   void forward(const View& o, const View& denominator) const {
     sweep(keys_, false, [&](const ChunkGroup& chunk_group, const T* states) {
-      apply(queries_, keys_, chunk_group, states, {Heads<E>(o), q_.shape[1], data<T>(denominator)});
+      apply(queries_, keys_, chunk_group, states, {HeadsView<E>(o), q_.shape[1], data<T>(denominator)});
     });
   }
 
   void backward(const View& dq, const View& dk, const View& dv, const View& d_o, const View& o,
                 const View& denominator) const {
-    launch(load_cotangents<T, E>, blocks(), kThreads, query_tokens_, in_, Heads<const E>(d_o), Heads<const E>(o),
-           data<const T>(denominator), queries_);
+    launch(load_cotangents<T, E>, blocks(), kThreads, query_tokens_, in_, HeadsView<const E>(d_o),
+           HeadsView<const E>(o), data<const T>(denominator), queries_);
     const Scratch<T> gradients(all_heads_ * in_.width * in_.positions);
     sweep(keys_, false, [&](const ChunkGroup& chunk_group, const T* states) {
       differentiate(queries_, keys_, chunk_group, states, gradients.data());
@@ -63,7 +64,7 @@ class Pass {
     store(query_tokens_, queries_, gradients.data(), dq);
     sweep(queries_, true, [&](const ChunkGroup& chunk_group, const T* states) {
       differentiate(keys_, queries_, chunk_group, states, gradients.data());
-      apply(keys_, queries_, chunk_group, states, {Heads<E>(dv), k_.shape[1], nullptr});
+      apply(keys_, queries_, chunk_group, states, {HeadsView<E>(dv), k_.shape[1], nullptr});
     });
     store(key_tokens_, keys_, gradients.data(), dk);
   }
@@ -75,8 +76,8 @@ class Pass {
   int64_t causal_offset() const { return params_.causal ? k_.shape[2] - q_.shape[2] : 0; }
   int64_t start() const { return std::min(causal_offset(), int64_t{0}); }
 
-  Factorised<T> problem() const {
-    Factorised<T> in{};
+  FactorisedParams<T> factorised_params() const {
+    FactorisedParams<T> in{};
     in.width = q_.shape[3];
     in.positions = round_up(std::max(k_.shape[2], q_.shape[2] + causal_offset()) - start(), 64);
     in.a0 = static_cast<T>(params_.a0);
@@ -90,9 +91,10 @@ class Pass {
     return in;
   }
 
-  /// Positions of a chunk: enough that states cost little beside their use; when causal few enough that the quadratic
-  /// form inside costs little, too. With dropped features that costs M a pair.
-  int64_t chunk() const {
+  /// Positions of a chunk: enough that adding states costs little beside using them, and when causal few enough that
+  /// the intra-chunk quadratic form costs little too. With dropped features that form costs M for each pair of
+  /// tokens.
+  int64_t chunk_size() const {
     if (!in_.causal) return 1024;
     if (in_.drops_features()) return kTile<T>;
     return in_.a2 == 0 ? 64 : std::clamp(round_up(4 * in_.width, 64), int64_t{128}, int64_t{512});
@@ -102,7 +104,7 @@ class Pass {
 
   int64_t side_size(bool with_y) const { return all_heads_ * in_.positions * (in_.rows() * (with_y ? 2 : 1) + 2); }
 
-  Side<T> side(const Scratch<T>& memory, bool with_y, RandomKey key, int64_t count, int64_t shift) const {
+  LoadedSide<T> side(const Scratch<T>& memory, bool with_y, RandomKey key, int64_t count, int64_t shift) const {
     const int64_t row = all_heads_ * in_.positions, size = row * in_.rows();
     T* const y = memory.data() + size;
     T* const inverse = with_y ? y + size : y;
@@ -110,25 +112,25 @@ class Pass {
     return {memory.data(), y, inverse, drops_tokens ? inverse + row : nullptr, key, count, shift};
   }
 
-  Tokens tokens(const Side<T>& side, const View* padding_mask, FirstQuery first) const {
+  Tokens tokens(const LoadedSide<T>& side, const View* padding_mask, FirstQuery first) const {
     return {q_.shape[1], all_heads_, in_.positions, first, side.count, side.shift, PaddingMask(padding_mask)};
   }
 
   int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }
 
-  void store(const Tokens& tokens, const Side<T>& side, const T* gradients, const View& to) const {
-    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, Heads<E>(to),
+  void store(const Tokens& tokens, const LoadedSide<T>& side, const T* gradients, const View& to) const {
+    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, HeadsView<E>(to),
            params_.standardise);
   }
 
   // ---- The sweep ----
 
-  /// Calls `use(chunk_group, states)` with the sums over the tokens of `side`: for groups of chunks, with a state for
-  /// each of what lies before it (behind it in reverse), when causal; else for all tokens as one chunk with one
+  /// Calls `use(chunk_group, states)` with the sums over the tokens of `side`. When causal, for groups of chunks,
+  /// with the state of all tokens before each chunk (behind it in reverse); else for all tokens as one chunk with one
   /// state.
   template <class Use>
-  void sweep(const Side<T>& side, bool reverse, const Use& use) const {
-    const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk());
+  void sweep(const LoadedSide<T>& side, bool reverse, const Use& use) const {
+    const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk_size());
     const int64_t most = std::max(kStateBytes / (size * static_cast<int64_t>(sizeof(double))), int64_t{1});
     const int64_t batch = std::min(all_heads_, most), group = std::clamp(most / batch, int64_t{1}, chunks);
     const Scratch<T> states(batch * group * size), totals(in_.causal ? 0 : batch * size);
@@ -137,9 +139,9 @@ class Pass {
       const int64_t heads = std::min(batch, all_heads_ - head);
       const int64_t shape[] = {heads * size}, strides[] = {1};
       cuda_backend().fill({carried.data(), dtype_of<double>, 1, shape, strides}, 0);
-      for (int64_t step = 0; step < chunks; step += group) {
-        const ChunkGroup chunk_group{head,    heads,         step,   std::min(group, chunks - step),
-                                     chunk(), in_.positions, reverse};
+      for (int64_t first_chunk = 0; first_chunk < chunks; first_chunk += group) {
+        const ChunkGroup chunk_group{head,         heads,         first_chunk, std::min(group, chunks - first_chunk),
+                                     chunk_size(), in_.positions, reverse};
         sum(side, chunk_group, states.data());
         launch(add_states<T>, blocks_for(heads * size), kThreads, chunk_group, states.data(), carried.data(),
                totals.data(), size);
@@ -151,50 +153,50 @@ class Pass {
 
   // ---- Kernels ----
 
-  /// Calls `f(columns, drops)` with the columns of a thread, fewer for narrow heads, and whether anything is dropped.
+  /// Calls `f(columns, drops)` with a thread tile's columns, fewer for narrow heads, and whether there is dropout.
   template <class F>
   void for_variant(const F& f) const {
     using std::bool_constant, std::integral_constant;
     const auto with_columns = [&](auto columns) {
       in_.drops() ? f(columns, bool_constant<true>()) : f(columns, bool_constant<false>());
     };
-    if (in_.width > kSide * kPart<T> / 2) return with_columns(integral_constant<int, kPart<T>>());
-    with_columns(integral_constant<int, kPart<T> / 2>());
+    if (in_.width > kSide * kThreadTile<T> / 2) return with_columns(integral_constant<int, kThreadTile<T>>());
+    with_columns(integral_constant<int, kThreadTile<T> / 2>());
   }
 
-  int64_t panels(int columns) const { return ceil_div(in_.width, kSide * columns); }
+  int64_t column_tiles(int columns) const { return ceil_div(in_.width, kSide * columns); }
 
-  void sum(const Side<T>& side, const ChunkGroup& chunk_group, T* states) const {
+  void sum(const LoadedSide<T>& side, const ChunkGroup& chunk_group, T* states) const {
     for_variant([&](auto columns, auto drops) {
-      const int64_t count = panels(columns);
+      const int64_t count = column_tiles(columns);
       launch(sum_features<T, S, columns(), drops()>, chunk_group.count() * in_.tiles * count, kThreads, in_, side,
              chunk_group, states, in_.state_size(), count);
     });
   }
 
-  void apply(const Side<T>& own, const Side<T>& other, const ChunkGroup& chunk_group, const T* states,
-             const Applied<T, E>& to) const {
+  void apply(const LoadedSide<T>& own, const LoadedSide<T>& other, const ChunkGroup& chunk_group, const T* states,
+             const TokenOutput<T, E>& to) const {
     for_variant([&](auto columns, auto drops) {
-      const int64_t count = panels(columns);
+      const int64_t count = column_tiles(columns);
       launch(apply_states<T, S, E, columns(), drops()>,
-             chunk_group.count() * ceil_div(chunk_group.chunk, kTile<T>) * count, kThreads, in_, own, other,
+             chunk_group.count() * ceil_div(chunk_group.chunk_size, kTile<T>) * count, kThreads, in_, own, other,
              chunk_group, states, in_.state_size(), count, to);
     });
   }
 
-  void differentiate(const Side<T>& own, const Side<T>& other, const ChunkGroup& chunk_group, const T* states,
-                     T* gradients) const {
-    const int64_t blocks = chunk_group.count() * ceil_div(chunk_group.chunk, kTile<T>);
-    const auto params = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
-    launch(params, blocks, kThreads, in_, own, other, chunk_group, states, in_.state_size(), gradients);
+  void differentiate(const LoadedSide<T>& own, const LoadedSide<T>& other, const ChunkGroup& chunk_group,
+                     const T* states, T* gradients) const {
+    const int64_t blocks = chunk_group.count() * ceil_div(chunk_group.chunk_size, kTile<T>);
+    const auto kernel = in_.drops() ? cuda::differentiate<T, S, true> : cuda::differentiate<T, S, false>;
+    launch(kernel, blocks, kThreads, in_, own, other, chunk_group, states, in_.state_size(), gradients);
   }
 
   const FastmaxParams& params_;
   const View &q_, &k_;
   int64_t all_heads_;
-  Factorised<T> in_;
+  FactorisedParams<T> in_;
   Scratch<T> query_memory_, key_memory_;
-  Side<T> queries_, keys_;
+  LoadedSide<T> queries_, keys_;
   FirstQueries first_queries_;
   Tokens query_tokens_, key_tokens_;
 };

@@ -4,50 +4,52 @@
 
 #include <linnet/cuda/attention/standardise.cuh>
 #include <linnet/cuda/device/scratch.cuh>
-#include <linnet/cuda/fastmax/summary.cuh>
+#include <linnet/cuda/fastmax/inter_chunk.cuh>
 
-/// A sweep over the tokens of one side, chunk by chunk (sum_units), whose sums become the states of what is before or
-/// behind each chunk (pack_states), and then the kernels of quadratic attention for tiles of the other side, which
-/// read a state for the chunks that all of the tile see, and make weights for the rest. The states of some chunks are
-/// held at a time, so that memory grows with N·D alone.
+/// Fastmax in its factorised form on tensor cores. A sweep sums the features of one side chunk by chunk
+/// (sum_feature_groups) and adds the sums up into the states before or behind each chunk (pack_states). The kernels
+/// of quadratic attention then go over tiles of the other side: they read one state for all chunks that the whole
+/// tile sees, and compute weights for the rest. A group of chunks is held at a time, so that memory grows with N·D
+/// alone.
 
 namespace linnet::cuda {
 namespace {
 
-/// Tokens of a chunk where all of them are summed up.
-constexpr int64_t kTogether = 1024;
+/// Tokens of a chunk when not causal.
+constexpr int64_t kFullChunk = 1024;
 
-/// Chunks of each head whose states are held at a time at least, where there is memory for as many. For the next ones
-/// their sums are carried on, whose words have eight times as many bytes to write and read as a state's.
-constexpr int64_t kFewestChunks = 4;
+/// Chunks of each head that a group should have at least, if kStateBytes allows. Sums carried on to the next group
+/// cost eight times the bytes of a state's words.
+constexpr int64_t kMinChunks = 4;
 
-/// Tokens of a chunk, when causal: states cost the more memory traffic the shorter it is, and weights inside of it
-/// the more time the longer.
+/// Tokens of a chunk when causal. Shorter chunks cost more memory traffic for states, longer ones more time for
+/// intra-chunk weights.
 int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
 
-/// For the weights inside of chunks.
-AttentionParams weights_of(const FastmaxParams& params) {
-  AttentionParams params{};
-  params.kind = {false, params.a0, params.a1, params.a2};
-  params.scale = 1;
-  params.causal = params.causal;
-  return params;
+/// The parameters of the intra-chunk weights.
+AttentionParams intra_chunk_params(const FastmaxParams& params) {
+  AttentionParams result{};
+  result.kind = {false, params.a0, params.a1, params.a2};
+  result.scale = 1;
+  result.causal = params.causal;
+  return result;
 }
 
-/// What a sweep makes of its sums: StateOfValues, StateOfGradients or both.
-enum class States { values, gradients, both };
+/// The states that a sweep packs: StateOfValues, StateOfGradients or both.
+enum class SweepStates { values, gradients, both };
 
 template <int kWidth, class E>
 class Sweeps {
  public:
   Sweeps(const View& q, const View& k, const View& v, const View* padding_mask, const FastmaxParams& params,
          const FirstQueries& first_queries)
-      : in_(q, k, v, padding_mask, weights_of(params), first_queries), feature_groups_{in_.a0, in_.a1, in_.a2} {}
+      : in_(q, k, v, padding_mask, intra_chunk_params(params), first_queries),
+        feature_groups_{in_.a0, in_.a1, in_.a2} {}
 
   void forward(const View& o, const View& denominator) const {
-    sweep(KeySide<E>(), States::values, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
-      launch(attend_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, Heads<E>(o),
-             data<float>(denominator), tiles, summary);
+    sweep(KeySource<E>(), SweepStates::values, [&](const HeadTiles& tiles, const InterChunk<kWidth>& inter_chunk) {
+      launch(attend_mma<kWidth, E, InterChunk<kWidth>>, tiles.count(), kMmaThreads, in_, HeadsView<E>(o),
+             data<float>(denominator), tiles, inter_chunk);
     });
   }
 
@@ -55,89 +57,91 @@ class Sweeps {
                 const View& denominator) const {
     const Scratch<float> delta(heads() * in_.queries);
     const auto from = with_deltas(in_, d_o, o, denominator, delta);
-    sweep(KeySide<E>(), States::gradients, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
-      launch(attend_backward_queries_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
-             Heads<E>(dq), tiles, summary);
+    sweep(KeySource<E>(), SweepStates::gradients, [&](const HeadTiles& tiles, const InterChunk<kWidth>& inter_chunk) {
+      launch(attend_backward_queries_mma<kWidth, E, InterChunk<kWidth>>, tiles.count(), kMmaThreads, in_, from,
+             HeadsView<E>(dq), tiles, inter_chunk);
     });
-    sweep(QuerySide<E>{from}, States::both, [&](const HeadTiles& tiles, const Summary<kWidth>& summary) {
-      launch(attend_backward_keys_mma<kWidth, E, Summary<kWidth>>, tiles.count(), kMmaThreads, in_, from,
-             Heads<E>(dk), Heads<E>(dv), tiles, summary);
-    });
+    sweep(QuerySource<E>{from}, SweepStates::both,
+          [&](const HeadTiles& tiles, const InterChunk<kWidth>& inter_chunk) {
+            launch(attend_backward_keys_mma<kWidth, E, InterChunk<kWidth>>, tiles.count(), kMmaThreads, in_, from,
+                   HeadsView<E>(dk), HeadsView<E>(dv), tiles, inter_chunk);
+          });
   }
 
  private:
   int64_t heads() const { return in_.batch * in_.heads; }
 
-  /// Of the first tiles, how many of queries have fewer than `chunks` chunks of keys summed up; and in reverse, how
-  /// many of keys have queries left to weigh up to chunk `chunks` at most. The inverse of what Summary says of a
-  /// tile.
+  /// The number of query tiles whose state has fewer than `chunks` chunks of keys. In reverse, the number of key
+  /// tiles whose intra-chunk queries end at chunk `chunks` at the latest. This inverts InterChunk::chunks_before and
+  /// chunk_behind.
   int64_t tiles_until(int64_t chunks, const ChunkGroup& chunk_group) const {
     const int64_t all = chunk_group.reverse ? in_.key_tiles() : in_.query_tiles();
     if (chunks <= 0) return 0;
     if (chunks >= chunk_group.all_chunks()) return all;
     const int64_t causal_offset = in_.keys - in_.queries;
     const int64_t rows =
-        chunks * chunk_group.chunk + (chunk_group.reverse ? causal_offset + 1 : kMmaTile - 1 - causal_offset);
+        chunks * chunk_group.chunk_size + (chunk_group.reverse ? causal_offset + 1 : kMmaTile - 1 - causal_offset);
     return std::clamp(rows / kMmaTile, int64_t{0}, all);
   }
-  /// The tiles that need these states; with the first of them, those that need none.
+  /// The tiles that read this group's states. The first group also gets the tiles that read none.
   HeadTiles tiles_of(const ChunkGroup& chunk_group) const {
-    const int64_t end = chunk_group.step + chunk_group.chunks, all = chunk_group.all_chunks();
-    const int64_t before = chunk_group.step == 0 ? 0 : chunk_group.step + 1;
+    const int64_t end = chunk_group.first_chunk + chunk_group.chunks, all = chunk_group.all_chunks();
+    const int64_t before = chunk_group.first_chunk == 0 ? 0 : chunk_group.first_chunk + 1;
     const int64_t first = tiles_until(chunk_group.reverse ? all - end - 1 : before, chunk_group);
     const int64_t last = tiles_until(chunk_group.reverse ? all - before : end + 1, chunk_group);
-    return {chunk_group.head, chunk_group.heads, first, last - first};
+    return {chunk_group.first_head, chunk_group.heads, first, last - first};
   }
 
-  /// Calls `use(tiles, summary)` for all tiles, with what is summed up of `side`: for groups of chunks when causal;
-  /// else of all tokens, for some heads.
-  template <class Side, class Use>
-  void sweep(const Side& side, States states, const Use& use) const {
-    constexpr bool reverse = Side::kReverse;
+  /// Calls `use(tiles, inter_chunk)` for all tiles of the other side, with the states of `source`'s tokens: group by
+  /// group of chunks when causal, else for the sum of all tokens, batch by batch of heads.
+  template <class Source, class Use>
+  void sweep(const Source& source, SweepStates states, const Use& use) const {
+    constexpr bool reverse = Source::kReverse;
     const StateOfValues<kWidth> of_values{feature_groups_};
     const StateOfGradients<kWidth> of_gradients{feature_groups_};
-    const int64_t value_words = states == States::gradients ? 0 : of_values.words();
-    const int64_t gradient_words = states == States::values ? 0 : of_gradients.words();
+    const int64_t value_words = states == SweepStates::gradients ? 0 : of_values.words();
+    const int64_t gradient_words = states == SweepStates::values ? 0 : of_gradients.words();
     const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
-    const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kTogether;
-    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // the last is in no state then
-    const int64_t of_chunk = 4 * (feature_groups_.sums() + words),
-                  of_head = 16 * words;  // bytes; a head's are carried on
-    const int64_t most = kStateBytes / (std::min(chunks, kFewestChunks) * of_chunk + of_head);
+    const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kFullChunk;
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // causal: the last chunk is in no state
+    const int64_t chunk_bytes = 4 * (feature_groups_.sums() + words);
+    const int64_t carried_bytes = 16 * words;  // of a head
+    const int64_t most = kStateBytes / (std::min(chunks, kMinChunks) * chunk_bytes + carried_bytes);
     const int64_t batch = std::clamp(most, int64_t{1}, heads());
-    const int64_t group = std::min(std::max((kStateBytes / batch - of_head) / of_chunk, int64_t{1}), chunks);
+    const int64_t group = std::min(std::max((kStateBytes / batch - carried_bytes) / chunk_bytes, int64_t{1}), chunks);
     const int64_t held = batch * (in_.causal ? group : 1);
     const Scratch<float> sums(batch * group * feature_groups_.sums());
     const Scratch<uint32_t> value_states(held * value_words), gradient_states(held * gradient_words);
     const int64_t carries = group < chunks ? 2 * batch : 0;
     const Scratch<double> carried_values(carries * value_words), carried_gradients(carries * gradient_words);
     for (int64_t head = 0; head < heads(); head += batch) {
-      const int64_t some = std::min(batch, heads() - head);
-      int64_t step = 0;
-      do {  // once even where no chunk is summed up
-        const ChunkGroup chunk_group{head, some, step, std::min(group, chunks - step), chunk, tokens, reverse};
+      const int64_t batch_heads = std::min(batch, heads() - head);
+      int64_t first_chunk = 0;
+      do {  // once even if no chunk is in a state
+        const ChunkGroup chunk_group{head,  batch_heads, first_chunk, std::min(group, chunks - first_chunk),
+                                     chunk, tokens,      reverse};
         if (chunk_group.chunks > 0) {
-          launch(sum_feature_groups<kWidth, E, Side>,
+          launch(sum_feature_groups<kWidth, E, Source>,
                  chunk_group.count() * ceil_div(feature_groups_.count(), kFeatureGroupsOfBlock<kWidth>), kMmaThreads,
-                 in_, side, feature_groups_, chunk_group, sums.data());
+                 in_, source, feature_groups_, chunk_group, sums.data());
           const auto pack = [&](const auto& state, const Scratch<double>& carried, const Scratch<uint32_t>& to) {
-            launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(some * state.words()), kThreads, state,
-                   chunk_group, sums.data(), carried.data(), to.data(), !in_.causal);
+            launch(pack_states<std::decay_t<decltype(state)>>, blocks_for(batch_heads * state.words()), kThreads,
+                   state, chunk_group, sums.data(), carried.data(), to.data(), !in_.causal);
           };
           if (value_words > 0) pack(of_values, carried_values, value_states);
           if (gradient_words > 0) pack(of_gradients, carried_gradients, gradient_states);
         }
         if (in_.causal)
           use(tiles_of(chunk_group), {feature_groups_, chunk_group, value_states.data(), gradient_states.data()});
-        step += group;
-      } while (step < chunks);
-      const ChunkGroup total{head, some, 0, 1, tokens, tokens, reverse};
+        first_chunk += group;
+      } while (first_chunk < chunks);
+      const ChunkGroup total{head, batch_heads, 0, 1, tokens, tokens, reverse};
       if (!in_.causal) use(tiles_of(total), {feature_groups_, total, value_states.data(), gradient_states.data()});
     }
   }
 
-  Quadratic<float, E> in_;
+  QuadraticInputs<float, E> in_;
   FeatureGroups<kWidth> feature_groups_;
 };
 

@@ -3,57 +3,59 @@
 #include <linnet/cuda/attention/mma_tiles.cuh>
 #include <linnet/cuda/fastmax/states.cuh>
 
-/// The features of Fastmax in its factorised form (Gerami et al. 2024, section 2.4) as factors of tensor cores, made
-/// in a warp's registers of what mma.cuh brings there; and their sums over tokens. For heads of up to kWidth columns.
+/// The features φ(x) of Fastmax in its factorised form (Gerami et al. 2024, section 2.4) as factors of tensor cores,
+/// made in a warp's registers by mma.cuh, and their sums over tokens. For heads of up to kWidth columns.
 ///
 /// With x̃ = [x; 1], f(q·k) = a0 + a1·q·k + a2·(q·k)² is a weighted sum of (q̃_a q̃_b)(k̃_a k̃_b) over pairs (a, b). A
-/// unit is 16 such features, of one entry a and a block of entries b: the factor that a warp has of the block anyway,
-/// times x_a. Units of two entries of x are summed for blocks up to a's own. One of another block stands for its
-/// mirror too; of a's own block all pairs are there. a = kWidth, the 1, has the linear units, and beside itself the
-/// constant one, which comes first.
+/// feature group is 16 such features: one entry a times the 16 entries b of an entry tile, whose fragment a warp
+/// loads anyway. Entry tile t is x̃'s entries 16 t … 16 t + 15.
+///
+/// Quadratic groups (a < kWidth) exist for entry tiles up to the one of a. A group of an earlier tile stands for its
+/// mirror image too; a's own tile has all its pairs. Linear groups have a = kWidth, whose entry of x̃ is 1. The
+/// constant group, 1 times 1, comes first.
 
 namespace linnet::cuda {
 
 template <int kWidth>
 struct FeatureGroups {
-  static constexpr int kBlocks = kWidth / 16;
+  static constexpr int kEntryTiles = kWidth / 16;
 
   float a0, a1, a2;
 
-  /// A unit's entry a, and its block b.
+  /// Entry a, and the tile of the entries b.
   struct FeatureGroup {
-    int a, block;
+    int a, entry_tile;
   };
 
-  /// The first entry a beside a block, from where on they go up to kWidth.
-  __host__ __device__ int first(int block) const { return a2 == 0 ? kWidth : block * 16; }
-  /// Where the units of a block begin.
-  __host__ __device__ int begin(int block) const {
-    return 1 + (a2 == 0 ? block : block * (kWidth + 1) - 8 * block * (block - 1));
+  /// The first entry a of the groups of an entry tile; the last one is kWidth.
+  __host__ __device__ int first(int entry_tile) const { return a2 == 0 ? kWidth : entry_tile * 16; }
+  /// The index of the first group of an entry tile.
+  __host__ __device__ int begin(int entry_tile) const {
+    return 1 + (a2 == 0 ? entry_tile : entry_tile * (kWidth + 1) - 8 * entry_tile * (entry_tile - 1));
   }
-  __host__ __device__ int count() const { return begin(kBlocks); }
+  __host__ __device__ int count() const { return begin(kEntryTiles); }
   __device__ FeatureGroup feature_group(int index) const {
-    if (index == 0) return {kWidth, kBlocks};
-    int block = kBlocks - 1;
-    while (begin(block) > index) --block;
-    return {first(block) + index - begin(block), block};
+    if (index == 0) return {kWidth, kEntryTiles};
+    int entry_tile = kEntryTiles - 1;
+    while (begin(entry_tile) > index) --entry_tile;
+    return {first(entry_tile) + index - begin(entry_tile), entry_tile};
   }
   __device__ int index(FeatureGroup feature_group) const {
-    return begin(feature_group.block) + feature_group.a - first(feature_group.block);
+    return begin(feature_group.entry_tile) + feature_group.a - first(feature_group.entry_tile);
   }
 
-  /// Sums of a state in float: [unit, feature, column], of which the last column is the denominator's.
+  /// Sums of a chunk in float: [feature group, feature, column]. The last column is the denominator's.
   static constexpr int kColumns = kWidth + 1;
   __host__ __device__ int sums() const { return count() * 16 * kColumns; }
 };
 
-/// Units of a warp, as many as have their sums in registers.
+/// Feature groups of a warp: as many as fit their sums into registers.
 template <int kWidth>
-constexpr int kUnitsOfWarp = kWidth == 32 ? 4 : 3;
+constexpr int kFeatureGroupsOfWarp = kWidth == 32 ? 4 : 3;
 template <int kWidth>
-constexpr int kFeatureGroupsOfBlock = kUnitsOfWarp<kWidth> * kMmaThreads / kWarp;
+constexpr int kFeatureGroupsOfBlock = kFeatureGroupsOfWarp<kWidth> * kMmaThreads / kWarp;
 
-/// Both numbers of a pair times those of another.
+/// The products of two packed pairs.
 __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
   const auto number = [](uint32_t bits) { return __ushort_as_bfloat16(static_cast<unsigned short>(bits)); };
   const __nv_bfloat162 product = __hmul2(__halves2bfloat162(number(pair & 0xffff), number(pair >> 16)),
@@ -61,23 +63,23 @@ __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
   return packed(product.x, product.y);
 }
 
-/// Some tokens of one side: x̃ and what their features are summed up with, ỹ. 0 for padding and for queries that see
-/// no key.
+/// Tokens of one side: x̃ = [x; one], and ỹ = [y; last], with which their features are summed. 0 for padding and for
+/// queries that see no key.
 template <int kWidth>
 struct TokenTile {
   RowTile<kWidth> x, y;
-  BFloat16 one[kMmaTile], last[kMmaTile];  ///< of x̃ and ỹ
+  BFloat16 one[kMmaTile], last[kMmaTile];
 };
 
-/// Keys, with ỹ = [v; 1].
+/// Loads tiles of keys, with ỹ = [v; 1].
 template <class E>
-struct KeySide {
-  static constexpr bool kReverse = false;  ///< summed up from the first on
+struct KeySource {
+  static constexpr bool kReverse = false;  ///< chunks are summed from the first to the last
 
   template <int kWidth>
-  __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
-                       int64_t first) const {
-    const Rows<const E> k = task.keys(in, in.k);
+  __device__ void load(TokenTile<kWidth>& tile, const QuadraticInputs<float, E>& in,
+                       const QuadraticTask<float, E>& task, int64_t first) const {
+    const HeadMatrix<const E> k = task.keys(in, in.k);
     load_rows(tile.x, k, first);
     load_rows(tile.y, task.keys(in, in.v), first);
     if (threadIdx.x < kMmaTile) {
@@ -88,18 +90,18 @@ struct KeySide {
   }
 };
 
-/// Queries, with ỹ = [d_o; −delta] / g: 0 for one that sees no key, or that is not there.
+/// Loads tiles of queries, with ỹ = [d_o; −delta] / g; 0 for a query that sees no key, and behind the last query.
 template <class E>
-struct QuerySide {
+struct QuerySource {
   static constexpr bool kReverse = true;
-  static constexpr int kStrip = 16 / sizeof(E);  ///< columns that a thread loads together, where rows are strips
+  static constexpr int kPackSize = 16 / sizeof(E);  ///< columns that a thread loads together from aligned rows
   QuadraticCotangents<float, E> from;
 
   template <int kWidth>
-  __device__ void load(TokenTile<kWidth>& tile, const Quadratic<float, E>& in, const QuadraticTask<float, E>& task,
-                       int64_t first) const {
+  __device__ void load(TokenTile<kWidth>& tile, const QuadraticInputs<float, E>& in,
+                       const QuadraticTask<float, E>& task, int64_t first) const {
     static_assert(kMmaThreads == 2 * kMmaTile, "two threads for each query");
-    const Rows<const E> q = task.queries(in, in.q), d_o = task.queries(in, from.d_o);
+    const HeadMatrix<const E> q = task.queries(in, in.q), d_o = task.queries(in, from.d_o);
     load_rows(tile.x, q, first);
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
@@ -107,15 +109,15 @@ struct QuerySide {
     const float inverse = factors.denominator;
     const int half = static_cast<int>(threadIdx.x) % 2;
     const E* row = d_o.data + (first + i) * d_o.stride;
-    if (d_o.width == kWidth && d_o.in_strips(kStrip)) {
+    if (d_o.width == kWidth && d_o.in_packs(kPackSize)) {
 #pragma unroll
-      for (int c = half * kStrip; c < kWidth; c += 2 * kStrip) {
-        Strip<E, kStrip> g = {};
-        if (inverse != 0) g = *reinterpret_cast<const Strip<E, kStrip>*>(row + c);
-        Strip<BFloat16, kStrip> y;
+      for (int c = half * kPackSize; c < kWidth; c += 2 * kPackSize) {
+        PackOf<E, kPackSize> g = {};
+        if (inverse != 0) g = *reinterpret_cast<const PackOf<E, kPackSize>*>(row + c);
+        PackOf<BFloat16, kPackSize> y;
 #pragma unroll
-        for (int e = 0; e < kStrip; ++e) y.of[e] = BFloat16(static_cast<float>(g.of[e]) * inverse);
-        *reinterpret_cast<Strip<BFloat16, kStrip>*>(&tile.y.of[i][c]) = y;
+        for (int e = 0; e < kPackSize; ++e) y.of[e] = BFloat16(static_cast<float>(g.of[e]) * inverse);
+        *reinterpret_cast<PackOf<BFloat16, kPackSize>*>(&tile.y.of[i][c]) = y;
       }
     } else {
 #pragma unroll 4
@@ -132,13 +134,14 @@ struct QuerySide {
   }
 };
 
-/// What a warp sums of one unit: features × columns, and the last column beside them as the first of eight.
+/// A thread's share of a warp's sums of one feature group: features × columns, and the last column as the first of
+/// eight.
 template <int kWidth>
 struct FeatureGroupSums {
   WarpSums<kWidth> columns;
   float last[4] = {};
 
-  /// += the features of 16 tokens times their ỹ, which are `y`'s columns and `ends`.
+  /// Adds the features of 16 tokens times their ỹ. `y` has its columns, and `ends` the last one.
   __device__ void add(const uint32_t (&features)[4], const uint32_t (&y)[kWidth / 16][4], const uint32_t (&ends)[2]) {
 #pragma unroll
     for (int d = 0; d < kWidth; d += 16) {
@@ -149,14 +152,14 @@ struct FeatureGroupSums {
   }
 };
 
-/// The features of a unit, of 16 tokens from `k` on, as left factors of a sum over tokens: features × tokens.
+/// The features of one group for the 16 tokens from `k` on, as a left factor: features × tokens.
 template <int kWidth>
 __device__ void load_features(uint32_t (&features)[4], const TokenTile<kWidth>& tokens, int k,
                               typename FeatureGroups<kWidth>::FeatureGroup feature_group) {
   load_transposed(features,
-                  &tokens.x.of[k + lane() / 16 * 8 + lane() % 8][feature_group.block * 16 + lane() / 8 % 2 * 8]);
+                  &tokens.x.of[k + lane() / 16 * 8 + lane() % 8][feature_group.entry_tile * 16 + lane() / 8 % 2 * 8]);
   if (feature_group.a == kWidth) return;
-  const int token = k + lane() % 4 * 2;  // and the next; both again 8 further
+  const int token = k + lane() % 4 * 2;  // the lane holds this token and the next, and both 8 tokens further
   const uint32_t low = packed(tokens.x.of[token][feature_group.a], tokens.x.of[token + 1][feature_group.a]);
   const uint32_t high = packed(tokens.x.of[token + 8][feature_group.a], tokens.x.of[token + 9][feature_group.a]);
   features[0] = multiply(features[0], low);
@@ -165,7 +168,7 @@ __device__ void load_features(uint32_t (&features)[4], const TokenTile<kWidth>& 
   features[3] = multiply(features[3], high);
 }
 
-/// Of 16 tokens from `k` on, numbers as the first of eight rows or columns, of which the others are 0.
+/// A factor of 16 tokens from `k` on: `numbers` as the first of eight rows or columns; the others are 0.
 __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16* numbers, int k) {
   const int token = k + lane() % 4 * 2;
   const bool first = lane() / 4 == 0;
@@ -173,29 +176,30 @@ __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16*
   high = first ? packed(numbers[token + 8], numbers[token + 9]) : 0;
 }
 
-/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk: a block for some units, a warp for a few of them. What
-/// bounds it is the count of instructions, most of which bring factors to the tensor cores.
-template <int kWidth, class E, class Side>
+/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk. A block has some of the feature groups, each of its warps a
+/// few. The count of instructions bounds it; most of them bring factors to the tensor cores.
+template <int kWidth, class E, class Source>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    sum_feature_groups(Quadratic<float, E> in, Side side, FeatureGroups<kWidth> feature_groups,
+    sum_feature_groups(QuadraticInputs<float, E> in, Source source, FeatureGroups<kWidth> feature_groups,
                        ChunkGroup chunk_group, float* sums) {
-  constexpr int kFeatureGroups = kUnitsOfWarp<kWidth>;
+  constexpr int kFeatureGroups = kFeatureGroupsOfWarp<kWidth>;
   __shared__ TokenTile<kWidth> tokens;
-  const int64_t groups = ceil_div(feature_groups.count(), kFeatureGroupsOfBlock<kWidth>);
-  for (int64_t index = blockIdx.x; index < chunk_group.count() * groups; index += gridDim.x) {
-    const int64_t at = index / groups;
-    const int first_feature_group = static_cast<int>(index % groups) * kFeatureGroupsOfBlock<kWidth> +
+  const int64_t tasks = ceil_div(feature_groups.count(), kFeatureGroupsOfBlock<kWidth>);
+  for (int64_t index = blockIdx.x; index < chunk_group.count() * tasks; index += gridDim.x) {
+    const int64_t state_index = index / tasks;
+    const int first_feature_group = static_cast<int>(index % tasks) * kFeatureGroupsOfBlock<kWidth> +
                                     static_cast<int>(threadIdx.x) / kWarp * kFeatureGroups;
     typename FeatureGroups<kWidth>::FeatureGroup feature_group[kFeatureGroups];
 #pragma unroll
     for (int u = 0; u < kFeatureGroups; ++u)
       feature_group[u] = feature_groups.feature_group(min(first_feature_group + u, feature_groups.count() - 1));
     FeatureGroupSums<kWidth> sum[kFeatureGroups];
-    const QuadraticTask<float, E> task(in, chunk_group.head_of(at), 1, 1);
-    const int64_t first = chunk_group.first_of(at), end = min(first + chunk_group.chunk, chunk_group.end);
+    const QuadraticTask<float, E> task(in, chunk_group.head_of(state_index), 1, 1);
+    const int64_t first = chunk_group.first_of(state_index),
+                  end = min(first + chunk_group.chunk_size, chunk_group.end);
     for (int64_t token = first; token < end; token += kMmaTile) {
-      __syncthreads();  // the last tile has been used
-      side.load(tokens, in, task, token);
+      __syncthreads();  // the previous tile has been used
+      source.load(tokens, in, task, token);
       if (first_feature_group >= feature_groups.count()) continue;
 #pragma unroll 1
       for (int k = 0; k < kMmaTile; k += 16) {
@@ -209,19 +213,20 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 #pragma unroll
         for (int u = 0; u < kFeatureGroups; ++u) {
           uint32_t features[4] = {};
-          if (u == 0 && first_feature_group == 0) {  // the constant one
+          if (u == 0 && first_feature_group == 0) {  // the constant group
             load_first(features[0], features[2], tokens.one, k);
           } else {
             load_features(features, tokens, k, feature_group[u]);
           }
-          sum[u].add(features, y, ends);
+          sum[u].add(features, y, ends);  // [FAST eq.28] [FAST eq.29]
         }
       }
     }
 #pragma unroll
     for (int u = 0; u < kFeatureGroups; ++u) {
       if (first_feature_group + u >= feature_groups.count()) continue;
-      float* to = sums + at * feature_groups.sums() + (first_feature_group + u) * 16 * feature_groups.kColumns;
+      float* to =
+          sums + state_index * feature_groups.sums() + (first_feature_group + u) * 16 * feature_groups.kColumns;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float* row = to + (lane() / 4 + 8 * r) * feature_groups.kColumns;

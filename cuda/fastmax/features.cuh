@@ -3,13 +3,13 @@
 #include <linnet/cuda/device/recording.cuh>
 #include <linnet/cuda/device/tile.cuh>
 
-/// The features of Fastmax in its factorised form (Gerami et al. 2024, section 2.4), tile by tile. With vectors
-/// x̃ = [x; 1] for queries and keys alike,
+/// The features φ(x) of Fastmax in its factorised form (Gerami et al. 2024, section 2.4), tile by tile. With x̃ = [x;
+/// 1] for queries and keys alike,
 ///   f(x·y) = a0 + a1·x·y + a2·(x·y)² = Σ w (x̃_a x̃_b)(ỹ_a ỹ_b).
-/// Linear tiles hold the entries of x̃ itself. Quadratic tiles hold the products of kLeft entries a and kRight entries
-/// b, for blocks up to the diagonal of that square: a block off it has weight 2·a2, for the one that it mirrors; one
-/// on it holds both x_a·x_b and x_b·x_a, each with weight a2. So no feature is a case of its own, and all features of
-/// a warp's part of a tile have one a.
+/// A tile holds kTile features. Linear tiles hold the entries of x̃ itself. A quadratic tile holds the products
+/// x_a·x_b of kLeft entries a and kRight entries b. Only tiles up to the diagonal exist. A tile off it has
+/// weight 2·a2, because it stands for its mirror image too. A tile on it holds both x_a·x_b and x_b·x_a, each with
+/// weight a2. So no feature needs a special case, and all features of a warp's thread tiles share one a.
 
 namespace linnet::cuda {
 
@@ -17,10 +17,10 @@ constexpr int kLeft = 8;
 template <class T>
 constexpr int kRight = kTile<T> / kLeft;
 
-/// What all kernels read. Tokens are counted by their positions, from the first query's or key's on.
+/// The parameters of all kernels. Positions count from the first query or the first key, whichever is earlier.
 template <class T>
-struct Factorised {
-  int64_t width, positions;  ///< positions of a head: a multiple of 64, of which some may hold no token
+struct FactorisedParams {
+  int64_t width, positions;  ///< positions of a head: a multiple of 64; some may hold no token
   int64_t linear_tiles, tiles;
   T a0, a1, a2;
   bool causal;
@@ -28,66 +28,67 @@ struct Factorised {
   int keep_of_256;
   bool shared_denominator;
 
-  /// Rows of x̃, and of the columns of a state.
+  /// Entries of x̃; columns of a state.
   __host__ __device__ int64_t rows() const { return width + 1; }
   int64_t state_size() const { return tiles * kTile<T> * rows(); }
   __host__ __device__ bool drops() const { return keep_of_256 < 256; }
-  /// Whether weights inside of a chunk are made of dropped features.
+  /// Whether intra-chunk weights are sums of dropped features.
   __host__ __device__ bool drops_features() const { return drops() && dropout != FastmaxDropout::token; }
-  /// The blocks of entries a beside the block of entries from `b` on.
-  __host__ __device__ static int64_t blocks_beside(int64_t b) { return b / kLeft + 1; }
+  /// The number of tiles with the kRight entries from `b` on.
+  __host__ __device__ static int64_t tiles_beside(int64_t b) { return b / kLeft + 1; }
 
-  /// Sets the tiles; order 1 has linear ones only.
+  /// Sets the numbers of tiles. Order 1 has linear tiles only.
   void count_tiles() {
     linear_tiles = tiles = ceil_div(rows(), kTile<T>);
-    for (int64_t b = 0; a2 != 0 && b < width; b += kRight<T>) tiles += blocks_beside(b);
+    for (int64_t b = 0; a2 != 0 && b < width; b += kRight<T>) tiles += tiles_beside(b);
   }
 };
 
-/// Queries or keys of all heads, entry by entry along rows of positions; 0 where there is no token.
+/// The queries or the keys of all heads, transposed: a row for each entry, a column for each position; 0 where there
+/// is no token.
 template <class T>
-struct Side {
+struct LoadedSide {
   T* x;        ///< x̃ [heads, width + 1, positions]: standardised if need be, the last row 1 where there is a token
-  T* y;        ///< ỹ, likewise: keys have [v; 1], queries the cotangents [∂L/∂o; −∂L/∂o·o] / g
+  T* y;        ///< ỹ, likewise: of keys [v; 1], of queries the cotangents [G; −G·o] / g with G = ∂L/∂o
   T* inverse;  ///< [heads, positions]: 1 / std(x)
-  T* factor;   ///< [heads, positions]: of dropout of whole tokens, else null
+  T* factor;   ///< [heads, positions]: factors of dropout of whole tokens; null without
   LiveKey key;
-  int64_t count, shift;  ///< tokens, and the position of the first
+  int64_t count, shift;  ///< number of tokens; position of the first
 
-  __device__ const T* x_at(const Factorised<T>& in, int64_t head, int64_t position) const {
+  __device__ const T* x_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return x + head * in.rows() * in.positions + position;
   }
-  __device__ const T* y_at(const Factorised<T>& in, int64_t head, int64_t position) const {
+  __device__ const T* y_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return y + head * in.rows() * in.positions + position;
   }
-  __device__ T factor_at(const Factorised<T>& in, int64_t head, int64_t position) const {
+  __device__ T factor_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return factor == nullptr ? T{1} : factor[head * in.positions + position];
   }
 };
 
-/// Tile `index` of the features: feature `slot` is x̃_b+slot (linear), or x_a'·x_b' with a' = a + slot / kRight and b'
-/// = b + slot % kRight; 0 where there is no such entry.
+/// Tile `index` of the features. Its feature `slot` is x̃_{b + slot} in a linear tile, and x_a'·x_b' in a quadratic
+/// one, with a' = a + slot / kRight and b' = b + slot % kRight. Features without such entries are 0.
 template <class T>
 struct FeatureTile {
-  const Factorised<T>& in;
+  const FactorisedParams<T>& in;
   int64_t index, a = 0, b = 0;
   bool linear;
 
-  __device__ FeatureTile(const Factorised<T>& in_, int64_t index_)
+  __device__ FeatureTile(const FactorisedParams<T>& in_, int64_t index_)
       : in(in_), index(index_), linear(index_ < in_.linear_tiles) {
     if (linear) {
       b = index * kTile<T>;
       return;
     }
     a = index - in.linear_tiles;
-    for (; a >= in.blocks_beside(b); b += kRight<T>) a -= in.blocks_beside(b);
+    for (; a >= in.tiles_beside(b); b += kRight<T>) a -= in.tiles_beside(b);
     a *= kLeft;
   }
 
   __device__ int64_t row(int slot) const { return index * kTile<T> + slot; }
-  __device__ bool is_last_beside() const { return a / kLeft == b / kLeft; }
+  __device__ bool is_diagonal() const { return a / kLeft == b / kLeft; }
 
-  /// Of the token n behind `x`.
+  /// The feature of the n-th token from `x` on.
   __device__ T feature(const T* x, int slot, int64_t n) const {
     if (linear) return entry(x, b + slot, n, in.rows());
     return entry(x, a + slot / kRight<T>, n, in.width) * entry(x, b + slot % kRight<T>, n, in.width);
@@ -95,17 +96,18 @@ struct FeatureTile {
   __device__ T left(const T* x, int slot, int64_t n) const { return entry(x, a + slot / kRight<T>, n, in.width); }
   __device__ T right(const T* x, int slot, int64_t n) const { return entry(x, b + slot % kRight<T>, n, in.width); }
 
-  /// w, as it is and for features that both sides' dropout went over, which left their scale to it.
+  /// The weight w of a feature. `dropped_weight` includes the scale of both sides' dropout, which the masked features
+  /// themselves do not have.
   __device__ T weight(int slot) const {
     if (linear) return is_constant(slot) ? in.a0 : in.a1;
-    return is_last_beside() ? in.a2 : 2 * in.a2;
+    return is_diagonal() ? in.a2 : 2 * in.a2;
   }
   __device__ T dropped_weight(int slot) const {
     const T scale = drops(slot) ? static_cast<T>(256.0 / in.keep_of_256) : T{1};
     return weight(slot) * scale * scale;
   }
 
-  /// Whether dropout goes over a feature; and its number, as backend.h counts them.
+  /// Whether dropout applies to a feature, and the feature's number in the order of Backend::fastmax.
   __device__ bool drops(int slot) const {
     if (!in.drops()) return false;
     if (in.dropout == FastmaxDropout::token) return !is_constant(slot);
@@ -124,47 +126,47 @@ struct FeatureTile {
   }
 };
 
-/// Random bytes that decide which features of a tile of tokens stay: [slot, token], four tokens to a word.
+/// Random bytes that decide which features of a tile of tokens are kept: [slot, token], four tokens to a word.
 template <class T>
 struct FeatureMask {
   uint32_t words[kTile<T>][kTile<T> / 4];
 
-  /// 16 bytes of the stream (see Backend::fastmax) a thread; zeros, which always stay, where nothing is dropped.
+  /// Draws 16 bytes of the stream (see Backend::fastmax) at a time. Features without dropout get zeros, which always
+  /// keep.
   __device__ void draw(const FeatureTile<T>& tile, RandomKey key, int64_t head, int64_t position) {
-    constexpr int kBlocks = kTile<T> / 16;
+    constexpr int kDraws = kTile<T> / 16;  // Philox blocks for the tokens of a feature
     const bool tokens = tile.in.dropout == FastmaxDropout::token;
     const int64_t features = tokens ? 1 : count_features(tile.in);
-    for (int e = static_cast<int>(threadIdx.x); e < kTile<T> * kBlocks; e += kThreads) {
-      const int slot = e / kBlocks, part = e % kBlocks;
-      const int64_t at = head * tile.in.positions + position + part * 16;
+    for (int e = static_cast<int>(threadIdx.x); e < kTile<T> * kDraws; e += kThreads) {
+      const int slot = e / kDraws, draw = e % kDraws;
+      const int64_t at = head * tile.in.positions + position + draw * 16;
       PhiloxBlock block = {};
       if (tile.drops(slot)) {
         const int64_t line = at / 64 * features + (tokens ? 0 : tile.number(slot));
         block = philox(key, static_cast<uint64_t>(line * 4 + at % 64 / 16));
       }
 #pragma unroll
-      for (int w = 0; w < 4; ++w) words[slot][part * 4 + w] = block.word[w];
+      for (int w = 0; w < 4; ++w) words[slot][draw * 4 + w] = block.word[w];
     }
   }
 
-  __device__ bool stays(const FeatureTile<T>& tile, int slot, int n) const {
+  __device__ bool keeps(const FeatureTile<T>& tile, int slot, int n) const {
     return static_cast<int>(words[slot][n / 4] >> (n % 4 * 8) & 255) < tile.in.keep_of_256;
   }
 
  private:
-  __device__ static int64_t count_features(const Factorised<T>& in) {
+  __device__ static int64_t count_features(const FactorisedParams<T>& in) {
     return in.a2 == 0 ? in.rows() : in.rows() * (in.rows() + 1) / 2;
   }
 };
 
-/// Shared memory of a block: within the 48 KB that every GPU grants, 47 KB for float, 27 KB for double and all of it
-/// for bfloat16.
+/// Shared memory of a block: 47 KB for float, 27 KB for double and 48 KB, all that every GPU grants, for bfloat16.
 template <class T, class S>
-struct FeatureTiles : Tiles<S> {
+struct SharedFeatureTiles : SharedTiles<S> {
   FeatureMask<T> mask;
 };
 
-/// tile[r][c] = f(r, c), neighbours going along rows …
+/// tile[r][c] = f(r, c); neighbouring threads go along rows.
 template <class S, class F>
 __device__ void fill(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   for (int e = static_cast<int>(threadIdx.x); e < rows * columns; e += kThreads) {
@@ -173,36 +175,37 @@ __device__ void fill(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   }
 }
 
-/// … or down columns, a strip of each row at a time so that they use all banks.
+/// tile[r][c] = f(r, c); neighbouring threads go down columns, and write a pack of each row at a time to use all
+/// banks.
 template <class S, class F>
 __device__ void fill_columns(S (*tile)[kPitch<S>], int rows, int columns, F f) {
-  for (int e = static_cast<int>(threadIdx.x); e < rows * columns / kPart<S>; e += kThreads) {
-    const int r = e % rows, c = e / rows * kPart<S>;
-    Strip<S> strip;
+  for (int e = static_cast<int>(threadIdx.x); e < rows * columns / kThreadTile<S>; e += kThreads) {
+    const int r = e % rows, c = e / rows * kThreadTile<S>;
+    PackOf<S> pack;
 #pragma unroll
-    for (int i = 0; i < kPart<S>; ++i) strip.of[i] = f(r, c + i);
-    *reinterpret_cast<Strip<S>*>(&tile[r][c]) = strip;
+    for (int i = 0; i < kThreadTile<S>; ++i) pack.of[i] = f(r, c + i);
+    *reinterpret_cast<PackOf<S>*>(&tile[r][c]) = pack;
   }
 }
 
-/// xᵀ·y for a tile of tokens each, from `rows` of their entries. All of the block must call it; it begins with a
-/// barrier.
+/// xᵀ·y for a tile of tokens of x and one of y, over `rows` of their entries. Begins with a barrier. All threads of
+/// the block must call it.
 template <class T, class S>
-__device__ ThreadTile<T> products_of_entries(const Factorised<T>& in, Tiles<S>& tiles, const T* x, const T* y,
-                                             int64_t rows) {
-  ThreadTile<T> part;
+__device__ ThreadTile<T> products_of_entries(const FactorisedParams<T>& in, SharedTiles<S>& tiles, const T* x,
+                                             const T* y, int64_t rows) {
+  ThreadTile<T> sum;
   for (int64_t first = 0; first < rows; first += kDepth) {
-    const auto load = [&](S(*slice)[kPitch<S>], const T* from) {
-      fill(slice, kDepth, kTile<T>,
+    const auto load = [&](S(*panel)[kPitch<S>], const T* from) {
+      fill(panel, kDepth, kTile<T>,
            [&](int r, int n) { return first + r < rows ? from[(first + r) * in.positions + n] : T{0}; });
     };
-    __syncthreads();  // the last slices have been used
-    load(tiles.slice_a, x);
-    load(tiles.slice_b, y);
+    __syncthreads();  // the previous panels have been used
+    load(tiles.panel_a, x);
+    load(tiles.panel_b, y);
     __syncthreads();
-    add_product(part, tiles.slice_a, tiles.slice_b, kDepth);
+    add_product(sum, tiles.panel_a, tiles.panel_b, kDepth);
   }
-  return part;
+  return sum;
 }
 
 }  // namespace linnet::cuda

@@ -2,12 +2,12 @@
 
 #include <linnet/cuda/fastmax/states.cuh>
 
-/// The gradients of one side's vectors from the sums over the other: ∂φ(x_n) = (w∘S) ỹ_n, and on through the products
-/// that the features are.
+/// Gradients of one side's x from the states of the other: ∂φ(x_n) = (w∘S) ỹ_n, and from there through the products
+/// x_a·x_b to ∂x_n.
 
 namespace linnet::cuda {
 
-/// ∂x̃, entry by entry along rows of positions: [heads, width, positions].
+/// ∂x of the tokens of one head, transposed as in LoadedSide: [width, positions].
 template <class T>
 struct EntryGradients {
   T* data;
@@ -16,91 +16,92 @@ struct EntryGradients {
   __device__ T& at(int64_t row, int64_t n) const { return data[row * positions + n]; }
   /// Adds to the neighbours n, n + 1, … of one row.
   __device__ void add(int64_t row, int64_t n, const T* values) const {
-    Strip<T>& place = *reinterpret_cast<Strip<T>*>(&at(row, n));
-    Strip<T> sum = place;
+    PackOf<T>& place = *reinterpret_cast<PackOf<T>*>(&at(row, n));
+    PackOf<T> sum = place;
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) sum.of[c] += values[c];
+    for (int c = 0; c < kThreadTile<T>; ++c) sum.of[c] += values[c];
     place = sum;
   }
 };
 
-/// A tile of tokens whose gradients are made, and those of its own chunk that it is weighed against.
+/// The task of a block: the gradients of a tile of tokens.
 template <class T>
-struct Differentiated {
-  const Factorised<T>& in;
-  const Side<T>& own;
-  const Side<T>& other;
+struct DifferentiateTask {
+  const FactorisedParams<T>& in;
+  const LoadedSide<T>& own;
+  const LoadedSide<T>& other;
   int64_t head, first;
   const T *x, *y, *state;
   bool reverse;
 
-  /// Whether a token i of `own`'s tile sees j of `other`'s, at `position`.
+  /// Whether token i of `own`'s tile and token j of `other`'s tile at `position` form a weight.
   __device__ bool sees(int64_t position, int j, int i) const {
     return position != first || (reverse ? j >= i : j <= i);
   }
-  /// The cotangents y_j·y_i of the weights of tokens j of the tile at `position`, and i; those of the denominators,
-  /// t_j·t_i.
+  /// The cotangents y_j·y_i of the weights of tokens j of `other`'s tile at `position`, and i.
   template <class S>
-  __device__ ThreadTile<T> cotangents(Tiles<S>& tiles, int64_t position) const {
+  __device__ ThreadTile<T> cotangents(SharedTiles<S>& tiles, int64_t position) const {
     return products_of_entries(in, tiles, other.y_at(in, head, position), y, in.width);
   }
-  __device__ T normaliser_cotangent(int64_t position, int j, int i) const {
+  /// The share t_j·t_i of the denominator, where t is the last entry of ỹ.
+  __device__ T denominator_cotangent(int64_t position, int j, int i) const {
     const int64_t last = in.width * in.positions;
     return other.y_at(in, head, position)[last + j] * y[last + i];
   }
 };
 
-/// tile[j][i] = the part's elements
+/// Stores the block's tile: tile[j][i] from the thread tiles.
 template <class T, class S>
-__device__ void store(S (*tile)[kPitch<S>], const ThreadTile<T>& part) {
+__device__ void store(S (*tile)[kPitch<S>], const ThreadTile<T>& values) {
 #pragma unroll
-  for (int r = 0; r < kPart<T>; ++r) {
+  for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) tile[part_row<T>() + r][part_column<T>() + c] = part.of[r][c];
+    for (int c = 0; c < kThreadTile<T>; ++c) tile[thread_row<T>() + r][thread_column<T>() + c] = values.of[r][c];
   }
 }
 
-/// Leaves in shared.b the cotangents of the weights that are made of dropped features, when causal; a chunk is one
+/// Stores in shared.b the cotangents of the intra-chunk weights that are sums of dropped features. A chunk is one
 /// tile then.
 template <class T, class S>
-__device__ void load_dropped_cotangents(const Differentiated<T>& at, FeatureTiles<T, S>& shared) {
+__device__ void load_dropped_cotangents(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared) {
   ThreadTile<T> weights = at.cotangents(shared, at.first);
 #pragma unroll
-  for (int r = 0; r < kPart<T>; ++r) {
+  for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) {
-      const int j = part_row<T>() + r, i = part_column<T>() + c;
-      if (at.in.shared_denominator) weights.of[r][c] += at.normaliser_cotangent(at.first, j, i);
+    for (int c = 0; c < kThreadTile<T>; ++c) {
+      const int j = thread_row<T>() + r, i = thread_column<T>() + c;
+      if (at.in.shared_denominator) weights.of[r][c] += at.denominator_cotangent(at.first, j, i);
       if (!at.sees(at.first, j, i)) weights.of[r][c] = 0;
     }
   }
   store(shared.b, weights);
 }
 
-/// ∂φ of a tile of features and the tokens, [slot, token], before their products are gone through.
+/// ∂φ = (w∘S) ỹ of a tile of features, [slot, token]: the gradient of [FAST eq.26] [FAST eq.27], and when causal
+/// that of [FAST eq.32] [FAST eq.33].
 template <bool kDrops, class T, class S>
-__device__ ThreadTile<T> feature_gradients(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
+__device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                            const FeatureTile<T>& tile) {
-  const Factorised<T>& in = at.in;
+  const FactorisedParams<T>& in = at.in;
   ThreadTile<T> gradients;
   for (int64_t column = 0; column < in.width; column += kDepth) {
-    __syncthreads();  // the last slices have been used
-    fill_columns(shared.slice_a, kDepth, kTile<T>, [&](int d, int slot) {
+    __syncthreads();  // the previous panels have been used
+    fill_columns(shared.panel_a, kDepth, kTile<T>, [&](int d, int slot) {
       return column + d < in.width ? at.state[tile.row(slot) * in.rows() + column + d] : T{0};
     });
-    fill(shared.slice_b, kDepth, kTile<T>,
+    fill(shared.panel_b, kDepth, kTile<T>,
          [&](int d, int n) { return column + d < in.width ? at.y[(column + d) * in.positions + n] : T{0}; });
     __syncthreads();
-    add_product(gradients, shared.slice_a, shared.slice_b, kDepth);
+    add_product(gradients, shared.panel_a, shared.panel_b, kDepth);
   }
   if constexpr (kDrops) {
     if (in.causal && in.drops_features()) {
       const T* other_x = at.other.x_at(in, at.head, at.first);
-      __syncthreads();  // the last mask has been used
+      __syncthreads();  // the previous mask has been used
       shared.mask.draw(tile, at.other.key, at.head, at.first);
       __syncthreads();
       fill_columns(shared.a, kTile<T>, kTile<T>, [&](int j, int slot) {
-        return shared.mask.stays(tile, slot, j) ? tile.feature(other_x, slot, j) : T{0};
+        return shared.mask.keeps(tile, slot, j) ? tile.feature(other_x, slot, j) : T{0};
       });
       __syncthreads();
       add_product(gradients, shared.a, shared.b, kTile<T>);
@@ -110,26 +111,26 @@ __device__ ThreadTile<T> feature_gradients(const Differentiated<T>& at, FeatureT
     __syncthreads();
   }
 #pragma unroll
-  for (int r = 0; r < kPart<T>; ++r) {
-    const int slot = part_row<T>() + r;
+  for (int r = 0; r < kThreadTile<T>; ++r) {
+    const int slot = thread_row<T>() + r;
     const T z = at.state[tile.row(slot) * in.rows() + in.width], dropped_weight = tile.dropped_weight(slot);
-    const T clean = in.shared_denominator ? T{0} : z * tile.weight(slot);
+    const T undropped = in.shared_denominator ? T{0} : z * tile.weight(slot);
     const T shared_z = in.shared_denominator ? z * dropped_weight : T{0};
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) {
-      const int n = part_column<T>() + c;
+    for (int c = 0; c < kThreadTile<T>; ++c) {
+      const int n = thread_column<T>() + c;
       const T t = at.y[in.width * in.positions + n];
-      const bool stays = !kDrops || shared.mask.stays(tile, slot, n);
-      gradients.of[r][c] = (stays ? gradients.of[r][c] * dropped_weight + shared_z * t : T{0}) + clean * t;
+      const bool kept = !kDrops || shared.mask.keeps(tile, slot, n);
+      gradients.of[r][c] = (kept ? gradients.of[r][c] * dropped_weight + shared_z * t : T{0}) + undropped * t;
     }
   }
   return gradients;
 }
 
-/// A tile for sums, which are not rounded to S: `tiles.a`, or where that is too coarse the memory of what tensor
-/// cores use, whose rows are longer.
+/// A tile for sums of type T: `tiles.a`, or, where S is narrower, the memory of `products_tile`, whose rows are
+/// longer.
 template <class T, class S>
-__device__ T (*sums_tile(Tiles<S>& tiles))[kPitch<T>] {
+__device__ T (*sums_tile(SharedTiles<S>& tiles))[kPitch<T>] {
   if constexpr (std::is_same_v<S, T>) {
     return tiles.a;
   } else {
@@ -137,85 +138,88 @@ __device__ T (*sums_tile(Tiles<S>& tiles))[kPitch<T>] {
   }
 }
 
-/// Through the products of all tiles. A warp's features of a quadratic tile have one entry a in common, whose
-/// gradients it adds by itself; those of the entries b are kept in registers over all tiles beside them.
+/// ∂x from ∂φ, over all tiles of features: a product x_a·x_b passes ∂φ·x_b to ∂x_a and ∂φ·x_a to ∂x_b. All features
+/// of a warp's thread tiles share one entry a, so the warp adds to ∂x_a by itself. The sums for ∂x_b stay in
+/// registers while the tiles with the same entries b follow each other.
 template <bool kDrops, class T, class S>
-__device__ void differentiate_features(const Differentiated<T>& at, FeatureTiles<T, S>& shared,
+__device__ void differentiate_features(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                        const EntryGradients<T>& to) {
-  const Factorised<T>& in = at.in;
+  const FactorisedParams<T>& in = at.in;
   for (int64_t t = 0; t < in.linear_tiles; ++t) {
     const FeatureTile<T> tile(in, t);
     const ThreadTile<T> gradients = feature_gradients<kDrops>(at, shared, tile);
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) {
+    for (int r = 0; r < kThreadTile<T>; ++r) {
 #pragma unroll
-      for (int c = 0; c < kPart<T>; ++c) {
-        const int64_t row = tile.b + part_row<T>() + r;
-        if (row < in.width) to.at(row, part_column<T>() + c) = gradients.of[r][c];
+      for (int c = 0; c < kThreadTile<T>; ++c) {
+        const int64_t row = tile.b + thread_row<T>() + r;
+        if (row < in.width) to.at(row, thread_column<T>() + c) = gradients.of[r][c];
       }
     }
   }
-  __syncthreads();  // others add to what was written here
+  __syncthreads();  // before other threads add to these gradients
   ThreadTile<T> sums;
   for (int64_t t = in.linear_tiles; t < in.tiles; ++t) {
     const FeatureTile<T> tile(in, t);
     const ThreadTile<T> gradients = feature_gradients<kDrops>(at, shared, tile);
-    T of_left[kPart<T>] = {};
+    T of_left[kThreadTile<T>] = {};
 #pragma unroll
-    for (int c = 0; c < kPart<T>; ++c) {
-      const int n = part_column<T>() + c;
-      const T left = tile.left(at.x, part_row<T>(), n);
+    for (int c = 0; c < kThreadTile<T>; ++c) {
+      const int n = thread_column<T>() + c;
+      const T left = tile.left(at.x, thread_row<T>(), n);
 #pragma unroll
-      for (int r = 0; r < kPart<T>; ++r) {
-        of_left[c] += gradients.of[r][c] * tile.right(at.x, part_row<T>() + r, n);
+      for (int r = 0; r < kThreadTile<T>; ++r) {
+        of_left[c] += gradients.of[r][c] * tile.right(at.x, thread_row<T>() + r, n);
         sums.of[r][c] += gradients.of[r][c] * left;
       }
       of_left[c] += shuffle(of_left[c], kSide);  // the other half of the warp has the other entries b
     }
-    const int64_t left_row = tile.a + part_row<T>() / kRight<T>;
-    if (threadIdx.x % kWarp < kSide && left_row < in.width) to.add(left_row, part_column<T>(), of_left);
-    if (!tile.is_last_beside()) continue;
+    const int64_t left_row = tile.a + thread_row<T>() / kRight<T>;
+    if (threadIdx.x % kWarp < kSide && left_row < in.width) to.add(left_row, thread_column<T>(), of_left);
+    if (!tile.is_diagonal()) continue;
 
-    __syncthreads();  // the features there have been used
-    T(*const of_block)[kPitch<T>] = sums_tile<T>(shared);
-    store(of_block, sums);
+    __syncthreads();  // the features in the tile have been used
+    T(*const block_sums)[kPitch<T>] = sums_tile<T>(shared);
+    store(block_sums, sums);
     sums = ThreadTile<T>();
     __syncthreads();
     for (int e = static_cast<int>(threadIdx.x); e < kRight<T> * kTile<T>; e += kThreads) {
       const int r = e / kTile<T>, n = e % kTile<T>;
       T sum = 0;
-      for (int slot = r; slot < kTile<T>; slot += kRight<T>) sum += of_block[slot][n];
+      for (int slot = r; slot < kTile<T>; slot += kRight<T>) sum += block_sums[slot][n];
       if (tile.b + r < in.width) to.at(tile.b + r, n) += sum;
     }
-    __syncthreads();  // before others add there
+    __syncthreads();  // before other threads add to these gradients
   }
 }
 
-/// What comes from the tokens of the chunk by the quadratic form:  ∂x_i += Σ_j f'(s_ij) (y_j·y_i + t_j·t_i) x_j
+/// Intra-chunk: ∂x_i += Σ_j f'(s_ij) (y_j·y_i + t_j·t_i) x_j over the tile of the other side at `position`. This is
+/// the gradient of [FAST eq.30] [FAST eq.31].
 template <bool kDrops, class T, class S>
-__device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T, S>& shared, int64_t position,
-                                     const EntryGradients<T>& to) {
-  const Factorised<T>& in = at.in;
+__device__ void differentiate_scores(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
+                                     int64_t position, const EntryGradients<T>& to) {
+  const FactorisedParams<T>& in = at.in;
   const T* other_x = at.other.x_at(in, at.head, position);
   const ThreadTile<T> scores = products_of_entries(in, shared, other_x, at.x, in.width);
   ThreadTile<T> gradients = at.cotangents(shared, position);
-  // Where weights are made of dropped features, their gradients have gone through these.
+  // Where weights are sums of dropped features, differentiate_features has added their gradients.
   const bool through_features = kDrops && in.drops_features();
 #pragma unroll
-  for (int c = 0; c < kPart<T>; ++c) {
-    const int i = part_column<T>() + c;
+  for (int c = 0; c < kThreadTile<T>; ++c) {
+    const int i = thread_column<T>() + c;
     const T factor = kDrops ? at.own.factor_at(in, at.head, at.first + i) : T{1};
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) {
-      const int j = part_row<T>() + r;
-      const T t = at.normaliser_cotangent(position, j, i);
+    for (int r = 0; r < kThreadTile<T>; ++r) {
+      const int j = thread_row<T>() + r;
+      const T t = at.denominator_cotangent(position, j, i);
       const T kept = kDrops ? factor * at.other.factor_at(in, at.head, position + j) : T{1};
       const T dropped = gradients.of[r][c] + (in.shared_denominator ? t : T{0});
       const T cotangent = (through_features ? T{0} : kept * dropped) + (in.shared_denominator ? T{0} : t);
+      // [FAST eq.15]
       gradients.of[r][c] = at.sees(position, j, i) ? (in.a1 + 2 * in.a2 * scores.of[r][c]) * cotangent : T{0};
     }
   }
-  __syncthreads();  // what is there has been used
+  __syncthreads();  // the tiles have been used
   store(shared.a, gradients);
   for (int64_t row = 0; row < in.width; row += kTile<T>) {
     fill_columns(shared.b, kTile<T>, kTile<T>,
@@ -224,42 +228,43 @@ __device__ void differentiate_scores(const Differentiated<T>& at, FeatureTiles<T
     ThreadTile<T> sum;
     add_product(sum, shared.b, shared.a, kTile<T>);
 #pragma unroll
-    for (int r = 0; r < kPart<T>; ++r) {
-      const int64_t d = row + part_row<T>() + r;
-      if (d < in.width) to.add(d, part_column<T>(), sum.of[r]);
+    for (int r = 0; r < kThreadTile<T>; ++r) {
+      const int64_t d = row + thread_row<T>() + r;
+      if (d < in.width) to.add(d, thread_column<T>(), sum.of[r]);
     }
-    __syncthreads();  // before the next rows take the place of these
+    __syncthreads();  // before the next rows overwrite these
   }
 }
 
-/// A block makes ∂x̃ of a tile of tokens, from the states of its lane and, when causal, from its own chunk as in
-/// apply_states. Multiplications bound it, 2·N·M·(D + 1) in all, and 6·N·c·D inside of chunks of c tokens.
+/// A block computes ∂x of a tile of tokens, from the state before its chunk and, when causal, from the chunk itself,
+/// as in apply_states. Multiplications bound it: 2·N·M·(D + 1) in all, and 6·N·c·D inside chunks of c tokens.
 template <class T, class S, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
-    differentiate(Factorised<T> in, Side<T> own, Side<T> other, ChunkGroup chunk_group, const T* states,
-                  int64_t state_size, T* gradients) {
-  __shared__ FeatureTiles<T, S> shared;
-  const int64_t tiles = ceil_div(chunk_group.chunk, kTile<T>);
+    differentiate(FactorisedParams<T> in, LoadedSide<T> own, LoadedSide<T> other, ChunkGroup chunk_group,
+                  const T* states, int64_t state_size, T* gradients) {
+  __shared__ SharedFeatureTiles<T, S> shared;
+  const int64_t tiles = ceil_div(chunk_group.chunk_size, kTile<T>);
   for (int64_t index = blockIdx.x; index < chunk_group.count() * tiles; index += gridDim.x) {
-    const int64_t lane = index / tiles, head = chunk_group.head_of(lane);
-    const int64_t chunk = chunk_group.first_of(lane), end = min(chunk + chunk_group.chunk, chunk_group.end);
-    const int64_t first = chunk + index % tiles * kTile<T>;
+    const int64_t state_index = index / tiles, head = chunk_group.head_of(state_index);
+    const int64_t begin = chunk_group.first_of(state_index),
+                  end = min(begin + chunk_group.chunk_size, chunk_group.end);
+    const int64_t first = begin + index % tiles * kTile<T>;
     if (first >= end) continue;
-    const Differentiated<T> at{in,
-                               own,
-                               other,
-                               head,
-                               first,
-                               own.x_at(in, head, first),
-                               own.y_at(in, head, first),
-                               states + lane * state_size,
-                               chunk_group.reverse};
+    const DifferentiateTask<T> at{in,
+                                  own,
+                                  other,
+                                  head,
+                                  first,
+                                  own.x_at(in, head, first),
+                                  own.y_at(in, head, first),
+                                  states + state_index * state_size,
+                                  chunk_group.reverse};
     const EntryGradients<T> to{gradients + head * in.width * in.positions + first, in.positions};
     if (kDrops && in.causal && in.drops_features()) load_dropped_cotangents(at, shared);
     differentiate_features<kDrops>(at, shared, to);
     if (!in.causal) continue;
     const int64_t until = chunk_group.reverse ? end : min(first + kTile<T>, end);
-    for (int64_t position = chunk_group.reverse ? first : chunk; position < until; position += kTile<T>) {
+    for (int64_t position = chunk_group.reverse ? first : begin; position < until; position += kTile<T>) {
       differentiate_scores<kDrops>(at, shared, position, to);
     }
   }

@@ -6,14 +6,14 @@
 #include <linnet/cuda/device/random_byte.cuh>
 #include <linnet/cuda/fastmax/features.cuh>
 
-/// From tensors [B, H, N, D] to the sides of the factorised form, and back: a thread for each token, whose row stays
-/// in the first cache while it is gone through. Memory bounds these kernels. Elements of tensors are of type E.
+/// From tensors [B, H, N, D] of elements E to the sides of the factorised form in T, and back. One thread handles a
+/// token, whose row stays in the L1 cache meanwhile. Memory bounds these kernels.
 
 namespace linnet::cuda {
 
-/// The tokens of a tensor, from `first` on, of which `padding_mask` may leave some out.
+/// The tokens of one side and their positions. Tokens before `first` and padding do not count.
 struct Tokens {
-  int64_t heads;  ///< of a sequence
+  int64_t heads;  ///< heads of a sequence
   int64_t all_heads, positions;
   FirstQuery first;
   int64_t count, shift;
@@ -24,7 +24,7 @@ struct Tokens {
   }
 };
 
-/// Calls `f(head, position, i, there)` for each position of each head, where token i is or is not.
+/// Calls `f(head, position, i, exists)` for each position of each head; `exists` says whether token i counts.
 template <class F>
 __device__ void for_each_token(const Tokens& tokens, F f) {
   for (int64_t item = first_item(); item < tokens.all_heads * tokens.positions; item += item_step()) {
@@ -33,19 +33,20 @@ __device__ void for_each_token(const Tokens& tokens, F f) {
   }
 }
 
-/// x̃, standardised (eqs. 5–6) if asked for, and the factors of dropped tokens where there is a place for them.
+/// x̃ = [x; 1], with x standardised if asked for, and the factors of dropout of whole tokens, where it applies.
 template <class T, class E>
-__global__ void load_vectors(Tokens tokens, Factorised<T> in, Heads<const E> from, Side<T> to, bool standardise) {
-  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool there) {
+__global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> from, LoadedSide<T> to,
+                             bool standardise) {
+  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     const int64_t item = head * in.positions + position;
     T* x = to.x + head * in.rows() * in.positions + position;
-    const E* elements = there ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
+    const E* elements = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     const auto row = [=](int64_t d) { return static_cast<T>(elements[d]); };
-    T mean = 0, rest = 0, inverse = 1;  // rest: of a large mean, which rounding leaves in the row
-    if (there && standardise) {
+    T mean = 0, rest = 0, inverse = 1;  // rest: the rounding error of a large mean
+    if (exists && standardise) {
       const auto width = static_cast<T>(in.width);
       for (int64_t d = 0; d < in.width; ++d) mean += row(d);
-      mean /= width;
+      mean /= width;  // [FAST eq.5]
       T variance = 0;
       for (int64_t d = 0; d < in.width; ++d) variance += (row(d) - mean) * (row(d) - mean);
       variance /= width;
@@ -56,8 +57,10 @@ __global__ void load_vectors(Tokens tokens, Factorised<T> in, Heads<const E> fro
       }
       inverse = 1 / sqrt(variance + static_cast<T>(1e-5));
     }
-    for (int64_t d = 0; d < in.width; ++d) x[d * in.positions] = there ? (row(d) - mean - rest) * inverse : T{0};
-    x[in.width * in.positions] = there ? T{1} : T{0};
+    for (int64_t d = 0; d < in.width; ++d) {
+      x[d * in.positions] = exists ? (row(d) - mean - rest) * inverse : T{0};  // [FAST eq.6]
+    }
+    x[in.width * in.positions] = exists ? T{1} : T{0};
     to.inverse[item] = inverse;
     if (to.factor == nullptr) return;
     to.factor[item] = random_byte(to.key, item) < in.keep_of_256 ? static_cast<T>(256.0 / in.keep_of_256) : T{0};
@@ -66,22 +69,23 @@ __global__ void load_vectors(Tokens tokens, Factorised<T> in, Heads<const E> fro
 
 /// ỹ = [v; 1] of the keys.
 template <class T, class E>
-__global__ void load_values(Tokens tokens, Factorised<T> in, Heads<const E> from, Side<T> to) {
-  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool there) {
+__global__ void load_values(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> from, LoadedSide<T> to) {
+  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     T* y = to.y + head * in.rows() * in.positions + position;
-    const E* row = there ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
-    for (int64_t d = 0; d < in.width; ++d) y[d * in.positions] = there ? static_cast<T>(row[d]) : T{0};
-    y[in.width * in.positions] = there ? T{1} : T{0};
+    const E* row = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
+    for (int64_t d = 0; d < in.width; ++d) y[d * in.positions] = exists ? static_cast<T>(row[d]) : T{0};
+    y[in.width * in.positions] = exists ? T{1} : T{0};
   });
 }
 
-/// ỹ_i = [G_i; −G_i·o_i] / g_i of the queries, with G = ∂L/∂o; 0 for a query that sees no key.
+/// ỹ_i = [G_i; −G_i·o_i] / g_i of the queries, with G = ∂L/∂o: the gradient of [FAST eq.19]. 0 for a query that sees
+/// no key.
 template <class T, class E>
-__global__ void load_cotangents(Tokens tokens, Factorised<T> in, Heads<const E> d_o, Heads<const E> o,
-                                const T* denominator, Side<T> to) {
-  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool there) {
+__global__ void load_cotangents(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> d_o, HeadsView<const E> o,
+                                const T* denominator, LoadedSide<T> to) {
+  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     T* y = to.y + head * in.rows() * in.positions + position;
-    const T g = there ? denominator[head * tokens.count + i] : T{0}, inverse = g == 0 ? T{0} : 1 / g;
+    const T g = exists ? denominator[head * tokens.count + i] : T{0}, inverse = g == 0 ? T{0} : 1 / g;
     const E* gradient = g == 0 ? nullptr : d_o.at(head / tokens.heads, head % tokens.heads, i);
     const E* out = g == 0 ? nullptr : o.at(head / tokens.heads, head % tokens.heads, i);
     T product = 0;
@@ -93,11 +97,12 @@ __global__ void load_cotangents(Tokens tokens, Factorised<T> in, Heads<const E> 
   });
 }
 
-/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, a layer norm without gain, or ∂x̂ itself; 0 for padding.
+/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, the gradient of [FAST eq.5] and [FAST eq.6], or ∂x̂ itself where x is
+/// not standardised; 0 for padding.
 template <class T, class E>
-__global__ void store_gradients(Tokens tokens, Factorised<T> in, Side<T> side, const T* gradients, Heads<E> to,
-                                bool standardised) {
-  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool there) {
+__global__ void store_gradients(Tokens tokens, FactorisedParams<T> in, LoadedSide<T> side, const T* gradients,
+                                HeadsView<E> to, bool standardised) {
+  for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     if (i < 0 || i >= tokens.count) return;
     const T* g = gradients + head * in.width * in.positions + position;
     const T* x = side.x_at(in, head, position);
@@ -113,7 +118,7 @@ __global__ void store_gradients(Tokens tokens, Factorised<T> in, Side<T> side, c
     const T inverse = side.inverse[head * in.positions + position];
     E* row = to.at(head / tokens.heads, head % tokens.heads, i);
     for (int64_t d = 0; d < in.width; ++d) {
-      row[d] = there ? (g[d * in.positions] - mean - x[d * in.positions] * slope) * inverse : T{0};
+      row[d] = exists ? (g[d * in.positions] - mean - x[d * in.positions] * slope) * inverse : T{0};
     }
   });
 }

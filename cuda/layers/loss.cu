@@ -18,7 +18,7 @@ __global__ void losses(int64_t rows, int64_t classes, const T* logits, const int
       largest = x[c] > largest ? x[c] : largest;
     largest = ThreadGroup::reduce(largest, Maximum());
     const double total = ThreadGroup::template sum<T>(classes, [=](int64_t c) { return exp(x[c] - largest); });
-    // Not without smoothing: a class ruled out by −∞ would make it NaN.
+    // Only with smoothing: without, the weight 0 times a logit of −∞ would be NaN.
     const double sum =
         smoothing == 0 ? 0 : ThreadGroup::template sum<T>(classes, [=](int64_t c) { return x[c] - largest; });
     if (ThreadGroup::lane() != 0) continue;

@@ -7,9 +7,9 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/layers/row_split.cuh>
 
-/// Normalisation of rows. Memory bounds these kernels: each reads a row from there once, and again from the cache.
-/// The sums over rows read the operands a second time. Elements are of type E, and what is made of them of type T, as
-/// are statistics, factors and offsets: for bfloat16 T is float, else they are one type.
+/// Normalisation of rows. Memory bounds these kernels: each reads a row once from memory, and again from the cache.
+/// The sums over rows read the operands a second time. Elements are of type E. Computation, statistics, weights and
+/// biases are of type T: float for bfloat16, else E.
 
 namespace linnet::cuda {
 namespace {
@@ -22,7 +22,7 @@ struct Row {
   __device__ T operator[](int64_t c) const { return static_cast<T>(data[c]); }
 };
 
-/// A row of factors or offsets: the given one, or `value` everywhere when there is none.
+/// A row of weights or biases; `value` everywhere if `row` is null.
 template <class T>
 struct Affine {
   const T* row;
@@ -70,8 +70,8 @@ __global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T
   }
 }
 
-/// Both backward passes. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm, which has none) and g = dy·weight, means taken
-/// over the row:
+/// The gradient by x of both norms. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm, which has none) and g = dy·weight,
+/// and means over the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
 template <class ThreadGroup, class E, class T>
 __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows, const E* x_rows, const T* mean,
@@ -92,47 +92,47 @@ __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows
   }
 }
 
-/// Sums over a piece of the rows, for kColumns columns a block, in a fixed order:
-///   sums[piece, 0] = sum of dy·x̂ (the gradient of weight),   sums[piece, 1] = sum of dy (that of bias)
+/// Sums over one split of the rows, for kColumns columns in a block, in a fixed order:
+///   sums[split, 0] = Σ dy·x̂ (the gradient of weight),   sums[split, 1] = Σ dy (the gradient of bias)
 template <class E, class T>
-__global__ void sum_rows(int64_t rows, int64_t width, int64_t pieces, int64_t length, Row<E, T> dy, Row<E, T> x,
+__global__ void sum_rows(int64_t rows, int64_t width, int64_t splits, int64_t length, Row<E, T> dy, Row<E, T> x,
                          const T* mean, const T* rstd, double* sums) {
-  __shared__ double slices[2][kSlices][kColumns];
-  const int column = static_cast<int>(threadIdx.x) % kColumns, slice = static_cast<int>(threadIdx.x) / kColumns;
+  __shared__ double thread_sums[2][kColumnThreads][kColumns];
+  const int column = static_cast<int>(threadIdx.x) % kColumns, row_thread = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t blocks = ceil_div(width, kColumns);
-  for (int64_t task = blockIdx.x; task < blocks * pieces; task += gridDim.x) {
-    const int64_t piece = task / blocks, c = task % blocks * kColumns + column;
-    const int64_t end = min((piece + 1) * length, rows);
+  for (int64_t task = blockIdx.x; task < blocks * splits; task += gridDim.x) {
+    const int64_t split = task / blocks, c = task % blocks * kColumns + column;
+    const int64_t end = min((split + 1) * length, rows);
     T weight_sum = 0, bias_sum = 0;
     if (c < width) {
 #pragma unroll 4
-      for (int64_t r = piece * length + slice; r < end; r += kSlices) {
+      for (int64_t r = split * length + row_thread; r < end; r += kColumnThreads) {
         const T mu = mean == nullptr ? T{0} : mean[r];
         const T g = dy[r * width + c];
         weight_sum += g * ((x[r * width + c] - mu) * rstd[r]);
         bias_sum += g;
       }
     }
-    slices[0][slice][column] = static_cast<double>(weight_sum);
-    slices[1][slice][column] = static_cast<double>(bias_sum);
+    thread_sums[0][row_thread][column] = static_cast<double>(weight_sum);
+    thread_sums[1][row_thread][column] = static_cast<double>(bias_sum);
     __syncthreads();
-    if (slice < 2 && c < width) {  // one slice's threads add up the weight's sums, the next one's the bias's
+    if (row_thread < 2 && c < width) {  // row_thread 0 adds up the weight's sums, row_thread 1 the bias's
       double sum = 0;
-      for (int s = 0; s < kSlices; ++s) sum += slices[slice][s][column];
-      sums[(piece * 2 + slice) * width + c] = sum;
+      for (int s = 0; s < kColumnThreads; ++s) sum += thread_sums[row_thread][s][column];
+      sums[(split * 2 + row_thread) * width + c] = sum;
     }
-    __syncthreads();  // before the next task writes there
+    __syncthreads();  // before the next task overwrites thread_sums
   }
 }
 
-/// A warp for each number.
+/// Adds up the splits' sums, a warp for each element of dweight and dbias.
 template <class T>
-__global__ void add_pieces(int64_t width, int64_t pieces, const double* sums, T* dweight, T* dbias) {
+__global__ void add_splits(int64_t width, int64_t splits, const double* sums, T* dweight, T* dbias) {
   using Warp = ThreadGroup<kWarp>;
   for (int64_t i = Warp::first_row(); i < 2 * width; i += Warp::row_step()) {
     T* to = i < width ? dweight : dbias;
     if (to == nullptr) continue;
-    const double sum = sum_of_pieces(sums, pieces, 2 * width, i);
+    const double sum = sum_over_splits(sums, splits, 2 * width, i);
     if (Warp::lane() == 0) to[i < width ? i : i - width] = static_cast<T>(sum);
   }
 }
@@ -148,12 +148,12 @@ void norm_backward(const View& dx, const View* dweight, const View* dbias, const
            data<E>(dx));
   });
   if (dweight == nullptr && dbias == nullptr) return;
-  const RowSplit pieces(rows);
-  const Scratch<double> sums(pieces.count * 2 * width);
-  launch(sum_rows<E, T>, ceil_div(width, kColumns) * pieces.count, kColumns * kSlices, rows, width, pieces.count,
-         pieces.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
+  const RowSplit splits(rows);
+  const Scratch<double> sums(splits.count * 2 * width);
+  launch(sum_rows<E, T>, ceil_div(width, kColumns) * splits.count, kColumns * kColumnThreads, rows, width,
+         splits.count, splits.length, Row<E, T>{data<const E>(dy)}, Row<E, T>{data<const E>(x)}, data<const T>(mean),
          data<const T>(rstd), sums.data());
-  launch(add_pieces<T>, ceil_div(2 * width, ThreadGroup<kWarp>::rows), kThreads, width, pieces.count, sums.data(),
+  launch(add_splits<T>, ceil_div(2 * width, ThreadGroup<kWarp>::rows), kThreads, width, splits.count, sums.data(),
          data<T>(dweight), data<T>(dbias));
 }
 

@@ -5,8 +5,8 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/device/tensor_list.cuh>
 
-/// Norms of many tensors, such as the gradients that are clipped together: sums of squares of pieces, and those added
-/// up. Reading the tensors bounds them.
+/// Norms of many tensors, such as the gradients that are clipped together. Each block sums the squares of some
+/// elements, and a second kernel adds these sums. Reading the tensors bounds it.
 
 namespace linnet::cuda {
 namespace {
@@ -15,10 +15,10 @@ template <class T>
 struct NormTensor {
   const T* data;
   int64_t count, first_block;
-  double* norm;  ///< where it goes
+  double* norm;  ///< the result
 };
 
-/// sums[b] of each block's elements.
+/// sums[b] = the sum of squares of block b's elements.
 template <class T>
 __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
   using Block = ThreadGroup<kThreads>;
@@ -34,7 +34,7 @@ __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
   }
 }
 
-/// A warp for each tensor.
+/// Each tensor's norm from its blocks' sums, a warp for each tensor.
 template <class T>
 __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* sums) {
   using Warp = ThreadGroup<kWarp>;
@@ -46,7 +46,7 @@ __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* su
   }
 }
 
-/// Tensors of one dtype that wait for their launch.
+/// Tensors of one dtype, collected for one launch.
 template <class T>
 class NormBatch {
  public:

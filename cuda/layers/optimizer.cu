@@ -10,7 +10,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// Whether a step is to be made.
+/// Whether the step is applied.
 __device__ bool applies(const StepScalars& scalars) { return scalars.apply == nullptr || *scalars.apply; }
 
 template <class T>
@@ -18,7 +18,7 @@ __device__ T grad_factor(const StepScalars& scalars) {
   return scalars.grad_factor != nullptr ? static_cast<T>(*scalars.grad_factor) : T{1};
 }
 
-/// What a step is made of, worked out in double.
+/// The factors of a step, computed in double and rounded to T.
 template <class T>
 struct AdamWFactors {
   T grad, step_size, root_correction2, shrink, decay, beta2, eps, rest1, rest2;
@@ -59,7 +59,7 @@ struct AdamWTensor {
   }
 };
 
-/// The factors of each tensor's step, which is counted.
+/// Counts each tensor's step and computes its factors.
 template <class T>
 __global__ void begin_adamw(TensorList<AdamWTensor<T>> tensors, AdamWFactors<T>* factors) {
   for (int64_t t = first_item(); t < tensors.count; t += item_step()) {
@@ -80,7 +80,7 @@ __global__ void adamw_steps(TensorList<AdamWTensor<T>> tensors, const AdamWFacto
   }
 }
 
-/// Tensors of one dtype that wait for their launch.
+/// Tensors of one dtype, collected for one launch.
 template <class T>
 class AdamWBatch {
  public:
@@ -115,7 +115,8 @@ struct SgdFactors {
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate outside).
-/// `buffer` is null without momentum; in the first step, unwritten so far, it starts as the gradient, undamped.
+/// `buffer` is null without momentum. In the first step it is uninitialised, and becomes the gradient without
+/// dampening.
 template <class T>
 __global__ void sgd_step(int64_t count, SgdFactors<T> by, StepScalars scalars, T* param, const T* grad, T* buffer) {
   if (!applies(scalars)) return;

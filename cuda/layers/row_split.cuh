@@ -6,15 +6,17 @@
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/launch.cuh>
 
-/// Sums over many rows for each of a few columns, such as the gradients of a layer's parameters: too few columns to
-/// keep a GPU busy, so that blocks sum pieces of the rows, and a second kernel adds the pieces up.
+/// Sums over many rows for each of a few columns, such as the gradients of a layer's parameters. Few columns do not
+/// keep a GPU busy, so each block sums one split of the rows, and a second kernel adds the splits' sums.
 
 namespace linnet::cuda {
 
-/// A block that sums a piece has kSlices threads for each of kColumns columns; each takes every kSlices-th row.
-constexpr int kColumns = 32, kSlices = 8;
+/// A block has kColumnThreads threads for each of kColumns columns. Thread `row_thread` of a column sums every
+/// kColumnThreads-th row of the split.
+constexpr int kColumns = 32, kColumnThreads = 8;
 
-/// How rows are cut: into pieces of `least` or more. It depends on their number alone.
+/// The division of rows into `count` splits of `length` rows, at least `least`. It depends on the number of rows
+/// alone.
 struct RowSplit {
   int64_t length, count;
 
@@ -25,10 +27,10 @@ struct RowSplit {
   static constexpr int64_t kMaxCount = 256;
 };
 
-/// The sum over all pieces of number `i` of the `numbers` that each has in sums [pieces, numbers], by a warp, since
-/// what bounds it is the time that a load takes.
-__device__ inline double sum_of_pieces(const double* sums, int64_t pieces, int64_t numbers, int64_t i) {
-  return ThreadGroup<kWarp>::sum<double>(pieces, [=](int64_t piece) { return sums[piece * numbers + i]; });
+/// Σ over the splits of sums[split, i], for sums [splits, numbers], by a warp, because the latency of loads bounds
+/// it.
+__device__ inline double sum_over_splits(const double* sums, int64_t splits, int64_t numbers, int64_t i) {
+  return ThreadGroup<kWarp>::sum<double>(splits, [=](int64_t split) { return sums[split * numbers + i]; });
 }
 
 }  // namespace linnet::cuda

@@ -4,12 +4,12 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Softmax along rows: a group of threads handles a row.
+/// Softmax along rows, a thread group for each row.
 
 namespace linnet::cuda {
 namespace {
 
-/// Each thread reads and writes the same elements in all passes; after the first they are in the cache.
+/// Each thread reads and writes the same elements in all passes, so that later passes find them in the cache.
 template <class ThreadGroup, class T>
 __global__ void softmax_rows(StridedIndex<2> lines, int64_t n, int64_t step, bool log_of, T* out, const T* in) {
   for (int64_t line = ThreadGroup::first_row(); line < lines.count; line += ThreadGroup::row_step()) {
@@ -19,7 +19,7 @@ __global__ void softmax_rows(StridedIndex<2> lines, int64_t n, int64_t step, boo
     T largest = -infinity<T>();
     for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) largest = Maximum()(largest, x[i * step]);
     largest = ThreadGroup::reduce(largest, Maximum());
-    if (largest == -infinity<T>()) {  // all of the group agree
+    if (largest == -infinity<T>()) {  // the same for all threads of the group
       for (int64_t i = ThreadGroup::lane(); i < n; i += ThreadGroup::size) y[i] = log_of ? largest : T{0};
       continue;
     }
@@ -40,7 +40,7 @@ __global__ void softmax_rows(StridedIndex<2> lines, int64_t n, int64_t step, boo
 
 void softmax(View out, View x, bool log_of) {
   const int dim = x.rank - 1;
-  const StridedIndex<2> lines = walk_without<2>({out, x}, dim);
+  const StridedIndex<2> lines = index_other_dims<2>({out, x}, dim);
   const int64_t n = x.shape[dim], step = x.strides[dim];
   dispatch_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);

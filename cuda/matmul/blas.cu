@@ -13,7 +13,7 @@ namespace {
 
 /// cuBLAS and its state, for one thread at a time.
 struct Blas {
-  static constexpr size_t kWorkspace = size_t{32} << 20;  ///< what NVIDIA recommends for its largest
+  static constexpr size_t kWorkspace = size_t{32} << 20;  ///< NVIDIA's recommendation for its largest GPUs
 
   decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
   decltype(&cublasDestroy_v2) destroy = BlasFunction{"cublasDestroy_v2"};
@@ -21,8 +21,8 @@ struct Blas {
   decltype(&cublasSetWorkspace_v2) set_workspace = BlasFunction{"cublasSetWorkspace_v2"};
   decltype(&cublasSetMathMode) set_math_mode = BlasFunction{"cublasSetMathMode"};
   decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
-  /// Of our own, so that it chooses its kernels alike within recordings and outside of them. No tensor's, and not
-  /// counted among them.
+  /// A fixed workspace, so that cuBLAS chooses the same kernels within recordings and outside of them. It is not
+  /// counted as tensors' memory.
   std::unique_ptr<void, decltype(&cudaFree)> workspace{nullptr, cudaFree};
   std::unique_ptr<cublasContext, decltype(destroy)> owned{nullptr, destroy};
   cublasHandle_t handle = nullptr;
@@ -36,12 +36,12 @@ struct Blas {
     owned.reset(handle);
     check_blas(set_stream(handle, stream()), "its start");
     check_blas(set_workspace(handle, memory, kWorkspace), "its start");
-    // Parts of a sum may else be rounded to bfloat16, where that is what the result is, before they are added.
+    // Without this, partial sums of a bfloat16 result may be rounded to bfloat16 before they are added.
     check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its start");
   }
 };
 
-/// Never destroyed: the driver may be gone before any static of ours.
+/// Never destroyed, because the driver may shut down before static objects are destroyed.
 Blas& blas() {
   static Blas* const instance = new Blas;
   return *instance;
@@ -49,7 +49,7 @@ Blas& blas() {
 
 }  // namespace
 
-/// cuBLAS's matrices are column-major, in which ours are the transposed ones: outᵀ = bᵀ·aᵀ.
+/// cuBLAS's matrices are column-major, so row-major matrices are their transposes: outᵀ = bᵀ·aᵀ.
 template <class F, class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
           bool add, const Matrices<T>& out) {
@@ -75,7 +75,7 @@ template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFlo
 template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
                    const Matrices<const BFloat16>&, bool, const Matrices<float>&);
 
-/// Without a handle, which takes memory of the GPU.
+/// Creates no handle, which would take GPU memory.
 std::string describe_blas() {
   const decltype(&cublasGetProperty) get = BlasFunction{"cublasGetProperty"};
   int major = 0, minor = 0;

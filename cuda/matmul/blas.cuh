@@ -14,16 +14,16 @@ struct Matrices {
   bool transposed;
 };
 
-// Factors are of type F: that of the result, T, or bfloat16 beside a result of float. Sums are float for bfloat16;
-// factors of float are multiplied as `precision()` says.
+// Factors are of type F and results of type T: the same type, or F = bfloat16 with T = float. Sums of bfloat16
+// products are float; factors of float are multiplied as `precision()` says.
 
 /// out = a·b, [batch, m, k]·[batch, k, n], by cuBLAS; out += a·b if `add`. Throws DeviceError.
 template <class F, class T>
 void gemm(int64_t batch, int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
           bool add, const Matrices<T>& out);
 
-/// out = a·b + bias for a batch of 1, bias [n] dense, in one kernel of cuBLASLt. Returns false, with
-/// nothing done, where cuBLASLt has none for such operands.
+/// out = a·b + bias for a batch of 1 and a contiguous bias [n], in one kernel of cuBLASLt. Returns false and does
+/// nothing if cuBLASLt has no kernel for such operands.
 template <class F, class T>
 bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
                     const T* bias, const Matrices<T>& out);

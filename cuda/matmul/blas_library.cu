@@ -12,7 +12,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// The library that the system finds by its name, or the one that was there when linnet was built.
+/// The library that the system finds by its name, or else the one that linnet was built with.
 void* open_library() {
   void* library = dlopen(LINNET_CUBLAS_NAME, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = dlopen(LINNET_CUBLAS_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -24,7 +24,7 @@ void* open_library() {
 
 }  // namespace
 
-/// dlsym looks through the libraries that cuBLAS needs too, and cuBLASLt is one of them.
+/// dlsym also searches the libraries that cuBLAS depends on, such as cuBLASLt.
 void* find_blas_function(const char* name) {
   static void* const library = open_library();
   void* const function = dlsym(library, name);

@@ -5,12 +5,12 @@
 
 namespace linnet::cuda {
 
-/// A function of cuBLAS, or of cuBLASLt, which cuBLAS brings along. They are loaded when first needed, not linked:
-/// that would add a tenth of a second and 200 MB to the start of every program, whether or not it uses a GPU. Throws
-/// DeviceError when there is none.
+/// A function of cuBLAS, or of cuBLASLt, on which cuBLAS depends. The library is loaded when first needed, not
+/// linked, because linking adds a tenth of a second and 200 MB to the start of every program, with or without a GPU.
+/// Throws DeviceError if there is no library or no such function.
 void* find_blas_function(const char* name);
 
-/// The same as a pointer of the right type.
+/// `find_blas_function` as a pointer of the right type.
 ///
 ///     decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
 struct BlasFunction {
@@ -22,12 +22,12 @@ struct BlasFunction {
   }
 };
 
-/// Throws DeviceError unless `status` is success, MemoryError where there was no room. `what` says what was tried: "a
+/// Throws DeviceError unless `status` is success, and MemoryError if memory ran out. `what` says what was tried: "a
 /// matrix product".
 void check_blas(cublasStatus_t status, const char* what);
 
-/// A dtype, how products of its matrices are made, those of float32 as `precision()` says, and what they are scaled
-/// by.
+/// cuBLAS's names for a dtype, for the arithmetic of its products, which for float32 follows `precision()`, and for
+/// the type of their scale factors.
 struct Arithmetic {
   cudaDataType dtype;
   cublasComputeType_t products;

@@ -11,30 +11,31 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/matmul/blas_library.cuh>
 
-/// A product and its bias in one kernel, by cuBLASLt: another kernel would have to pass over the product once more.
+/// A product and its bias in one kernel of cuBLASLt. A separate kernel for the bias would read and write the product
+/// again.
 ///
-/// Runs give the same bits: cuBLAS promises so of all its routines, for one version of it on one kind of GPU, and of
-/// cublasLtMatmul with working memory of the caller's even beside other streams (its guide, "Results
-/// Reproducibility").
+/// Every run gives the same bits. cuBLAS guarantees this for all its routines, for one version on one kind of GPU;
+/// for cublasLtMatmul with workspace of the caller, even beside other streams (its guide, "Results Reproducibility").
 
 namespace linnet::cuda {
 namespace {
 
-/// What we use of cuBLASLt.
+/// The functions of cuBLASLt that are used here.
 struct Library {
   decltype(&cublasLtCreate) create = BlasFunction{"cublasLtCreate"};
   decltype(&cublasLtMatmul) multiply = BlasFunction{"cublasLtMatmul"};
   decltype(&cublasLtMatmulDescCreate) make_product = BlasFunction{"cublasLtMatmulDescCreate"};
   decltype(&cublasLtMatmulDescSetAttribute) set_product = BlasFunction{"cublasLtMatmulDescSetAttribute"};
   decltype(&cublasLtMatrixLayoutCreate) make_layout = BlasFunction{"cublasLtMatrixLayoutCreate"};
-  decltype(&cublasLtMatmulPreferenceCreate) make_wishes = BlasFunction{"cublasLtMatmulPreferenceCreate"};
-  decltype(&cublasLtMatmulPreferenceSetAttribute) set_wishes = BlasFunction{"cublasLtMatmulPreferenceSetAttribute"};
-  decltype(&cublasLtMatmulPreferenceDestroy) end_wishes = BlasFunction{"cublasLtMatmulPreferenceDestroy"};
+  decltype(&cublasLtMatmulPreferenceCreate) make_preference = BlasFunction{"cublasLtMatmulPreferenceCreate"};
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference =
+      BlasFunction{"cublasLtMatmulPreferenceSetAttribute"};
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference = BlasFunction{"cublasLtMatmulPreferenceDestroy"};
   decltype(&cublasLtMatmulAlgoGetHeuristic) find_algorithm = BlasFunction{"cublasLtMatmulAlgoGetHeuristic"};
 };
 
-/// How products of one kind are computed: what they look like, and the algorithm, if there is one for them.
-struct Plan {
+/// The descriptors of a product, and its algorithm, if cuBLASLt has one.
+struct LtPlan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, out = nullptr;
   bool exists = false;
@@ -42,15 +43,15 @@ struct Plan {
   size_t scratch = 0;
 };
 
-/// All that a plan depends on, as numbers.
-using Kind = std::array<int64_t, 13>;
+/// Everything that a plan depends on, as numbers.
+using LtPlanKey = std::array<int64_t, 13>;
 
-/// cuBLASLt and its plans, for one thread at a time. A plan is made once, since to search for an algorithm takes
-/// longer than to launch one; programs have as many as there are shapes of layers and batches in them.
+/// cuBLASLt and its plans, for one thread at a time. Plans are kept, because the search for an algorithm takes longer
+/// than a launch. A program has one plan for each shape of its layers and batches.
 struct Lt {
   Library library;
   cublasLtHandle_t handle = nullptr;
-  std::map<Kind, Plan> plans;
+  std::map<LtPlanKey, LtPlan> plans;
   std::mutex mutex;
 
   Lt() {
@@ -63,12 +64,12 @@ struct Lt {
   }
 
   template <class Value>
-  void set(cublasLtMatmulPreference_t wishes, cublasLtMatmulPreferenceAttributes_t attribute,
+  void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
            const Value& value) const {
-    check_blas(library.set_wishes(wishes, attribute, &value, sizeof value), "describing a matrix product");
+    check_blas(library.set_preference(preference, attribute, &value, sizeof value), "describing a matrix product");
   }
 
-  /// [rows, columns] as it lies in memory, in column-major terms.
+  /// The layout of a matrix [rows, columns], which cuBLASLt describes in column-major order.
   template <class T>
   cublasLtMatrixLayout_t layout(cudaDataType dtype, const Matrices<T>& x, int64_t rows, int64_t columns) const {
     cublasLtMatrixLayout_t result = nullptr;
@@ -78,31 +79,32 @@ struct Lt {
     return result;
   }
 
-  /// Asks cuBLASLt for the algorithm that it takes for the fastest; any but success means that it has none.
-  void find_algorithm(Plan& plan, uint32_t alignment) const {
-    constexpr uint64_t kMostScratch = uint64_t{32} << 20;  // as its guide advises for the H100
-    cublasLtMatmulPreference_t wishes = nullptr;
-    check_blas(library.make_wishes(&wishes), "describing a matrix product");
-    set(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostScratch);
-    // Parts of a sum are added in the type of the sum, not in that of the result, which may be bfloat16.
-    set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  /// Asks cuBLASLt for the algorithm that it expects to be fastest. A status other than success means that it has
+  /// none.
+  void find_algorithm(LtPlan& plan, uint32_t alignment) const {
+    constexpr uint64_t kMaxScratch = uint64_t{32} << 20;  // as its guide advises for the H100
+    cublasLtMatmulPreference_t preference = nullptr;
+    check_blas(library.make_preference(&preference), "describing a matrix product");
+    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxScratch);
+    // Partial sums are added in the type of the sum, not in the type of the result, which may be bfloat16.
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     for (const auto operand :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      set(wishes, operand, alignment);
+      set(preference, operand, alignment);
     }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    const cublasStatus_t status =
-        library.find_algorithm(handle, plan.product, plan.b, plan.a, plan.out, plan.out, wishes, 1, &found, &count);
-    library.end_wishes(wishes);
+    const cublasStatus_t status = library.find_algorithm(handle, plan.product, plan.b, plan.a, plan.out, plan.out,
+                                                         preference, 1, &found, &count);
+    library.destroy_preference(preference);
     plan.exists = status == CUBLAS_STATUS_SUCCESS && count > 0;
     plan.algorithm = found.algo;
     plan.scratch = found.workspaceSize;
   }
 };
 
-/// Never destroyed: the driver may be gone before any static of ours.
+/// Never destroyed, because the driver may shut down before static objects are destroyed.
 Lt& lt() {
   static Lt* const instance = new Lt;
   return *instance;
@@ -117,21 +119,21 @@ uint32_t alignment_of(std::initializer_list<const void*> addresses) {
 
 }  // namespace
 
-/// cuBLASLt's matrices are column-major, in which ours are the transposed ones: outᵀ = bᵀ·aᵀ. Its bias is one number
-/// a row, which is a column of ours.
+/// cuBLASLt's matrices are column-major, so row-major matrices are their transposes: outᵀ = bᵀ·aᵀ. Its bias has one
+/// element for each row, which is a column here.
 template <class F, class T>
 bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a, const Matrices<const F>& b,
                     const T* bias, const Matrices<T>& out) {
   const Arithmetic factors = arithmetic_of(F{});
   const cudaDataType result = arithmetic_of(T{}).dtype;
   const uint32_t alignment = alignment_of({a.data, b.data, out.data}), bias_alignment = alignment_of({bias});
-  const Kind kind{
+  const LtPlanKey key{
       factors.dtype, factors.products, result,        m, n, k, a.leading, a.transposed, b.leading, b.transposed,
       out.leading,   alignment,        bias_alignment};
   Lt& state = lt();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  const auto [place, is_new] = state.plans.try_emplace(kind);
-  Plan& plan = place->second;
+  const auto [place, is_new] = state.plans.try_emplace(key);
+  LtPlan& plan = place->second;
   if (is_new) {
     check_blas(state.library.make_product(&plan.product, factors.products, factors.scale),
                "describing a matrix product");
@@ -151,7 +153,7 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a,
   const cublasStatus_t status =
       state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
                              plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream());
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {  // before anything was done
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {  // returned before any work
     plan.exists = false;
     return false;
   }

@@ -5,13 +5,13 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/matmul/blas.cuh>
 
-/// Batched matrix products: operands are handed to cuBLAS where they lie, or copied when neither of their last two
-/// dims has unit stride. A bias is added by the product's own kernel, where cuBLASLt has one that does.
+/// Batched matrix products by cuBLAS. Operands are passed in place, or copied if neither of their last two dims has
+/// unit stride. The product's kernel adds the bias if cuBLASLt has one that does.
 
 namespace linnet::cuda {
 namespace {
 
-/// Row-major or transposed, with rows that do not overlap; a dim of size 1 may have any stride.
+/// Whether dim `along` has unit stride and rows along it do not overlap. A dim of size 1 may have any stride.
 bool has_unit_stride(const View& x, int along, int across) {
   return (x.shape[along] == 1 || x.strides[along] == 1) &&
          (x.shape[across] == 1 || x.strides[across] >= x.shape[along]);
@@ -19,9 +19,9 @@ bool has_unit_stride(const View& x, int along, int across) {
 
 /// An operand [batch, rows, columns] as cuBLAS takes it.
 template <class T>
-class Operand {
+class BlasOperand {
  public:
-  explicit Operand(const View& x)
+  explicit BlasOperand(const View& x)
       : in_place_(has_unit_stride(x, 2, 1) || has_unit_stride(x, 1, 2)),
         matrices_(x.shape[0] == 1 || x.strides[0] == 0 ? 1 : x.shape[0]),
         copy_(in_place_ ? 0 : matrices_ * x.shape[1] * x.shape[2]) {
@@ -49,9 +49,9 @@ class Operand {
   Matrices<const T> result_;
 };
 
-/// A bias [n] as numbers of type T, which is `dtype`, without gaps and from an address that is a multiple of 16:
-/// where it lies, if that is what it is. cuBLASLt asks for no such address, but kernels of some of its versions fault
-/// without.
+/// A bias [n] as contiguous elements of type T, whose dtype is `dtype`, at an address that is a multiple of 16: in
+/// place if possible, else copied. cuBLASLt does not require this alignment, but kernels of some of its versions
+/// fault without it.
 template <class T>
 class DenseBias {
  public:
@@ -72,20 +72,20 @@ class DenseBias {
   const T* data_;
 };
 
-/// out = bias, or 0 without one: what the product is then added to.
+/// out = bias, or 0 without one, to which the product is then added.
 void start_from(const View& out, const View* bias) {
   if (bias == nullptr) return cuda_backend().fill(out, 0);
   const int64_t strides[] = {0, 0, bias->strides[0]};
   cuda_backend().copy(out, {bias->data, bias->dtype, 3, out.shape, strides});
 }
 
-/// Of factors of type F, with a result of type T.
+/// out = a·b + bias, with factors of type F and a result of type T.
 template <class F, class T>
 void product(const View& out, const View& a, const View& b, const View* bias) {
   const int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = a.shape[2];
   if (batch * m * n == 0) return;
   if (k == 0) return start_from(out, bias);
-  const Operand<F> left(a), right(b);
+  const BlasOperand<F> left(a), right(b);
   const Matrices<T> result{data<T>(out), m == 1 ? n : out.strides[1], batch == 1 ? 0 : out.strides[0], false};
   if (bias == nullptr) return gemm(batch, m, n, k, left.matrices(), right.matrices(), false, result);
   if (batch == 1) {

@@ -27,7 +27,7 @@ struct Place {
 const std::vector<Place> kPlaces{
     {{"ops/attention", "ops/fastmax", "ops/fastformer"},
      {{"Vaswani", {1}},
-      {"FAST", {5, 6, 7, 8, 9, 11, 12, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35}},
+      {"FAST", {5, 6, 7, 8, 9, 11, 12, 19, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35}},
       {"Fastformer", {3, 4, 5, 6}}}},
     {{"ops/cpu"},
      {{"Vaswani", {1}},

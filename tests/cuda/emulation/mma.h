@@ -33,17 +33,17 @@ template <class Use, class T, class Layout>
 using Factor = fragment<Use, kSide, kSide, kSide, T, Layout>;
 
 /// Whether this lane does the work. A matrix must begin at 32 bytes (CUDA's programming guide), and its rows be apart
-/// by 16 bytes and by a thread's part of the fragment (PTX ISA, wmma.load).
+/// by 16 bytes and by a thread's bytes of the fragment (PTX ISA, wmma.load).
 template <class T>
 bool is_worker(const char* what, const T* data, unsigned pitch) {
-  constexpr unsigned kPart = kSide * kSide / linnet::emulation::kWarp * sizeof(T);
-  static_assert(kPart % 16 == 0);
+  constexpr unsigned kThreadBytes = kSide * kSide / linnet::emulation::kWarp * sizeof(T);
+  static_assert(kThreadBytes % 16 == 0);
   linnet::emulation::expect_of_warp(reinterpret_cast<uintptr_t>(data) + pitch);
   if (reinterpret_cast<uintptr_t>(data) % 32 != 0) {
     linnet::emulation::fail("%s: %p is no multiple of 32 bytes", what, static_cast<const void*>(data));
   }
-  if (pitch * sizeof(T) % kPart != 0) {
-    linnet::emulation::fail("%s: rows of %zu bytes, no multiple of %u", what, pitch * sizeof(T), kPart);
+  if (pitch * sizeof(T) % kThreadBytes != 0) {
+    linnet::emulation::fail("%s: rows of %zu bytes, no multiple of %u", what, pitch * sizeof(T), kThreadBytes);
   }
   return linnet::emulation::lane() == 0;
 }

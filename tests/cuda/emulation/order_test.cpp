@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kInOnePiece = 100'000, kInPieces = 1'500'000;  // of 4 MiB
 
-/// More batches of 4 bytes an element than there are slots of pinned memory.
+/// More batches, of 4 bytes for each element, than there are buffers of pinned memory.
 std::vector<Tensor> batches(int64_t size) {
   std::vector<Tensor> result;
   for (uint64_t i = 0; i < 6; ++i) result.push_back(test::uniform({size}, i).to(DType::float32));
