@@ -435,8 +435,8 @@ __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const 
 template <class T, class E, class Scores, class Factors>
 __device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
                                 const TilePosition& tile, Scores s, Scores ds, Factors factors) {
-  const auto kept = kept_weights_of<Scores>(in, tile);
-  drop(in, kept, ds);
+  const auto kept_mask = kept_weights_of<Scores>(in, tile);
+  drop(in, kept_mask, ds);
   QueryFactors<T> of[Scores::kQueries];
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
@@ -464,7 +464,7 @@ __device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatri
   const auto seen = seen_of<Scores>(in, k, tile);
   hide(seen, s, T{0});
   hide(seen, ds, T{0});
-  drop(in, kept, s);
+  drop(in, kept_mask, s);
 }
 
 }  // namespace linnet::cuda

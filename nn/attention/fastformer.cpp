@@ -242,7 +242,7 @@ std::vector<Setting> FastformerAttention::settings() const {
 }
 
 Mechanism fastformer_mechanism() {
-  Mechanism m{.name = "fastformer", .paper = "Wu et al. 2021, eqs. 3-8", .make = maker<FastformerAttention>()};
+  Mechanism m{.name = "fastformer", .paper = "Wu et al. 2021, eqs. 3–6", .make = maker<FastformerAttention>()};
   m.options = FastformerConfig{};
   m.option_list = {
       word_option("fastformer_interaction", "how fastformer's global vector meets a token (default: product)",
