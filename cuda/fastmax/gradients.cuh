@@ -77,13 +77,8 @@ __device__ void load_dropped_cotangents(const DifferentiateTask<T>& at, SharedFe
   store(shared.b, weights);
 }
 
-<<<<<<< HEAD
 /// ∂φ = (w∘S) ỹ of a tile of features, [slot, token]: the gradient of [FAST eq.26] [FAST eq.27], and when causal
 /// that of [FAST eq.32] [FAST eq.33].
-=======
-/// ∂φ = (w∘S) ỹ of a tile of features, [slot, token]: the gradient of
-/// [FAST eq.26] [FAST eq.27], causal of [FAST eq.32] [FAST eq.33].
->>>>>>> w-words-cuda
 template <bool kDrops, class T, class S>
 __device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                            const FeatureTile<T>& tile) {
