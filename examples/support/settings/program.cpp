@@ -64,6 +64,22 @@ int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
   }
 }
 
+/// The flag of a mechanism's option, unless another mechanism had the same one.
+void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
+  const std::string flag = flag_of(option.name);
+  if (app.get_option_no_throw(flag) != nullptr) return;
+  if (option.kind == nn::AttentionOption::Kind::words) {  // of which there is `share`, for layers too
+    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
+        ->delimiter(',')
+        ->check(CLI::IsMember(share_words()));
+    return;
+  }
+  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
+  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
+  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
+  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
+}
+
 }  // namespace
 
 int run_program(const CLI::App& app, const std::function<void()>& body) {
@@ -127,22 +143,6 @@ void add_common_flags(CLI::App& app, Settings& s) {
          "tf32 rounds the factors of products, bfloat16 these and activations, beside weights of float32; both "
          "need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
-}
-
-/// The flag of a mechanism's option, unless another mechanism had the same one.
-static void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
-  const std::string flag = flag_of(option.name);
-  if (app.get_option_no_throw(flag) != nullptr) return;
-  if (option.kind == nn::AttentionOption::Kind::words) {  // of which there is `share`, for layers too
-    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
-        ->delimiter(',')
-        ->check(CLI::IsMember(share_words()));
-    return;
-  }
-  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
-  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
-  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
-  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
 }
 
 void add_attention_flags(CLI::App& app, Settings& s) {

@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linnet/core/error.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
 #include "support/settings/json_value.h"
-#include "support/tasks/task.h"
+#include "support/settings/program.h"
 
 namespace linnet::examples {
 namespace {
@@ -117,12 +118,6 @@ const nn::Mechanism& mechanism_of(const Settings& s) {
   return nn::find_mechanism(s.attention);
 }
 
-/// The option of a mechanism, or null.
-const nn::AttentionOption* find_option(const nn::Mechanism& mechanism, const std::string& name) {
-  const auto found = std::ranges::find(mechanism.option_list, name, &nn::AttentionOption::name);
-  return found == mechanism.option_list.end() ? nullptr : &*found;
-}
-
 /// What `share` names for the mechanism: all but the layers.
 std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
   std::vector<std::string> words = share;
@@ -135,7 +130,7 @@ std::map<std::string, std::string> said_options(const Settings& s) {
   std::map<std::string, std::string> said = s.options;
   if (!s.share) return said;
   const std::vector<std::string> words = shared_by_mechanism(*s.share);
-  const bool has_share = find_option(mechanism_of(s), kShare) != nullptr;
+  const bool has_share = mechanism_of(s).option(kShare) != nullptr;
   if (has_share || !words.empty()) said[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
   return said;
 }
@@ -145,7 +140,7 @@ void forget_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s);
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) {
-      if (find_option(own, option.name) != nullptr) continue;
+      if (own.option(option.name) != nullptr) continue;
       const std::string value = option.get(mechanism.options);
       if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
         s.options.erase(held);
@@ -164,7 +159,7 @@ void validate_options(const Settings& s) {
   if (!refusal) return;
   const auto said = s.options.find(refusal->option);
   const std::string value =
-      said != s.options.end() ? said->second : find_option(mechanism, refusal->option)->get(config.options);
+      said != s.options.end() ? said->second : mechanism.option(refusal->option)->get(config.options);
   throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
                                s.attention, refusal->why));
 }
@@ -200,7 +195,7 @@ std::any attention_options(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   std::any options = mechanism.options;
   for (const auto& [name, value] : said_options(s)) {
-    const nn::AttentionOption* const option = find_option(mechanism, name);
+    const nn::AttentionOption* const option = mechanism.option(name);
     if (option == nullptr) {
       throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
     }
@@ -214,6 +209,20 @@ std::any attention_options(const Settings& s) {
     }
   }
   return options;
+}
+
+nn::Positions positions_of(const Settings& s) { return choose(kPositions, "positions", s.positions); }
+
+nn::BlockConfig block_config(const Settings& s) {
+  return {.attention = {.mechanism = s.attention,
+                        .width = s.width,
+                        .heads = s.heads,
+                        .bias = s.bias,
+                        .dropout = s.attention_dropout,
+                        .short_conv = s.short_conv,
+                        .options = attention_options(s)},
+          .hidden = s.feed_forward * s.width,
+          .dropout = s.dropout};
 }
 
 Settings completed(Settings s) {
@@ -232,7 +241,7 @@ Settings completed(Settings s) {
 std::vector<std::string> share_words() {
   std::vector<std::string> words{kLayers};
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
-    if (const auto* option = find_option(mechanism, kShare)) {
+    if (const auto* option = mechanism.option(kShare)) {
       words.insert(words.end(), option->words.begin(), option->words.end());
     }
   }
@@ -270,7 +279,7 @@ Settings preset(const std::string& task, const std::string& name) {
 }
 
 std::vector<std::string> option_words(const std::string& attention, const std::string& option) {
-  return find_option(nn::find_mechanism(attention), option)->words;
+  return nn::find_mechanism(attention).option(option)->words;
 }
 
 size_t mechanism_index(const std::string& attention) {
@@ -359,7 +368,7 @@ nlohmann::json to_json(const Settings& settings) {
   nlohmann::json json;
   for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
   for (const auto& [name, value] : all.options) {
-    const nn::AttentionOption* const option = find_option(mechanism_of(all), name);
+    const nn::AttentionOption* const option = mechanism_of(all).option(name);
     const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
     json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
   }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <linnet/core/dtype.h>
+#include <linnet/nn/layers/positions.h>
+#include <linnet/nn/models/block.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace linnet::examples {
@@ -102,6 +104,10 @@ std::string describe(const Settings& settings);
 /// The struct of the mechanism's own options, with what was said of them. Throws UsageError for an option that it
 /// does not have, and for a value that one does not take.
 std::any attention_options(const Settings& settings);
+/// How a model's blocks are built, with the mechanism's own options. Throws as `attention_options` does.
+nn::BlockConfig block_config(const Settings& settings);
+/// Throws UsageError for positions that there are not.
+nn::Positions positions_of(const Settings& settings);
 /// The settings with what the mechanism has and nothing was said about.
 Settings completed(Settings settings);
 

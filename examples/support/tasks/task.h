@@ -47,10 +47,7 @@ inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
   return {seed, static_cast<uint64_t>(stream) + static_cast<uint64_t>(index)};
 }
 
-/// What the command line asks of a model's layers.
-nn::BlockConfig block_config(const Settings& settings);
-nn::Positions positions_of(const Settings& settings);
-/// Of a classifier of images of side·side pixels.
+/// The config of a classifier of images of side·side pixels.
 nn::PatchClassifierConfig image_model_config(const Settings& settings, int64_t side, int64_t classes);
 
 }  // namespace linnet::examples
