@@ -66,7 +66,7 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-/// Calls `field(name, member)` for all that config.json holds.
+/// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
 void for_each_field(S& s, Field&& field) {
   field("task", s.task);
@@ -110,7 +110,7 @@ void for_each_field(S& s, Field&& field) {
 
 const std::string kShare = "share", kLayers = "layers", kNone = "none";
 
-/// Throws UsageError for one that there is not.
+/// Throws UsageError for an unknown mechanism.
 const nn::Mechanism& mechanism_of(const Settings& s) {
   const std::vector<std::string> known = nn::attention_mechanisms();
   require(std::ranges::find(known, s.attention) != known.end(),
@@ -118,14 +118,14 @@ const nn::Mechanism& mechanism_of(const Settings& s) {
   return nn::find_mechanism(s.attention);
 }
 
-/// What `share` names for the mechanism: all but the layers.
+/// The words in `share` that the mechanism knows: all but `layers` and `none`.
 std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
   std::vector<std::string> words = share;
   std::erase_if(words, [](const std::string& word) { return word == kLayers || word == kNone; });
   return words;
 }
 
-/// What the command line says of the mechanism's options, `share` among them.
+/// The mechanism's options that the command line sets, including `share`.
 std::map<std::string, std::string> said_options(const Settings& s) {
   std::map<std::string, std::string> said = s.options;
   if (!s.share) return said;
@@ -135,7 +135,7 @@ std::map<std::string, std::string> said_options(const Settings& s) {
   return said;
 }
 
-/// Drops the default options of other mechanisms, which older versions wrote into every config.json.
+/// Removes the default options of other mechanisms, which older versions wrote into every config.json.
 void forget_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s);
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
@@ -164,7 +164,7 @@ void validate_options(const Settings& s) {
                                s.attention, refusal->why));
 }
 
-/// Words that no table turns into a value here; the command line knows them, but config.json may hold anything.
+/// Checks the words that no table in choices.h holds. Flags check them too, but config.json may hold anything.
 void validate_words(const Settings& s) {
   const auto one_of = [](const char* flag, const std::string& word, const std::vector<std::string>& known) {
     require(std::ranges::find(known, word) != known.end(),
@@ -288,7 +288,7 @@ size_t mechanism_index(const std::string& attention) {
 }
 
 void validate(const Settings& s) {
-  // More than the most would be work without an end, or more memory than any machine has.
+  // Larger values would take forever, or more memory than any machine has.
   const auto at_least = [](const char* flag, int64_t value, int64_t least, int64_t most = 1'000'000'000) {
     require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
     require(value <= most, fmt::format("--{} {}: must be at most {}", flag, value, most));
@@ -326,7 +326,7 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
-  validate_options(s);  // these three know every other word
+  validate_options(s);  // this and the next two lines check all other words
   positions_of(s);
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
@@ -342,7 +342,7 @@ void validate(const Settings& s) {
 std::string describe_model(const Settings& settings) {
   Settings published = preset(settings.task, settings.preset);
   published.attention = settings.attention;
-  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // unless a flag said
+  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // as without --warmup
   const nlohmann::json before = to_json(published), now = to_json(settings);
   constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
                                         "eval_batches", "checkpoint_every", "tensorboard"};
@@ -379,8 +379,8 @@ nlohmann::json to_json(const Settings& settings) {
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   nlohmann::json unknown = json;
-  settings.task = value_of<std::string>(json, "task");  // which all have had from the first
-  settings.bytes = settings.task == "shakespeare";      // before there was a choice
+  settings.task = value_of<std::string>(json, "task");  // required: every version has written it
+  settings.bytes = settings.task == "shakespeare";      // the default of files from before --bytes
   for_each_field(settings, [&](const char* name, auto& value) {
     if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
   });
