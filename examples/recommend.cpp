@@ -50,7 +50,7 @@ Batch batch_of(const std::vector<Impression>& impressions, int64_t first, int64_
 using Encode = std::function<Tensor(const Tensor& x, const Tensor& padding_mask)>;
 
 /// The mean over the tokens that are not padding, the baseline for the encoders.
-Tensor mean_of_kept(const Tensor& x, const Tensor& padding_mask) {
+Tensor masked_mean(const Tensor& x, const Tensor& padding_mask) {
   const Tensor weights = padding_mask.to(x.dtype()).unsqueeze(-1);
   return sum(x * weights, {1}) / sum(weights, {1});
 }
@@ -66,7 +66,7 @@ class Recommender : public nn::Module {
         width_(options.width),
         tokens_(*this, "tokens", ClickData::kVocabulary, options.width) {
     const auto add = [&](std::optional<nn::FastformerEncoder>& encoder, const char* name, int64_t longest) {
-      if (!with_encoders) return Encode(mean_of_kept);
+      if (!with_encoders) return Encode(masked_mean);
       encoder.emplace(*this, name,
                       nn::FastformerEncoderConfig{.width = options.width,
                                                   .heads = options.heads,

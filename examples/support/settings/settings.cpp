@@ -126,17 +126,17 @@ std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& sha
 }
 
 /// The mechanism's options that the command line sets, including `share`.
-std::map<std::string, std::string> said_options(const Settings& s) {
-  std::map<std::string, std::string> said = s.options;
-  if (!s.share) return said;
+std::map<std::string, std::string> given_options(const Settings& s) {
+  std::map<std::string, std::string> given = s.options;
+  if (!s.share) return given;
   const std::vector<std::string> words = shared_by_mechanism(*s.share);
   const bool has_share = mechanism_of(s).option(kShare) != nullptr;
-  if (has_share || !words.empty()) said[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
-  return said;
+  if (has_share || !words.empty()) given[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
+  return given;
 }
 
 /// Removes the default options of other mechanisms, which older versions wrote into every config.json.
-void forget_defaults_of_others(Settings& s) {
+void erase_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s);
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) {
@@ -157,9 +157,9 @@ void validate_options(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
   if (!refusal) return;
-  const auto said = s.options.find(refusal->option);
+  const auto given = s.options.find(refusal->option);
   const std::string value =
-      said != s.options.end() ? said->second : mechanism.option(refusal->option)->get(config.options);
+      given != s.options.end() ? given->second : mechanism.option(refusal->option)->get(config.options);
   throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
                                s.attention, refusal->why));
 }
@@ -194,7 +194,7 @@ std::string flag_of(std::string option) {
 std::any attention_options(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   std::any options = mechanism.options;
-  for (const auto& [name, value] : said_options(s)) {
+  for (const auto& [name, value] : given_options(s)) {
     const nn::AttentionOption* const option = mechanism.option(name);
     if (option == nullptr) {
       throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
@@ -394,7 +394,7 @@ Settings settings_from_json(const nlohmann::json& json) {
           is_number ? fmt::to_string(value_of<int64_t>(json, name)) : value_of<std::string>(json, name);
     }
   }
-  forget_defaults_of_others(settings);
+  erase_defaults_of_others(settings);
   require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
   return settings;
 }

@@ -103,7 +103,7 @@ nn::TextOptions text_options(const Settings& s) {
 }
 
 /// Says on stderr that the data set was not found, and what is used instead.
-void tell_of_stand_in(const char* set, const char* stand_in) {
+void report_stand_in(const char* set, const char* stand_in) {
   fmt::print(stderr, "no {} in {} (examples/fetch_data.sh gets it): taking {} instead\n", set, data_places(),
              stand_in);
 }
@@ -130,7 +130,7 @@ NamedText load_text(const Settings& settings) {
     }
     return {name_of(text, found->name), found->path, std::move(text)};
   }
-  tell_of_stand_in("Tiny Shakespeare", "the sources of linnet");
+  report_stand_in("Tiny Shakespeare", "the sources of linnet");
   return {"linnet's own sources (stand-in)", {}, nn::CharText::of_this_project(options)};
 }
 
@@ -139,7 +139,7 @@ NamedImages load_images(const Settings& settings) {
     nn::Mnist mnist(found->path, {.transpose = settings.transpose});
     return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
   }
-  tell_of_stand_in("MNIST", "drawn digits");
+  report_stand_in("MNIST", "drawn digits");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 
