@@ -55,7 +55,7 @@ Ablation sharing() {
 
 std::vector<std::string> dropout_kinds() { return option_words("fastmax2", "dropout_kind"); }
 
-/// First without dropout; then each kind at each rate.
+/// The first variant has no dropout; the others are each kind at each rate.
 Ablation dropout(const std::vector<double>& rates) {
   Ablation ablation{"dropout", "Dropout in Fastmax (Gerami et al. 2024, figure 2)", "fastmax2", {}};
   ablation.variants.push_back({"none", [](Settings&) {}});
@@ -70,7 +70,7 @@ Ablation dropout(const std::vector<double>& rates) {
   return ablation;
 }
 
-/// What the runs of a variant came to, one number a seed: see `measure`.
+/// The results of a variant's runs, one number for each seed: `measure` says which number.
 struct Outcome {
   std::string variant;
   int64_t parameters = 0;
@@ -81,7 +81,7 @@ struct Outcome {
     for (const double result : results) sum += result;
     return sum / static_cast<double>(results.size());
   }
-  /// The sample standard deviation; 0 of a single run.
+  /// The sample standard deviation; 0 for a single run.
   double deviation() const {
     double squares = 0;
     for (const double result : results) squares += (result - mean()) * (result - mean());
@@ -100,7 +100,7 @@ Settings settings_for(const Settings& common, const Ablation& ablation, const Va
   return s;
 }
 
-/// What would fail late must fail before the first of them has trained.
+/// Checks the settings of all runs before the first one trains, so that no bad flag ends the program halfway.
 void validate_all(const Settings& common, const std::vector<Ablation>& ablations, int64_t seeds) {
   std::vector<Settings> runs;
   for (const Ablation& ablation : ablations) {
@@ -113,7 +113,8 @@ void validate_all(const Settings& common, const std::vector<Ablation>& ablations
   check_any_began(runs, common);
 }
 
-/// The figures of both papers show accuracy for classes and loss for text, but that about dropout losses alone.
+/// Whether the result is an accuracy, as in the papers' figures for classification. Gerami et al.'s figure on dropout
+/// shows losses.
 bool by_accuracy(const Settings& common, const Ablation& ablation) {
   return common.task == "mnist" && ablation.name != "dropout";
 }
@@ -139,7 +140,7 @@ Outcome run_variant(const Settings& common, const Ablation& ablation, const Vari
   return outcome;
 }
 
-/// A bar for each variant.
+/// Draws a bar for each variant.
 void draw_bars(const Ablation& ablation, const std::vector<Outcome>& outcomes, const std::string& subtitle,
                const std::string& y_label, const std::filesystem::path& path) {
   BarChart chart{.title = ablation.title, .subtitle = subtitle, .y_label = y_label};
@@ -148,7 +149,7 @@ void draw_bars(const Ablation& ablation, const std::vector<Outcome>& outcomes, c
   write_png(chart, path);
 }
 
-/// A line for each kind of dropout, against its rate; all begin without any.
+/// Draws a line for each kind of dropout against its rate. All lines begin at rate 0, the run without dropout.
 void draw_rates(const Ablation& ablation, const std::vector<Outcome>& outcomes, const std::vector<double>& rates,
                 const std::string& subtitle, const std::string& y_label, const std::filesystem::path& path) {
   LineChart chart{.title = ablation.title, .subtitle = subtitle, .x_label = "rate of dropout", .y_label = y_label};
@@ -205,7 +206,8 @@ std::vector<Ablation> ablations_of(const std::vector<std::string>& names, const 
   return ablations;
 }
 
-/// Every name once; rates that there can be, from low to high, so that a line through them goes from left to right.
+/// Throws UsageError unless each ablation is named once, and the rates are valid and rise, as the lines drawn through
+/// them do.
 void check_choice(const CLI::App& app, const std::vector<std::string>& names, const std::vector<double>& rates) {
   for (const std::string& name : names) {
     if (std::ranges::count(names, name) > 1) throw UsageError(fmt::format("{} is named twice", name));

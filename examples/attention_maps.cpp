@@ -58,7 +58,7 @@ void write(const HeatMapGrid& grid, const fs::path& out, const std::string& name
   fmt::print("picture: {}\n", (out / name).string());
 }
 
-/// Every head of every layer, or those that the flags choose.
+/// Draws every head of every layer, or those that the flags choose.
 void draw_model(const Options& options, const Settings& machine) {
   const ModelMaps model = read_maps(options.models.front(), options.input, machine);
   check_place(options, model.settings);
@@ -77,7 +77,7 @@ void draw_model(const Options& options, const Settings& machine) {
   write(grid, machine.out, "maps.png");
 }
 
-/// The models of the figure, trained one after the other into folders of --out.
+/// Trains the models of the figure, one after the other, each into its own folder in --out.
 std::vector<fs::path> train_models(const Options& options, const Settings& machine) {
   std::vector<Settings> runs;
   for (const std::string task : {"mnist", "shakespeare"}) {

@@ -54,16 +54,16 @@ void print_case(const BenchOptions& bench, const std::string& title, const Atten
   if (!bench.json) fmt::print("peak {}, {:.1f} GFLOP/s\n", format_bytes(m.peak_bytes), m.gflops());
 }
 
-/// What `bench step` reports beside the step.
+/// The flags of `bench step`.
 struct StepOptions {
   bool profile = false;
-  std::optional<std::filesystem::path> out;  ///< for what the profile writes
+  std::optional<std::filesystem::path> out;  ///< the folder for profile.txt and trace.json
 };
 
 struct MeasuredStep {
   BesideFloor times = {};
-  int64_t peak_bytes = 0, resident_bytes = 0;  ///< of steps alone
-  ProfiledSteps profile = {};                  ///< at least one, whose products make the floor
+  int64_t peak_bytes = 0, resident_bytes = 0;  ///< measured before profiling and the floor
+  ProfiledSteps profile = {};                  ///< one step or more; the first one's products make the floor
 };
 
 MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profiled) {
@@ -75,13 +75,13 @@ MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profile
     train(step++, bench.settings.lr);
     wait_for(parameter);
   };
-  constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // which make what all the others use
+  constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // these allocate what later steps reuse
   while (step < kFirst) do_step();
   reset_peak_memory(device);
   while (step < ProfiledSteps::kWarmUp) do_step();
   MeasuredStep measured{.peak_bytes = memory_stats(device).peak, .resident_bytes = resident_bytes()};
   while (measured.profile.count() < profiled) measured.profile.add(do_step);
-  const bool on_cpu = device == Device::cpu;  // whose products the floor is made of
+  const bool on_cpu = device == Device::cpu;  // only CPU products have a floor
   measured.times = measure_beside_floor(
       do_step, on_cpu ? products_of(measured.profile.calls_of_one()) : std::vector<MatrixProduct>{},
       5 * bench.seconds);
@@ -113,7 +113,7 @@ void print_step(const BenchOptions& bench, const Task& task, const MeasuredStep&
   if (!profile.empty()) fmt::print("\n{}", profile);
 }
 
-/// A training step of a preset: milliseconds, and those of its matrix products alone.
+/// Times a training step of a preset, and its matrix products alone.
 void bench_step(const BenchOptions& bench, const StepOptions& options) {
   if (options.out) make_folder(*options.out);
   const std::unique_ptr<Task> task = make_task(bench.settings);
@@ -128,7 +128,7 @@ void bench_step(const BenchOptions& bench, const StepOptions& options) {
   print_step(bench, *task, measured, profile);
 }
 
-/// One token of a text that is `context` tokens long already.
+/// Times the generation of one token after `context` tokens.
 void bench_generate(const BenchOptions& bench, int64_t context) {
   const Settings& settings = bench.settings;
   Generator rng(settings.seed);
@@ -162,7 +162,7 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
-/// The forms of the mechanisms that have several.
+/// The values of --form: those of the first mechanism that has several forms.
 std::vector<std::string> form_words() {
   for (const std::string& mechanism : kMechanisms) {
     if (const nn::AttentionOption* form = form_option(mechanism)) return form->words;
@@ -170,20 +170,20 @@ std::vector<std::string> form_words() {
   return {};
 }
 
-/// The case that a subcommand's flags describe, on the machine that the program's do.
+/// The case `c` with the seed and the device of the program's flags.
 AttentionCase on_machine(AttentionCase c, const Settings& settings) {
   c.seed = settings.seed;
   c.device = device_of(settings);
   return c;
 }
 
-/// For subcommands whose figures take as long as they do.
+/// Throws UsageError if --seconds is given to a subcommand that does not measure for a set time.
 void refuse_seconds(const CLI::App& command) {
   if (command.get_parent()->count("--seconds") == 0) return;
   throw UsageError(fmt::format("--seconds does not apply to {}; leave it out", command.get_name()));
 }
 
-// Each subcommand has a function that adds it, its flags, and what they lead to, which runs at the end of parsing.
+// Each of these adds a subcommand with its flags, and a callback that CLI11 runs at the end of parsing.
 
 void add_attention(CLI::App& app, const BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
@@ -300,7 +300,7 @@ void add_crossover(CLI::App& app, const BenchOptions& bench) {
   command.callback([=, &bench] { run_crossover(*flags, bench); });
 }
 
-/// Of the preset that the command line names, which may be of either task.
+/// The settings of the preset that the command line names, which may belong to either task.
 Settings starting_settings(int argc, char** argv) {
   const std::string preset = flag_value(argc, argv, "--preset", "nanogpt-cpu");
   for (const std::string& task : task_names()) {
@@ -318,11 +318,12 @@ int main(int argc, char** argv) {
   return run_program(app, [&] {
     BenchOptions bench{.settings = starting_settings(argc, argv)};
     add_common_flags(app, bench.settings);
-    app.require_subcommand(0, 1);  // so that a wrong one is named; none at all is refused below
+    app.require_subcommand(0, 1);  // 0, so that CLI11 names a wrong one; a missing one is refused below
     app.fallthrough();
     app.add_flag("--json", bench.json, "one JSON object on one line");
     app.add_option("--seconds", bench.seconds, "to measure each figure for, about")->check(number(1e-6, 3600));
-    app.parse_complete_callback([&] { apply_machine_settings(bench.settings); });  // before a subcommand's
+    // CLI11 calls this before the subcommand's callback.
+    app.parse_complete_callback([&] { apply_machine_settings(bench.settings); });
     add_attention(app, bench);
     add_layer(app, bench);
     add_step(app, bench);

@@ -4,7 +4,7 @@
 #   examples/fetch_data.sh [--from DIR] [--to DIR] [--timeout SECONDS] [mnist] [tinyshakespeare]
 #
 # --from DIR copies from a folder laid out like data/ instead of downloading; its files may be compressed by gzip or
-# not. Files already in place and whole are kept. A file appears under its name only when it is complete.
+# not. Complete files that are there already are kept. A file gets its name only when it is complete.
 set -euo pipefail
 
 mirrors_of() {
@@ -71,11 +71,12 @@ temporary=
 # shellcheck disable=SC2317  # the trap calls it
 cleanup() {
   [[ -z $temporary ]] || rm -f "$temporary"
-  rmdir "$to/mnist" "$to/tinyshakespeare" "$to" 2>/dev/null || true  # if empty: programs would take them for data
+  # Programs would take empty folders for data.
+  rmdir "$to/mnist" "$to/tinyshakespeare" "$to" 2>/dev/null || true
 }
 trap cleanup EXIT
 
-# is_whole FILE NAME: FILE holds the data set file called NAME.
+# is_whole FILE NAME: whether FILE has the SHA-256 of the data set's file NAME.
 is_whole() {
   local sum
   if [[ $2 == *.gz ]]; then
@@ -86,7 +87,7 @@ is_whole() {
   [[ ${sum%% *} == "${sums[$2]}" ]]
 }
 
-# get SOURCE FILE: copies or downloads; says why it failed.
+# get SOURCE FILE: copies or downloads SOURCE to FILE; prints why it failed.
 get() {
   case $1 in
     https://*)
@@ -102,7 +103,7 @@ get() {
   esac
 }
 
-# fetch NAME SOURCE...: brings one file from the first source that has it whole.
+# fetch NAME SOURCE...: gets the file NAME from the first SOURCE that has it complete.
 fetch() {
   local name=$1 target=$to/$1 source
   shift

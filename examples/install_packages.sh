@@ -3,8 +3,8 @@
 #
 #   examples/install_packages.sh [build] [test] [lint] [long]
 #
-# Says what is missing before it installs, and does nothing when nothing is missing. Nothing is removed for build and
-# test. For lint, apt-get replaces the OpenMP library of another clang: Debian lets a system have one of them.
+# It lists the missing packages before it installs them, and does nothing if there are none. For build and test nothing
+# is removed. For lint, apt-get replaces the OpenMP library of another clang, since Debian allows only one of them.
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcairo2-dev fonts-dejavu-core

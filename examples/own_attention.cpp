@@ -1,11 +1,11 @@
-/// An attention of one's own, beside those of linnet. Registered, it has a flag of its own in every program, a row in
-/// tables and a curve in pictures:
+/// An attention of your own, beside those of linnet. Once it is registered, every program that links it has a flag
+/// for it, a row in tables and a curve in pictures:
 ///
 ///     build/bin/own_attention --attention decay --decay 80 --steps 300 --out out/decay       # as train_text
 ///     build/bin/own_attention compare --attention softmax,decay --steps 300 --out out/own    # as compare
 ///
-/// Every token takes the mean of the values before it, each weighted by γ^(how long ago it was): a running sum. (It
-/// knows no padding, which text models have none of.)
+/// Token i takes the mean of the values up to its own, Σ_j γ^(i − j) v_j / Σ_j γ^(i − j) for j ≤ i: a running sum.
+/// Padding is not supported; text models have none.
 
 #include <string_view>
 
@@ -18,7 +18,7 @@ using namespace linnet;
 
 namespace {
 
-/// What only this attention has.
+/// The options of this attention.
 struct DecayConfig {
   int64_t percent = 90;  ///< γ, in per cent
 };
@@ -29,7 +29,7 @@ class DecayAttention : public nn::Attention {
       : Attention(parent, std::move(name), config),
         gamma_(static_cast<double>(nn::options_of<DecayConfig>(config).percent) / 100) {}
 
-  /// Weights that were trained with another γ are refused.
+  /// Writes γ to model files, so that weights trained with another γ are refused.
   std::vector<nn::Setting> settings() const override {
     std::vector<nn::Setting> all = Attention::settings();
     all.push_back({"decay", gamma_});
@@ -41,7 +41,7 @@ class DecayAttention : public nn::Attention {
     Tensor values, weights;
   };
 
-  /// Row i: γ^(i − j) for tokens j ≤ i, or γ^|i − j| unless causal, divided by their sum. [N, N]
+  /// The weights [N, N]: row i holds γ^|i − j| over its sum; when causal, 0 for j > i.
   Tensor weights(int64_t tokens) const {
     const Tensor place = arange(tokens).to(dtype()).to(device());
     const Tensor powers = pow(gamma_, abs(place.unsqueeze(1) - place));

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 examples/install_packages.sh build
 
 SECONDS=0
-# The CUDA backend takes a minute more to build, so only where a GPU answers.
+# The CUDA backend takes a minute more to build, so it is built only if there is a GPU.
 cuda=OFF
 if nvidia-smi --list-gpus >/dev/null 2>&1; then
   cuda=AUTO

@@ -25,7 +25,7 @@ struct Options {
   ClickDataConfig data;
 };
 
-/// Impressions as tensors: B users, H items of history, K candidates.
+/// Impressions as tensors, for B users, H items of history and K candidates.
 struct Batch {
   Tensor history, history_mask, candidates;  // int64 [B, H], bool [B, H], int64 [B, K]
 };
@@ -46,16 +46,16 @@ Batch batch_of(const std::vector<Impression>& impressions, int64_t first, int64_
           tensor(candidates).reshape({count, -1})};
 }
 
-/// A sequence of vectors [B, N, C] and its padding as one vector [B, C].
+/// Maps a sequence of vectors [B, N, C] and its padding mask to one vector [B, C].
 using Encode = std::function<Tensor(const Tensor& x, const Tensor& padding_mask)>;
 
-/// The mean of the tokens that are no padding: what the encoders are compared with.
-Tensor mean_of_kept(const Tensor& x, const Tensor& padding_mask) {
+/// The mean over the tokens that are not padding, the baseline for the encoders.
+Tensor masked_mean(const Tensor& x, const Tensor& padding_mask) {
   const Tensor weights = padding_mask.to(x.dtype()).unsqueeze(-1);
   return sum(x * weights, {1}) / sum(weights, {1});
 }
 
-/// Scores candidates for users: both are sequences, of tokens and of items, in one vector each.
+/// Scores candidates for users. A title's tokens become the vector of an item, a history's items that of a user.
 class Recommender : public nn::Module {
  public:
   Recommender(Generator& rng, const Options& options, const ClickData& data, bool with_encoders, DType dtype,
@@ -66,7 +66,7 @@ class Recommender : public nn::Module {
         width_(options.width),
         tokens_(*this, "tokens", ClickData::kVocabulary, options.width) {
     const auto add = [&](std::optional<nn::FastformerEncoder>& encoder, const char* name, int64_t longest) {
-      if (!with_encoders) return Encode(mean_of_kept);
+      if (!with_encoders) return Encode(masked_mean);
       encoder.emplace(*this, name,
                       nn::FastformerEncoderConfig{.width = options.width,
                                                   .heads = options.heads,
@@ -82,28 +82,28 @@ class Recommender : public nn::Module {
     encode_user_ = add(user_encoder_, "users", ClickData::kHistory);
   }
 
-  /// [B, K]: user · candidate.
+  /// The scores user · candidate, [B, K].
   Tensor operator()(const Batch& batch) const {
     const Tensor user = encode_user_(items(batch.history.to(device())), batch.history_mask.to(device()));
     return matmul(items(batch.candidates.to(device())), user.unsqueeze(-1)).squeeze(-1);
   }
 
  private:
-  /// Ids [B, N] → vectors [B, N, C]: tokens → item.
+  /// The vectors [B, N, C] of the items with these ids [B, N].
   Tensor items(const Tensor& ids) const {
     const Tensor flat = ids.flatten();
     const Tensor item = encode_item_(tokens_(index_select(titles_, 0, flat)), index_select(title_mask_, 0, flat));
     return item.reshape({ids.size(0), ids.size(1), width_});
   }
 
-  Tensor titles_, title_mask_;  // of all items
+  Tensor titles_, title_mask_;  // for all items
   int64_t width_;
   nn::Embedding tokens_;
   std::optional<nn::FastformerEncoder> item_encoder_, user_encoder_;
   Encode encode_item_, encode_user_;
 };
 
-/// Learns that the first candidate is the clicked one.
+/// Trains with cross entropy: the first candidate is the clicked one.
 void train(Recommender& model, const ClickData& data, const Options& options, const std::string& name) {
   nn::AdamW optimizer(model.parameters(), {.lr = options.lr});
   const nn::Schedule rate = nn::schedule::one_cycle({.max_lr = options.lr, .steps = options.steps});
@@ -125,7 +125,7 @@ struct Metrics {
   double auc = 0, mrr = 0, ndcg_5 = 0, ndcg_10 = 0;
 };
 
-/// Means over the test users of how `score` ranks their candidates.
+/// The ranking metrics of `score`, averaged over the test users.
 Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)>& score) {
   const NoGrad no_grad;
   Metrics total;
@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
     Settings settings;
     Options options;
     add_common_flags(app, settings);
-    // More than the most would be work without an end, before any of it shows.
+    // Larger values would run for days before any output.
     const auto count = [&](const char* flag, int64_t& value, int64_t least, int64_t most, const char* text) {
       app.add_option(flag, value, text)->check(whole_number(least, most));
     };

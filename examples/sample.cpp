@@ -11,7 +11,7 @@ using namespace linnet::examples;
 
 namespace {
 
-/// The prompt must be one that the model can read.
+/// Throws UsageError if the prompt has characters that the model does not know.
 void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
   try {
     (void)vocabulary.encode(prompt);
@@ -20,7 +20,7 @@ void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
   }
 }
 
-/// Goes on from options.prompt where the command line has one.
+/// Writes text that continues options.prompt, or the default prompt if the command line has none.
 void write_sample(const std::filesystem::path& folder, SampleOptions options, bool has_prompt,
                   const Settings& machine) {
   TrainedTextModel trained(folder, machine);
@@ -29,7 +29,7 @@ void write_sample(const std::filesystem::path& folder, SampleOptions options, bo
   Generator draws(machine.seed);
   generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
     fmt::print("{}", text);
-    flush_output();  // a character may take its time
+    flush_output();  // shows each character at once
   });
   fmt::print("\n");
 }

@@ -5,24 +5,24 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/// OpenBLAS takes memory while it is loaded, about 130 MiB of addresses for each of its threads, and asks again
-/// without end where it gets none. Under a limit on addresses (`ulimit -v`) a program would so hang before `main`.
-/// This looks at the limit before any library begins.
+/// OpenBLAS reserves about 130 MiB of address space for each of its threads while it is loaded, and retries without
+/// end when it gets none. Under a limit on address space (`ulimit -v`) a program would thus hang before `main`. The
+/// function here checks the limit before any library is initialised.
 
 namespace {
 
-/// A program with one thread of OpenBLAS was seen to need 193 MiB.
+/// Measured: a program with one OpenBLAS thread needs 193 MiB.
 constexpr rlim_t kLeast = rlim_t{208} << 20;
 constexpr char kMessage[] =
     ": the limit on address space (ulimit -v) is below 208 MiB, which OpenBLAS needs to be loaded; raise it, for "
     "example by ulimit -v unlimited\n";
 
 void say(const char* text) {
-  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody is there to be told
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // stderr is closed
 }
 
-/// Starts the program once more with one thread for OpenBLAS, unless the user has set a number. linnet's own threads
-/// are others, and call it from each of them.
+/// Restarts the program with one OpenBLAS thread, unless the user has set a number. linnet does not need OpenBLAS's
+/// threads: it calls OpenBLAS from threads of its own.
 void start_with_one_thread(char** arguments, char** environment) {
   static char setting[] = "OMP_NUM_THREADS=1";
   size_t count = 0;
@@ -33,7 +33,7 @@ void start_with_one_thread(char** arguments, char** environment) {
   std::memcpy(changed, environment, count * sizeof(char*));
   changed[count] = setting;
   changed[count + 1] = nullptr;
-  execve("/proc/self/exe", arguments, changed);  // where it fails, the program goes on as it is
+  execve("/proc/self/exe", arguments, changed);  // if it fails, the program goes on unchanged
 }
 
 [[gnu::no_sanitize_address]] void check_address_space(int, char** arguments, char** environment) {
@@ -47,7 +47,7 @@ void start_with_one_thread(char** arguments, char** environment) {
   start_with_one_thread(arguments, environment);
 }
 
-// The loader calls this before it initialises libraries; errors have no other way out yet than a message.
+// The loader calls this before it initialises libraries. Exceptions do not work yet: an error prints and exits.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
                                                                              char**) = check_address_space;
 

@@ -27,7 +27,7 @@ std::string format_bytes(int64_t bytes) {
   if (std::abs(static_cast<double>(bytes)) < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  // 1023.95 would be printed as 1024.0: that is already the next unit.
+  // 1023.95 would print as 1024.0, which the next unit writes as 1.0.
   for (; std::abs(value) >= 1023.95 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }

@@ -19,12 +19,11 @@ std::string format_duration(double seconds);
 /// "-12,345.5".
 std::string group_thousands(std::string number);
 
-/// The columns that UTF-8 text takes in a terminal, one per code point (right for Latin, Greek, arrows,
-/// rules; wide East Asian letters and combining marks are not looked at).
+/// The columns that UTF-8 text takes in a terminal, one per code point. (Wide East Asian letters and combining marks
+/// are not handled.)
 int64_t display_width(std::string_view text);
 
-/// Text cut to at most `columns` columns, ending in "..." where something was cut off and there is room to
-/// say so.
+/// The text cut to at most `columns` columns, with "..." at the end if it was cut and there is room for the dots.
 std::string shorten(std::string_view text, int64_t columns);
 
 }  // namespace linnet::examples

@@ -17,9 +17,8 @@ class Table {
   /// Adds a row of one cell per column; throws std::runtime_error on any other number of cells.
   void add_row(std::vector<std::string> cells);
 
-  /// Header, rule and rows, each ended by a newline. A column is one of numbers when all its cells start like
-  /// a number
-  /// ("12.3 ms", "-0.5", "1.5 GiB"); empty cells, "-" and "n/a" do not count.
+  /// The header, a rule and the rows, each ended by a newline. A column is numeric when all its cells start like a
+  /// number ("12.3 ms", "-0.5", "1.5 GiB"), not counting empty cells, "-" and "n/a".
   std::string str() const;
 
  private:

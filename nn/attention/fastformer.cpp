@@ -75,13 +75,8 @@ Tensor interact(const Tensor& g, const Tensor& x, Interaction interaction, const
   return matmul(concat({g, x}, -1), stage.projection);
 }
 
-const char* name_of(Interaction interaction) {
-  switch (interaction) {
-    case Interaction::product: return "product";
-    case Interaction::add: return "add";
-    case Interaction::concat: return "concat";
-  }
-  return "?";
+OptionWords<Interaction> interaction_words() {
+  return {{"product", Interaction::product}, {"add", Interaction::add}, {"concat", Interaction::concat}};
 }
 
 std::vector<std::string> column_names(int64_t columns) {
@@ -233,7 +228,7 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
 
 std::vector<Setting> FastformerAttention::settings() const {
   std::vector<Setting> all = Attention::settings();
-  all.push_back({"interaction", name_of(options_.interaction)});
+  all.push_back({"interaction", detail::word_of(interaction_words(), options_.interaction)});
   all.push_back({"share_query_value", options_.share_query_value});
   all.push_back({"share_heads", options_.share_heads});
   all.push_back({"full_logits", options_.full_logits});
@@ -246,9 +241,7 @@ Mechanism fastformer_mechanism() {
   m.options = FastformerConfig{};
   m.option_list = {
       word_option("fastformer_interaction", "how fastformer's global vector meets a token (default: product)",
-                  &FastformerConfig::interaction,
-                  OptionWords<Interaction>{
-                      {"product", Interaction::product}, {"add", Interaction::add}, {"concat", Interaction::concat}}),
+                  &FastformerConfig::interaction, interaction_words()),
       words_option("share", "query-value and heads (fastformer; default: query-value)",
                    OptionWords<bool FastformerConfig::*>{{"query-value", &FastformerConfig::share_query_value},
                                                          {"heads", &FastformerConfig::share_heads}}),

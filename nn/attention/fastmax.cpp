@@ -27,24 +27,25 @@ struct FeatureSums : AttentionState {
   ShortConvolution::State conv;
 };
 
-const char* name_of(FastmaxForm form) {
-  switch (form) {
-    case FastmaxForm::automatic: return "automatic";
-    case FastmaxForm::quadratic: return "quadratic";
-    case FastmaxForm::factorised: return "factorised";
-    case FastmaxForm::reference: return "reference";
-  }
-  return "?";
+OptionWords<FastmaxForm> form_words() {
+  return {{"auto", FastmaxForm::automatic},
+          {"quadratic", FastmaxForm::quadratic},
+          {"factorised", FastmaxForm::factorised}};
 }
 
-const char* name_of(const std::optional<FastmaxDropout>& kind) {
-  if (!kind) return "automatic";
-  switch (*kind) {
-    case FastmaxDropout::quadratic: return "quadratic";
-    case FastmaxDropout::standard: return "standard";
-    case FastmaxDropout::token: return "token";
-  }
-  return "?";
+OptionWords<FastmaxDropout> dropout_words() {
+  return {{"quadratic", FastmaxDropout::quadratic},
+          {"standard", FastmaxDropout::standard},
+          {"token", FastmaxDropout::token}};
+}
+
+OptionWords<FastmaxNormaliser> normaliser_words() {
+  return {{"clean", FastmaxNormaliser::clean}, {"shared", FastmaxNormaliser::shared}};
+}
+
+/// The form as model files name it: "auto" is "automatic" there, and `reference` is no word of the option.
+std::string name_of(FastmaxForm form) {
+  return form == FastmaxForm::automatic ? "automatic" : detail::word_of(form_words(), form, "reference");
 }
 
 Tensor add_to(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
@@ -160,9 +161,9 @@ std::vector<Setting> FastmaxAttention::settings() const {
                  fmt::format("with heads of {}: paper is {}, sqrt {}, unit {}", head_dim(),
                              number(FastmaxScale::paper), number(FastmaxScale::sqrt), number(FastmaxScale::unit))});
   all.push_back({"fastmax_form", name_of(options_.form), /*may_differ=*/true});
-  all.push_back({"dropout_kind", name_of(options_.dropout_kind), /*may_differ=*/true});
-  const bool shared = options_.dropout_normaliser == FastmaxNormaliser::shared;
-  all.push_back({"dropout_normaliser", shared ? "shared" : "clean", /*may_differ=*/true});
+  all.push_back({"dropout_kind", detail::word_of(dropout_words(), options_.dropout_kind), /*may_differ=*/true});
+  all.push_back(
+      {"dropout_normaliser", detail::word_of(normaliser_words(), options_.dropout_normaliser), /*may_differ=*/true});
   return all;
 }
 
@@ -181,22 +182,15 @@ std::vector<AttentionOption> option_list() {
           &FastmaxConfig::scale,
           {{"paper", FastmaxScale::paper}, {"sqrt", FastmaxScale::sqrt}, {"unit", FastmaxScale::unit}}),
       word_option("fastmax_form", "how fastmax is computed (default: auto, the faster one)", &FastmaxConfig::form,
-                  OptionWords<FastmaxForm>{{"auto", FastmaxForm::automatic},
-                                           {"quadratic", FastmaxForm::quadratic},
-                                           {"factorised", FastmaxForm::factorised}}),
+                  form_words()),
       of_dropout(word_option(
           "dropout_kind",
           "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; "
           "token costs nothing)",
-          &FastmaxConfig::dropout_kind,
-          OptionWords<FastmaxDropout>{{"quadratic", FastmaxDropout::quadratic},
-                                      {"standard", FastmaxDropout::standard},
-                                      {"token", FastmaxDropout::token}})),
+          &FastmaxConfig::dropout_kind, dropout_words())),
       of_dropout(word_option("dropout_normaliser",
                              "features in fastmax's denominator (default: clean; shared is unstable)",
-                             &FastmaxConfig::dropout_normaliser,
-                             OptionWords<FastmaxNormaliser>{{"clean", FastmaxNormaliser::clean},
-                                                            {"shared", FastmaxNormaliser::shared}})),
+                             &FastmaxConfig::dropout_normaliser, normaliser_words())),
   };
 }
 

@@ -1,5 +1,6 @@
 #include <linnet/nn/attention/mechanism.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -41,6 +42,11 @@ std::optional<Number> parse(std::string_view text) {
 }
 
 }  // namespace
+
+const AttentionOption* Mechanism::option(std::string_view option_name) const {
+  const auto found_option = std::ranges::find(option_list, option_name, &AttentionOption::name);
+  return found_option == option_list.end() ? nullptr : &*found_option;
+}
 
 const std::vector<Mechanism>& mechanisms() { return list(); }
 

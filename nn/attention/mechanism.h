@@ -87,6 +87,9 @@ struct Mechanism {
   /// image classifier. The mechanism's file gives the reason.
   double query_key_std = 0.02;
   double position_std = 1;
+
+  /// The entry of `option_list` with this name; null when there is none.
+  const AttentionOption* option(std::string_view option_name) const;
 };
 
 /// A Mechanism::make for a class with the constructor of Attention.
@@ -128,6 +131,14 @@ std::vector<std::string> words_of(const OptionWords<Value>& table) {
   for (const auto& [word, value] : table) words.push_back(word);
   return words;
 }
+/// The word for `stored`, a Value or an optional one; `otherwise` when the table has no word for it.
+template <class Value, class Stored>
+std::string word_of(const OptionWords<Value>& table, const Stored& stored, const char* otherwise = "automatic") {
+  for (const auto& [word, value] : table) {
+    if (stored == value) return word;
+  }
+  return otherwise;
+}
 /// Throws: ValueError, always: "must be one of product, add, concat".
 [[noreturn]] void refuse_word(const std::vector<std::string>& words, const char* or_else = "");
 int64_t parse_integer(std::string_view text, int64_t least, int64_t most);
@@ -143,10 +154,7 @@ AttentionOption word_option(const std::string& name, const std::string& help, Me
                             const OptionWords<Value>& table) {
   AttentionOption option{.name = name, .help = help, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
-    for (const auto& [word, value] : table) {
-      if (std::any_cast<const Config&>(options).*member == value) return word;
-    }
-    return std::string("automatic");
+    return detail::word_of(table, std::any_cast<const Config&>(options).*member);
   };
   option.set = [=, words = option.words](std::any& options, std::string_view text) {
     for (const auto& [word, value] : table) {
@@ -166,10 +174,7 @@ AttentionOption word_or_number_option(const std::string& name, const std::string
   option.get = [=](const std::any& options) {
     const std::variant<Value, double>& stored = std::any_cast<const Config&>(options).*member;
     if (const double* number = std::get_if<double>(&stored)) return detail::text_of(*number);
-    for (const auto& [word, value] : table) {
-      if (std::get<Value>(stored) == value) return word;
-    }
-    return std::string("automatic");
+    return detail::word_of(table, std::get<Value>(stored));
   };
   option.set = [=, words = option.words](std::any& options, std::string_view text) {
     std::variant<Value, double>& stored = std::any_cast<Config&>(options).*member;

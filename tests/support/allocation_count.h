@@ -5,34 +5,34 @@
 
 namespace linnet::test {
 
-/// While one lives, counts what all threads of this program ask the C library for: every form of `new` does, and so
-/// do OpenBLAS and the other libraries. One at a time.
+/// While it exists, counts the allocations of all threads through the C library, which every form of `new`, OpenBLAS
+/// and other libraries use. Only one may exist at a time.
 class AllocationCount {
  public:
-  /// Calls for at least that many bytes count as large.
+  /// Allocations of at least `large_from` bytes count as large.
   explicit AllocationCount(int64_t large_from);
   ~AllocationCount();
   AllocationCount(const AllocationCount&) = delete;
   AllocationCount& operator=(const AllocationCount&) = delete;
 
-  int64_t small() const;  ///< calls of malloc and its kind for less
-  int64_t large() const;  ///< and for that much or more
-  int64_t mmaps() const;  ///< calls of mmap; malloc's own are not seen, the calls of malloc that need them are
+  int64_t small() const;  ///< calls of malloc and similar functions for fewer bytes
+  int64_t large() const;  ///< calls for at least that many
+  int64_t mmaps() const;  ///< calls of mmap, except those that malloc itself makes
 };
 
-/// While one lives, one request of this thread for memory, of those that AllocationCount counts, finds none.
+/// While it exists, one allocation of this thread fails, of those that AllocationCount counts.
 class AllocationFailure {
  public:
-  /// Request `n`, from 0.
+  /// Allocation number `n` fails, counted from 0.
   explicit AllocationFailure(int64_t n);
   ~AllocationFailure();
   AllocationFailure(const AllocationFailure&) = delete;
   AllocationFailure& operator=(const AllocationFailure&) = delete;
 
-  bool happened() const;  ///< whether there were more than n requests
+  bool happened() const;  ///< whether there were more than n allocations
 };
 
-/// Whether this build counts them. Where it does not, a line says so, why, and what was not tried.
+/// Whether this build counts allocations. If not, it prints a line with the reason and what was not tested.
 bool allocations_are_counted(const std::string& not_tried);
 
 }  // namespace linnet::test

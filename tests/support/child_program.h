@@ -11,15 +11,15 @@
 
 namespace linnet::test {
 
-/// How a program ended: its exit code, or the negative number of the signal that ended it, and what it wrote.
+/// The exit code of a program, or the negative number of the signal that ended it, and its output.
 struct Ended {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-/// One of the project's programs, or any by its whole path, running in an empty folder of its own, without a terminal
-/// and without LINNET_DATA.
+/// A running program, one of the project's or any given by its path, in an empty folder of its own, without a
+/// terminal and without LINNET_DATA.
 class ChildProgram {
  public:
   ChildProgram(const std::string& name, const std::vector<std::string>& arguments);
@@ -27,12 +27,12 @@ class ChildProgram {
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  /// What Ctrl-C does, or another signal that asks it to end.
+  /// Sends SIGINT, as Ctrl-C does, or another signal.
   void interrupt(int signal = SIGINT) const;
-  /// Ends it at once, whatever it is doing.
+  /// Ends it at once with SIGKILL.
   void kill();
   bool running();
-  /// Throws std::runtime_error when it takes longer than two minutes.
+  /// Waits for its end. Throws std::runtime_error after two minutes.
   Ended wait();
 
  private:

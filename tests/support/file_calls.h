@@ -11,11 +11,11 @@ namespace linnet::test {
 /// One of the C library's calls that change files or folders: open, write, ftruncate, fsync, rename, unlink.
 struct FileCall {
   std::string name;
-  std::filesystem::path path;  ///< what it was of; of rename, the new name
+  std::filesystem::path path;  ///< the path that it was called with; for rename, the new name
   bool operator==(const FileCall&) const = default;
 };
 
-/// While one lives, this process's file calls below `folder` are recorded, in their order, and fail as told.
+/// While it exists, records this process's file calls below `folder` in their order, and makes some of them fail.
 class FileCalls {
  public:
   explicit FileCalls(std::filesystem::path folder);
@@ -25,10 +25,10 @@ class FileCalls {
 
   /// The next `times` calls like this fail with the error.
   void fail(const FileCall& call, int error, int times = 1);
-  /// Of every write, no more than so many bytes are taken.
+  /// Every write takes at most `bytes` bytes.
   void shorten_writes(size_t bytes);
 
-  /// So far. Those that failed are among them.
+  /// The calls so far, including those that failed.
   std::vector<FileCall> all() const;
 };
 

@@ -10,7 +10,7 @@
 
 namespace linnet::test {
 
-/// A fresh folder that goes away with the object.
+/// A new folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

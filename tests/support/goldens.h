@@ -9,7 +9,7 @@
 #include <linnet/core/tensor.h>
 #include <nlohmann/json.hpp>
 
-/// References made by PyTorch: tests/goldens/README.md says what the files hold.
+/// Reference results from PyTorch; tests/goldens/README.md describes the files.
 
 namespace linnet::test {
 
@@ -17,7 +17,7 @@ namespace linnet::test {
 struct Golden {
   std::string name;
   nlohmann::json parameters;
-  TensorMap tensors;  ///< by their names in the case
+  TensorMap tensors;  ///< keys are the names within the case
 
   std::string op() const { return parameters.at("op"); }
   /// Undefined when the case has no such tensor.
@@ -29,9 +29,9 @@ struct Golden {
 /// Every case of tests/goldens/<file>.safetensors. Throws when a tensor belongs to no case.
 std::vector<Golden> read_goldens(const std::string& file);
 
-/// How far a result may be from PyTorch's float64, relative to its norm. In float64 1e-9; in float32 n·2⁻²⁴, a
-/// rounding for each of the n terms in the longest chain of sums, with n at least 4: a function of one number
-/// rounds in an exponential (twice), a quotient and a product.
+/// The largest allowed difference from PyTorch's float64 result, relative to its norm: 1e-9 in float64 and n·2⁻²⁴ in
+/// float32, one rounding for each of the n terms in the longest chain of sums. n is at least 4, since an elementwise
+/// function rounds in an exponential (twice), a quotient and a product.
 double error_bound(const Golden& golden, DType dtype);
 
 /// Checks that a result has the shape of the case's tensor `name`, and its values to within `bound`.
@@ -43,11 +43,11 @@ void check_with_gradients(const Golden& golden, const Tensor& output, const Tens
 /// Computes a case in the given dtype and compares.
 using Comparison = std::function<void(const Golden& golden, DType dtype)>;
 
-/// For ops that are a function: `f` makes the output from the case's inputs.
+/// The comparison for an op that is a function: `f` computes the output from the case's inputs.
 Comparison function_comparison(std::function<Tensor(const Golden& golden, const TensorMap& in)> f);
 
-/// Compares every case of the file, each in the way that its op has in `by_op`. Fails for an op that is missing
-/// there, and for one that no case has.
+/// Compares every case of the file by its op's function in `by_op`. Fails for an op that is missing there, and for an
+/// op without a case.
 void compare_goldens(const std::string& file, DType dtype, const std::map<std::string, Comparison>& by_op);
 
 }  // namespace linnet::test

@@ -11,7 +11,7 @@
 
 namespace linnet::test {
 
-/// Whether a GPU answers. Without one the test has nothing to do: a line says what was not tried, and it returns.
+/// Whether a GPU can be used. If not, it prints that the test `what` was skipped, and why; the test then returns.
 inline bool has_gpu(const std::string& what) {
   try {
     backend(Device::cuda);
@@ -31,13 +31,14 @@ inline bool gpu_answers() {
   }
 }
 
-/// Whether LINNET_CUDA_CHECK=1 has kernels waited for, one by one: then none is late, and nothing is recorded.
+/// Whether LINNET_CUDA_CHECK=1 makes the host wait for each kernel. Then no error is reported late, and no graph is
+/// recorded.
 inline bool waits_for_kernels() {
   const char* checking = std::getenv("LINNET_CUDA_CHECK");
   return checking != nullptr && std::string(checking) == "1";
 }
 
-/// While one lives, op cases are tried on the GPU.
+/// While it exists, op cases are tested on the GPU.
 class CasesOnGpu {
  public:
   CasesOnGpu() { case_device() = Device::cuda; }

@@ -6,7 +6,7 @@
 
 #include <linnet/core/tensor.h>
 
-/// The gradient check: what backward computes, against central differences of what forward computes.
+/// The gradient check: compares gradients from backward with central differences of forward.
 
 namespace linnet::test {
 
@@ -15,15 +15,15 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 using MultiFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 struct CheckOptions {
-  uint64_t seed = 1;            ///< of the cotangents
+  uint64_t seed = 1;            ///< for the cotangents
   bool twice = false;           ///< checks the second derivatives too
   Device device = Device::cpu;  ///< where f is computed; the inputs come from the CPU
 };
 
-/// Converts to true when the check passed.
+/// The result of a check; converts to true if it passed.
 struct CheckResult {
   std::string failure;  ///< the first mismatch, empty without one
-  double worst = 0;     ///< the largest difference found, as a fraction of what is allowed
+  double worst = 0;     ///< the largest difference found, as a fraction of the allowed one
 
   explicit operator bool() const { return failure.empty(); }
 };
@@ -32,15 +32,15 @@ struct CheckResult {
 /// every input, with the inputs in every layout (see layout.h).
 ///
 /// h = 6e-6·max(1, |x|), about the cube root of the machine epsilon ε, where the truncation error h²·f'''/6
-/// and the rounding error ε·f/h are alike. Allowed, per input, is the sum of
+/// and the rounding error ε·f/h are about equal. The allowed difference for each input is the sum of
 ///   - 1e-7 of the largest derivative, and h²·Σ|c|: truncation, for f''' up to 6 or to 10⁴ times f', and
 ///   - 64·ε/h·Σ|c·f|: 64 roundings in every result.
 ///
 /// `f` must be deterministic, and smooth within h of the inputs, which are float64.
 CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {});
 
-/// The gradient of f as a function of its inputs and, in the last place, its cotangent; zeros for an input
-/// that f does not depend on.
+/// The gradient of f as a function of its inputs and its cotangent, which comes last. It is zero for an input that f
+/// does not depend on.
 MultiFunction gradient_of(const Function& f);
 
 }  // namespace linnet::test

@@ -8,16 +8,16 @@ namespace linnet::test {
 enum class Layout {
   contiguous,  ///< row-major
   transposed,  ///< column-major: unit stride in the first dim
-  gapped,      ///< column-major, every other slot of memory unused (and NaN, so that reading one shows)
+  gapped,      ///< column-major with every other element unused; these are NaN, so that reading one is noticed
 };
 
 const char* name_of(Layout layout);
 
-/// A leaf that holds the elements of `x` in the order of `layout`.
+/// A leaf with the elements of `x` in the memory order of `layout`.
 Tensor pack(const Tensor& x, Layout layout);
-/// The view of a packed leaf that equals `x`, recorded like any view.
+/// A view of a packed leaf that equals `x`, and through which gradients flow.
 Tensor unpack(const Tensor& leaf, Layout layout);
-/// The unused slots of a packed leaf; undefined where there are none.
+/// The unused elements of a packed leaf; undefined if there are none.
 Tensor gaps(const Tensor& leaf, Layout layout);
 
 }  // namespace linnet::test

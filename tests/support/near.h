@@ -8,7 +8,8 @@
 
 namespace linnet::test {
 
-/// Equal up to a relative error. (`doctest::Approx` alone allows an absolute one too: near 0 it takes anything.)
+/// Compares equal within a relative error. (`doctest::Approx` alone allows an absolute error too, so near 0 it
+/// accepts anything.)
 inline doctest::Approx near(double value, double relative = 1e-12) {
   return doctest::Approx(value).epsilon(relative).scale(0);
 }

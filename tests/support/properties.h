@@ -7,12 +7,13 @@
 #include <linnet/core/shape.h>
 #include <rapidcheck.h>
 
-/// Properties that hold for all inputs, tried on a hundred random ones each; what fails is made as small as it still
-/// fails. RC_PARAMS="seed=…", which a failure prints, makes the same inputs again, and "max_success=10000" more.
+/// Properties that hold for all inputs, each tested with a hundred random ones. RapidCheck shrinks an input that
+/// fails. A failure prints RC_PARAMS="seed=…", with which the same inputs are drawn again; "max_success=10000" tests
+/// more inputs.
 
 namespace linnet::test {
 
-/// A test of one property: its arguments are made at random, and it fails by RC_ASSERT.
+/// Tests one property, a function that gets random arguments and fails by RC_ASSERT.
 template <class Property>
 void check_property(const std::string& description, Property&& property) {
   CHECK(rc::check(description, std::forward<Property>(property)));

@@ -6,11 +6,11 @@
 
 namespace linnet::test {
 
-/// Names of the free functions that `header` (its text) declares directly in namespace linnet, operators
-/// aside.
+/// The names of the free functions, without operators, that the text of a header declares directly in namespace
+/// linnet.
 std::set<std::string> functions_in(const std::string& header);
 
-/// Names of the member functions of Tensor in core/tensor.h that make one tensor, or several, from it.
+/// The names of Tensor's member functions in core/tensor.h that return one or several tensors.
 std::set<std::string> tensor_members_in(const std::string& header);
 
 std::string read_text(const std::filesystem::path& path);

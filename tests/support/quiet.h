@@ -7,7 +7,7 @@
 
 namespace linnet::test {
 
-/// While one lives, what this process prints goes nowhere.
+/// While it exists, stdout of this process is discarded.
 class Quiet {
  public:
   Quiet() : before_((std::fflush(stdout), ::dup(STDOUT_FILENO))) {

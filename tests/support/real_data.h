@@ -8,8 +8,7 @@
 
 namespace linnet::test {
 
-/// A part of the real data in $LINNET_DATA. Without it the test has nothing to do: a line says so, and it
-/// returns.
+/// The path of `name` in $LINNET_DATA. If it is missing, prints that the test was skipped; the test then returns.
 inline std::optional<std::filesystem::path> real_data(const std::string& name) {
   if (const char* folder = std::getenv("LINNET_DATA")) {
     if (const std::filesystem::path path = std::filesystem::path(folder) / name; std::filesystem::exists(path)) {

@@ -10,7 +10,7 @@
 
 namespace linnet::test {
 
-/// The same shape, floating dtype and bits.
+/// Whether both have the same shape, floating dtype and bits.
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
   if (a.dtype() == DType::float32) {
@@ -29,7 +29,7 @@ inline void check_same_bits(const std::vector<Tensor>& a, const std::vector<Tens
   }
 }
 
-/// Checks that `run` returns the same tensors with any number of threads, to the bit.
+/// Checks that `run` returns tensors with the same bits for any number of threads.
 template <class Run>
 void check_threads_change_no_bit(const Run& run) {
   const auto with = [&](int threads) {

@@ -4,7 +4,7 @@
 
 namespace linnet::test {
 
-/// Sets the number of threads and puts it back.
+/// Sets the number of threads, and restores it when destroyed.
 class WithThreads {
  public:
   explicit WithThreads(int count) : before_(num_threads()) { set_num_threads(count); }

@@ -8,7 +8,7 @@
 
 namespace linnet::test {
 
-/// float64 values, evenly spread over [low, high), that `seed` decides on.
+/// Random float64 values, uniform in [low, high), determined by `seed`.
 inline Tensor uniform(const Shape& shape, uint64_t seed, double low = -1, double high = 1) {
   Tensor x = Tensor::empty(shape, DType::float64);
   uint64_t i = 0;
@@ -18,14 +18,14 @@ inline Tensor uniform(const Shape& shape, uint64_t seed, double low = -1, double
   return x;
 }
 
-/// Where a function of one number has a derivative: from `low` to `high`, but for `kinks`, where it jumps.
+/// Where a function of one number has a derivative: from `low` to `high`, except at `kinks`.
 struct Domain {
   double low = -10, high = 10;
   std::vector<double> kinks = {};
 };
 
-/// 40 float64 values in even steps over the domain, in every branch of a function; those near a kink lie 0.05 beside
-/// it.
+/// 40 float64 values in even steps over the domain, to reach every branch of a function. Values near a kink are moved
+/// to 0.05 above it.
 inline Tensor spread_over(const Domain& domain) {
   Tensor x = Tensor::empty({40}, DType::float64);
   double i = 0;

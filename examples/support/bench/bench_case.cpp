@@ -12,7 +12,7 @@
 namespace linnet::examples {
 namespace {
 
-/// The attention with its mechanism's options as programs have them, and the case's form.
+/// The attention's config, with the options that programs start from and the case's form.
 nn::AttentionConfig config_of(const AttentionCase& c) {
   nn::AttentionConfig config{.mechanism = c.mechanism,
                              .width = c.heads * c.head_dim,
@@ -24,7 +24,7 @@ nn::AttentionConfig config_of(const AttentionCase& c) {
   return config;
 }
 
-/// 0 of a mechanism that does not say.
+/// Operations of forward and backward; 0 for a mechanism that does not give them.
 double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
   const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
   if (!mechanism.operations) return 0;
@@ -34,8 +34,8 @@ double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
       {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal}, kernels);
 }
 
-/// Times `run`, which maps `inputs` to a result, alone and with its backward from a fixed cotangent, that in turns
-/// with the products it has.
+/// Times `run`, which maps `inputs` to a result: forward alone, and forward and backward from a fixed cotangent, in
+/// turns with `products`, its floor.
 Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::function<Tensor()>& run,
                                 const std::vector<MatrixProduct>& products, double seconds) {
   Measured measured;
@@ -64,7 +64,7 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
   return measured;
 }
 
-/// The kernels that `work` calls: what is said of them is said of what ran.
+/// The kernels that `work` calls, by which counts and floors describe what really ran.
 std::vector<KernelCall> calls_of(const std::function<void()>& work) {
   const Profile profile;
   work();
@@ -82,14 +82,14 @@ const nn::AttentionOption* form_option(const std::string& mechanism) {
 
 void wait_for(const Tensor& x) {
   if (x.device() == Device::cpu) return;
-  Tensor element = x;  // not of flatten(), which copies heads that are transposed
+  Tensor element = x;  // not by flatten(), which would copy transposed heads
   while (element.rank() > 0) element = element.select(0, 0);
   element.item<float>();
 }
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
   Generator rng(c.seed);
-  // What the maps before an attention make, which then transpose it: the gradients are theirs.
+  // Laid out as the linear maps of a layer leave them, so gradients have this layout too; `run` transposes the views.
   const auto map = [&] {
     const Tensor x = randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device);
     return x.to(c.dtype).set_requires_grad();
@@ -113,7 +113,7 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
 
 namespace {
 
-/// The layer alone as a model.
+/// A model that is one attention layer.
 struct Layer : nn::Module {
   Layer(Generator& rng, DType dtype, Device device, const nn::AttentionConfig& config)
       : Module(rng, dtype, device), attention(nn::make_attention(*this, "attention", config)) {}
@@ -137,7 +137,7 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   const double attention_flops = flops_of(c, calls);
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
-  const bool on_cpu = c.device == Device::cpu;  // whose products the floor is made of
+  const bool on_cpu = c.device == Device::cpu;  // only CPU products have a floor
   Measured measured = measure_differentiable(inputs, run, on_cpu ? products : std::vector<MatrixProduct>{}, seconds);
   measured.flops = attention_flops;
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);

@@ -10,14 +10,14 @@
 
 #include "support/bench/timing.h"
 
-/// What `bench` measures of one mechanism or one layer.
+/// Measures one mechanism or one layer.
 
 namespace linnet::examples {
 
 struct AttentionCase {
   std::string mechanism = nn::AttentionConfig{}.mechanism;
   bool causal = false;
-  std::string form = "auto";  ///< of a mechanism that has a form_option
+  std::string form = "auto";  ///< used if the mechanism has a form_option
   double dropout = 0;
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
   uint64_t seed = 1337;
@@ -27,17 +27,17 @@ struct AttentionCase {
 
 struct Measured {
   Timing forward, forward_backward;
-  std::optional<Timing> floor;  ///< of the CPU's matrix products alone, when there are any outside the attention
+  std::optional<Timing> floor;  ///< of the matrix products outside the attention, if there are any; CPU only
   int64_t peak_bytes = 0;       ///< forward and backward, with inputs, output and their gradients
   double flops = 0;             ///< forward and backward, of the form that ran
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
 };
 
-/// The option that says in which form a mechanism is computed, or null where it has but one.
+/// The mechanism's option for its form, whose name ends in "_form"; null if it has none.
 const nn::AttentionOption* form_option(const std::string& mechanism);
 
-/// On a GPU, work is under way when a call returns; to read an element of `x` waits for all of it.
+/// Waits until `x` is computed, by reading an element: on a GPU, calls return before their work is done.
 void wait_for(const Tensor& x);
 
 /// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].

@@ -12,7 +12,7 @@ void print_json(const BenchOptions& options, nlohmann::json figures) {
   figures.update(
       {{"device", options.settings.device}, {"precision", options.settings.precision}, {"threads", num_threads()}});
   fmt::print("{}\n", figures.dump());
-  flush_output();  // the next line may take minutes
+  flush_output();  // measuring the next line may take minutes
 }
 
 nlohmann::json case_json(const AttentionCase& c, const Measured& measured) {

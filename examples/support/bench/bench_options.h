@@ -7,18 +7,17 @@
 
 namespace linnet::examples {
 
-/// What the flags of `bench` say, whatever it measures.
+/// The flags that all subcommands of `bench` share.
 struct BenchOptions {
-  Settings settings = {};  ///< the machine and the seed; for `step` and `generate` the model too
-  bool json = false;       ///< objects, in place of a table
-  double seconds = 1;      ///< that each figure is measured for
+  Settings settings = {};  ///< machine and seed; `step` and `generate` use the model too
+  bool json = false;       ///< prints JSON objects instead of tables
+  double seconds = 1;      ///< to measure each figure for, about
 };
 
-/// Prints figures as one JSON object on one line, at once, beside the machine that they are of: device, precision and
-/// threads.
+/// Prints the figures as one JSON object on one line, with device, precision and threads, and flushes the output.
 void print_json(const BenchOptions& options, nlohmann::json figures);
 
-/// What was measured, and of what.
+/// The case and its measurements as JSON.
 nlohmann::json case_json(const AttentionCase& c, const Measured& measured);
 
 }  // namespace linnet::examples

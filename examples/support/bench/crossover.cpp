@@ -15,10 +15,11 @@
 namespace linnet::examples {
 namespace {
 
-/// Lengths are told apart by this many tokens, or by a sixteenth where that is more.
+/// The search stops when it knows the length to this many tokens, or to a sixteenth of it if that is more.
 constexpr int64_t kStep = 16;
 
-/// The least length from which `holds` on, if it ever does up to `most`, taking it to hold for good once it does.
+/// The least length at which `holds` is true, by bisection; none if that is above `most`. Assumes that `holds` stays
+/// true for longer texts.
 std::optional<int64_t> first_length(int64_t most, const std::function<bool(int64_t)>& holds) {
   int64_t below = 0, above = 2 * kStep;
   while (!holds(above)) {
@@ -33,7 +34,7 @@ std::optional<int64_t> first_length(int64_t most, const std::function<bool(int64
   return above;
 }
 
-/// Whether `a` takes less time than `b`, forward and backward: the medians of runs in alternation.
+/// Whether `a` takes less time than `b`, forward and backward. The two alternate, and their medians are compared.
 bool is_faster(const AttentionCase& a, const AttentionCase& b, double seconds) {
   constexpr int kRounds = 3;
   std::vector<double> times_a, times_b;
@@ -54,8 +55,8 @@ AttentionCase with_tokens(AttentionCase c, int64_t tokens) {
   return c;
 }
 
-/// Where both forms take as many operations: the quadratic one takes N² times those of one token, the factorised one
-/// N times.
+/// The number N of tokens at which both forms take equally many operations. The quadratic form takes N² times those
+/// of one token, the factorised form N times.
 double in_theory(const AttentionCase& c) {
   const nn::AttentionSize token{.tokens = 1, .head_dim = c.head_dim, .causal = c.causal};
   const auto& operations = nn::find_mechanism(c.mechanism).operations;
@@ -64,9 +65,9 @@ double in_theory(const AttentionCase& c) {
 
 struct Crossovers {
   AttentionCase c;
-  std::optional<int64_t> committed;  ///< fastmax_form's
-  std::optional<int64_t> quadratic;  ///< from where the factorised form is faster than the quadratic one
-  std::optional<int64_t> softmax;    ///< from where fastmax, as it comes, is faster than softmax
+  std::optional<int64_t> committed;  ///< the length in fastmax_form's table
+  std::optional<int64_t> quadratic;  ///< from here on the factorised form is faster than the quadratic
+  std::optional<int64_t> softmax;    ///< from here on fastmax, in its default form, is faster than softmax
 };
 
 Crossovers measure_crossovers(const AttentionCase& c, int64_t most, double seconds) {

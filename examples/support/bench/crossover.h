@@ -9,8 +9,8 @@
 
 namespace linnet::examples {
 
-/// From how many tokens on Fastmax's factorised form is the faster one: what the table of ops/fastmax/form.cpp is
-/// made from.
+/// Measures from how many tokens on Fastmax's factorised form is faster. The table in ops/fastmax/form.cpp is made
+/// from these lengths.
 struct CrossoverOptions {
   std::vector<std::string> mechanisms{"fastmax1", "fastmax2"};
   std::vector<int64_t> head_dims{16, 32, 64, 128};
@@ -20,8 +20,8 @@ struct CrossoverOptions {
 
 void add_crossover_flags(CLI::App& app, CrossoverOptions& options);
 
-/// Searches each length by halves, forward and backward, each time measured for `bench.seconds`; prints a table (or
-/// one JSON object a line) with the theory's lengths and the committed ones beside it.
+/// Finds each length by bisection, forward and backward, with `bench.seconds` for each measurement. Prints a table
+/// (or one JSON object per line) of the lengths in theory, in ops/fastmax/form.cpp and measured.
 void run_crossover(const CrossoverOptions& options, const BenchOptions& bench);
 
 }  // namespace linnet::examples

@@ -36,7 +36,7 @@ void add_attention(std::vector<MatrixProduct>& products, const KernelCall& call,
 
 /// Operands of one product, filled once.
 struct Operands {
-  Tensor a, b, out;  // out [batch, m, n]; a and b as they lie in memory
+  Tensor a, b, out;  // out is [batch, m, n]; a and b have the shapes that they have in memory
 
   explicit Operands(const MatrixProduct& p) {
     Generator rng(0);
@@ -62,7 +62,7 @@ void multiply_by_blas(const MatrixProduct& p, const Operands& x) {
   }
 }
 
-/// Products in their order, ready to be computed.
+/// Products in their order, with operands to compute them.
 class Products {
  public:
   explicit Products(const std::vector<MatrixProduct>& products) : products_(products) {
@@ -92,11 +92,11 @@ class Products {
   }
 
   std::vector<MatrixProduct> products_;
-  std::map<Key, Operands> operands_;  // those of the same shape share theirs
+  std::map<Key, Operands> operands_;  // products of one shape share them
   std::vector<const Operands*> order_;
 };
 
-/// Both ways to compute the products, for `seconds` each.
+/// The products by OpenBLAS and by linnet, each to be measured for `seconds`.
 std::vector<Work> ways_of(const Products& products, double seconds) {
   return {{[&] { products.by_blas(); }, seconds}, {[&] { products.by_tiles(); }, seconds}};
 }

@@ -11,7 +11,7 @@ namespace {
 
 using detail::view;
 
-/// Tensors of a layer, x [B·N, C] with C = H·D, as kernels are given them.
+/// Sizes of a layer with x [B·N, C], C = H·D, and random tensors of these sizes.
 struct Sizes {
   AttentionCase at;
   int64_t rows = at.batch * at.tokens, width = at.heads * at.head_dim;
@@ -26,7 +26,7 @@ struct Sizes {
   Tensor space(const Shape& shape, DType dtype = DType::float32) const {
     return Tensor::empty(shape, dtype, at.device);
   }
-  /// The same for what goes through a layer, which may be bfloat16.
+  /// The same for activations, which may be bfloat16.
   Tensor activations(const Shape& shape) const { return noise(shape).to(at.dtype); }
   Tensor activation_space(const Shape& shape) const { return space(shape, at.dtype); }
   /// q, k or v [B, H, N, D] as a linear map leaves it, [B, N, H, D] in memory.
@@ -37,7 +37,7 @@ struct Sizes {
     Generator rng(at.seed);
     return randint(0, below, column, rng, DType::int64, at.device);
   }
-  /// The table that a profile sees, if there is one.
+  /// The device's kernel table; while a Profile exists, the one that it times.
   const Backend& kernels() const { return backend(at.device); }
 };
 
@@ -78,7 +78,7 @@ KernelCase column_sums(const Sizes& s) {
           }};
 }
 
-/// Of 2 × 2 elements each, whose rows are as short as rows get.
+/// Pools 2 × 2 elements, which are rows as short as rows get.
 KernelCase max_pooling(const Sizes& s) {
   return {"2 x 2 max pooling", 4 * s.count,
           [s, y = s.space({s.rows, 1, s.width, 1}), x = s.noise({s.rows, 2, s.width, 2})] {
@@ -141,7 +141,7 @@ KernelCase embedding_backward(const Sizes& s) {
           }};
 }
 
-/// Of the linear map of a layer to as many channels: forward, or the gradient of its weight.
+/// A linear map from C to C channels: forward, or the gradient of its weight.
 KernelCase linear(const Sizes& s, bool backward) {
   const Tensor x = s.activations({1, s.rows, s.width});
   if (backward) {
@@ -158,7 +158,7 @@ KernelCase linear(const Sizes& s, bool backward) {
           }};
 }
 
-/// What both passes of an attention are given.
+/// The operands of an attention, forward and backward.
 struct AttentionTensors {
   Tensor q, k, v, o, denominator, d_o, dq, dk, dv;
 
@@ -174,7 +174,8 @@ struct AttentionTensors {
         dv(s.activation_space(s.heads)) {}
 };
 
-/// Both passes of an attention with kernels of these forms: 4 operations for each of `terms`, backward 10.
+/// An attention, forward or backward, with kernels of these signatures. Forward takes 4 operations for each of
+/// `terms`, backward 10.
 template <auto kForward, auto kBackward, class Options>
 KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Options& options) {
   const AttentionTensors t(s);
@@ -189,7 +190,7 @@ KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Op
           }};
 }
 
-/// Softmax attention, whose terms are pairs of tokens times channels.
+/// Softmax attention. Its terms are pairs of tokens times channels.
 KernelCase attention(const Sizes& s, bool backward) {
   AttentionParams options{};
   options.kind.softmax = true;
@@ -199,7 +200,7 @@ KernelCase attention(const Sizes& s, bool backward) {
   return fused_attention<&Backend::attention, &Backend::attention_backward>(s, backward, pairs, options);
 }
 
-/// Factorised Fastmax of order 2, whose terms are (D + 1)(D + 2)/2 features times D + 1 sums of a token.
+/// Factorised Fastmax of order 2. Its terms are (D + 1)(D + 2)/2 features times D + 1 sums for each token.
 KernelCase fastmax(const Sizes& s, bool backward) {
   FastmaxParams kernel{};
   kernel.a0 = kernel.a1 = 1;
@@ -212,7 +213,7 @@ KernelCase fastmax(const Sizes& s, bool backward) {
   return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, kernel);
 }
 
-/// Fastformer's: about 10 operations a channel of a token, backward 20.
+/// Fastformer's attention: about 10 operations for each channel of a token, backward 20.
 KernelCase additive_attention(const Sizes& s, bool backward) {
   const auto& [batch, heads, tokens, width] = std::tuple{s.at.batch, s.at.heads, s.at.tokens, s.at.head_dim};
   const AttentionTensors t(s);
@@ -238,7 +239,7 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
           }};
 }
 
-/// Of 4 tokens, causal: 2 operations a token of the window, backward 4.
+/// A causal convolution over 4 tokens: 2 operations for each channel and token of the window, backward 4.
 KernelCase short_conv(const Sizes& s, bool backward) {
   constexpr int64_t kWindow = 4;
   const Shape shape{s.at.batch, s.at.tokens, s.width};
@@ -260,7 +261,7 @@ KernelCase norms(const Sizes& s) {
           }};
 }
 
-/// Of one parameter, which is read and written with both of its moments.
+/// A step with one parameter, which is read and written with both of its moments.
 KernelCase adamw(const Sizes& s) {
   Tensor parameter = s.noise(s.matrix).set_requires_grad();
   parameter.set_grad(s.noise(s.matrix));

@@ -10,17 +10,17 @@ namespace linnet::examples {
 
 /// One call of one kernel, on tensors that it holds.
 struct KernelCase {
-  std::string note;  ///< which use of the kernel, where it has several
-  double flops;      ///< additions, multiplications and functions of a number, about
+  std::string note;  ///< which use of the kernel, if it has several
+  double flops;      ///< approximate count of additions, multiplications and elementary functions
   std::function<void()> run;
-  double passes = 1;  ///< over its operands: more than 1 where some are both read and written
+  double passes = 1;  ///< over the operands: above 1 if some are both read and written
 };
 
-/// Every main kernel at the size of a layer, whose activations are of `at.dtype`. Each makes its tensors when it is
-/// called, so that those of one case need not live beside those of the others.
+/// Every main kernel at the size of a layer, with activations of `at.dtype`. Each function creates its case with
+/// tensors, so that only one case's tensors need exist at a time.
 std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at);
 
-/// A copy of 4·side² float32 numbers, and a product of two matrices of side² each: what limits the others.
+/// A copy of 4·side² float32 numbers, and a product of two side × side matrices. Their rates bound the other kernels.
 KernelCase copy_case(int64_t side, Device device);
 KernelCase product_case(int64_t side, DType dtype, Device device);
 

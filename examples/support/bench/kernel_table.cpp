@@ -19,13 +19,13 @@ struct Row {
   double ms, bytes, flops;
 };
 
-/// What a device does at most, a second.
+/// Measured rates of a device per second.
 struct Rates {
   double bytes, flops;
 };
 
-/// Milliseconds of one call. Calls are timed by as many as take some milliseconds together, so that the wait for a
-/// GPU at their end adds nothing that counts.
+/// Milliseconds of one call. It times several calls together, for some milliseconds, so that the wait for a GPU at
+/// the end hardly counts.
 double time_of(const KernelCase& c, Device device, double seconds) {
   const Tensor probe = zeros({1}).to(device);
   const auto time = [&](int64_t calls) {
@@ -48,12 +48,12 @@ Row measure_kernel(const KernelCase& c, Device device, double seconds) {
     c.run();
     calls = profile.calls();
   }
-  const KernelCall& call = calls.back();  // what the first run has to make comes before it
+  const KernelCall& call = calls.back();  // a first run may allocate and fill tensors before it
   const std::string name = call.kernel + (c.note.empty() ? "" : ", " + c.note);
   return {name, time_of(c, device, seconds), c.passes * static_cast<double>(call.bytes), c.flops};
 }
 
-/// The time that the rates leave no way around, in milliseconds.
+/// The bound in milliseconds: the time at the rates of copies and products, whichever is longer.
 double bound_ms(const Row& row, const Rates& rates) {
   return 1e3 * std::max(row.bytes / rates.bytes, row.flops / rates.flops);
 }

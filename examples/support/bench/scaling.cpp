@@ -19,22 +19,22 @@ namespace {
 struct Point {
   AttentionCase c;
   Measured measured;
-  int64_t sequence_peak_bytes = 0;  ///< of a single sequence, as `bench attention` measures it
+  int64_t sequence_peak_bytes = 0;  ///< peak memory with a batch of one, as `bench attention` measures it
 
-  /// Per sequence, so that lengths with other batches compare.
+  /// Per sequence, so that lengths with different batch sizes can be compared.
   double forward_ms() const { return measured.forward.median_ms / static_cast<double>(c.batch); }
   double training_ms() const { return measured.forward_backward.median_ms / static_cast<double>(c.batch); }
   double peak_mib() const { return static_cast<double>(sequence_peak_bytes) / (1 << 20); }
 };
 
-/// One mechanism at one width: lengths from short to long, until one would take too long.
+/// Measures one mechanism at one head dim, from short to long, until a length would take too long.
 std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings& settings,
                                    const std::string& mechanism, int64_t head_dim) {
   fmt::print(stderr, "measuring {}, D = {}\n", mechanism, head_dim);
-  constexpr int64_t kTokens = 4096;  // in all sequences of a batch, as far as there are several
+  constexpr int64_t kTokens = 4096;  // in a batch of several sequences
   std::vector<Point> points;
   for (int64_t tokens = options.least_tokens; tokens <= options.most_tokens; tokens *= 2) {
-    const double growth = 4;  // at worst: twice the tokens, four times the pairs
+    const double growth = 4;  // at worst, since twice the tokens have four times the pairs
     if (!points.empty() && points.back().training_ms() * growth > 1e3 * options.limit_seconds) {
       fmt::print(stderr, "{}, D = {}: {} tokens and more left out, over --limit {} s a step\n", mechanism, head_dim,
                  tokens, options.limit_seconds);
@@ -50,7 +50,7 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
                           .device = device_of(settings)};
     constexpr double kSeconds = 0.2;
     const Measured measured = measure_attention(c, kSeconds);
-    // A share of a batch's peak is less than a sequence's own: what is held per call is held once for the batch.
+    // The peak divided by the batch size would be too small: scratch memory exists once per call, not per sequence.
     AttentionCase single = c;
     single.batch = 1;
     points.push_back({c, measured, c.batch == 1 ? measured.peak_bytes : measure_attention(single, 0).peak_bytes});
@@ -116,7 +116,7 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
       }
     }
     if (!bench.json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
-    flush_output();  // a width takes minutes
+    flush_output();  // measuring the next head dim takes minutes
     draw(options, curves, head_dim, "Time", &Point::training_ms, "ms, forward + backward",
          fmt::format("training-{}.png", head_dim));
     draw(options, curves, head_dim, "Time", &Point::forward_ms, "ms, forward",

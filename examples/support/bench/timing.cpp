@@ -8,7 +8,7 @@
 namespace linnet::examples {
 namespace {
 
-/// Milliseconds of each time that the work is done: at least so often, and more often until `seconds` have gone by.
+/// Runs the work at least `least` times, and more until `seconds` have passed. Returns the milliseconds of each run.
 std::vector<double> times_of(const std::function<void()>& work, std::ptrdiff_t least, double seconds) {
   std::vector<double> times;
   const Clock::time_point begin = Clock::now();
@@ -54,14 +54,14 @@ Timing measure(const std::function<void()>& work, double seconds) {
 
 std::vector<Timing> measure_in_rounds(const std::vector<Work>& works) {
   constexpr int kLeastRounds = 3;
-  constexpr double kRounds = 10;  // that all the seconds are divided among
+  constexpr double kRounds = 10;  // planned: each lasts a tenth of all seconds
   double seconds = 0;
   for (const Work& work : works) seconds += work.seconds;
-  std::vector<std::vector<Timing>> rounds(works.size());  // of each work
+  std::vector<std::vector<Timing>> rounds(works.size());  // for each work
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kLeastRounds || milliseconds_since(begin) < 1e3 * seconds; ++round) {
     for (size_t i = 0; i < works.size(); ++i) {
-      works[i].run();  // what ran before has filled the caches with its own
+      works[i].run();  // warms the caches up, which hold the data of the work before
       rounds[i].push_back(summary(times_of(works[i].run, 1, works[i].seconds / kRounds)));
     }
   }

@@ -10,10 +10,10 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point begin);
 
-/// The middle one of the values, the upper of two; 0 of none.
+/// The middle value, or the upper one of the two in the middle; 0 if there are no values.
 double median(std::vector<double> values);
 
-/// Times of some work that was done several times, in milliseconds.
+/// Statistics of the times of repeated work, in milliseconds.
 struct Timing {
   double median_ms = 0;
   double least_ms = 0;
@@ -22,21 +22,21 @@ struct Timing {
 
 Timing summary(const std::vector<double>& times_ms);
 
-/// Does the work twice to warm up, then at least three times, and more often until `seconds` have gone by.
+/// Times the work: two runs to warm up, then at least three, and more until `seconds` have passed.
 Timing measure(const std::function<void()>& work, double seconds = 1);
 
-/// Some work that can be done again and again, and for how many seconds to measure it, about.
+/// Work that can be repeated, and about how many seconds to measure it for.
 struct Work {
   std::function<void()> run;
   double seconds = 1;
 };
 
-/// Measures several works a little at a time, in rounds, so that what slows the machine down for a while slows all of
-/// them: the median of the rounds' medians of each, and the least and the most of all its times. At least three
-/// rounds, in each of which a work is done once to warm up and then at least once.
+/// Measures several works in rounds, at least three, so that a machine that is slow for a while slows all of them. In
+/// each round every work runs once to warm up and then at least once. Returns for each work the median of the rounds'
+/// medians, and the least and the most of all its times.
 std::vector<Timing> measure_in_rounds(const std::vector<Work>& works);
 
-/// The most memory that this process has had resident, in bytes (VmHWM of Linux; 0 where there is no such figure).
+/// Peak resident memory of this process in bytes: VmHWM of Linux, 0 on other systems.
 int64_t resident_bytes();
 
 }  // namespace linnet::examples

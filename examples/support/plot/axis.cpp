@@ -40,7 +40,7 @@ std::string scientific(double value, int decimals) {
 
 bool needs_power_of_ten(double largest) { return largest >= 1e7 || largest < 1e-3; }
 
-// Labels with the digits that tell neighbours `step` apart, and no more.
+// Labels with just enough digits to tell neighbours `step` apart.
 std::string label(double value, double step, bool use_power) {
   const auto exponent = [](double v) { return static_cast<int>(std::floor(std::log10(std::abs(v)) + 1e-9)); };
   if (use_power) return scientific(value, value == 0 ? 0 : std::max(0, exponent(value) - exponent(step)));
@@ -59,8 +59,8 @@ std::vector<Tick> linear_ticks(const Axis& axis, int count) {
   return ticks;
 }
 
-// Every decade, or every so many where there are more than `count`, with unlabelled ticks at 2, 3, … 9
-// between neighbours.
+// Labels every decade, or every second, third, … if there are more than `count`. Between neighbouring decades, 2, 3,
+// … 9 have ticks without labels.
 std::vector<Tick> decade_ticks(const Axis& axis, int count) {
   const int first = static_cast<int>(std::floor(std::log10(axis.low)));
   const int last = static_cast<int>(std::floor(std::log10(axis.high) + 1e-9));

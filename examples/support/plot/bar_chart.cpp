@@ -13,14 +13,14 @@ namespace linnet::examples {
 namespace {
 
 constexpr double kWidth = 800, kHeight = 480;  // points
-constexpr double kFill = 0.6;                  // of a bar's share of the width
+constexpr double kFill = 0.6;                  // of the width that each bar has
 constexpr Color kBar = {0.00, 0.45, 0.70};
 constexpr int kTicks = 6;
 
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk, .align = Align::right};
 const TextStyle kValue = {.size = 11, .align = Align::center, .bold = true};
 
-/// From a little below the lowest whisker to a little above the highest.
+/// The axis, from a little below the lowest whisker to a little above the highest.
 Axis fit(const std::vector<Bar>& bars) {
   std::vector<double> ends;
   for (const Bar& bar : bars) {
@@ -30,7 +30,7 @@ Axis fit(const std::vector<Bar>& bars) {
   return fit_axis(ends, false, 0.25);
 }
 
-/// Four significant digits, and the deviation to the same place.
+/// The value with four significant digits, and the deviation with as many decimals.
 std::string value_of(const Bar& bar) {
   const double size = std::max(std::abs(bar.value), 1e-6);
   const int decimals = std::clamp(3 - static_cast<int>(std::floor(std::log10(size))), 0, 6);

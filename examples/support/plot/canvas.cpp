@@ -20,7 +20,7 @@ constexpr double kScale = 2;  // pixels per point
 constexpr double kTitleHeight = 24;
 constexpr double kSubtitleHeight = 20;
 
-// Text that cairo draws: it refuses everything after the first invalid byte, and shows controls as boxes.
+// The text made safe for cairo, which drops everything after the first invalid byte and draws controls as boxes.
 std::string drawable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -37,7 +37,7 @@ int pixels(double points) {
   return static_cast<int>(std::min(std::ceil(points * kScale), kTooMany));
 }
 
-/// Collects what cairo encodes.
+/// Appends the bytes that cairo encodes.
 cairo_status_t add_bytes(void* png, const unsigned char* data, unsigned length) {
   static_cast<std::string*>(png)->append(reinterpret_cast<const char*>(data), length);
   return CAIRO_STATUS_SUCCESS;

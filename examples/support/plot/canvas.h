@@ -31,11 +31,11 @@ struct TextStyle {
 inline constexpr double kPageEdge = 22;  ///< the empty border of a picture
 inline const TextStyle kAxisLabel = {.size = 11.5, .align = Align::center};
 
-/// The picture that will be `path`: a white page of `width` × `height` points to draw on with cairo, rendered
-/// at two pixels a point. All errors are std::runtime_error with the path, the reason and what to do.
+/// A white page of `width` × `height` points to draw on with cairo, written to `path` at two pixels per point. All
+/// errors are std::runtime_error with the path, the reason and what to do.
 class Canvas {
  public:
-  /// Throws when the page is larger than cairo can hold (32,767 pixels on a side).
+  /// Throws if the page is larger than cairo can hold (32,767 pixels on a side).
   Canvas(std::filesystem::path path, double width, double height);
 
   cairo_t* cairo() const { return context_.get(); }
@@ -43,7 +43,7 @@ class Canvas {
   /// Writes text aligned at x, its capitals centred on y. Bytes that are not UTF-8 appear as "�".
   void text(double x, double y, const std::string& text, const TextStyle& style) const;
   double text_width(const std::string& text, const TextStyle& style) const;
-  /// The text, or as much of its beginning as `width` holds, with "…".
+  /// The text if it fits into `width`, or else as much of its beginning as fits, with "…".
   std::string fit_text(const std::string& text, double width, const TextStyle& style) const;
 
   /// Title and subtitle (either may be empty) at the top of the page, and the height where what follows may
@@ -54,7 +54,7 @@ class Canvas {
   void line(double x0, double y0, double x1, double y1, Color color, double width) const;
   void set_color(Color color, double opacity = 1) const;
 
-  /// Makes `path` hold the whole picture, or leaves it as it was.
+  /// Writes the picture to `path`; after an error the file is unchanged.
   void write_png() const;
 
  private:

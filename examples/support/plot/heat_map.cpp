@@ -38,7 +38,7 @@ struct CellTick {
   std::string label;
 };
 
-// The ticks of a map's rows or columns, each `cell` points wide.
+// The ticks of a map's rows or columns, which are `cell` points wide.
 struct CellTicks {
   TextStyle style;
   std::vector<CellTick> ticks;
@@ -64,7 +64,7 @@ struct CellTicks {
     }
   }
 
-  // Every label, in smaller letters where cells are narrow; where that is not enough, every second, third, …
+  // Adds every label, in smaller letters for narrow cells. If they still have no room, every second, third, …
   void add_labels(const Canvas& canvas, const std::vector<std::string>& labels, double cell) {
     constexpr double kLongest = 90;
     style = {.size = std::clamp(0.85 * cell, kSmallestTickSize, kTickSize), .color = kSoftInk};
@@ -86,8 +86,7 @@ struct Panel {
   double cell_height() const { return height / static_cast<double>(map->rows); }
 };
 
-// Square cells in a square of the given side, but a map of very few rows or columns stays thick enough to be
-// seen.
+// Fits square cells into a square of the given side. Maps of very few rows or columns are drawn thicker.
 Panel make_panel(const Canvas& canvas, const HeatMap& map, double side) {
   constexpr double kThinnest = 0.12;
   const auto rows = static_cast<double>(map.rows);
@@ -103,7 +102,7 @@ Panel make_panel(const Canvas& canvas, const HeatMap& map, double side) {
   return panel;
 }
 
-// All maps stand on one lattice with room for the largest map, the widest ticks and titles.
+// The positions of all maps, on a grid with room for the largest map and the widest ticks and titles.
 struct Layout {
   int64_t columns;
   std::vector<Panel> panels;
@@ -156,7 +155,7 @@ Layout lay_out(const Canvas& canvas, const HeatMapGrid& grid, const Axis& scale)
   return layout;
 }
 
-// From 0, so that pictures compare, or from the lowest value where it is negative.
+// The scale of colours. It begins at 0, so that pictures can be compared, or at the lowest value if that is negative.
 Axis fit_scale(const HeatMapGrid& grid) {
   std::vector<double> values{0};
   for (const HeatMap& map : grid.maps) values.insert(values.end(), map.values.begin(), map.values.end());

@@ -14,18 +14,18 @@ struct HeatMap {
   std::string title = {};
   int64_t rows = 0;
   int64_t cols = 0;
-  std::vector<double> values = {};  ///< row by row; what is not finite (a masked entry, say) stays grey
-  /// One label per column (a space is shown as ·, a newline as ↵), or none: the columns' numbers.
+  std::vector<double> values = {};  ///< row by row; values that are not finite, such as masked ones, are grey
+  /// One label per column (a space is shown as ·, a newline as ↵); empty: the columns' numbers.
   std::vector<std::string> x_ticks = {};
-  std::vector<std::string> y_ticks = {};  ///< one label per row, likewise
+  std::vector<std::string> y_ticks = {};  ///< the same for rows
 };
 
 /// Several heat maps in one picture, on one scale of colours, which begins at 0 unless a value is negative.
 struct HeatMapGrid {
   std::string title = {};
   std::string subtitle = {};     ///< names the data set and what else a reader must know
-  std::string x_label = {};      ///< of all maps: drawn once, below them
-  std::string y_label = {};      ///< of all maps: drawn once, to their left
+  std::string x_label = {};      ///< for all maps, drawn once below them
+  std::string y_label = {};      ///< for all maps, drawn once to their left
   std::string value_label = {};  ///< what the colour bar measures
   int64_t columns = 0;           ///< maps per row; 0: as many as rows
   std::vector<HeatMap> maps = {};

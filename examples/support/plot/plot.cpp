@@ -85,7 +85,7 @@ std::pair<Axis, Axis> fit_axes(const LineChart& chart) {
 }
 
 struct LegendEntry {
-  size_t index;  // of the series
+  size_t index;  // the index of the series
   Stroke stroke;
   std::string label;
 };
@@ -111,7 +111,7 @@ struct Scene {
   double x(double value) const { return plot.left + x_axis.fraction(value) * (plot.right - plot.left); }
   double y(double value) const { return plot.bottom - y_axis.fraction(value) * (plot.bottom - plot.top); }
 
-  // One point for each of the series, none where there is a gap.
+  // The points of a series on the page; empty where there is a gap.
   Points points(const LineChart& chart, const Series& series) const {
     Points result(series.x.size());
     for (size_t i = 0; i < series.x.size(); ++i) {
@@ -224,8 +224,8 @@ std::vector<double> spread_labels(const std::vector<double>& wanted, double step
   return placed;
 }
 
-// `ends` holds the last point of each series: the labels stand in the order and near the height of their
-// lines' ends.
+// Puts each label near the height of its line's end, in the order of these heights. `ends` holds the last point of
+// each series.
 void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry> entries, const Points& ends) {
   if (entries.empty()) return;
   const auto height = [&](const LegendEntry& entry) {
@@ -243,7 +243,7 @@ void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry>
     const auto& [index, stroke, label] = entries[i];
     const auto& end = ends[index];
     cairo_t* cr = canvas.cairo();
-    if (end && end->x > plot.right - 12) {  // a thread from the line's end to its label
+    if (end && end->x > plot.right - 12) {  // a thin line from the series' end to its label
       canvas.line(end->x + 5, end->y, plot.right + 14, ys[i], kAxisLine, 0.6);
     }
     stroke.set(canvas);

@@ -12,8 +12,8 @@ struct Series {
   std::string label = {};
   std::vector<double> x = {};
   std::vector<double> y = {};
-  std::optional<size_t> color = {};  ///< its colour's number; its place among the series where there is none
-  bool light = false;                ///< thinner and paler, for what stands beside a line of the same colour
+  std::optional<size_t> color = {};  ///< index of the colour; default: the index of the series
+  bool light = false;                ///< thinner and paler, for a second line of the same colour
 };
 
 struct LineChart {
@@ -27,7 +27,7 @@ struct LineChart {
 };
 
 /// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end, in colours that
-/// the colour-blind can tell apart. Throws std::runtime_error when a series has unlike numbers of x and y, or
+/// the colour-blind can tell apart. Throws std::runtime_error when a series has different numbers of x and y, or
 /// the file cannot be written (`path` is then as it was).
 void write_png(const LineChart& chart, const std::filesystem::path& path);
 

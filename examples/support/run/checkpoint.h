@@ -11,13 +11,13 @@
 
 namespace linnet::examples {
 
-/// Everything a run needs to go on as if it had never stopped: weights, optimizer, generator and how far it is.
-/// (Batches and learning rates are functions of the step.)
+/// Everything that a run needs to go on as if it had never stopped: weights, optimizer, generator and position.
+/// (Batches and learning rates depend on the step alone.)
 class Checkpoint {
  public:
   struct Position {
     int64_t step = 0;     ///< steps done
-    double loss_sum = 0;  ///< of the steps since the last evaluation
+    double loss_sum = 0;  ///< sum over the steps since the last evaluation
     int64_t loss_count = 0;
   };
 
@@ -26,8 +26,8 @@ class Checkpoint {
 
   /// Replaces the folder's checkpoint.safetensors, atomically.
   void save(const Position& position) const;
-  /// Puts everything back and returns how far the run was. Throws IoError or ValueError, naming the file and what to
-  /// do, when it cannot be read or is not of this run.
+  /// Restores everything and returns the position. Throws IoError if the file cannot be read and ValueError if it is
+  /// another run's; the message names the file and says what to do.
   Position load() const;
 
  private:
@@ -37,25 +37,25 @@ class Checkpoint {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Whether the file is the checkpoint that a run writes before its first step; not when it is none at all.
+/// Whether the file is the checkpoint that a run writes before its first step. False for any other file.
 bool is_first_checkpoint(const std::filesystem::path& path);
 
-/// The steps that the run in `folder` has made, by its checkpoint. Throws IoError when that cannot be read.
+/// The number of steps that the run in `folder` has made, from its checkpoint. Throws IoError if that cannot be read.
 int64_t steps_done(const std::filesystem::path& folder);
 
-/// The weights of the run in a folder: those that it ended with, or else those of its checkpoint.
+/// The weights of the run in a folder: the final ones, or else those of its checkpoint.
 class RunWeights {
  public:
-  /// Throws IoError when the folder has neither file, or the one that it has cannot be read.
+  /// Throws IoError if the folder has neither file, or if the file cannot be read.
   RunWeights(const std::filesystem::path& folder, const Settings& settings);
 
   const std::filesystem::path& path() const { return path_; }
-  /// The texts beside them.
+  /// The file's metadata.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// The step of the checkpoint; none of a run that ended.
+  /// The step of the checkpoint; none if the weights are final.
   const std::optional<int64_t>& step() const { return step_; }
-  /// A line on stderr says when they are a checkpoint's. Throws IoError when they cannot be read, ValueError when
-  /// they are another model's.
+  /// Copies the weights into `model`. A line on stderr says if they are a checkpoint's. Throws IoError if they cannot
+  /// be read, ValueError if they are another model's.
   void load_into(nn::Module& model) const;
 
  private:

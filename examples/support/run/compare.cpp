@@ -28,7 +28,7 @@ Settings settings_for(const std::string& attention, const Settings& common) {
   return settings;
 }
 
-/// The settings of each run. What would fail late must fail before the first of them has trained.
+/// The settings of each run, all checked before the first one trains, so that no bad flag ends the program halfway.
 std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common) {
   std::vector<Settings> runs;
   for (const std::string& attention : mechanisms) {

@@ -4,8 +4,8 @@
 
 namespace linnet::examples {
 
-/// The program `compare`: trains several of the mechanisms on one task with one budget and seed, prints one table and
-/// draws the losses against steps and against seconds. Returns main's exit status.
+/// The main function of `compare`: trains several mechanisms on one task with the same budget and seed, prints a
+/// table and draws the losses against steps and against seconds. Returns the exit code.
 int compare_program(int argc, char** argv, const std::string& name);
 
 }  // namespace linnet::examples

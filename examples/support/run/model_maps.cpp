@@ -16,7 +16,7 @@
 namespace linnet::examples {
 namespace {
 
-/// The input comes from the data that the model learned from, not from a stand-in for it.
+/// Throws IoError if the data that were found are not those that the model was trained on, for example a stand-in.
 void check_data(const std::filesystem::path& folder, const ModelMaps& model, const std::string& found) {
   if (same_data(found, model.data)) return;
   throw IoError(fmt::format("the model in {} learned from {}, but there is {}; name its file or folder with --data{}",
@@ -33,7 +33,7 @@ void check_flags(const std::filesystem::path& folder, const MapInput& input, con
   }
 }
 
-/// How the model's data are read, from where `machine` says, or else the model's run.
+/// The model's settings, with the path of its data: machine.data, or else that of the model's run.
 Settings source_of(const std::filesystem::path& folder, const ModelMaps& model, const Settings& machine) {
   Settings settings = model.settings;
   settings.data = data_of(folder, model.settings, machine.data);
@@ -54,7 +54,7 @@ std::string prompt_for(const std::filesystem::path& folder, ModelMaps& model, co
   return source.text.vocabulary().decode(text.first(length));
 }
 
-/// What describes the settings, and of a run that has not ended how far it is.
+/// A description of the settings and, for a run that has not ended, its step.
 std::string training_of(const ModelMaps& model, const RunWeights& weights) {
   return describe(model.settings) + (weights.step() ? fmt::format(", at step {}", *weights.step()) : "");
 }
@@ -70,7 +70,7 @@ std::vector<nn::AttentionMap> maps_while(const Run& run) {
 
 void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                const Settings& machine) {
-  constexpr size_t kMostTokens = 1024;  // of more, a picture of the pairs shows nothing
+  constexpr size_t kMostTokens = 1024;  // a picture of more shows nothing
   const std::string prompt = prompt_for(folder, model, input, machine);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   const TrainedTextModel trained(folder, machine);

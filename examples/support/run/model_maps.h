@@ -12,32 +12,32 @@
 
 namespace linnet::examples {
 
-/// What a model is shown.
+/// The input of a model whose attention is drawn.
 struct MapInput {
-  std::optional<std::string> prompt = {};  ///< to a text model; otherwise the beginning of its validation text
-  std::optional<int64_t> image = {};       ///< to an image model, the number of a test image; otherwise 0
+  std::optional<std::string> prompt = {};  ///< for a text model; default: the beginning of its validation text
+  std::optional<int64_t> image = {};       ///< for an image model, the index of a test image; default: 0
 };
 
 /// The attention maps of a trained model on one input.
 struct ModelMaps {
-  Settings settings = {};                   ///< of its training
-  std::string data = {};                    ///< that it was trained on
-  std::string training = {};                ///< how, for people
-  std::string input = {};                   ///< what it was shown, for people
+  Settings settings = {};                   ///< of the training run
+  std::string data = {};                    ///< name of the data that it was trained on
+  std::string training = {};                ///< description of the training
+  std::string input = {};                   ///< description of the input
   std::vector<std::string> tokens = {};     ///< the characters; empty for images, whose tokens are patches
-  std::vector<nn::AttentionMap> maps = {};  ///< of a batch of one; as many for each layer
+  std::vector<nn::AttentionMap> maps = {};  ///< batch size 1; the same number for each layer
 
   int64_t maps_per_layer() const { return std::ssize(maps) / settings.layers; }
 };
 
-/// Reads the model in `folder`, the --out of a trainer (see RunWeights), and shows it `input`, looking for data where
-/// `machine` says, or else where the model's run had them.
-/// Throws UsageError for an input that this model does not take, IoError when the folder holds no model or its data
-/// is not there, and ValueError for a prompt that it cannot read or a picture cannot show.
+/// Reads the model in `folder`, the --out of a trainer (see RunWeights), and computes its attention maps for `input`.
+/// Data are read from machine.data, or else from the path of the model's run. Throws UsageError for an input of the
+/// wrong kind, IoError if the folder has no model or its data are missing, and ValueError for a prompt that has
+/// unknown characters or is too long for a picture.
 ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, const Settings& machine);
 
-/// Map `index` of the model for one head: weights as parts of the largest in their row, since a row of a longer text
-/// has smaller ones; grey where a token comes later.
+/// Map `index` of the model for one head. Each weight is divided by the largest in its row, since longer rows have
+/// smaller weights. Later tokens are grey in causal models.
 HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head);
 
 }  // namespace linnet::examples

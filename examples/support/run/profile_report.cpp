@@ -17,7 +17,7 @@
 namespace linnet::examples {
 namespace {
 
-/// What the calls of one kernel for one op take in a step.
+/// Time, calls and bytes of one kernel, called for one op, in a step.
 struct Row {
   std::string op, kernel = {};
   bool backward = false;
@@ -37,9 +37,9 @@ std::string without_number(const std::string& op) {
   return std::regex_replace(op.substr(0, op.find(" (")), number, ".*");
 }
 
-/// The longest first.
+/// The rows per step, the longest first.
 std::vector<Row> rows_of(const ProfiledSteps& steps) {
-  std::map<std::tuple<std::string, bool, std::string>, Row> found;  // of all steps together
+  std::map<std::tuple<std::string, bool, std::string>, Row> found;  // sums over all steps
   for (const KernelCall& call : steps.calls()) {
     const std::string op = without_number(call.op);
     Row& row = found.try_emplace({op, call.backward, call.kernel}, Row{op, call.kernel, call.backward}).first->second;
@@ -55,7 +55,7 @@ std::vector<Row> rows_of(const ProfiledSteps& steps) {
   return rows;
 }
 
-/// For people: small rows in one, and what all make together.
+/// The rows of the printed table: small ones are added up in one row, then the totals.
 std::vector<Row> table_rows(const ProfiledSteps& steps) {
   constexpr double kLeastShare = 0.001;
   Row others, all{.op = "all kernels"};

@@ -27,12 +27,12 @@ int terminal_columns(std::FILE* out) {
   const char* term = std::getenv("TERM");
   if (isatty(fd) == 0 || term == nullptr || std::string_view(term) == "dumb") return 0;
   winsize size{};
-  constexpr int kUsual = 80;  // a terminal that does not know its size
+  constexpr int kUsual = 80;  // for terminals that do not report their size
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
 void print(std::FILE* out, std::string_view text) {
-  // A progress line that cannot be written (a closed pipe) is no reason to stop the work.
+  // Errors are ignored: a closed pipe is no reason to stop the work.
   std::fwrite(text.data(), 1, text.size(), out);
   std::fflush(out);
 }

@@ -15,12 +15,12 @@ struct ProgressField {
 };
 
 struct ProgressOptions {
-  double plain_interval = 10.0;      ///< seconds between lines where the output is not a terminal
+  double plain_interval = 10.0;      ///< seconds between lines if the output is not a terminal
   std::function<double()> now = {};  ///< seconds on a steady clock; empty: std::chrono::steady_clock
-  std::function<int()> columns;  ///< width of the terminal, 0 if it is none; empty: asks the system, at every line
+  std::function<int()> columns;      ///< width of the terminal, 0 if there is none; empty: asks the system each time
 };
 
-/// How far a long job has come, in one line:
+/// A line with the progress of a long job:
 ///
 ///     softmax  1,240/2,000  loss=2.341  val=1.953  18.2 steps/s  0:00:41 left
 ///
@@ -32,8 +32,7 @@ class Progress {
  public:
   /// `out` must outlive the object. `total_steps` 0: not known, so no time left is shown.
   Progress(std::FILE* out, int64_t total_steps, std::string label, ProgressOptions options = {});
-  ~Progress();  ///< leaves the cursor on a fresh line, so that an error message does not land in the progress
-                ///< line
+  ~Progress();  ///< ends the progress line, so that an error message begins on a new one
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -54,15 +53,15 @@ class Progress {
   ProgressOptions options_;
 
   double created_time_ = 0;
-  double begin_time_ = 0;  // the first update
+  double begin_time_ = 0;  // of the first update
   int64_t begin_step_ = 0;
-  double time_ = 0;  // the last update
+  double time_ = 0;  // of the last update
   int64_t step_ = 0;
   std::vector<ProgressField> fields_;
   double drawn_time_ = 0;
-  bool started_ = false;  // an update has come
+  bool started_ = false;  // whether there was an update
   bool finished_ = false;
-  bool line_open_ = false;  // the terminal's cursor stands behind a drawn line
+  bool line_open_ = false;  // whether the cursor is behind a drawn line
 };
 
 }  // namespace linnet::examples

@@ -48,7 +48,7 @@ nlohmann::json to_json(const Metrics& m) {
 }
 
 Metrics metrics_from_json(const nlohmann::json& json) {
-  // What is not finite is null in JSON.
+  // JSON has null in place of numbers that are not finite.
   const auto number = [&](const char* name) {
     return json.at(name).is_null() ? std::nan("") : json.at(name).get<double>();
   };
@@ -64,14 +64,14 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   return m;
 }
 
-/// What there is of them, under the names that TensorBoard shows.
+/// The metrics with the names that TensorBoard shows.
 std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
   std::vector<std::pair<std::string, double>> scalars{{"loss/validation", m.val_loss},
                                                       {"lr", m.lr},
                                                       {"speed/ms_per_step", m.ms_per_step},
                                                       {"speed/tokens_per_second", m.tokens_per_second},
                                                       {"peak_bytes", static_cast<double>(m.peak_bytes)}};
-  if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // there is none before training
+  if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // nan before training
   if (m.accuracy) scalars.emplace_back("accuracy/validation", *m.accuracy);
   return scalars;
 }
@@ -81,7 +81,8 @@ bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "config.json", ignored);
 }
 
-/// What the run is going to write, config.json and event files aside: these have names of their own.
+/// The files that the run will write, except config.json, which holds_run looks for, and event files, whose names are
+/// always new.
 std::vector<std::string> results_of(const Settings& s) {
   std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", kLosses, "model.safetensors", "loss.png"};
   if (s.task == "shakespeare") names.emplace_back("samples.txt");
@@ -89,8 +90,8 @@ std::vector<std::string> results_of(const Settings& s) {
   return names;
 }
 
-/// Whether a run that was killed before it had a config.json may have left the file: first it writes a checkpoint of
-/// step 0, then metrics without a line and losses without a step.
+/// Whether the file may come from a run that was killed before it wrote config.json. Such a run leaves a checkpoint
+/// of step 0, empty metrics, and losses with the header alone.
 bool is_left_from_before(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
@@ -99,7 +100,7 @@ bool is_left_from_before(const fs::path& path) {
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
 
-/// A fresh run replaces nothing but what such a run left: not another run, and nobody else's files.
+/// Throws IoError if a new run would replace another run or other files, except those of a killed run (above).
 void check_is_free(const Settings& settings) {
   if (holds_run(settings.out)) {
     throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
@@ -115,15 +116,15 @@ void check_is_free(const Settings& settings) {
   }
 }
 
-/// Where --data is, whatever folder the run goes on from.
+/// The absolute path of --data, so that the run can be resumed from any folder.
 std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
 
-/// What config.json holds. A path need not be UTF-8: then it is not found again, and --data must be given.
+/// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
 std::string text_of(const nlohmann::json& config) {
   return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// "[json.exception.out_of_range.403] key 'data' not found" without what only a programmer understands.
+/// The error's message without its prefix, such as "[json.exception.out_of_range.403] ".
 std::string plain(const nlohmann::json::exception& error) {
   const std::string message = error.what();
   const size_t end = message.find("] ");
@@ -149,7 +150,7 @@ void settle_run(Settings& settings) {
   settings.resume = settings.resume && holds_run(settings.out);
   if (!settings.resume) return check_is_free(settings);
   const Settings stored = read_config(settings.out);
-  settings.bytes |= stored.bytes;  // which older runs take without the flag
+  settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
   const nlohmann::json now = examples::to_json(settings);
   const nlohmann::json before = examples::to_json(stored);
   nlohmann::json all = before;
@@ -244,7 +245,7 @@ std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
     char comma = 0;
     std::istringstream fields(line);
     const bool whole = static_cast<bool>(fields >> at.step >> comma >> at.loss) && !lines.eof();
-    if (!whole || at.step > step) continue;  // the header, a line that was being written, or a step made again
+    if (!whole || at.step > step) continue;  // the header, an incomplete last line, or a repeated step
     losses.push_back(at);
     kept += line + "\n";
   }
@@ -254,7 +255,7 @@ std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
   const fs::path path = path_ / "metrics.jsonl";
-  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // none when it was cut off at once
+  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // a run that was killed at once has none
   std::string kept;
   std::vector<Metrics> metrics;
   for (std::string line; std::getline(lines, line);) {
@@ -264,7 +265,7 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
       metrics.push_back(m);
       kept += line + "\n";
     } catch (const nlohmann::json::exception&) {
-      // The line that was being written when the run was cut off.
+      // An incomplete last line, of a run that was killed while it wrote.
     }
   }
   replace_file(path, kept);

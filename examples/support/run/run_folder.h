@@ -20,7 +20,7 @@ struct Metrics {
   double val_loss = 0;
   std::optional<double> accuracy = {};
   double lr = 0;
-  double seconds = 0;  ///< of training so far, evaluations aside
+  double seconds = 0;  ///< of training so far, without evaluations
   double ms_per_step = 0;
   double tokens_per_second = 0;
   int64_t peak_bytes = 0;
@@ -32,11 +32,11 @@ struct StepLoss {
   double loss = 0;
 };
 
-/// The folder is this process's alone until the object goes, by a lock that leaves no file in it. Where it cannot
-/// be locked, as on some network file systems, everybody has it.
+/// While it exists, no other process can lock the folder. The lock leaves no file behind. Folders that cannot be
+/// locked, as on some network file systems, are used without a lock.
 class FolderLock {
  public:
-  /// Throws IoError while another run has it.
+  /// Throws IoError if another run holds the lock.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -46,30 +46,31 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Where a run writes: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors, samples.txt, loss.png,
-/// and an event file when settings.tensorboard.
+/// The folder that a run writes to: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors,
+/// samples.txt, loss.png, and an event file if settings.tensorboard.
 class RunFolder {
  public:
-  /// Makes the folder, or opens it when settings.resume. Throws IoError when it cannot be made, when it holds a run
-  /// already, or files that this one would replace, or when there is none to resume, or one on other data; and while
-  /// a run is under way in it.
+  /// Creates the folder, or opens it if settings.resume. Throws IoError if it cannot be created, if it holds a run
+  /// already or files that this one would replace, if it holds no run to resume or one on other data, and while
+  /// another run writes to it.
   RunFolder(const Settings& settings, const std::string& data_name);
 
   const std::filesystem::path& path() const { return path_; }
-  /// Throws IoError when the disk has less room.
+  /// Throws IoError if the disk has less free space.
   void require_room(int64_t bytes) const;
-  /// Makes the folder hold a run, by config.json: call it once there is a checkpoint to go on from.
+  /// Starts the logs and writes config.json, which makes the folder a run. Call it after the first checkpoint, so
+  /// that every run can be resumed.
   void begin();
-  /// Of a run to go on with: has config.json hold how long it is to be now, and what and where its data are now.
-  /// Where it has steps `left`, the weights of an earlier end go, which are not this run's.
+  /// Updates config.json of a resumed run: its length, and the name and path of its data. If steps are `left`, it
+  /// deletes model.safetensors, which the longer run replaces at its end.
   void go_on(bool left);
   void log(const Metrics& metrics);
   void log(const StepLoss& loss);
-  /// Returns when all that was logged is on the disk.
+  /// Waits until everything logged is on the disk.
   void flush() const;
-  /// Forgets metrics of steps after `step`, which a resumed run makes again, and returns the others.
+  /// Drops the metrics of steps after `step`, which a resumed run repeats, and returns the others.
   std::vector<Metrics> rewind(int64_t step);
-  /// The same for the losses of single steps.
+  /// Does the same with the losses of single steps.
   std::vector<StepLoss> rewind_losses(int64_t step);
   void write_text(const std::string& name, const std::string& text) const;
 
@@ -81,23 +82,24 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
-/// For a program of several runs, before it begins with the first. Throws IoError where RunFolder would; with
-/// settings.resume UsageError when the run has other settings, and clears it when there is none.
+/// A program with several runs calls it for each of them before the first one trains. Throws IoError as RunFolder
+/// would. With settings.resume, it throws UsageError if the run has other settings, and sets it to false if there is
+/// no run.
 void settle_run(Settings& settings);
 
-/// Once all `runs` are settled: throws UsageError when common.resume asks to go on, and none of them has begun.
+/// Call it after settle_run for all `runs`. Throws UsageError if common.resume is set and none of them has begun.
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
-/// Ends the messages about a file of a run that cannot be read. The file may not be ours, so none advises to remove
-/// it.
+/// The advice in messages about a run's file that cannot be read. It does not say to delete the file, which may not
+/// be linnet's.
 inline constexpr const char* kRemedy = "train anew, into another folder";
 
-/// The settings and the data set's name that a run folder's config.json holds; settings.data is where --data said
-/// that they are, empty when it did not.
+/// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
+/// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
 
-/// Where the data of the run in `folder` are: `given` by --data, or else where its settings say. Throws IoError when
-/// nothing is there any more.
+/// The path of the data of the run in `folder`: `given` by --data, or else the path in its settings. Throws IoError
+/// if that no longer exists.
 std::filesystem::path data_of(const std::filesystem::path& folder, const Settings& stored,
                               const std::filesystem::path& given);
 

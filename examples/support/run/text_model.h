@@ -14,9 +14,9 @@ namespace linnet::examples {
 
 nn::DecoderConfig text_model_config(const Settings& settings, int64_t vocabulary);
 
-/// A language model and its vocabulary as train_text left them in its --out folder (see RunWeights), in evaluation,
-/// on the device and with the seed of `machine`. Throws IoError or ValueError when there is none, or one of another
-/// task.
+/// A language model and its vocabulary, read from the --out folder of train_text (see RunWeights), in evaluation
+/// mode, on the device and with the seed of `machine`. Throws IoError or ValueError if the folder has none, or
+/// another task's.
 struct TrainedTextModel {
   TrainedTextModel(const std::filesystem::path& folder, const Settings& machine);
 
@@ -34,17 +34,17 @@ struct SampleOptions {
   int64_t top_k = 0;  ///< 0: all characters
 };
 
-/// Where a text begins when nobody says: a new line, or the first character of a vocabulary that has none.
+/// The prompt when none is given: a newline, or the first character of a vocabulary that has none.
 std::string default_prompt(const nn::Vocabulary& vocabulary);
 
-/// Text that goes on from the prompt, one character at a time through the model's step form: `write` gets the prompt,
-/// and then each character as it is made. A model with learned positions forgets the older half of the text each time
-/// that they end. Throws ValueError for a prompt that is empty or has characters that the vocabulary lacks.
+/// Generates text after the prompt, one character at a time with the model's step form. `write` gets the prompt, then
+/// each character when it is made. A model with learned positions forgets the older half of the text each time it
+/// runs out of positions. Throws ValueError for a prompt that is empty or has characters that the vocabulary lacks.
 void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write);
 
-/// A vocabulary as the metadata of a model file holds it: "vocabulary" are its characters' codes, with spaces
-/// between, and "characters" says which codes these are.
+/// A vocabulary as metadata of a model file: "vocabulary" has the characters' codes, separated by spaces, and
+/// "characters" says whether these are code points or bytes.
 std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary);
 
 }  // namespace linnet::examples

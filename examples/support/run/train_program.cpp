@@ -19,7 +19,7 @@ void describe(const char* what, const Task::Evaluation& evaluation) {
   fmt::print("\n");
 }
 
-/// Whether a run that goes on with a total of `steps` has made them all. Throws UsageError when it has made more.
+/// Whether a resumed run has made all of its `steps`. Throws UsageError if it has made more.
 bool is_finished(const Settings& s, int64_t steps) {
   const int64_t done = steps_done(s.out);
   if (done > steps) {
@@ -31,7 +31,7 @@ bool is_finished(const Settings& s, int64_t steps) {
   return done == steps;
 }
 
-/// The data are read before they are compared with those that a resumed run began with, and may not even be read.
+/// Makes the task. If a resumed run's data cannot be read, the message adds the name of the data that it began with.
 std::unique_ptr<Task> task_of(const Settings& s) {
   try {
     return make_task(s);
@@ -63,7 +63,7 @@ void train_and_report(const Settings& settings) {
              format_bytes(result.peak_bytes));
 }
 
-/// A resumed run keeps its settings, but for how long it is: a flag that says otherwise is refused.
+/// Throws UsageError for flags that would change a resumed run's settings. Only its length may change.
 void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& stored) {
   const nlohmann::json now = to_json(asked), before = to_json(stored);
   for (const CLI::Option* option : app.get_options()) {
@@ -77,7 +77,7 @@ void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& 
   }
 }
 
-/// The settings of the run in asked.out, with what the command line asks of it now.
+/// The settings of the run in asked.out, with the flags that a resumed run may have.
 Settings resumed(const CLI::App& app, const Settings& asked) {
   Settings settings = read_config(asked.out);
   if (settings.task != asked.task) {

@@ -4,7 +4,7 @@
 
 namespace linnet::examples {
 
-/// The main of the trainer `name`: reads flags, trains one model, prints what came of it. Returns the exit code.
+/// The main function of the trainer `name`: trains one model and prints its results. Returns the exit code.
 int train_program(int argc, char** argv, const std::string& name, const std::string& task, const std::string& preset,
                   const std::string& description);
 

@@ -18,15 +18,15 @@
 namespace linnet::examples {
 namespace {
 
-/// Profiles a few of a run's steps, once those before have warmed up.
+/// Profiles a few of a run's steps after a warm-up.
 class StepProfile {
  public:
   static constexpr int64_t kLast = ProfiledSteps::kWarmUp + ProfiledSteps::kSteps;
 
-  /// `what` is the run that it is of.
+  /// `what` names the run in the heading.
   StepProfile(std::string what, Device device) : what_(std::move(what)), device_(device) {}
 
-  /// Does one step, and after the last one of them writes and prints what came of it.
+  /// Runs one step. After the last one to be profiled, it writes and prints the report.
   double run(const std::function<double()>& step, const RunFolder& folder) {
     ++done_;
     if (done_ <= ProfiledSteps::kWarmUp || done_ > kLast) return step();
@@ -38,7 +38,7 @@ class StepProfile {
 
  private:
   void report(const RunFolder& folder) const {
-    const bool on_cpu = device_ == Device::cpu;  // whose products the floor is made of
+    const bool on_cpu = device_ == Device::cpu;  // only CPU products have a floor
     const double floor = on_cpu ? measure_floor(products_of(steps_.calls_of_one())).median_ms : 0;
     const std::string text = profile_text(what_, steps_, floor);
     write_profile(folder.path(), text, steps_);
@@ -63,7 +63,7 @@ void check_profile(const Settings& s, int64_t left) {
       fmt::format("--profile times ten steps after ten others, and the run has only {} to make; leave it out", left));
 }
 
-/// The command that goes on with a run that stopped with steps `left`: that which began it, and --resume.
+/// The command that resumes a run with steps `left`: the one that began it, with --resume.
 std::string command_to_resume(const Settings& s, int64_t left) {
   std::vector<std::string> words = s.command;
   const auto drop = [&](const std::string& flag) {
@@ -75,41 +75,41 @@ std::string command_to_resume(const Settings& s, int64_t left) {
   return command_line(std::move(words));
 }
 
-/// What a run writes at the most: two checkpoints of the weights and AdamW's moments while one takes the other's
-/// place, the weights alone, and less of pictures and lines. A resumed one has a checkpoint already.
+/// The most bytes that a run writes: the final weights, two checkpoints (weights and AdamW's two moments) while one
+/// replaces the other, and some room for logs and pictures. A resumed run has one of the checkpoints already.
 int64_t bytes_to_write(int64_t parameters, bool resume) {
   constexpr int64_t kCheckpoint = 3, kRest = int64_t{1} << 18;
   const int64_t copies = (resume ? 1 : 2) * kCheckpoint + 1;
   return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
 }
 
-/// A run of the training loop: it begins, makes one step after another, and finishes.
+/// The training loop of one run: begin(), step() until done(), finish().
 class Run {
  public:
   Run(Task& task, const Settings& settings);
 
-  /// Saves where it begins, or with --resume goes on from where it was; evaluates what has not been yet.
+  /// Saves the first checkpoint, or with --resume loads the last one. Evaluates if that was not done at this step.
   void begin();
   bool done() const { return at_.step >= steps_; }
-  /// One step of the optimizer, and what is due after it: evaluation, checkpoint, a progress line.
+  /// Makes one optimizer step, and then the evaluation, checkpoint and progress line that are due.
   void step();
-  /// Evaluates on all data, and writes what a run leaves behind.
+  /// Evaluates on all validation data and writes the final files.
   TrainingResult finish();
-  /// The command that goes on from where the run is.
+  /// The command that resumes the run from its last checkpoint.
   std::string resume_command() const { return command_to_resume(s_, steps_ - at_.step); }
 
  private:
   void resume();
   void evaluate();
   void show(double loss);
-  /// A checkpoint, once all that was logged before it is on the disk: a run that is resumed logs only what follows.
+  /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
   void save() const;
   [[noreturn]] void stop() const;
   double tokens_per_second(double ms_per_step) const;
 
   Task& task_;
   const Settings& s_;
-  const int64_t steps_;      // refused, as the rate is, before there is a folder
+  const int64_t steps_;      // before folder_: bad steps and rates throw before a folder is created
   const int64_t log_every_;  // steps between the lines of train_loss.csv
   const nn::Schedule rate_;
   RunFolder folder_;
@@ -119,8 +119,8 @@ class Run {
   std::optional<StepProfile> profile_;
   Checkpoint::Position at_;
   TrainingResult result_;
-  std::vector<double> step_times_;  // milliseconds, of the steps since begin()
-  double seconds_ = 0;              // of all steps of the run
+  std::vector<double> step_times_;  // milliseconds of the steps since begin()
+  double seconds_ = 0;              // over all steps of the run
 };
 
 Run::Run(Task& task, const Settings& settings)
@@ -146,7 +146,7 @@ void Run::begin() {
   }
   if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
   reset_peak_memory(device_of(s_));
-  // One that ends sooner than was planned has not been evaluated there.
+  // A run that was resumed with fewer steps, and so ends at its checkpoint, may not have been evaluated there.
   const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;
   if (result_.history.empty() || ends_sooner) evaluate();
 }
@@ -157,7 +157,7 @@ void Run::resume() {
   folder_.go_on(!done());
   result_.history = folder_.rewind(at_.step);
   result_.losses = folder_.rewind_losses(at_.step);
-  if (result_.history.empty()) return;  // it was cut off before its first evaluation
+  if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
   seconds_ = last.seconds;
@@ -221,7 +221,7 @@ TrainingResult Run::finish() {
   progress_.finish();
   save();
   result_.full = task_.evaluate(0);
-  // A resumed run that was at its end has made no step now.
+  // A resumed run that was finished already makes no steps.
   const Metrics& last = result_.history.back();
   result_.ms_per_step = step_times_.empty() ? last.ms_per_step : median(step_times_);
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
@@ -261,7 +261,7 @@ TrainingResult train(Task& task, const Settings& settings) {
   try {
     while (!run.done()) run.step();
     return run.finish();
-  } catch (const IoError& error) {  // a full disk, which may have room again
+  } catch (const IoError& error) {  // such as a full disk
     throw IoError(fmt::format("{}; then go on with: {}", error.what(), run.resume_command()));
   }
 }

@@ -14,9 +14,9 @@ nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& 
                                : nn::AdamW(parameters, config);
 }
 
-/// What is wrong at `step`, and the flags that this run has against it.
+/// The message for a loss that is not finite, with the flags that may help.
 std::string divergence(double loss, double norm, int64_t step, const Settings& s) {
-  const auto text = [](double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); };  // whatever its sign
+  const auto text = [](double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); };  // never "-nan"
   return fmt::format("the loss is {}{} at step {}; lower --lr{}{} (what was saved before is untouched)", text(loss),
                      s.clip > 0 ? " and the gradients' norm " + text(norm) : "", step,
                      s.schedule == "cosine" ? ", or raise --warmup" : "", s.clip > 0 ? "" : ", or set --clip");
@@ -43,9 +43,9 @@ double TrainingStep::operator()(int64_t step, double lr) {
   make_ready(step);
   const std::vector<Tensor> results = recorded_(next_batches_);
   try {
-    make_ready(step + 1);  // while a GPU still works on this one
+    make_ready(step + 1);  // overlaps with the GPU, which is still computing this step
   } catch (const std::exception&) {
-    // The next step tries again and says why; this one has been applied, and has a loss to return.
+    // This step has been applied and returns its loss. The next one tries again and reports the error.
   }
   const double loss = results[0].item<double>(), norm = results[1].item<double>();
   if (!std::isfinite(loss) || !std::isfinite(norm)) throw ValueError(divergence(loss, norm, step, settings_));
@@ -67,8 +67,8 @@ std::vector<Tensor> TrainingStep::batches_of(int64_t step) const {
   return batches;
 }
 
-/// The step itself, on the inputs and targets of its micro-batches: returns their mean loss and the gradients' norm,
-/// and applies the gradients only where both are finite.
+/// The part of a step that is recorded: from the inputs and targets of the micro-batches to the mean loss and the
+/// norm of the gradients, which it returns. The gradients are applied only if both are finite.
 std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
   const Settings& s = settings_;
   const auto count = static_cast<double>(s.accumulate);

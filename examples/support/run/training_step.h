@@ -6,23 +6,23 @@
 
 namespace linnet::examples {
 
-/// One optimizer step of a task after another.
+/// Makes the optimizer steps of a task.
 class TrainingStep {
  public:
   TrainingStep(Task& task, const Settings& settings);
 
-  /// Step `step` of the run: the gradients of its micro-batches, clipped and applied at learning rate `lr`. Returns
-  /// the mean loss. Throws ValueError, with nothing applied, when the loss or the gradients are not finite, and
-  /// whatever making its batches throws.
+  /// Makes step `step` of the run: computes the gradients of its micro-batches, clips them and applies them at
+  /// learning rate `lr`. Returns the mean loss. If the loss or the gradients are not finite, it applies nothing and
+  /// throws ValueError. Errors of Task::batch are passed on.
   double operator()(int64_t step, double lr);
 
   nn::Optimizer& optimizer() { return optimizer_; }
-  int64_t parameters() const;  ///< numbers that it trains
+  int64_t parameters() const;  ///< number of trained parameters
 
  private:
-  /// The inputs and targets of all its micro-batches.
+  /// The inputs and targets of all micro-batches of a step.
   std::vector<Tensor> batches_of(int64_t step) const;
-  /// Has them in next_batches_.
+  /// Loads the batches of a step into next_batches_, unless they are there.
   void make_ready(int64_t step);
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
 
@@ -31,7 +31,7 @@ class TrainingStep {
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
   Recording recorded_;
-  int64_t next_step_ = -1;  ///< whose batches are ready
+  int64_t next_step_ = -1;  ///< the step of next_batches_
   std::vector<Tensor> next_batches_;
 };
 

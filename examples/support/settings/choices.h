@@ -12,8 +12,7 @@
 
 #include "support/settings/program.h"
 
-/// The words that settings take, and what each stands for: one table a setting, for its flag, for config.json and for
-/// the model.
+/// The words that a setting takes, with their values. Its flag, config.json and the model use the same table.
 
 namespace linnet::examples {
 
@@ -26,7 +25,7 @@ constexpr Choices<nn::Positions, 4> kPositions{{{"learned", nn::Positions::learn
                                                 {"none", nn::Positions::none}}};
 constexpr Choices<Device, 2> kDevices{{{"cpu", Device::cpu}, {"cuda", Device::cuda}}};
 
-/// The words alone.
+/// The words of a table.
 template <class Value, size_t N>
 std::vector<std::string> words(const Choices<Value, N>& choices) {
   std::vector<std::string> all;
@@ -34,7 +33,7 @@ std::vector<std::string> words(const Choices<Value, N>& choices) {
   return all;
 }
 
-/// What `word` stands for. Throws UsageError, naming the flag and listing its words, where it is none of them.
+/// The value of `word`. Throws UsageError, with the flag and its words, for any other word.
 template <class Value, size_t N>
 Value choose(const Choices<Value, N>& choices, std::string_view flag, std::string_view word) {
   for (const auto& [known, value] : choices) {

@@ -24,7 +24,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 
-/// The first one lets the step under way end, which may take a while: this says so.
+/// Says on stderr that the program stops after the current step, which may take a while.
 void on_interrupt(int signal) {
   interrupt_count = interrupt_count + 1;
   if (interrupt_count == 1) {
@@ -42,7 +42,7 @@ std::string one_line(const std::string& message) {
   return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
 }
 
-/// Says it on stderr, which may be closed: then the code alone does.
+/// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
 int complain(const CLI::App& app, const std::string& message, int code) {
   std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
   return code;
@@ -62,6 +62,22 @@ int exit_code_of(const CLI::App& app, const std::function<void()>& body) {
   } catch (const std::exception& error) {
     return complain(app, one_line(error.what()), 1);
   }
+}
+
+/// Adds the flag of a mechanism's option, unless another mechanism has added it.
+void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
+  const std::string flag = flag_of(option.name);
+  if (app.get_option_no_throw(flag) != nullptr) return;
+  if (option.kind == nn::AttentionOption::Kind::words) {  // only `share`, which can name layers too
+    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
+        ->delimiter(',')
+        ->check(CLI::IsMember(share_words()));
+    return;
+  }
+  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
+  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
+  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
+  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
 }
 
 }  // namespace
@@ -117,7 +133,8 @@ CLI::Validator number(double least, double most) {
 
 void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
-  app.set_version_flag("--version", [] { return build_info(); });  // once asked for: it opens the GPU
+  // A function, called only for --version, since it opens the GPU.
+  app.set_version_flag("--version", [] { return build_info(); });
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(whole_number(0, 1024));
@@ -127,22 +144,6 @@ void add_common_flags(CLI::App& app, Settings& s) {
          "tf32 rounds the factors of products, bfloat16 these and activations, beside weights of float32; both "
          "need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
-}
-
-/// The flag of a mechanism's option, unless another mechanism had the same one.
-static void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings& s) {
-  const std::string flag = flag_of(option.name);
-  if (app.get_option_no_throw(flag) != nullptr) return;
-  if (option.kind == nn::AttentionOption::Kind::words) {  // of which there is `share`, for layers too
-    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
-        ->delimiter(',')
-        ->check(CLI::IsMember(share_words()));
-    return;
-  }
-  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
-  CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
-  if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
-  if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
 }
 
 void add_attention_flags(CLI::App& app, Settings& s) {

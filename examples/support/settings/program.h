@@ -8,7 +8,7 @@
 
 #include "support/settings/settings.h"
 
-/// What every program has in common: flags, exit codes, Ctrl-C.
+/// Flags, exit codes and Ctrl-C, the same in every program.
 
 namespace linnet::examples {
 
@@ -17,65 +17,65 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Ctrl-C or SIGTERM, after what was under way was saved: exit code 130. The message says how to go on.
+/// Ended by Ctrl-C or SIGTERM after saving a checkpoint: exit code 130. The message says how to go on.
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Runs `body` and turns how it ends into an exit code: 0 done; 1 failed, or what it printed could not be written,
-/// with one line on stderr; 2 wrong command line; 130 interrupted.
+/// Runs `body` and returns the exit code: 0 when it is done, 1 when it failed or its output could not be written, 2
+/// for a wrong command line, 130 when interrupted. Errors print one line on stderr.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C and SIGTERM set `interrupted()`, where a third one ends the program at once (`timeout` sends
-/// two), and stay ignored where the program was started so, as in the background of a script; and a reader of its
-/// output that goes away, as `| head` does, stops no work.
+/// From now on Ctrl-C and SIGTERM set `interrupted()`; a third one ends the program at once (`timeout` sends two).
+/// Signals that were ignored when the program started, as in the background of a script, stay ignored. SIGPIPE is
+/// ignored, so that work goes on when the reader of the output ends, as `| head` does.
 void catch_interrupts();
 bool interrupted();
 
-/// A check for a flag: a whole number from `least` to `most`, which 64 bits hold. (CLI11 itself takes the nearest
-/// that they do.)
+/// A check for a flag: a whole number from `least` to `most` that fits in 64 bits. (CLI11 itself would take the
+/// nearest number that fits.)
 CLI::Validator whole_number(int64_t least = std::numeric_limits<int64_t>::min(),
                             int64_t most = std::numeric_limits<int64_t>::max());
-/// A check for a flag: a file or folder. (An empty one comes from a variable of a shell that is not set.)
+/// A check for a flag: a path that is not empty. (An unset shell variable gives an empty one.)
 CLI::Validator path();
-/// A check for a flag: a number from `least` to `most`. (CLI11's own lets nan through.)
+/// A check for a flag: a number from `least` to `most`. (CLI11's own check accepts nan.)
 CLI::Validator number(double least, double most);
 
-/// --version, --seed, --threads, --device, --precision.
+/// Adds --version, --seed, --threads, --device and --precision.
 void add_common_flags(CLI::App& app, Settings& settings);
-/// Which mechanism, and what only some of them have.
+/// Adds --attention, --attention-dropout and the flags of the mechanisms' options.
 void add_attention_flags(CLI::App& app, Settings& settings);
-/// --short-conv, which is one of them, for a program that chooses the mechanisms itself.
+/// Adds --short-conv alone, for a program that chooses the mechanisms itself; add_attention_flags adds it too.
 void add_short_conv_flag(CLI::App& app, Settings& settings);
-/// What else the model is made of.
+/// Adds the model's other flags: layers, heads, width, dropout, context or patch, positions.
 void add_model_flags(CLI::App& app, Settings& settings);
-/// --data, and how it is read.
+/// Adds --data and the flags that say how the data are read.
 void add_data_flags(CLI::App& app, Settings& settings);
-/// What it learns from, how it is trained, and where results go.
+/// Adds --preset, the flags for data, and those of the training loop.
 void add_training_flags(CLI::App& app, Settings& settings);
 
-/// After parsing: what one flag means for settings that no flag named. --steps and --epochs replace a preset's other
-/// one, and fewer steps have a shorter warm-up.
+/// Call after parsing: adapts the settings without a flag to those with one. A number of steps replaces a preset's
+/// epochs, and epochs its steps; fewer steps shorten the warm-up.
 void settle_training_flags(const CLI::App& app, Settings& settings);
 
-/// The value of a flag that decides which flags there are and what they start from, before any are parsed.
+/// The value of a flag before parsing, for flags that decide which other flags there are, and their defaults.
 std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback);
 
-/// What was typed, as a shell takes it.
+/// The words as a command line, quoted for a shell.
 std::string command_line(std::vector<std::string> words);
 
-/// The task that the command line names, or the first one, which decides what flags there are. Throws UsageError for
-/// one that does not exist. Call before the flags are parsed.
+/// The task that the command line names, or else the first one. Call before parsing: the task decides which flags
+/// there are. Throws UsageError for an unknown task.
 std::string task_from_flag(int argc, char** argv);
-/// --task, whose value `task_from_flag` has read.
+/// Adds --task, whose value `task_from_flag` has read already.
 void add_task_flag(CLI::App& app, std::string& task, const std::string& note = "");
 
-/// Starts from the preset that the command line names, if it names one, so that other flags change single
-/// settings of it. Call before the flags are parsed.
+/// The settings of the preset that the command line names, or of `fallback`. Call before parsing, so that other flags
+/// change single settings.
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback);
 
-/// Applies --threads and --precision, and refuses a device that is not there, a precision that it does not have, or
-/// event files that were not built, before long work starts.
+/// Applies --threads and --precision. Before long work starts, it throws for a missing device, for a precision that
+/// the device does not have, and for event files if linnet was built without them.
 void apply_machine_settings(const Settings& settings);
 
 }  // namespace linnet::examples

@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linnet/core/error.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
 #include "support/settings/json_value.h"
-#include "support/tasks/task.h"
+#include "support/settings/program.h"
 
 namespace linnet::examples {
 namespace {
@@ -65,7 +66,7 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-/// Calls `field(name, member)` for all that config.json holds.
+/// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
 void for_each_field(S& s, Field&& field) {
   field("task", s.task);
@@ -109,7 +110,7 @@ void for_each_field(S& s, Field&& field) {
 
 const std::string kShare = "share", kLayers = "layers", kNone = "none";
 
-/// Throws UsageError for one that there is not.
+/// Throws UsageError for an unknown mechanism.
 const nn::Mechanism& mechanism_of(const Settings& s) {
   const std::vector<std::string> known = nn::attention_mechanisms();
   require(std::ranges::find(known, s.attention) != known.end(),
@@ -117,35 +118,29 @@ const nn::Mechanism& mechanism_of(const Settings& s) {
   return nn::find_mechanism(s.attention);
 }
 
-/// The option of a mechanism, or null.
-const nn::AttentionOption* find_option(const nn::Mechanism& mechanism, const std::string& name) {
-  const auto found = std::ranges::find(mechanism.option_list, name, &nn::AttentionOption::name);
-  return found == mechanism.option_list.end() ? nullptr : &*found;
-}
-
-/// What `share` names for the mechanism: all but the layers.
+/// The words in `share` that the mechanism knows: all but `layers` and `none`.
 std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
   std::vector<std::string> words = share;
   std::erase_if(words, [](const std::string& word) { return word == kLayers || word == kNone; });
   return words;
 }
 
-/// What the command line says of the mechanism's options, `share` among them.
-std::map<std::string, std::string> said_options(const Settings& s) {
-  std::map<std::string, std::string> said = s.options;
-  if (!s.share) return said;
+/// The mechanism's options that the command line sets, including `share`.
+std::map<std::string, std::string> given_options(const Settings& s) {
+  std::map<std::string, std::string> given = s.options;
+  if (!s.share) return given;
   const std::vector<std::string> words = shared_by_mechanism(*s.share);
-  const bool has_share = find_option(mechanism_of(s), kShare) != nullptr;
-  if (has_share || !words.empty()) said[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
-  return said;
+  const bool has_share = mechanism_of(s).option(kShare) != nullptr;
+  if (has_share || !words.empty()) given[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
+  return given;
 }
 
-/// Drops the default options of other mechanisms, which older versions wrote into every config.json.
-void forget_defaults_of_others(Settings& s) {
+/// Removes the default options of other mechanisms, which older versions wrote into every config.json.
+void erase_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s);
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) {
-      if (find_option(own, option.name) != nullptr) continue;
+      if (own.option(option.name) != nullptr) continue;
       const std::string value = option.get(mechanism.options);
       if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
         s.options.erase(held);
@@ -162,14 +157,14 @@ void validate_options(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
   if (!refusal) return;
-  const auto said = s.options.find(refusal->option);
+  const auto given = s.options.find(refusal->option);
   const std::string value =
-      said != s.options.end() ? said->second : find_option(mechanism, refusal->option)->get(config.options);
+      given != s.options.end() ? given->second : mechanism.option(refusal->option)->get(config.options);
   throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
                                s.attention, refusal->why));
 }
 
-/// Words that no table turns into a value here; the command line knows them, but config.json may hold anything.
+/// Checks the words that no table in choices.h holds. Flags check them too, but config.json may hold anything.
 void validate_words(const Settings& s) {
   const auto one_of = [](const char* flag, const std::string& word, const std::vector<std::string>& known) {
     require(std::ranges::find(known, word) != known.end(),
@@ -199,8 +194,8 @@ std::string flag_of(std::string option) {
 std::any attention_options(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   std::any options = mechanism.options;
-  for (const auto& [name, value] : said_options(s)) {
-    const nn::AttentionOption* const option = find_option(mechanism, name);
+  for (const auto& [name, value] : given_options(s)) {
+    const nn::AttentionOption* const option = mechanism.option(name);
     if (option == nullptr) {
       throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
     }
@@ -214,6 +209,20 @@ std::any attention_options(const Settings& s) {
     }
   }
   return options;
+}
+
+nn::Positions positions_of(const Settings& s) { return choose(kPositions, "positions", s.positions); }
+
+nn::BlockConfig block_config(const Settings& s) {
+  return {.attention = {.mechanism = s.attention,
+                        .width = s.width,
+                        .heads = s.heads,
+                        .bias = s.bias,
+                        .dropout = s.attention_dropout,
+                        .short_conv = s.short_conv,
+                        .options = attention_options(s)},
+          .hidden = s.feed_forward * s.width,
+          .dropout = s.dropout};
 }
 
 Settings completed(Settings s) {
@@ -232,7 +241,7 @@ Settings completed(Settings s) {
 std::vector<std::string> share_words() {
   std::vector<std::string> words{kLayers};
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
-    if (const auto* option = find_option(mechanism, kShare)) {
+    if (const auto* option = mechanism.option(kShare)) {
       words.insert(words.end(), option->words.begin(), option->words.end());
     }
   }
@@ -270,7 +279,7 @@ Settings preset(const std::string& task, const std::string& name) {
 }
 
 std::vector<std::string> option_words(const std::string& attention, const std::string& option) {
-  return find_option(nn::find_mechanism(attention), option)->words;
+  return nn::find_mechanism(attention).option(option)->words;
 }
 
 size_t mechanism_index(const std::string& attention) {
@@ -279,7 +288,7 @@ size_t mechanism_index(const std::string& attention) {
 }
 
 void validate(const Settings& s) {
-  // More than the most would be work without an end, or more memory than any machine has.
+  // Larger values would take forever, or more memory than any machine has.
   const auto at_least = [](const char* flag, int64_t value, int64_t least, int64_t most = 1'000'000'000) {
     require(value >= least, fmt::format("--{} {}: must be at least {}", flag, value, least));
     require(value <= most, fmt::format("--{} {}: must be at most {}", flag, value, most));
@@ -317,7 +326,7 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
-  validate_options(s);  // these three know every other word
+  validate_options(s);  // this and the next two lines check all other words
   positions_of(s);
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
@@ -333,7 +342,7 @@ void validate(const Settings& s) {
 std::string describe_model(const Settings& settings) {
   Settings published = preset(settings.task, settings.preset);
   published.attention = settings.attention;
-  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // unless a flag said
+  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // as without --warmup
   const nlohmann::json before = to_json(published), now = to_json(settings);
   constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
                                         "eval_batches", "checkpoint_every", "tensorboard"};
@@ -359,7 +368,7 @@ nlohmann::json to_json(const Settings& settings) {
   nlohmann::json json;
   for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
   for (const auto& [name, value] : all.options) {
-    const nn::AttentionOption* const option = find_option(mechanism_of(all), name);
+    const nn::AttentionOption* const option = mechanism_of(all).option(name);
     const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
     json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
   }
@@ -370,8 +379,8 @@ nlohmann::json to_json(const Settings& settings) {
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   nlohmann::json unknown = json;
-  settings.task = value_of<std::string>(json, "task");  // which all have had from the first
-  settings.bytes = settings.task == "shakespeare";      // before there was a choice
+  settings.task = value_of<std::string>(json, "task");  // required: every version has written it
+  settings.bytes = settings.task == "shakespeare";      // the default of files from before --bytes
   for_each_field(settings, [&](const char* name, auto& value) {
     if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
   });
@@ -385,7 +394,7 @@ Settings settings_from_json(const nlohmann::json& json) {
           is_number ? fmt::to_string(value_of<int64_t>(json, name)) : value_of<std::string>(json, name);
     }
   }
-  forget_defaults_of_others(settings);
+  erase_defaults_of_others(settings);
   require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
   return settings;
 }

@@ -6,8 +6,8 @@ namespace {
 constexpr int64_t kTopics = 12, kTopicTokens = 15;  // tokens that are typical of a topic
 constexpr int64_t kCommonTokens = ClickData::kVocabulary - kTopics * kTopicTokens;
 constexpr int64_t kShortestTitle = 6, kShortestHistory = 4;
-constexpr double kTypical = 0.35;  // of a title's tokens
-constexpr double kFaithful = 0.8;  // of a user's clicks
+constexpr double kTypical = 0.35;  // share of a title's tokens that are typical of its topic
+constexpr double kFaithful = 0.8;  // share of a user's clicks on the topics that they like
 
 }  // namespace
 
@@ -17,7 +17,7 @@ ClickData::ClickData(const ClickDataConfig& config) : config_(config), rng_(conf
   for (int64_t i = 0; i < config.test_users; ++i) test_.push_back(make_impression(config.test_candidates));
 }
 
-/// Item i is about topic i modulo their number.
+/// Item i has topic i mod kTopics.
 void ClickData::make_titles() {
   std::vector<int64_t> tokens;
   std::vector<bool> padding_mask;

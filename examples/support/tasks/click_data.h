@@ -7,33 +7,34 @@
 
 namespace linnet::examples {
 
-/// One list of candidates that was shown to a user, who clicked the first of them.
+/// A list of candidates that a user was shown; the user clicked the first one.
 struct Impression {
-  std::vector<int64_t> history;     ///< items that the user clicked before, of different numbers
+  std::vector<int64_t> history;     ///< items clicked earlier; the number varies between users
   std::vector<int64_t> candidates;  ///< the first was clicked, the others not
 };
 
 struct ClickDataConfig {
   int64_t users = 4000;
-  int64_t test_users = 500;  ///< beside those
+  int64_t test_users = 500;  ///< in addition to `users`
   int64_t items = 1000;
-  int64_t candidates = 5;  ///< of an impression in training
+  int64_t candidates = 5;  ///< in each impression for training
   int64_t test_candidates = 20;
   uint64_t seed = 1337;
 };
 
-/// Clicks as a small generative story tells them. Every item has a topic, and a title of tokens, some typical of its
-/// topic and some that any title may have. Every user likes two topics: most of the items clicked are from these, and
-/// some from anywhere, so that no model ranks perfectly.
+/// Clicks drawn from a small generative model. Every item has a topic and a title, whose tokens are typical of the
+/// topic or common to all titles. Every user likes two topics: most of their clicks are on items of these, the others
+/// on any item, so that no model ranks perfectly.
 class ClickData {
  public:
-  static constexpr int64_t kVocabulary = 260, kTitle = 12, kHistory = 10;  ///< the most tokens, and items
+  static constexpr int64_t kVocabulary = 260;
+  static constexpr int64_t kTitle = 12, kHistory = 10;  ///< the most tokens in a title, items in a history
 
   explicit ClickData(const ClickDataConfig& config);
 
   const std::vector<Impression>& train() const { return train_; }
   const std::vector<Impression>& test() const { return test_; }
-  /// Tokens of every title, int64 [items, kTitle], and which are no padding, bool of the same shape.
+  /// The tokens of every title, int64 [items, kTitle], and the padding mask, bool [items, kTitle].
   const Tensor& titles() const { return titles_; }
   const Tensor& title_mask() const { return title_mask_; }
 

@@ -21,18 +21,18 @@ const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
 
 const fs::path kBesideSources = fs::path(LINNET_SOURCE_DIR) / "data";
 
-/// By their size and sum.
+/// The names of published data sets, by size and CRC-32.
 const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
                                                     {"54950000 bytes, crc32 1939f699", "MNIST"},
                                                     {"54950000 bytes, crc32 c7a95b27", "Fashion-MNIST"}};
 
-/// A data set's place, and the name that it has there.
+/// The path of a data set, and its name.
 struct Found {
   fs::path path;
   std::string name;
 };
 
-/// What published bytes are called, and other bytes by their name, size and sum.
+/// The name of a published data set; for other data, `name` with size and CRC-32.
 std::string name_of(std::initializer_list<std::span<const std::byte>> parts, const std::string& name) {
   size_t size = 0;
   uLong crc = 0;
@@ -57,7 +57,7 @@ std::string name_of(const nn::Mnist& mnist, const std::string& name) {
                  name);
 }
 
-/// With a question mark for each byte that is not UTF-8, which config.json is.
+/// Replaces each byte that is not UTF-8 by a question mark, since config.json must be UTF-8.
 std::string as_utf8(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -74,7 +74,8 @@ std::string last_name(const fs::path& path) {
   return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
 }
 
-/// The data set `name` in --data, or --data itself; without --data where the set is by its name, if anywhere.
+/// The data set `name` inside --data, or --data itself. Without --data, the first of `data_places` that has `name`,
+/// if any does.
 std::optional<Found> find_data(const Settings& settings, const std::string& name) {
   if (!settings.data.empty()) {
     const fs::path& data = settings.data;
@@ -101,8 +102,8 @@ nn::TextOptions text_options(const Settings& s) {
           .normalise_newlines = s.normalise_newlines};
 }
 
-/// That there is no such data set in any place, and what is taken instead.
-void tell_of_stand_in(const char* set, const char* stand_in) {
+/// Says on stderr that the data set was not found, and what is used instead.
+void report_stand_in(const char* set, const char* stand_in) {
   fmt::print(stderr, "no {} in {} (examples/fetch_data.sh gets it): taking {} instead\n", set, data_places(),
              stand_in);
 }
@@ -110,7 +111,7 @@ void tell_of_stand_in(const char* set, const char* stand_in) {
 }  // namespace
 
 bool same_data(const std::string& a, const std::string& b) {
-  const auto sum = [](const std::string& name) {  // "my.txt (19 bytes, crc32 …)" without what is before
+  const auto sum = [](const std::string& name) {  // " (19 bytes, crc32 …)" of "my.txt (19 bytes, crc32 …)"
     const size_t begin = name.rfind(" (");
     return begin != std::string::npos && name.find("crc32", begin) != std::string::npos ? name.substr(begin) : name;
   };
@@ -129,7 +130,7 @@ NamedText load_text(const Settings& settings) {
     }
     return {name_of(text, found->name), found->path, std::move(text)};
   }
-  tell_of_stand_in("Tiny Shakespeare", "the sources of linnet");
+  report_stand_in("Tiny Shakespeare", "the sources of linnet");
   return {"linnet's own sources (stand-in)", {}, nn::CharText::of_this_project(options)};
 }
 
@@ -138,7 +139,7 @@ NamedImages load_images(const Settings& settings) {
     nn::Mnist mnist(found->path, {.transpose = settings.transpose});
     return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
   }
-  tell_of_stand_in("MNIST", "drawn digits");
+  report_stand_in("MNIST", "drawn digits");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 

@@ -6,17 +6,18 @@
 
 #include "support/settings/settings.h"
 
-/// What the programs learn from: --data, or else what $LINNET_DATA has, then data/ beside the project's sources or
-/// here; and where it is in none of them a stand-in, which a line on stderr says. A --data that lacks the set is an
-/// IoError.
-/// Data that are not the published are named by their file or folder, their size and their CRC-32, and so told apart
-/// by --resume too.
+/// The data that programs train on. They are read from --data; without --data from $LINNET_DATA, from data/ beside
+/// the project's sources, or from data/ in the current folder. If the set is in none of these, a stand-in is used,
+/// and a line on stderr says so. A --data without the set is an IoError.
+///
+/// Data other than the published sets are named by their file or folder, size and CRC-32, by which --resume tells
+/// them apart too.
 
 namespace linnet::examples {
 
 struct NamedText {
   std::string name;
-  std::filesystem::path path;  ///< of the file or folder that was read; empty for the stand-in
+  std::filesystem::path path;  ///< the file or folder that was read; empty for the stand-in
   nn::CharText text;
 };
 
@@ -26,17 +27,17 @@ struct NamedImages {
   nn::LabelledImages test;
 };
 
-/// Whether these names, of data that a program found, are names of the same bytes, whatever their file is called.
+/// Whether two names of data mean the same bytes, even if their files have different names.
 bool same_data(const std::string& a, const std::string& b);
 
-/// Where a data set is looked for without --data, for people.
+/// The places where a data set is looked for without --data, for messages.
 std::string data_places();
 
-/// The text of --data: a file, or a folder of *.txt files; or Tiny Shakespeare, or the sources of this project. A
-/// line on stderr says when a byte order mark was dropped.
+/// The text of --data, a file or a folder of *.txt files; without --data Tiny Shakespeare, or the stand-in, the
+/// sources of this project. A line on stderr says if a byte order mark was dropped.
 NamedText load_text(const Settings& settings);
 
-/// The images in the folder --data, in files of MNIST's kind; or MNIST, or drawn digits.
+/// The images in the folder --data, in MNIST's file format; without --data MNIST, or the stand-in, drawn digits.
 NamedImages load_images(const Settings& settings);
 
 }  // namespace linnet::examples

@@ -6,14 +6,15 @@
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
 
-/// An image classifier over patches, on MNIST, on other images in files of its kind, or on drawn digits.
+/// An image classifier over patches, on MNIST, on other images in MNIST's file format, or on drawn digits.
 
 namespace linnet::examples {
 namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
-/// Throws UsageError when they do not fill one batch, for a step takes a whole one, or when patches do not tile them.
+/// Loads the images. Throws IoError unless they are square, and UsageError if the patches do not tile an image or if
+/// there are too few images for one batch.
 NamedImages images_for(const Settings& s) {
   NamedImages data = load_images(s);
   const int64_t height = data.train.height(), width = data.train.width();

@@ -20,7 +20,7 @@ void check(const std::vector<double>& scores, const std::vector<bool>& clicked) 
   if (std::count(clicked.begin(), clicked.end(), true) == 0) throw std::runtime_error("no candidate was clicked");
 }
 
-/// Which were clicked, the highest score first.
+/// `clicked` in the order of falling scores.
 std::vector<bool> ranked(const std::vector<double>& scores, const std::vector<bool>& clicked) {
   std::vector<size_t> order(scores.size());
   std::iota(order.rbegin(), order.rend(), size_t{0});
@@ -30,7 +30,7 @@ std::vector<bool> ranked(const std::vector<double>& scores, const std::vector<bo
   return result;
 }
 
-/// Σ clicked / log2(rank + 1) over the first k.
+/// Σ clicked / log2(rank + 1) over the first k candidates.
 double gain(const std::vector<bool>& clicked, int64_t k) {
   double sum = 0;
   for (int64_t i = 0; i < std::min<int64_t>(k, std::ssize(clicked)); ++i) {

@@ -5,17 +5,18 @@
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
 
-/// A character-level language model on Tiny Shakespeare, a text of one's own, or the stand-in.
+/// A character-level language model on Tiny Shakespeare, a text of your own, or the stand-in.
 
 namespace linnet::examples {
 namespace {
 
-/// Throws IoError when it is too short for a window of the context, and what comes after that, in both of its parts.
+/// Loads the text. Throws IoError unless both its training and its validation part have more than `context`
+/// characters: a window and the target of its last character.
 NamedText text_for(const Settings& s) {
   NamedText source = load_text(s);
   const int64_t train = std::ssize(source.text.train()), validation = std::ssize(source.text.validation());
   if (std::min(train, validation) > s.context) return source;
-  constexpr int64_t kParts = 10;  // of which the last one is for validation
+  constexpr int64_t kParts = 10;  // the last tenth is for validation
   const auto needed = [](int64_t context) { return kParts * context + 1; };
   const int64_t size = train + validation;
   const bool for_any = size < needed(1);

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kName = "events.out.tfevents.";  // what TensorBoard looks for
-constexpr const char* kOurs = ".linnet";               // where other programs name the host
+constexpr const char* kName = "events.out.tfevents.";  // the prefix by which TensorBoard finds the file
+constexpr const char* kOurs = ".linnet";               // other programs have the host's name here
 
 proto::Event event_now() {
   proto::Event event;

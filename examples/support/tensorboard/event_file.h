@@ -8,14 +8,14 @@
 
 namespace linnet::examples {
 
-/// Scalars as TensorBoard reads them.
+/// Writes scalars to an event file, which TensorBoard reads.
 class EventFile {
  public:
-  /// Starts the file in a run's folder, in place of one of linnet's that is there. Throws IoError when it cannot be
+  /// Creates the file in a run's folder and removes an earlier one of linnet's. Throws IoError when it cannot be
   /// written.
   explicit EventFile(const std::filesystem::path& folder);
 
-  /// Appends the values of some tags at a step. Throws IoError when it cannot, when the disk is full for example.
+  /// Appends the values of some tags at a step. Throws IoError when it cannot, for example on a full disk.
   void add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) const;
 
  private:
@@ -24,7 +24,7 @@ class EventFile {
   std::filesystem::path path_;
 };
 
-/// Throws UsageError, saying what to install, when linnet was built without protobuf, and so without event files.
+/// Throws UsageError, saying what to install, if linnet was built without protobuf and so without event files.
 void require_event_files();
 
 }  // namespace linnet::examples

@@ -8,7 +8,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "TFRecord files are little-endian");
 
-/// The remainder of each byte.
+/// The CRC-32C of each byte, for the table-driven algorithm.
 constexpr std::array<uint32_t, 256> kRemainders = [] {
   std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -25,7 +25,7 @@ std::string bytes_of(Number number) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The format's masked checksum, which stays one when it is part of data that has a checksum itself.
+/// The masked CRC of the TFRecord format: masking keeps the CRC of data that contain CRCs sound.
 std::string checksum(std::string_view bytes) { return bytes_of(std::rotr(crc32c(bytes), 15) + 0xa282ead8U); }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("Mechanism: numbers and lists of words among the options") {
   const auto set = [](const char* mechanism, const std::string& name, const char* text) {
     const nn::Mechanism& m = nn::find_mechanism(mechanism);
     std::any options = m.options;
-    std::ranges::find(m.option_list, name, &nn::AttentionOption::name)->set(options, text);
+    m.option(name)->set(options, text);
     return options;
   };
   const auto scaled = std::any_cast<nn::FastmaxConfig>(set("fastmax2", "fastmax_scale", "0.25"));
@@ -51,6 +51,14 @@ TEST_CASE("Mechanism: numbers and lists of words among the options") {
                        ValueError);
   CHECK_THROWS_WITH_AS(set("fastmax2", "fastmax_scale", "0"), "must be paper, sqrt, unit or a positive number",
                        ValueError);
+}
+
+TEST_CASE("Mechanism::option finds an option by its whole name") {
+  const nn::Mechanism& m = nn::find_mechanism("fastmax2");
+  REQUIRE(m.option("dropout_kind") != nullptr);
+  CHECK(m.option("dropout_kind")->name == "dropout_kind");
+  CHECK(m.option("dropout") == nullptr);
+  CHECK(nn::find_mechanism("softmax").option("dropout_kind") == nullptr);
 }
 
 TEST_CASE("register_mechanism refuses a name that there is already, and what cannot be made") {
