@@ -59,7 +59,7 @@ TEST_CASE("equations: each has a tag where it is computed, on each device") {
     for (const auto& [paper, numbers] : place.computed) {
       for (const int number : numbers) {
         const std::string tag = "[" + std::string(paper) + " eq." + std::to_string(number) + "]";
-        CHECK_MESSAGE(code.find(tag) != std::string::npos, std::string(place.folders.front()) + " has no " + tag);
+        CHECK_MESSAGE(code.find(tag) != std::string::npos, std::string(place.folders.front()), " has no ", tag);
       }
     }
   }
