@@ -32,7 +32,8 @@ struct [[gnu::visibility("hidden")]] Node {
   const char* op = "leaf";
   Where where;  ///< the user's line of the forward call
   /// 0 for a leaf, and otherwise 1 + the inputs' maximum. A walk from the highest down thus meets a node after all
-  /// nodes that used its output. Threads share no counter.
+  /// nodes that used its output. It is made from the inputs alone, so that threads which record at the same time
+  /// neither wait for each other nor change the order.
   int64_t sequence = 0;
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and once used up

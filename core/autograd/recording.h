@@ -27,8 +27,8 @@ namespace linnet {
 ///     const double loss = step({inputs, targets})[0].item<double>();
 ///
 /// The first call runs the function without recording, so that it can make tensors that stay, such as an optimizer's
-/// moments. The second call records it. Later calls replay the kernels and do not run the function. On the CPU, and
-/// while a Profile is active, every call runs the function.
+/// moments. The second call runs it once more to record its kernels, and launches them. Later calls only launch. On
+/// the CPU, and while a Profile is active, every call runs the function.
 ///
 /// Between calls only these change: the inputs, the random numbers, and an optimizer's learning rate and step counts.
 /// Every call does the same work on the same tensors, such as parameters and moments, which must outlive the

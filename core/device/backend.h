@@ -227,15 +227,16 @@ struct Backend {
   void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
   void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
   /// For each row, loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), or 0 where target is ignore_index. For
-  /// backward, lse [rows, 2] holds m = max(x) and log(sum e^{x − m}) apart, because their sum would lose digits to a
-  /// large m.
-  void (*cross_entropy)(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing);
+  /// backward, `max_and_log_sum` [rows, 2] holds m = max(x) and log(sum e^{x − m}) apart, because their sum would
+  /// lose digits to a large m.
+  void (*cross_entropy)(View loss, View max_and_log_sum, View logits, View targets, int64_t ignore_index,
+                        double smoothing);
   /// dlogits = dloss[row] · (softmax(x) − (1 − ε)·onehot − ε/C)
-  void (*cross_entropy_backward)(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
-                                 double smoothing);
+  void (*cross_entropy_backward)(View dlogits, View dloss, View max_and_log_sum, View logits, View targets,
+                                 int64_t ignore_index, double smoothing);
 
   // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `padding_mask`
-  // is a bool [B, M] or null, false where a key is padding. A row without keys gives 0 and no gradients.
+  // is a bool [B, M] or null, false where a key is padding. A query without keys gives 0 and no gradients.
   /// `denominator` [B, H, N], contiguous, is for the same device's backward: each row's denominator g, or for softmax
   /// its logarithm, to a base that the device chooses.
   void (*attention)(View o, View denominator, View q, View k, View v, const View* padding_mask,
@@ -244,10 +245,11 @@ struct Backend {
                              const View* padding_mask, AttentionParams params);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
-  /// empty. `denominator` holds g. Dropout: byte 64·i + n % 64 of the queries' or keys' stream, 16 bytes in a Philox
-  /// block, decides on feature f of token n, where i = (head · tiles + n / 64) · features + f. `features` is 1 when
-  /// whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. Tokens are numbered as
-  /// keys; when causal, the last query has the number of the last key, and numbers start at whichever comes first.
+  /// empty. `denominator` holds g. Dropout: byte 64·line + n % 64 of the queries' or keys' stream, 16 bytes in a
+  /// Philox block, decides on feature f of token n, where line = (head · tiles + n / 64) · features + f. `features`
+  /// is 1 when whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. Tokens are
+  /// numbered as keys; when causal, the last query has the number of the last key, and numbers start at whichever
+  /// comes first.
   void (*fastmax)(View o, View denominator, View q, View k, View v, const View* padding_mask,
                   const FastmaxParams& params);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,

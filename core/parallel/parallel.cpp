@@ -183,7 +183,7 @@ class ThreadPool {
     call_ = Call::outermost();
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
-    for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(end_of(i + 1) - end_of(i));
+    for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(begin_of(i + 1) - begin_of(i));
     cores_.separate(workers_);
     if (sleeping_.load() > 0) {
       const std::lock_guard lock(mutex_);
@@ -205,8 +205,8 @@ class ThreadPool {
     std::atomic<int64_t> remaining{0};
   };
 
-  /// The end of share i − 1, which is the begin of share i. Earlier shares have one task more where they differ.
-  int64_t end_of(size_t i) const {
+  /// The first task of share i; begin_of(i + 1) is its end. Earlier shares have one task more where they differ.
+  int64_t begin_of(size_t i) const {
     const auto threads = static_cast<int64_t>(shares_.size()), before = static_cast<int64_t>(i);
     return count_ / threads * before + std::min(count_ % threads, before);
   }
@@ -230,7 +230,7 @@ class ThreadPool {
     const int64_t count = count_;
     int64_t ended = 1;
     try {
-      run_task(end_of(share + 1) - remaining);
+      run_task(begin_of(share + 1) - remaining);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();

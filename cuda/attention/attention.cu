@@ -12,8 +12,9 @@
 /// Backward has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
 /// There are two sets of kernels: mma_tiles.cuh for products of bfloat16 in heads of up to 64 columns, and tiles.cuh
-/// for all else. Bounds: 4·N·M·D multiplications and additions forward, 14·N·M·D backward, half of that when causal.
-/// The kernels of mma_tiles.cuh are bound, by their count of instructions, by turning scores into weights.
+/// for all else, where factors of bfloat16 use tensor cores too (WMMA, from sm_80 on). Bounds: 4·N·M·D
+/// multiplications and additions forward, 14·N·M·D backward, half of that when causal. The kernels of mma_tiles.cuh
+/// are bound, by their count of instructions, by turning scores into weights.
 
 namespace linnet::cuda {
 

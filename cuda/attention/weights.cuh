@@ -410,11 +410,11 @@ QuadraticCotangents<T, E> with_deltas(const QuadraticInputs<T, E>&, const View& 
   return {HeadsView<const E>(d_o), HeadsView<const E>(o), data<const T>(denominator), delta.data()};
 }
 
-/// A query's factors in the gradients of its scores: `denominator`, which is log2 g for softmax and else 1 / g (0 for
-/// g = 0), and delta. Both are 0 for a query behind the last.
+/// A query's factors in the gradients of its scores: log2 g for softmax and otherwise 1 / g (0 for g = 0), and delta.
+/// Both are 0 for a query behind the last.
 template <class T>
 struct alignas(2 * sizeof(T)) QueryFactors {
-  T denominator, delta;
+  T log_or_inverse, delta;
 };
 template <class T, class E>
 __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const QuadraticCotangents<T, E>& from,
@@ -442,19 +442,19 @@ __device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatri
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
   if (in.softmax) {
     for_each_score<Scores>([&](int q, int c) {
-      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].denominator);
+      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].log_or_inverse);
       ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);  // gradient of [Vaswani eq.1]
     });
   } else if (!in.drops_tokens()) {
     for_each_score<Scores>([&](int q, int c) {
-      const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
+      const T score = s.at(q, c) * in.scale, inverse = of[q].log_or_inverse;
       s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2)) * inverse;                                // [FAST eq.7]
       ds.at(q, c) = (in.a1 + 2 * in.a2 * score) * (ds.at(q, c) - of[q].delta) * (in.scale * inverse);  // [FAST eq.15]
     });
   } else {
     const auto tokens = kept_tokens_of<Scores>(in, tile);
     for_each_score<Scores>([&](int q, int c) {
-      const T score = s.at(q, c) * in.scale, inverse = of[q].denominator;
+      const T score = s.at(q, c) * in.scale, inverse = of[q].log_or_inverse;
       const T kept = tokens.has(q, c) ? in.token_factor : T{0};
       const T mean = (in.shared_denominator ? kept : T{1}) * of[q].delta;
       s.at(q, c) = (in.a0 + score * (in.a1 + score * in.a2) * kept) * inverse;

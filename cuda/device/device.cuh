@@ -28,7 +28,7 @@ void check(cudaError_t status, const char* what);
 /// kernel, so that the error names the op that caused it.
 void check_launch();
 
-/// Whether LINNET_CUDA_CHECK is set.
+/// Whether LINNET_CUDA_CHECK is set, to anything but 0.
 bool is_checking();
 
 /// Waits for all work so far. Throws DeviceError when any of it failed.

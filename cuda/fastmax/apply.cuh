@@ -47,13 +47,13 @@ __device__ void apply_features(ApplyTask<T, kColumns>& at, SharedFeatureTiles<T,
          [&](int slot, int n) { return keeps(slot, n) ? tile.feature(at.x, slot, n) : T{0}; });
     fill(shared.b, kTile<T>, kSide * kColumns, [&](int slot, int c) {
       const int64_t d = at.column + c;
-      return d < in.width ? at.state[tile.row(slot) * in.rows() + d] * tile.dropped_weight(slot) : T{0};
+      return d < in.width ? at.state[tile.row(slot) * in.entries() + d] * tile.dropped_weight(slot) : T{0};
     });
     __syncthreads();
     add_product(at.sum, shared.a, shared.b, kTile<T>);  // [FAST eq.26], causal [FAST eq.32]
     for (int slot = static_cast<int>(threadIdx.x) % kSide; slot < kTile<T>; slot += kSide) {
       const T weight = in.shared_denominator ? tile.dropped_weight(slot) : tile.weight(slot);
-      const T z = at.state[tile.row(slot) * in.rows() + in.width] * weight;
+      const T z = at.state[tile.row(slot) * in.entries() + in.width] * weight;
 #pragma unroll
       for (int r = 0; r < kThreadTile<T>; ++r) {
         const int n = thread_row<T>() + r;

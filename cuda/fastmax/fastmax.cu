@@ -102,10 +102,10 @@ class Pass {
 
   // ---- The sides ----
 
-  int64_t side_size(bool with_y) const { return all_heads_ * in_.positions * (in_.rows() * (with_y ? 2 : 1) + 2); }
+  int64_t side_size(bool with_y) const { return all_heads_ * in_.positions * (in_.entries() * (with_y ? 2 : 1) + 2); }
 
   LoadedSide<T> side(const Scratch<T>& memory, bool with_y, RandomKey key, int64_t count, int64_t shift) const {
-    const int64_t row = all_heads_ * in_.positions, size = row * in_.rows();
+    const int64_t row = all_heads_ * in_.positions, size = row * in_.entries();
     T* const y = memory.data() + size;
     T* const inverse = with_y ? y + size : y;
     const bool drops_tokens = in_.drops() && !in_.drops_features();

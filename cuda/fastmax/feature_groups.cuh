@@ -106,7 +106,7 @@ struct QuerySource {
     const int i = static_cast<int>(threadIdx.x) / 2;
     const bool there = q.has(first + i);
     const QueryFactors<float> factors = query_factors(in, from, task.head, first + i);
-    const float inverse = factors.denominator;
+    const float inverse = factors.log_or_inverse;
     const int half = static_cast<int>(threadIdx.x) % 2;
     const E* row = d_o.data + (first + i) * d_o.stride;
     if (d_o.width == kWidth && d_o.in_packs(kPackSize)) {

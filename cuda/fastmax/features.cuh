@@ -28,9 +28,9 @@ struct FactorisedParams {
   int keep_of_256;
   bool shared_denominator;
 
-  /// Entries of x̃; columns of a state.
-  __host__ __device__ int64_t rows() const { return width + 1; }
-  int64_t state_size() const { return tiles * kTile<T> * rows(); }
+  /// The number of entries of x̃, which is also the number of columns of a state.
+  __host__ __device__ int64_t entries() const { return width + 1; }
+  int64_t state_size() const { return tiles * kTile<T> * entries(); }
   __host__ __device__ bool drops() const { return keep_of_256 < 256; }
   /// Whether intra-chunk weights are sums of dropped features.
   __host__ __device__ bool drops_features() const { return drops() && dropout != FastmaxDropout::token; }
@@ -39,7 +39,7 @@ struct FactorisedParams {
 
   /// Sets the numbers of tiles. Order 1 has linear tiles only.
   void count_tiles() {
-    linear_tiles = tiles = ceil_div(rows(), kTile<T>);
+    linear_tiles = tiles = ceil_div(entries(), kTile<T>);
     for (int64_t b = 0; a2 != 0 && b < width; b += kRight<T>) tiles += tiles_beside(b);
   }
 };
@@ -56,10 +56,10 @@ struct LoadedSide {
   int64_t count, shift;  ///< number of tokens; position of the first
 
   __device__ const T* x_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
-    return x + head * in.rows() * in.positions + position;
+    return x + head * in.entries() * in.positions + position;
   }
   __device__ const T* y_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
-    return y + head * in.rows() * in.positions + position;
+    return y + head * in.entries() * in.positions + position;
   }
   __device__ T factor_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return factor == nullptr ? T{1} : factor[head * in.positions + position];
@@ -90,7 +90,7 @@ struct FeatureTile {
 
   /// The feature of the n-th token from `x` on.
   __device__ T feature(const T* x, int slot, int64_t n) const {
-    if (linear) return entry(x, b + slot, n, in.rows());
+    if (linear) return entry(x, b + slot, n, in.entries());
     return entry(x, a + slot / kRight<T>, n, in.width) * entry(x, b + slot % kRight<T>, n, in.width);
   }
   __device__ T left(const T* x, int slot, int64_t n) const { return entry(x, a + slot / kRight<T>, n, in.width); }
@@ -116,7 +116,7 @@ struct FeatureTile {
   __device__ int64_t number(int slot) const {
     if (linear) return is_constant(slot) ? 0 : b + slot + 1;
     const int64_t i = a + slot / kRight<T>, j = b + slot % kRight<T>, first = min(i, j) + 1;
-    return first * in.rows() - first * (first - 1) / 2 + max(i, j) + 1 - first;
+    return first * in.entries() - first * (first - 1) / 2 + max(i, j) + 1 - first;
   }
 
  private:
@@ -156,7 +156,7 @@ struct FeatureMask {
 
  private:
   __device__ static int64_t count_features(const FactorisedParams<T>& in) {
-    return in.a2 == 0 ? in.rows() : in.rows() * (in.rows() + 1) / 2;
+    return in.a2 == 0 ? in.entries() : in.entries() * (in.entries() + 1) / 2;
   }
 };
 

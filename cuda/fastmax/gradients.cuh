@@ -87,7 +87,7 @@ __device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, Share
   for (int64_t column = 0; column < in.width; column += kDepth) {
     __syncthreads();  // the previous panels have been used
     fill_columns(shared.panel_a, kDepth, kTile<T>, [&](int d, int slot) {
-      return column + d < in.width ? at.state[tile.row(slot) * in.rows() + column + d] : T{0};
+      return column + d < in.width ? at.state[tile.row(slot) * in.entries() + column + d] : T{0};
     });
     fill(shared.panel_b, kDepth, kTile<T>,
          [&](int d, int n) { return column + d < in.width ? at.y[(column + d) * in.positions + n] : T{0}; });
@@ -113,7 +113,7 @@ __device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, Share
 #pragma unroll
   for (int r = 0; r < kThreadTile<T>; ++r) {
     const int slot = thread_row<T>() + r;
-    const T z = at.state[tile.row(slot) * in.rows() + in.width], dropped_weight = tile.dropped_weight(slot);
+    const T z = at.state[tile.row(slot) * in.entries() + in.width], dropped_weight = tile.dropped_weight(slot);
     const T undropped = in.shared_denominator ? T{0} : z * tile.weight(slot);
     const T shared_z = in.shared_denominator ? z * dropped_weight : T{0};
 #pragma unroll

@@ -127,7 +127,7 @@ struct InterChunk {
     return in.causal ? chunks_before(in, first) * chunk_group.chunk_size : in.keys;
   }
   /// For a tile of keys: the first chunk of queries in its state, and the end of the queries that are not in it.
-  /// Chunk 0 is never in a state, so that for both sides the last chunk in the order of the sum needs none.
+  /// The sum goes from the last chunk of queries to chunk 0. Nothing comes after chunk 0, so its sum is not made.
   template <class E>
   __device__ int64_t chunk_behind(const QuadraticInputs<float, E>& in, int64_t first) const {
     const int64_t sees_all = first + kMmaTile - 1 - in.causal_offset();
@@ -244,7 +244,7 @@ struct InterChunk {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (float& x : sum.of[r]) x *= factors[r].denominator;
+      for (float& x : sum.of[r]) x *= factors[r].log_or_inverse;
     }
   }
 };

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
     T* state = states + state_index * state_size;
 #pragma unroll
     for (int r = 0; r < kThreadTile<T>; ++r) {
-      T* row = state + tile.row(thread_row<T>() + r) * in.rows();
+      T* row = state + tile.row(thread_row<T>() + r) * in.entries();
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int64_t d = column + thread_column<T, kColumns>() + c;

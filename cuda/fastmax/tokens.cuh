@@ -39,7 +39,7 @@ __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<co
                              bool standardise) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     const int64_t item = head * in.positions + position;
-    T* x = to.x + head * in.rows() * in.positions + position;
+    T* x = to.x + head * in.entries() * in.positions + position;
     const E* elements = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     const auto row = [=](int64_t d) { return static_cast<T>(elements[d]); };
     T mean = 0, rest = 0, inverse = 1;  // rest: the rounding error of a large mean
@@ -71,7 +71,7 @@ __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<co
 template <class T, class E>
 __global__ void load_values(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> from, LoadedSide<T> to) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
-    T* y = to.y + head * in.rows() * in.positions + position;
+    T* y = to.y + head * in.entries() * in.positions + position;
     const E* row = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     for (int64_t d = 0; d < in.width; ++d) y[d * in.positions] = exists ? static_cast<T>(row[d]) : T{0};
     y[in.width * in.positions] = exists ? T{1} : T{0};
@@ -84,7 +84,7 @@ template <class T, class E>
 __global__ void load_cotangents(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> d_o, HeadsView<const E> o,
                                 const T* denominator, LoadedSide<T> to) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
-    T* y = to.y + head * in.rows() * in.positions + position;
+    T* y = to.y + head * in.entries() * in.positions + position;
     const T g = exists ? denominator[head * tokens.count + i] : T{0}, inverse = g == 0 ? T{0} : 1 / g;
     const E* gradient = g == 0 ? nullptr : d_o.at(head / tokens.heads, head % tokens.heads, i);
     const E* out = g == 0 ? nullptr : o.at(head / tokens.heads, head % tokens.heads, i);

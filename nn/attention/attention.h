@@ -74,12 +74,12 @@ struct AttentionMap {
 class Attention : public Module {
  public:
   /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when
-  /// none is.
+  /// none is. PyTorch's key_padding_mask means the opposite: pass logical_not(key_padding_mask).
   ///
   /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, N, C].
   /// Dtypes: x has the parameters' dtype, or is bfloat16 with float32 parameters; the result has x's. `padding_mask`
   /// is bool.
-  /// Throws: ShapeError, DTypeError.
+  /// Throws: ShapeError, for a mask of another dtype too; DTypeError.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// The weights of the sequence form, without dropout, for inspection. Each mechanism's class describes its maps.

@@ -83,8 +83,8 @@ struct Mechanism {
   /// For `bench attention`: the core, whose random parameters and dropout draw from `rng`.
   std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
 
-  /// The initial standard deviation of the query and key maps in a language model, and of learned positions in an
-  /// image classifier. The mechanism's file gives the reason.
+  /// The initial standard deviation of the query and key maps in a language model, where one map `qkv` makes them,
+  /// and of learned positions in an image classifier. A mechanism's file that changes them says why.
   double query_key_std = 0.02;
   double position_std = 1;
 

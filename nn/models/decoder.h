@@ -28,8 +28,9 @@ struct DecoderState {
 /// A decoder-only language model like GPT-2: token and position embeddings, blocks, a final norm, and a head that
 /// shares the token embedding's weight. Submodules: `tok`, `pos`, `blocks.<i>`, `norm`.
 ///
-/// Weights start as N(0, 0.02). Weights that end a residual branch start as N(0, 0.02/√(2·layers)), fastmax2's for
-/// queries and keys as N(0, 0.2), and biases as 0.
+/// Weights of rank 2 and more, Fastformer's w_q and w_k too, start as N(0, 0.02) instead of as their layers do; those
+/// of convolutions keep their start. Weights that end a residual branch start as N(0, 0.02/√(2·layers)), fastmax2's
+/// for queries and keys as N(0, 0.2), and biases as 0.
 class DecoderLM : public Module {
  public:
   /// Throws: ValueError for a vocabulary or layers below 1, and for learned positions with a context below 1; as

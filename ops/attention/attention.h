@@ -13,7 +13,7 @@ struct SoftmaxAttentionOptions {
   bool causal = false;
   /// The factor of q·k; 1/√D when not given.
   std::optional<double> scale = {};
-  /// Bool [B, M]: false where a key is padding. Undefined: none is.
+  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
   Tensor padding_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.

@@ -11,10 +11,10 @@
 namespace linnet::detail {
 namespace {
 
-template <auto kBackward, class Options>
+template <auto kBackward, class Params>
 Grads fused_attention_backward(const char* name, const Tensor& grad, const Tensor& o, const Tensor& denominator,
                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
-                               const Options& params) {
+                               const Params& params) {
   Op op(name, Where{}, {grad, q, k, v});
   op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
   Grads gradients = empty_gradients({q, k, v});
@@ -26,9 +26,9 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
 }
 
 /// Saves q, k, v, o and every row's denominator for backward, so memory is linear in the tokens.
-template <auto kForward, auto kBackward, class Options>
+template <auto kForward, auto kBackward, class Params>
 Tensor fused_attention(const char* name, const char* backward_name, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& padding_mask, const Options& params) {
+                       const Tensor& padding_mask, const Params& params) {
   Op op(name, Where{}, {q, k, v});
   const DType dtype = op.floating_dtype();
   check_qkv(q, k, v, padding_mask);

@@ -15,7 +15,7 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees. It computes
 /// softmax_attention and the quadratic form of Fastmax.
 Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
-                           const AttentionParams& options);
+                           const AttentionParams& params);
 
 /// The factorised form of Fastmax (Gerami et al. 2024, eqs. 24–35), for tensors that are not empty.
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,

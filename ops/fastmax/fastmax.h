@@ -58,7 +58,7 @@ struct FastmaxOptions {
   std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
-  /// Bool [B, M]: false where a key is padding. Undefined: none is.
+  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
   Tensor padding_mask = {};
   /// `quadratic` refuses dropout of features. For tensors without elements every form is the same.
   FastmaxForm form = FastmaxForm::automatic;

@@ -41,7 +41,7 @@ Crossover crossover(double width, bool quadratic_term) {
 }
 
 /// The GPU's crossover from counts of operations, which no GPU has measured yet. Forward takes 4·N²·D operations in
-/// the quadratic form, half of that when causal, and 4·N·M·(D + 1) in the factorised one with M features.
+/// the quadratic form, half of that when causal, and 4·N·F·(D + 1) in the factorised one with F features.
 Crossover crossover_in_theory(double width, bool quadratic_term) {
   const double features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
   const double full = features * (width + 1) / std::max(width, 1.0);

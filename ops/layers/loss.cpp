@@ -60,16 +60,16 @@ Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
   return sum(ne(targets, ignore_index).to(DType::float64)).to(dtype);
 }
 
-Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets, const Tensor& lse,
-                              const CrossEntropyOptions& options) {
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets,
+                              const Tensor& max_and_log_sum, const CrossEntropyOptions& options) {
   Op op("cross_entropy_backward", Where{}, {g, logits});
   op.first_derivative_only("log_softmax and gather");
   const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
   const Tensor dlogits_rows = dense_rows(dlogits), logits_rows = dense_rows(logits);
   const Tensor dloss = g.detach().contiguous();
-  backend(logits).cross_entropy_backward(detail::view(dlogits_rows), detail::view(dloss), detail::view(lse),
-                                         detail::view(logits_rows), detail::view(targets), options.ignore_index,
-                                         options.label_smoothing);
+  backend(logits).cross_entropy_backward(detail::view(dlogits_rows), detail::view(dloss),
+                                         detail::view(max_and_log_sum), detail::view(logits_rows),
+                                         detail::view(targets), options.ignore_index, options.label_smoothing);
   return dlogits;
 }
 
@@ -77,14 +77,14 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
 Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   Op op("cross_entropy", Where{}, {logits, targets});
   const Tensor loss = Tensor::empty(targets.shape(), logits.dtype(), logits.device());
-  const Tensor lse = Tensor::empty({targets.numel(), 2}, logits.dtype(), logits.device());
+  const Tensor max_and_log_sum = Tensor::empty({targets.numel(), 2}, logits.dtype(), logits.device());
   const Tensor logits_rows = dense_rows(logits);
-  backend(logits).cross_entropy(detail::view(loss), detail::view(lse), detail::view(logits_rows),
+  backend(logits).cross_entropy(detail::view(loss), detail::view(max_and_log_sum), detail::view(logits_rows),
                                 detail::view(targets), options.ignore_index, options.label_smoothing);
-  return op.record(
-      loss, [logits = op.save(logits), targets = op.save(targets), lse = op.save(lse), options](const Tensor& g) {
-        return Grads{cross_entropy_backward(g, logits(), targets(), lse(), options), Tensor()};
-      });
+  return op.record(loss, [logits = op.save(logits), targets = op.save(targets),
+                          max_and_log_sum = op.save(max_and_log_sum), options](const Tensor& g) {
+    return Grads{cross_entropy_backward(g, logits(), targets(), max_and_log_sum(), options), Tensor()};
+  });
 }
 
 }  // namespace

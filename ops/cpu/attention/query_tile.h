@@ -41,10 +41,10 @@ class TokenFactors {
   void draw(RandomKey key, int64_t first, int64_t count, T* out) const {
     const int keep_of_256 = in_.params.tokens.keep_of_256;
     const T kept = static_cast<T>(256.0 / keep_of_256);
-    for (int64_t query_tile = first / 16; query_tile * 16 < first + count; ++query_tile) {
-      const PhiloxBlock random = philox(key, static_cast<uint64_t>(query_tile));
+    for (int64_t block = first / 16; block * 16 < first + count; ++block) {
+      const PhiloxBlock random = philox(key, static_cast<uint64_t>(block));
       for (int64_t byte = 0; byte < 16; ++byte) {
-        const int64_t i = query_tile * 16 + byte - first;
+        const int64_t i = block * 16 + byte - first;
         if (i < 0 || i >= count) continue;
         const auto value = static_cast<int>(random.word[byte / 4] >> (byte % 4 * 8) & 255);
         out[i] = value < keep_of_256 ? kept : T{0};
@@ -163,9 +163,9 @@ class QueryTile {
 
   /// s_jc = x_j·y_c for the columns y_c of `columns` [D, padded rows], where query c sees key j.
   void products(const ScoreTile<T>& s, Rows<const T> x, const T* columns) const {
-    const int64_t step = s.hidden == nullptr ? s.keys : kQueryStep<T>;
+    const int64_t step = s.first_seeing == nullptr ? s.keys : kQueryStep<T>;
     for (int64_t j = 0; j < s.keys; j += step) {
-      const int64_t unseen = s.hidden == nullptr ? 0 : s.hidden[j] / kQueryStep<T> * kQueryStep<T>;
+      const int64_t unseen = s.first_seeing == nullptr ? 0 : s.first_seeing[j] / kQueryStep<T> * kQueryStep<T>;
       tile_product<T>(std::min(step, s.keys - j), width_ - unseen, context_.in.width(), {x[j], x.stride, 1},
                       {columns + unseen, width_}, {s[j] + unseen, width_}, false);
     }
@@ -195,7 +195,7 @@ class QueryTile {
   void sum_visible(const ScoreTile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = context_.in.width();
     const Matrix<T> weights{w.data, 1, w.width};
-    const int64_t step = w.hidden == nullptr ? rows_ : all_finite(x, w.keys, width) ? kQueryStep<T> : 1;
+    const int64_t step = w.first_seeing == nullptr ? rows_ : all_finite(x, w.keys, width) ? kQueryStep<T> : 1;
     for (int64_t r = 0; r < rows_; r += step) {
       const int64_t rows = std::min(step, rows_ - r);
       const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
@@ -205,9 +205,9 @@ class QueryTile {
 
   /// out_j = Σ_i w_ij x_i over the queries that see key j; `add` adds to out_j instead.
   void sum_by_key(const ScoreTile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
-    const int64_t step = w.hidden == nullptr ? w.keys : kQueryStep<T>;
+    const int64_t step = w.first_seeing == nullptr ? w.keys : kQueryStep<T>;
     for (int64_t j = 0; j < w.keys; j += step) {
-      const int64_t unseen = w.hidden == nullptr ? 0 : w.hidden[j];
+      const int64_t unseen = w.first_seeing == nullptr ? 0 : w.first_seeing[j];
       tile_product<T>(std::min(step, w.keys - j), context_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
                       x.from(unseen), out.from(j), add);
     }

@@ -42,14 +42,15 @@ template <class T>
 struct ScoreTile {
   T* data;
   int64_t keys, width;
-  /// hidden[j]: the first hidden[j] queries do not see key j; not decreasing in j. Null where all queries see all
-  /// keys.
-  const int64_t* hidden;
+  /// first_seeing[j]: the first query that sees key j; not decreasing in j. Null where all queries see all keys.
+  const int64_t* first_seeing;
 
   T* operator[](int64_t j) const { return data + j * width; }
 
   /// The number of keys that any of the kQueryStep queries from `c` on sees.
-  int64_t seen(int64_t c) const { return std::lower_bound(hidden, hidden + keys, c + kQueryStep<T>) - hidden; }
+  int64_t seen(int64_t c) const {
+    return std::lower_bound(first_seeing, first_seeing + keys, c + kQueryStep<T>) - first_seeing;
+  }
 
   /// Calls `f(j, row, c, count)` for key j and the queries [c, c + count). `count` is a compile-time constant except
   /// in a last tile of fewer queries that all see all keys. Flattened: otherwise g++ does not inline `f`, and its
@@ -59,7 +60,7 @@ struct ScoreTile {
     const auto rows = [&](int64_t c, auto count, int64_t end) {
       for (int64_t j = 0; j < end; ++j) f(j, (*this)[j], c, count);
     };
-    if (hidden != nullptr) {
+    if (first_seeing != nullptr) {
       for (int64_t c = 0; c < width; c += kQueryStep<T>)
         rows(c, std::integral_constant<int64_t, kQueryStep<T>>{}, seen(c));
     } else if (width == kQueries) {
@@ -71,14 +72,14 @@ struct ScoreTile {
 
   /// Writes `value` where a query does not see a key.
   void hide(T value) const {
-    if (hidden == nullptr) return;
+    if (first_seeing == nullptr) return;
     for (int64_t j = 0; j < keys; ++j) {
       T* row = (*this)[j];
-      const int64_t whole = hidden[j] / kQueryStep<T> * kQueryStep<T>;
+      const int64_t whole = first_seeing[j] / kQueryStep<T> * kQueryStep<T>;
       for (int64_t c = 0; c < whole; c += kQueryStep<T>) std::fill_n(row + c, kQueryStep<T>, value);
-      if (whole == hidden[j]) continue;
+      if (whole == first_seeing[j]) continue;
 #pragma omp simd
-      for (int64_t c = whole; c < whole + kQueryStep<T>; ++c) row[c] = c < hidden[j] ? value : row[c];
+      for (int64_t c = whole; c < whole + kQueryStep<T>; ++c) row[c] = c < first_seeing[j] ? value : row[c];
     }
   }
 
@@ -86,7 +87,7 @@ struct ScoreTile {
   template <class F>
   void fold_columns(T start, T* out, F f) const {
     constexpr int64_t kLanes = product::kLanes<T>, kColumns = 4 * kLanes;
-    if (hidden != nullptr) {
+    if (first_seeing != nullptr) {
       for (int64_t c = 0; c < width; c += kQueryStep<T>)
         fold_vectors<kQueryStep<T> / kLanes>(c, seen(c), start, out, f);
     } else if (width % kColumns == 0) {
@@ -174,12 +175,12 @@ void weigh_dropped(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& 
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   T total[kQueries] = {};
   s.for_each_row([&](int64_t j, T* row, int64_t first, auto count) {
-    const int64_t hidden = s.hidden != nullptr ? s.hidden[j] : 0;
+    const int64_t first_seeing = s.first_seeing != nullptr ? s.first_seeing[j] : 0;
 #pragma omp simd
     for (int64_t c = first; c < first + count; ++c) {
       const T rest = row[c] * (a1 + row[c] * a2);
       row[c] = a0 + rest * (query_factors[c] * key_factors[j]);
-      total[c] += c < hidden ? T{0} : shared ? row[c] : a0 + rest;
+      total[c] += c < first_seeing ? T{0} : shared ? row[c] : a0 + rest;
     }
   });
   s.hide(T{0});

@@ -135,7 +135,7 @@ class WholeSequences {
       const int64_t n = std::min(kTile, chunk.end - begin);
       weights.set_scores([&](int64_t i, int64_t h) { return x(begin + i, h); }, w, padding_mask, begin, n, width_);
       weights.weigh_sums(own, n, dropout(stage), chunk, begin);
-      for (int64_t c = 0; c < channels_; ++c) own.mean[c] *= weights.fade[c / width_];
+      for (int64_t c = 0; c < channels_; ++c) own.mean[c] *= weights.rescale[c / width_];
       for (int64_t i = 0; i < n; ++i) {
         if (!padding_mask(begin + i)) continue;
         for (int64_t h = 0; h < heads_; ++h) {

@@ -139,17 +139,17 @@ class TileWeights {
   Scratch<T> memory_;
 
  public:
-  T* score;            ///< s_i = w·x_i; −∞ for padding
-  T *fade, *weight;    ///< mean_i = fade_i·mean_{i−1} + weight_i·x_i, when nothing is dropped
-  T* value_weight;     ///< weight_i after dropout
-  T *maximum, *total;  ///< m_{i−1} and z_{i−1} [kTile + 1, heads]; row 0 is from before the tile
+  T* score;             ///< s_i = w·x_i; −∞ for padding
+  T *rescale, *weight;  ///< mean_i = rescale_i·mean_{i−1} + weight_i·x_i, when nothing is dropped
+  T* value_weight;      ///< weight_i after dropout
+  T *maximum, *total;   ///< m_{i−1} and z_{i−1} [kTile + 1, heads]; row 0 is from before the tile
 
   explicit TileWeights(int64_t heads)
       : heads_(heads),
         memory_((6 * kTile + 2) * heads),
         score(memory_.data()),
-        fade(score + kTile * heads),
-        weight(fade + kTile * heads),
+        rescale(score + kTile * heads),
+        weight(rescale + kTile * heads),
         value_weight(weight + kTile * heads),
         maximum(value_weight + kTile * heads),
         total(maximum + (kTile + 1) * heads) {}
@@ -177,7 +177,7 @@ class TileWeights {
 
   /// The softmax weight of each token over the prefix that ends with it.      [Fastformer eq.3] [Fastformer eq.5]
   ///   m_i = max(m_{i−1}, s_i),  z_i = e^{m_{i−1} − m_i} z_{i−1} + e^{s_i − m_i},
-  ///   fade_i = e^{m_{i−1} − m_i} z_{i−1} / z_i,  weight_i = e^{s_i − m_i} / z_i
+  ///   rescale_i = e^{m_{i−1} − m_i} z_{i−1} / z_i,  weight_i = e^{s_i − m_i} / z_i
   /// No exponential is above 1, and nothing cancels. Starts from the m and z of `pool`, and updates them.
   void weigh_prefixes(const PooledMean<T>& pool, int64_t n, const Dropout& dropout, const HeadChunk& chunk,
                       int64_t begin) const {
@@ -188,14 +188,14 @@ class TileWeights {
     }
 #pragma omp simd
     for (int64_t at = 0; at < n * heads_; ++at) {
-      fade[at] = vec::exp(maximum[at] - maximum[at + heads_]);
+      rescale[at] = vec::exp(maximum[at] - maximum[at + heads_]);
       weight[at] = vec::exp(score[at] - maximum[at + heads_]);
     }
-    for (int64_t at = 0; at < n * heads_; ++at) total[at + heads_] = total[at] * fade[at] + weight[at];
+    for (int64_t at = 0; at < n * heads_; ++at) total[at + heads_] = total[at] * rescale[at] + weight[at];
 #pragma omp simd
     for (int64_t at = 0; at < n * heads_; ++at) {
       const T z = total[at + heads_];
-      fade[at] = z == 0 ? T{0} : fade[at] * total[at] / z;
+      rescale[at] = z == 0 ? T{0} : rescale[at] * total[at] / z;
       weight[at] = z == 0 ? T{0} : weight[at] / z;
     }
     drop(n, dropout, chunk, begin);
@@ -204,7 +204,7 @@ class TileWeights {
   }
 
   /// Weights e^{s_i − m} of a whole tile, with m the largest score so far. Updates m, z and kept of `pool`; the
-  /// caller multiplies the earlier sums by row 0 of `fade`, e^{m_before − m}, and adds the tile's.
+  /// caller multiplies the earlier sums by row 0 of `rescale`, e^{m_before − m}, and adds the tile's.
   ///                                                                        [Fastformer eq.3] [Fastformer eq.5]
   void weigh_sums(const PooledMean<T>& pool, int64_t n, const Dropout& dropout, const HeadChunk& chunk,
                   int64_t begin) const {
@@ -214,7 +214,7 @@ class TileWeights {
         if (score[i * heads_ + h] > pool.maximum[h]) pool.maximum[h] = score[i * heads_ + h];
       }
     }
-    for (int64_t h = 0; h < heads_; ++h) fade[h] = vec::exp(maximum[h] - pool.maximum[h]);
+    for (int64_t h = 0; h < heads_; ++h) rescale[h] = vec::exp(maximum[h] - pool.maximum[h]);
     set_powers(pool, n);
     drop(n, dropout, chunk, begin);
     for (int64_t h = 0; h < heads_; ++h) {
@@ -223,8 +223,8 @@ class TileWeights {
         all += weight[i * heads_ + h];
         kept += value_weight[i * heads_ + h];
       }
-      pool.total[h] = fade[h] * pool.total[h] + all;
-      pool.kept[h] = fade[h] * pool.kept[h] + kept;
+      pool.total[h] = rescale[h] * pool.total[h] + all;
+      pool.kept[h] = rescale[h] * pool.kept[h] + kept;
     }
   }
 

@@ -57,11 +57,11 @@ void pool_head(const Head& head, const View& out, const View& maximum, const Vie
     if (head.counts(i, s)) {
       const T before = m;
       m = s > m ? s : m;
-      const T fade = vec::exp(before - m), weight = vec::exp(s - m);
-      z = z * fade + weight;
+      const T rescale = vec::exp(before - m), weight = vec::exp(s - m);
+      z = z * rescale + weight;
       const T* row = head.at<T>(x, i);
 #pragma omp simd
-      for (int64_t d = 0; d < width; ++d) a[d] = a[d] * fade + row[d] * weight;
+      for (int64_t d = 0; d < width; ++d) a[d] = a[d] * rescale + row[d] * weight;
     }
     if (causal) write(i);
   }
@@ -88,16 +88,16 @@ void pool_head_backward(const Head& head, const View& dscores, const View& dx, c
     T* dx_row = head.at<T>(dx, i);
     T* ds = head.at<T>(dscores, i);
     if (causal || i == tokens - 1) {
-      const T fade = i == tokens - 1 ? T{0} : vec::exp(m - m_next) * z / z_next;
+      const T rescale = i == tokens - 1 ? T{0} : vec::exp(m - m_next) * z / z_next;
       const T* g = head.at<T>(dout, result);
       const T* y = head.at<T>(out, result);
       T product = 0;
 #pragma omp simd reduction(+ : product)
       for (int64_t d = 0; d < width; ++d) {
-        r[d] = r[d] * fade + g[d];
+        r[d] = r[d] * rescale + g[d];
         product += g[d] * y[d];
       }
-      t = t * fade + product;
+      t = t * rescale + product;
       m_next = m;
       z_next = z;
     }

@@ -13,37 +13,37 @@ enum class Reach {
   all,    ///< to all gradients
 };
 
-/// The cotangents that a chunk hands to the tokens before it, by way of mean_i = fade_i mean_{i−1} + weight_i x_i.
-/// With G_i = ∂L/∂mean_i:  r_{i−1} = G_{i−1} + fade_i r_i,  t_{i−1} = G_{i−1}·mean_{i−1} + fade_i t_i.
+/// The cotangents that a chunk hands to the tokens before it, by way of mean_i = rescale_i mean_{i−1} + weight_i x_i.
+/// With G_i = ∂L/∂mean_i:  r_{i−1} = G_{i−1} + rescale_i r_i,  t_{i−1} = G_{i−1}·mean_{i−1} + rescale_i t_i.
 template <class T>
 struct CarriedCotangents {
-  T *r, *t, *fade;  ///< [heads, D], [heads], [heads]; `fade` is the product of the chunk's fade_i
+  T *r, *t, *rescale;  ///< [heads, D], [heads], [heads]; `rescale` is the product of the chunk's rescale_i
 
   static int64_t size(int64_t heads, int64_t width) { return heads * (width + 2); }
-  CarriedCotangents(T* data, int64_t heads, int64_t width) : r(data), t(r + heads * width), fade(t + heads) {}
+  CarriedCotangents(T* data, int64_t heads, int64_t width) : r(data), t(r + heads * width), rescale(t + heads) {}
   /// The heads from `h` on.
   CarriedCotangents from(int64_t h, int64_t width) const {
     CarriedCotangents rest = *this;
     rest.r += h * width;
     rest.t += h;
-    rest.fade += h;
+    rest.rescale += h;
     return rest;
   }
   void clear(int64_t heads, int64_t width) const {
     std::fill_n(r, heads * width, T{0});
     std::fill_n(t, heads, T{0});
-    std::fill_n(fade, heads, T{1});
+    std::fill_n(rescale, heads, T{1});
   }
   void copy_to(const CarriedCotangents& other, int64_t heads, int64_t width) const {
     std::copy_n(r, heads * width, other.r);
     std::copy_n(t, heads, other.t);
-    std::copy_n(fade, heads, other.fade);
+    std::copy_n(rescale, heads, other.rescale);
   }
   /// Becomes what a chunk hands on when it receives `in` from the tokens after it; `own` is what it hands on alone.
   void set_through(const CarriedCotangents& own, const CarriedCotangents& in, int64_t heads, int64_t width) const {
     for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t d = h * width; d < (h + 1) * width; ++d) r[d] = own.r[d] + own.fade[h] * in.r[d];
-      t[h] = own.t[h] + own.fade[h] * in.t[h];
+      for (int64_t d = h * width; d < (h + 1) * width; ++d) r[d] = own.r[d] + own.rescale[h] * in.r[d];
+      t[h] = own.t[h] + own.rescale[h] * in.t[h];
     }
   }
 };
@@ -161,11 +161,11 @@ class CausalTile {
         key_backward<reach>(dk, key, query, i, dw_k);
         if (reach == Reach::all) query_backward(dq, out.dv == nullptr, query, i, dw_q);
       } else {
-        fade(query, query_weights_, i + 1);
+        rescale(query, query_weights_, i + 1);
       }
     }
-    fade(key, key_weights_, 0);
-    fade(query, query_weights_, 0);
+    rescale(key, key_weights_, 0);
+    rescale(query, query_weights_, 0);
   }
 
  private:
@@ -186,7 +186,8 @@ class CausalTile {
     }
   }
 
-  /// means_i = fade_i means_{i−1} + weight_i x_i for the tile's tokens; `mean` holds the last one, before and after.
+  /// means_i = rescale_i means_{i−1} + weight_i x_i for the tile's tokens; `mean` holds the last one, before and
+  /// after.
   ///                                                            [Fastformer eq.4] [Fastformer eq.6], causal
   template <class Row>
   void running_means(Row&& x, const TileWeights<T>& weights, T* mean, T* means) const {
@@ -195,10 +196,11 @@ class CausalTile {
       for (int64_t h = 0; h < chunk_.heads; ++h) {
         T *to = row(means, i, h), *last = mean + h * width_;
         if (kept) {
-          const T fade = weights.fade[i * chunk_.heads + h], weight = weights.value_weight[i * chunk_.heads + h];
+          const T rescale = weights.rescale[i * chunk_.heads + h],
+                  weight = weights.value_weight[i * chunk_.heads + h];
           const T* from = x(i, h);
 #pragma omp simd
-          for (int64_t d = 0; d < width_; ++d) last[d] = fade * last[d] + weight * from[d];
+          for (int64_t d = 0; d < width_; ++d) last[d] = rescale * last[d] + weight * from[d];
         }
         std::copy_n(last, static_cast<int64_t>(width_), to);
       }
@@ -213,19 +215,19 @@ class CausalTile {
     for (int64_t h = 0; h < chunk_.heads; ++h) std::fill_n(x(begin_ + i, h), static_cast<int64_t>(width_), T{0});
   }
 
-  /// fade_i, the factor of r and t on their way from token i to the token before. Token n_ belongs to the next tile,
-  /// which has applied its factor already.
-  T fade_of(const TileWeights<T>& weights, int64_t i, int64_t h) const {
-    return i < n_ ? weights.fade[i * chunk_.heads + h] : T{1};
+  /// rescale_i, the factor of r and t on their way from token i to the token before. Token n_ belongs to the next
+  /// tile, which has applied its factor already.
+  T rescale_of(const TileWeights<T>& weights, int64_t i, int64_t h) const {
+    return i < n_ ? weights.rescale[i * chunk_.heads + h] : T{1};
   }
-  void fade(const CarriedCotangents<T>& carry, const TileWeights<T>& weights, int64_t i) const {
+  void rescale(const CarriedCotangents<T>& carry, const TileWeights<T>& weights, int64_t i) const {
     for (int64_t h = 0; h < chunk_.heads; ++h) {
-      const T factor = fade_of(weights, i, h);
+      const T factor = rescale_of(weights, i, h);
       T* r = carry.r + h * width_;
 #pragma omp simd
       for (int64_t d = 0; d < width_; ++d) r[d] *= factor;
       carry.t[h] *= factor;
-      carry.fade[h] *= factor;
+      carry.rescale[h] *= factor;
     }
   }
 
@@ -235,7 +237,7 @@ class CausalTile {
                       int64_t i) const {
     for (int64_t h = 0; h < chunk_.heads; ++h) {
       const T *mean = row(key_means_, i, h), *x = v_(begin_ + i, h), *g = du(begin_ + i, h);
-      const T factor = fade_of(key_weights_, i + 1, h);
+      const T factor = rescale_of(key_weights_, i + 1, h);
       T *r = key.r + h * width_, *dv = dvalue(begin_ + i, h);
       T t = 0;
       if (add_) {
@@ -255,7 +257,7 @@ class CausalTile {
         }
       }
       key.t[h] = factor * key.t[h] + t;
-      key.fade[h] *= factor;
+      key.rescale[h] *= factor;
     }
   }
 
@@ -284,7 +286,7 @@ class CausalTile {
       const T *p = row(p_, i, h), *mean = row(query_means_, i, h), *x = k_(begin_ + i, h);
       const T *r = key.r + h * width_, *w = w_k_ + h * width_;
       const T ds = ds_[h], weight = key_weights_.value_weight[i * chunk_.heads + h];
-      const T factor = fade_of(query_weights_, i + 1, h);
+      const T factor = rescale_of(query_weights_, i + 1, h);
       T *next = query.r + h * width_, *dk = dkey(begin_ + i, h), *dw = dw_k + h * width_;
       T t = 0;
       if (add_) {
@@ -312,7 +314,7 @@ class CausalTile {
         }
       }
       query.t[h] = factor * query.t[h] + t;
-      query.fade[h] *= factor;
+      query.rescale[h] *= factor;
     }
   }
 

@@ -18,8 +18,8 @@ int64_t rows_per_task(int64_t classes) {
 }
 
 template <class T>
-void losses(const View& loss, const View& lse, const View& logits, const View& targets, int64_t ignore_index,
-            double smoothing) {
+void losses(const View& loss, const View& max_and_log_sum, const View& logits, const View& targets,
+            int64_t ignore_index, double smoothing) {
   const int64_t rows = logits.shape[0], classes = logits.shape[1];
   parallel_for(rows, rows_per_task(classes), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -29,8 +29,8 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
       for (int64_t c = 0; c < classes; ++c) maximum = x[c] > maximum ? x[c] : maximum;
       const double total = block_sum<T>(classes, [x, maximum](int64_t c) { return vec::exp(x[c] - maximum); });
       const T log_total = static_cast<T>(std::log(total));
-      data<T>(lse)[2 * r] = maximum;
-      data<T>(lse)[2 * r + 1] = log_total;
+      data<T>(max_and_log_sum)[2 * r] = maximum;
+      data<T>(max_and_log_sum)[2 * r + 1] = log_total;
       const int64_t target = data<int64_t>(targets)[r];
       if (target == ignore_index) {
         data<T>(loss)[r] = 0;
@@ -49,8 +49,8 @@ void losses(const View& loss, const View& lse, const View& logits, const View& t
 }
 
 template <class T>
-void losses_backward(const View& dlogits, const View& dloss, const View& lse, const View& logits, const View& targets,
-                     int64_t ignore_index, double smoothing) {
+void losses_backward(const View& dlogits, const View& dloss, const View& max_and_log_sum, const View& logits,
+                     const View& targets, int64_t ignore_index, double smoothing) {
   const int64_t rows = logits.shape[0], classes = logits.shape[1];
   parallel_for(rows, rows_per_task(classes), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -61,7 +61,8 @@ void losses_backward(const View& dlogits, const View& dloss, const View& lse, co
         for (int64_t c = 0; c < classes; ++c) dx[c] = 0;
         continue;
       }
-      const T scale = data<T>(dloss)[r], maximum = data<T>(lse)[2 * r], log_total = data<T>(lse)[2 * r + 1];
+      const T scale = data<T>(dloss)[r], maximum = data<T>(max_and_log_sum)[2 * r],
+              log_total = data<T>(max_and_log_sum)[2 * r + 1];
       const T epsilon = static_cast<T>(smoothing), uniform = epsilon / static_cast<T>(classes);
 #pragma omp simd
       for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (vec::exp((x[c] - maximum) - log_total) - uniform);
@@ -70,15 +71,16 @@ void losses_backward(const View& dlogits, const View& dloss, const View& lse, co
   });
 }
 
-void cross_entropy(View loss, View lse, View logits, View targets, int64_t ignore_index, double smoothing) {
+void cross_entropy(View loss, View max_and_log_sum, View logits, View targets, int64_t ignore_index,
+                   double smoothing) {
   dispatch_floating(logits.dtype,
-                    [&]<class T>(T) { losses<T>(loss, lse, logits, targets, ignore_index, smoothing); });
+                    [&]<class T>(T) { losses<T>(loss, max_and_log_sum, logits, targets, ignore_index, smoothing); });
 }
 
-void cross_entropy_backward(View dlogits, View dloss, View lse, View logits, View targets, int64_t ignore_index,
-                            double smoothing) {
+void cross_entropy_backward(View dlogits, View dloss, View max_and_log_sum, View logits, View targets,
+                            int64_t ignore_index, double smoothing) {
   dispatch_floating(logits.dtype, [&]<class T>(T) {
-    losses_backward<T>(dlogits, dloss, lse, logits, targets, ignore_index, smoothing);
+    losses_backward<T>(dlogits, dloss, max_and_log_sum, logits, targets, ignore_index, smoothing);
   });
 }
 
