@@ -69,8 +69,8 @@ class Optimizer {
   /// What a checkpoint needs: moments and step counts of every parameter, by its position, and the groups'
   /// settings. The moments are the optimizer's own, which its next step edits: write them, or clone() them, before.
   TensorMap state() const;
-  /// Puts it back. Throws ValueError, and changes nothing, when it is not the state of such an optimizer over
-  /// parameters of these shapes.
+  /// Puts it back. Throws ValueError when it is not the state of such an optimizer over parameters of these shapes.
+  /// An error, be it for want of memory, leaves the optimizer as it was.
   void load_state(const TensorMap& state, Where where = {});
 
  protected:

@@ -32,6 +32,18 @@ class AllocationFailure {
   bool happened() const;  ///< whether there were more than n requests
 };
 
+/// While one lives, adds up the memory that this thread asks the C library for and gives back. One at a time.
+class MemoryUse {
+ public:
+  MemoryUse();
+  ~MemoryUse();
+  MemoryUse(const MemoryUse&) = delete;
+  MemoryUse& operator=(const MemoryUse&) = delete;
+
+  int64_t live() const;  ///< bytes that it has now, beyond those that it had
+  int64_t peak() const;  ///< the most of them at any time
+};
+
 /// Whether this build counts them. Where it does not, a line says so, why, and what was not tried.
 bool allocations_are_counted(const std::string& not_tried);
 
