@@ -4,14 +4,13 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +23,8 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/json_text.h>
+#include <linnet/core/files/utf8.h>
 
 // The format: the size of the header (8 bytes, little-endian), the header, the tensors' bytes end to end. The
 // header is JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
@@ -35,15 +36,13 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 namespace {
 
-using nlohmann::json;
-
 constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 constexpr const char* kMetadata = "__metadata__";
 
-/// Reads `count` elements at `from` into `to`, which holds them in a wider dtype. Returns an element that does not
-/// fit, as text, or nothing.
-using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, Tensor& to);
+/// Converts `count` elements at `from` to the wider ones of `to`. Returns an element that does not fit, as text, or
+/// nothing.
+using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, void* to);
 
 /// The number that a floating code of few bits stands for. As in IEEE 754, but that a code of 4 exponent bits has no
 /// infinity: there the highest exponent is one like the others, and NaN is the code with all bits set (E4M3,
@@ -63,7 +62,7 @@ float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
 
 /// Floating codes of 8 or 16 bits, by a table of all of them.
 template <class Code, int kExponentBits, int kMantissaBits>
-std::optional<std::string> widen_float(const std::byte* from, int64_t count, Tensor& to) {
+std::optional<std::string> widen_float(const std::byte* from, int64_t count, void* to) {
   static const std::vector<float> table = [] {
     std::vector<float> values(size_t{1} << (8 * sizeof(Code)));
     for (size_t code = 0; code < values.size(); ++code) {
@@ -72,16 +71,16 @@ std::optional<std::string> widen_float(const std::byte* from, int64_t count, Ten
     return values;
   }();
   const auto* codes = reinterpret_cast<const Code*>(from);
-  std::transform(codes, codes + count, to.mutable_data<float>().begin(), [](Code code) { return table[code]; });
+  std::transform(codes, codes + count, static_cast<float*>(to), [](Code code) { return table[code]; });
   return std::nullopt;
 }
 
 template <class From, class To>
-std::optional<std::string> widen_integer(const std::byte* from, int64_t count, Tensor& to) {
+std::optional<std::string> widen_integer(const std::byte* from, int64_t count, void* to) {
   const auto* numbers = reinterpret_cast<const From*>(from);
   const auto* too_large = std::find_if(numbers, numbers + count, [](From v) { return !std::in_range<To>(v); });
   if (too_large != numbers + count) return std::to_string(*too_large);
-  std::copy(numbers, numbers + count, to.mutable_data<To>().begin());
+  std::copy(numbers, numbers + count, static_cast<To*>(to));
   return std::nullopt;
 }
 
@@ -111,118 +110,10 @@ constexpr std::array<FileDType, 15> kDTypes = {{
 
 /// A tensor as the header describes it.
 struct Entry {
-  std::string name;
+  TensorMap::iterator place;  // its name, and where it is to be
   const FileDType* type;
   Shape shape;
   int64_t begin, end;  // in the data
-};
-
-/// Reads a header while it is parsed, and makes no tree of it: a header may list a million tensors.
-class Header final : public nlohmann::json_sax<json> {
- public:
-  /// A tensor's entry is checked by `check`, and what is wrong goes to `fail`, which throws.
-  using Check = std::function<Entry(const std::string& name, const std::string& dtype,
-                                    const std::vector<int64_t>& shape, const std::vector<int64_t>& offsets)>;
-  using Fail = std::function<void(const std::string& what)>;
-  Header(Check check, Fail fail) : check_(std::move(check)), fail_(std::move(fail)) {}
-
-  std::vector<Entry> entries;
-  std::map<std::string, std::string> metadata;
-
-  bool key(std::string& name) override {
-    if (!keys_.back().insert(name).second) fail_(fmt::format("its header has the key '{}' twice", name));
-    if (depth() == kNames) name_ = name;
-    if (depth() == kFields) field_ = name;
-    return true;
-  }
-  bool start_object(size_t /*size*/) override {
-    if (depth() != kOutside && depth() != kNames) scalar("an object");
-    if (depth() == kNames) tensor_ = {};
-    keys_.emplace_back();
-    return true;
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    if (depth() != kNames || name_ == kMetadata) return true;
-    if (!tensor_.dtype || !tensor_.shape || !tensor_.offsets) fail_lacking();
-    entries.push_back(check_(name_, *tensor_.dtype, *tensor_.shape, *tensor_.offsets));
-    return true;
-  }
-  bool start_array(size_t /*size*/) override {
-    if (depth() == kOutside) return false;
-    const bool is_field = depth() == kFields && name_ != kMetadata;
-    if (is_field && field_ == "shape")
-      list_ = &tensor_.shape.emplace();
-    else if (is_field && field_ == "data_offsets")
-      list_ = &tensor_.offsets.emplace();
-    else
-      scalar("a list");
-    keys_.emplace_back();
-    return true;
-  }
-  bool end_array() override {
-    keys_.pop_back();
-    if (depth() == kFields) list_ = nullptr;
-    return true;
-  }
-  bool null() override { return depth() == kNames && name_ == kMetadata ? true : scalar("null"); }
-  bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return scalar(fmt::to_string(value)); }
-  bool number_float(double /*value*/, const std::string& text) override { return scalar(text); }
-  bool number_unsigned(uint64_t value) override {
-    if (list_ == nullptr || depth() != kLists || value > std::numeric_limits<int64_t>::max()) {
-      return scalar(fmt::to_string(value));
-    }
-    list_->push_back(static_cast<int64_t>(value));
-    return true;
-  }
-  bool string(std::string& text) override {
-    if (depth() == kFields && name_ == kMetadata)
-      metadata[field_] = text;
-    else if (depth() == kFields && field_ == "dtype")
-      tensor_.dtype = text;
-    else
-      scalar(fmt::format("\"{}\"", text));
-    return true;
-  }
-  bool binary(json::binary_t& /*value*/) override { return false; }  // of other formats than JSON
-  bool parse_error(size_t /*position*/, const std::string& /*last*/, const json::exception& /*error*/) override {
-    return false;
-  }
-
- private:
-  // Around a value stand so many objects and lists: none around the header, then names, fields, sizes or offsets.
-  static constexpr size_t kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
-
-  struct Tensor {
-    std::optional<std::string> dtype;
-    std::optional<std::vector<int64_t>> shape, offsets;
-  };
-
-  size_t depth() const { return keys_.size(); }
-
-  void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name_)); }
-
-  /// What is not read where it belongs: it is wrong, or belongs to a field that the format does not have.
-  bool scalar(const std::string& text) {
-    if (depth() == kOutside) return false;
-    if (name_ == kMetadata && depth() == kNames) fail_("its metadata is not a JSON object");
-    if (name_ == kMetadata) fail_(fmt::format("its metadata '{}' is not a string", field_));
-    if (depth() == kNames) fail_lacking();
-    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name_, text));
-    if (depth() == kFields && (field_ == "shape" || field_ == "data_offsets")) {
-      fail_(fmt::format("tensor '{}' has {} where a list belongs", name_, text));
-    }
-    if (depth() == kFields && field_ == "dtype") fail_lacking();
-    return true;
-  }
-
-  Check check_;
-  Fail fail_;
-  std::vector<std::set<std::string>> keys_;  // of the objects around the place; of a list, none
-  std::string name_, field_;
-  Tensor tensor_;
-  std::vector<int64_t>* list_ = nullptr;  // that is being read
 };
 
 class Reader {
@@ -240,23 +131,21 @@ class Reader {
   }
 
   Safetensors read() {
-    Header header = read_header();
-    Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
-    std::vector<Entry>& entries = header.entries;
+    read_header();
     // Every byte of the data belongs to one tensor.
-    std::sort(entries.begin(), entries.end(),
+    std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     int64_t position = 0;
-    for (const Entry& e : entries) {
-      if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", e.name));
+    for (const Entry& e : entries_) {
+      if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", shown(e)));
       if (e.begin > position) fail(fmt::format("bytes {}…{} belong to no tensor", position, e.begin));
-      content.tensors[e.name] = read_tensor(e);
       position = e.end;
     }
     if (position != data_size_) {
       fail(fmt::format("its tensors take {} bytes, but {} follow the header", position, data_size_));
     }
-    return content;
+    for (const Entry& e : entries_) e.place->second = read_tensor(e);
+    return std::move(content_);
   }
 
  private:
@@ -265,12 +154,18 @@ class Reader {
                               path_.string(), what));
   }
 
+  [[noreturn]] void fail_twice(const std::string& key) const {
+    fail(fmt::format("its header has the key '{}' twice", detail::shortened(key)));
+  }
+
+  static std::string shown(const Entry& e) { return detail::shortened(e.place->first); }
+
   void read_bytes(void* target, int64_t bytes) {
     file_.read(static_cast<char*>(target), bytes);
     if (!file_) fail("it ends too early");
   }
 
-  Header read_header() {
+  void read_header() {
     if (size_ < kPrefix) fail(fmt::format("it has {} bytes", size_));
     uint64_t length = 0;
     read_bytes(&length, kPrefix);
@@ -280,17 +175,83 @@ class Reader {
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
     std::string text(length, '\0');
     read_bytes(text.data(), static_cast<int64_t>(length));
-    Header header([this](auto&&... fields) { return entry(fields...); },
-                  [this](const std::string& what) { fail(what); });
-    // A byte 0 would end the text for the parser, whatever stands behind it.
-    if (text.find('\0') != std::string::npos || !json::sax_parse(text, &header))
-      fail("its header is not a JSON object");
-    if (text.front() != '{') fail("its header does not begin with {");
-    return header;
+    if (!text.starts_with('{')) fail("its header does not begin with {, so it is not a JSON object");
+    try {
+      bool has_metadata = false;
+      detail::JsonText json(text);
+      json.object([&](std::string& name) {
+        if (name != kMetadata) return read_entry(json, name);
+        if (std::exchange(has_metadata, true)) fail_twice(name);
+        read_metadata(json);
+      });
+      json.end();
+    } catch (const detail::JsonError& error) {
+      fail(fmt::format("its header is not a JSON object: {}", error.what()));
+    }
   }
 
-  Entry entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& sizes,
-              const std::vector<int64_t>& offsets) const {
+  void read_metadata(detail::JsonText& json) {
+    if (json.peek() == 'n') return void(json.value());  // null
+    if (json.peek() != '{') fail("its metadata is not a JSON object");
+    json.object([&](std::string& name) {
+      const auto [entry, is_new] = content_.metadata.try_emplace(std::move(name));
+      if (!is_new) fail_twice(entry->first);
+      if (json.peek() != '"') fail(fmt::format("its metadata '{}' is not a string", detail::shortened(entry->first)));
+      entry->second = json.string();
+    });
+  }
+
+  void read_entry(detail::JsonText& json, std::string& name) {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<int64_t>> sizes, offsets;
+    if (json.peek() == '{') {
+      json.object([&](const std::string& field) {
+        const bool is_again =
+            (field == "dtype" && dtype) || (field == "shape" && sizes) || (field == "data_offsets" && offsets);
+        if (is_again) fail_twice(field);
+        if (field == "dtype" && json.peek() == '"') {
+          dtype = json.string();
+        } else if (field == "shape") {
+          sizes = read_list(json, name);
+        } else if (field == "data_offsets") {
+          offsets = read_list(json, name);
+        } else {
+          json.value();
+        }
+      });
+    } else {
+      json.value();
+    }
+    if (!dtype || !sizes || !offsets) {
+      fail(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", detail::shortened(name)));
+    }
+    const auto [place, is_new] = content_.tensors.try_emplace(std::move(name));
+    if (!is_new) fail_twice(place->first);
+    entries_.push_back(checked(place, *dtype, *sizes, *offsets));
+  }
+
+  /// Sizes or offsets; of a list that is longer than any shape, the beginning.
+  std::vector<int64_t> read_list(detail::JsonText& json, const std::string& name) const {
+    if (json.peek() != '[') {
+      fail(fmt::format("tensor '{}' has {} where a list belongs", detail::shortened(name),
+                       detail::shortened(json.value())));
+    }
+    std::vector<int64_t> list;
+    json.list([&] {
+      const std::string_view text = json.value();
+      uint64_t number = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (error != std::errc() || end != text.data() + text.size() || !std::in_range<int64_t>(number)) {
+        fail(fmt::format("tensor '{}' has the size or offset {}", detail::shortened(name), detail::shortened(text)));
+      }
+      if (std::ssize(list) <= kMaxRank) list.push_back(static_cast<int64_t>(number));
+    });
+    return list;
+  }
+
+  Entry checked(TensorMap::iterator place, const std::string& dtype, const std::vector<int64_t>& sizes,
+                const std::vector<int64_t>& offsets) const {
+    const std::string name = detail::shortened(place->first);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
       fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
     }
@@ -304,7 +265,7 @@ class Reader {
       fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.name, fmt::join(sizes, ","),
                        offsets[1] - offsets[0]));
     }
-    return {name, &type, *shape, offsets[0], offsets[1]};
+    return {place, &type, *shape, offsets[0], offsets[1]};
   }
 
   const FileDType& type_of(const std::string& tensor, const std::string& name) const {
@@ -312,7 +273,7 @@ class Reader {
       if (known.name == name) return known;
     }
     throw IoError(fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32 or as I64",
-                              path_.string(), tensor, name));
+                              path_.string(), tensor, detail::shortened(name)));
   }
 
   /// The sizes as a shape, or nothing when no tensor can have it.
@@ -326,27 +287,43 @@ class Reader {
   Tensor read_tensor(const Entry& e) {
     Tensor tensor = Tensor::empty(e.shape, e.type->dtype);
     if (e.type->widen != nullptr) {
-      std::vector<std::byte> bytes(static_cast<size_t>(e.end - e.begin));  // aligned for every element
-      read_bytes(bytes.data(), e.end - e.begin);
-      const std::optional<std::string> too_large = e.type->widen(bytes.data(), tensor.numel(), tensor);
-      if (!too_large) return tensor;
-      throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
-                                path_.string(), e.name, e.type->name, *too_large, name_of(tensor.dtype())));
+      read_wider(e, tensor);
+      return tensor;
     }
     read_bytes(detail::view(tensor).data, e.end - e.begin);
     if (tensor.dtype() == DType::boolean) {
       const auto* bytes = static_cast<const unsigned char*>(detail::view(tensor).data);
       if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char byte) { return byte > 1; })) {
-        fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", e.name));
+        fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", shown(e)));
       }
     }
     return tensor;
+  }
+
+  /// Piece by piece, so that both forms of a tensor are never there.
+  void read_wider(const Entry& e, Tensor& tensor) {
+    constexpr int64_t kPiece = 1 << 16;
+    std::vector<std::byte> piece(
+        static_cast<size_t>(std::min(kPiece, e.end - e.begin)));  // aligned for every element
+    auto* to = static_cast<std::byte*>(detail::view(tensor).data);
+    for (int64_t left = e.end - e.begin; left > 0;) {
+      const int64_t bytes = std::min(kPiece, left), count = bytes / e.type->size;
+      read_bytes(piece.data(), bytes);
+      if (const std::optional<std::string> too_large = e.type->widen(piece.data(), count, to)) {
+        throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
+                                  path_.string(), shown(e), e.type->name, *too_large, name_of(tensor.dtype())));
+      }
+      to += count * size_of(tensor.dtype());
+      left -= bytes;
+    }
   }
 
   std::filesystem::path path_;
   std::ifstream file_;
   int64_t size_ = 0;
   int64_t data_size_ = 0;
+  Safetensors content_;
+  std::vector<Entry> entries_;
 };
 
 std::string_view format_name(const std::string& tensor, DType dtype) {
@@ -359,8 +336,8 @@ std::string_view format_name(const std::string& tensor, DType dtype) {
 /// As JSON. Throws ValueError for a text that is not UTF-8.
 std::string quoted(const std::string& text) {
   try {
-    return json(text).dump();
-  } catch (const json::exception&) {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
     throw ValueError("a name or a text is not UTF-8, which the format asks for");
   }
 }

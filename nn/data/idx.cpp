@@ -30,23 +30,27 @@ class Reader {
     if (got < std::ssize(out)) fail_truncated(got, std::ssize(out), what);
   }
 
-  /// Grows with what comes, so that a header that lies costs no memory.
-  std::vector<uint8_t> read(int64_t count, const char* what) {
-    std::vector<uint8_t> bytes;
-    while (std::ssize(bytes) < count) {
-      const int64_t done = std::ssize(bytes);
-      const int64_t wanted = std::min(count - done, kPiece);
-      bytes.resize(static_cast<size_t>(done + wanted));
-      const int got = read_some(std::span(bytes).subspan(static_cast<size_t>(done)));
-      if (got < wanted) fail_truncated(done + got, count, what);
+  /// The rest of the file, which must be `count` bytes. It is unpacked twice: only when all of it is known to be
+  /// there is memory taken for it, so that neither a header that lies nor a file that was packed a thousandfold takes
+  /// any.
+  std::vector<uint8_t> read_rest(int64_t count, const char* what) {
+    const z_off_t begin = gztell(file_.get());
+    std::vector<uint8_t> piece(static_cast<size_t>(std::min(count + 1, kPiece)));
+    int64_t there = 0;
+    while (const int got = read_some(piece)) {  // its end verifies the checksum of a gzip stream, too
+      there += got;
+      if (there > count) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
+    }
+    if (there < count) fail_truncated(there, count, what);
+    if (gzseek(file_.get(), begin, SEEK_SET) < 0) {
+      throw IoError(fmt::format("{} cannot be read twice; give a file, not a pipe", path_.string()));
+    }
+    std::vector<uint8_t> bytes(static_cast<size_t>(count));
+    for (int64_t done = 0; done < count; done += kPiece) {
+      const int64_t most = std::min(kPiece, count - done);
+      read(std::span(bytes).subspan(static_cast<size_t>(done), static_cast<size_t>(most)), what);
     }
     return bytes;
-  }
-
-  /// Also verifies the checksum at the end of a gzip stream.
-  void expect_end() {
-    std::array<uint8_t, 1> more;
-    if (read_some(more) > 0) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
   }
 
  private:
@@ -101,8 +105,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
                                 to_string(array.shape)));
     }
   }
-  array.bytes = reader.read(bytes, "elements");
-  reader.expect_end();
+  array.bytes = reader.read_rest(bytes, "elements");
   return array;
 }
 

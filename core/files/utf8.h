@@ -15,4 +15,7 @@ char32_t code_point(std::string_view bytes);
 /// Appends a code point to `text`, as UTF-8.
 void append_code_point(std::string& text, char32_t code);
 
+/// A name or a value from a file as a message shows it: one that is long is cut off.
+std::string shortened(std::string_view text);
+
 }  // namespace linnet::detail
