@@ -1,22 +1,25 @@
 #include <linnet/nn/models/gpt2.h>
 
 #include <array>
-#include <fstream>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/json_text.h>
+#include <linnet/core/files/read_file.h>
 #include <linnet/core/files/safetensors.h>
+#include <linnet/core/files/utf8.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/reduction.h>
 
 namespace linnet::nn {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kPrefix = "transformer.";
 
@@ -40,6 +43,73 @@ std::string released_name(std::string name) {
   return name;
 }
 
+/// A config.json.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::filesystem::path& path) : path_(path) {
+    const auto fail = [&](const std::string& why) {
+      throw IoError(
+          fmt::format("'{}' is missing or no JSON file: {}; it lies beside model.safetensors", path.string(), why));
+    };
+    const std::optional<std::string> text = detail::read_file(path, detail::JsonText::kMaxSettings + 1);
+    if (!text) fail("it cannot be read");
+    if (std::ssize(*text) > detail::JsonText::kMaxSettings) {
+      fail(fmt::format("it has more than {} bytes", detail::JsonText::kMaxSettings));
+    }
+    try {
+      detail::JsonText json(*text);
+      json.object([&](const std::string& name) { values_[name] = json.value(); });
+      json.end();
+    } catch (const detail::JsonError& error) {
+      fail(error.what());
+    }
+  }
+
+  bool has(const std::string& name) const { return value(name) != "null"; }
+
+  /// Throws ValueError unless the value, where there is one, is `wanted`.
+  void require(const std::string& name, const std::string& wanted) const {
+    const std::string is = value(name, wanted);
+    if (is == wanted || (number(wanted) && number(is) == number(wanted))) return;
+    throw ValueError(fmt::format("'{}': \"{}\" is {}; models of GPT-2's architecture have {} here", path_.string(),
+                                 name, detail::shortened(is), wanted));
+  }
+
+  int64_t size(const std::string& name) const {
+    const std::string text = value(name);
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) return number;
+    refuse(name, "a whole number");
+  }
+
+  double rate(const std::string& name) const {
+    if (const std::optional<double> rate = number(value(name, "0.1"))) return *rate;
+    refuse(name, "a number");
+  }
+
+ private:
+  /// The JSON text of it.
+  std::string value(const std::string& name, const std::string& otherwise = "null") const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? otherwise : found->second;
+  }
+
+  static std::optional<double> number(const std::string& text) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  }
+
+  [[noreturn]] void refuse(const std::string& name, const char* needed) const {
+    throw IoError(fmt::format("'{}' does not give the sizes of a model: \"{}\" is {}, where {} is needed",
+                              path_.string(), name, detail::shortened(value(name, "missing")), needed));
+  }
+
+  std::filesystem::path path_;
+  std::map<std::string, std::string> values_;
+};
+
 void check_architecture(const DecoderConfig& config) {
   const BlockConfig& block = config.block;
   if (block.attention.mechanism == "softmax" && block.attention.bias && block.attention.short_conv == 0 &&
@@ -55,45 +125,23 @@ void check_architecture(const DecoderConfig& config) {
 
 DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
   const Call call("read_gpt2_config", where);
-  std::ifstream file(path);
-  const json settings = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!settings.is_object()) {
-    throw IoError(fmt::format("'{}' is missing or no JSON file; it lies beside model.safetensors", path.string()));
-  }
-  const auto require = [&](const char* name, const json& wanted) {
-    const json value = settings.value(name, wanted);
-    if (value == wanted) return;
-    throw ValueError(fmt::format("'{}': \"{}\" is {}; models of GPT-2's architecture have {} here", path.string(),
-                                 name, value.dump(), wanted.dump()));
-  };
-  // nlohmann's own conversion cuts fractions off, and what it makes of a number beyond int64 is undefined.
-  const auto size = [&](const char* name) -> int64_t {
-    const json& value = settings.at(name);
-    if (value.is_number_integer()) return value;
-    throw IoError(fmt::format("'{}' does not give the sizes of a model: \"{}\" is {}, where a whole number is needed",
-                              path.string(), name, value.dump()));
-  };
-  require("model_type", "gpt2");
-  require("activation_function", "gelu_new");
-  require("layer_norm_epsilon", 1e-5);
-  require("tie_word_embeddings", true);
-  require("scale_attn_weights", true);
-  require("scale_attn_by_inverse_layer_idx", false);
-  require("add_cross_attention", false);
-  try {
-    const int64_t hidden = settings.value("n_inner", json()).is_null() ? 0 : size("n_inner");
-    return {.vocabulary = size("vocab_size"),
-            .context = size("n_positions"),
-            .layers = size("n_layer"),
-            .block = {.attention = {.width = size("n_embd"),
-                                    .heads = size("n_head"),
-                                    .dropout = settings.value("attn_pdrop", 0.1)},
-                      .hidden = hidden,
-                      .dropout = settings.value("resid_pdrop", 0.1),
-                      .gelu = Gelu::tanh}};
-  } catch (const json::exception& error) {
-    throw IoError(fmt::format("'{}' does not give the sizes of a model: {}", path.string(), error.what()));
-  }
+  const ConfigFile file(path);
+  file.require("model_type", R"("gpt2")");
+  file.require("activation_function", R"("gelu_new")");
+  file.require("layer_norm_epsilon", "1e-05");
+  file.require("tie_word_embeddings", "true");
+  file.require("scale_attn_weights", "true");
+  file.require("scale_attn_by_inverse_layer_idx", "false");
+  file.require("add_cross_attention", "false");
+  return {.vocabulary = file.size("vocab_size"),
+          .context = file.size("n_positions"),
+          .layers = file.size("n_layer"),
+          .block = {.attention = {.width = file.size("n_embd"),
+                                  .heads = file.size("n_head"),
+                                  .dropout = file.rate("attn_pdrop")},
+                    .hidden = file.has("n_inner") ? file.size("n_inner") : 0,
+                    .dropout = file.rate("resid_pdrop"),
+                    .gelu = Gelu::tanh}};
 }
 
 void load_gpt2(DecoderLM& model, const std::filesystem::path& path, Where where) {
