@@ -3,6 +3,8 @@
 #include <functional>
 #include <limits>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -21,6 +23,10 @@ struct UsageError : std::runtime_error {
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// A message as one line: the items of a list, which are lines indented by two spaces or more, become parts of a
+/// sentence.
+std::string one_line(std::string_view message);
 
 /// Runs `body` and turns how it ends into an exit code: 0 done; 1 failed, or what it printed could not be written,
 /// with one line on stderr; 2 wrong command line; 130 interrupted.
