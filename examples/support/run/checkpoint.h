@@ -27,7 +27,8 @@ class Checkpoint {
   /// Replaces the folder's checkpoint.safetensors, atomically.
   void save(const Position& position) const;
   /// Puts everything back and returns how far the run was. Throws IoError or ValueError, naming the file and what to
-  /// do, when it cannot be read or is not of this run.
+  /// do, when it cannot be read or is not of this run. An error, be it for want of memory, leaves everything as it
+  /// was.
   Position load() const;
 
  private:

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
-#include <sstream>
+#include <limits>
+#include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linnet/core/files/json_text.h>
+#include <linnet/core/files/read_file.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -25,12 +29,43 @@ namespace fs = std::filesystem;
 
 const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
-  return text.str();
+std::string read_text(const fs::path& path, int64_t most = std::numeric_limits<int64_t>::max()) {
+  std::optional<std::string> text = linnet::detail::read_file(path, most);
+  if (!text) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
+  return *std::move(text);
+}
+
+/// What the folder's config.json holds. Throws nlohmann's exceptions, too.
+nlohmann::json config_in(const fs::path& folder) {
+  return parse_json(read_text(folder / "config.json", linnet::detail::JsonText::kMaxSettings + 1));
+}
+
+/// Calls `use(line)` for each whole line. What follows the last was being written when the run was cut off.
+template <class Use>
+void for_each_line(std::string_view text, Use&& use) {
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    use(text.substr(0, end));
+  }
+}
+
+/// Leaves in the file `header` and the lines that `parse` can read, and returns what it reads there.
+template <class Parse>
+auto rewind_lines(const fs::path& path, const std::string& header, const Parse& parse) {
+  std::string text = fs::exists(path) ? read_text(path) : "";  // an older run, or one cut off at once, has none
+  int64_t count = 0;
+  char* end = text.data();
+  for_each_line(text, [&](std::string_view line) {
+    if (!parse(line)) return;
+    ++count;
+    end = std::copy(line.begin(), line.end(), end);
+    *end++ = '\n';
+  });
+  text.resize(static_cast<size_t>(end - text.data()));
+  replace_file(path, header + text);
+  std::vector<typename decltype(parse(text))::value_type> result;
+  result.reserve(static_cast<size_t>(count));
+  for_each_line(text, [&](std::string_view line) { result.push_back(*parse(line)); });
+  return result;
 }
 
 nlohmann::json to_json(const Metrics& m) {
@@ -185,7 +220,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
                       path_.string(), before, data_name,
                       settings.data.empty() ? "" : fmt::format(" in {}", data_path(settings))));
     }
-    auto config = nlohmann::json::parse(read_text(path_ / "config.json"));
+    auto config = config_in(path_);
     config["settings"].update({{"steps", settings.steps}, {"epochs", settings.epochs}});
     config["data"] = data_name;
     if (!settings.data.empty()) config["data_path"] = data_path(settings);
@@ -235,39 +270,26 @@ void RunFolder::flush() const {
 void RunFolder::log(const StepLoss& loss) { append(path_ / kLosses, fmt::format("{},{}\n", loss.step, loss.loss)); }
 
 std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
-  const fs::path path = path_ / kLosses;
-  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // an older run has none
-  std::string kept = kLossesHeader;
-  std::vector<StepLoss> losses;
-  for (std::string line; std::getline(lines, line);) {
+  return rewind_lines(path_ / kLosses, kLossesHeader, [&](std::string_view line) -> std::optional<StepLoss> {
     StepLoss at;
-    char comma = 0;
-    std::istringstream fields(line);
-    const bool whole = static_cast<bool>(fields >> at.step >> comma >> at.loss) && !lines.eof();
-    if (!whole || at.step > step) continue;  // the header, a line that was being written, or a step made again
-    losses.push_back(at);
-    kept += line + "\n";
-  }
-  replace_file(path, kept);
-  return losses;
+    const char* const end = line.data() + line.size();
+    const auto [comma, error] = std::from_chars(line.data(), end, at.step);
+    if (error != std::errc() || comma == end || *comma != ',' || at.step > step) return std::nullopt;
+    const auto [rest, loss_error] = std::from_chars(comma + 1, end, at.loss);
+    return loss_error == std::errc() && rest == end ? std::optional(at) : std::nullopt;
+  });
 }
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
-  const fs::path path = path_ / "metrics.jsonl";
-  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // none when it was cut off at once
-  std::string kept;
-  std::vector<Metrics> metrics;
-  for (std::string line; std::getline(lines, line);) {
+  auto metrics = rewind_lines(path_ / "metrics.jsonl", "", [&](std::string_view line) -> std::optional<Metrics> {
+    if (!line.starts_with('{')) return std::nullopt;
     try {
-      const Metrics m = metrics_from_json(nlohmann::json::parse(line));
-      if (m.step > step) continue;
-      metrics.push_back(m);
-      kept += line + "\n";
+      const Metrics m = metrics_from_json(parse_json(line));
+      return m.step <= step ? std::optional(m) : std::nullopt;
     } catch (const nlohmann::json::exception&) {
-      // The line that was being written when the run was cut off.
+      return std::nullopt;
     }
-  }
-  replace_file(path, kept);
+  });
   if (tensorboard_) {
     events_.emplace(path_);
     for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
@@ -282,7 +304,7 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";
   try {
-    const auto json = nlohmann::json::parse(read_text(path));
+    const auto json = config_in(folder);
     if (!json.is_object() || !json.contains("settings") || !json.contains("data")) {
       throw IoError(
           fmt::format("{} is not the file of a training run of linnet, which has \"settings\" and \"data\"; name the "

@@ -46,5 +46,7 @@ void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const Samp
 /// A vocabulary as the metadata of a model file holds it: "vocabulary" are its characters' codes, with spaces
 /// between, and "characters" says which codes these are.
 std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary);
+/// The vocabulary that such metadata, of the file `path`, hold. Throws IoError when they hold none.
+nn::Vocabulary vocabulary_of(const std::map<std::string, std::string>& metadata, const std::filesystem::path& path);
 
 }  // namespace linnet::examples
