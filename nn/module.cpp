@@ -9,6 +9,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
+#include <linnet/core/files/utf8.h>
 
 namespace linnet::nn {
 
@@ -49,8 +50,8 @@ std::vector<std::string> describe(const std::vector<DifferentSetting>& differenc
   for (const auto& [path, here, there, note] : differences) {
     const size_t dot = path.rfind('.');
     const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
-    const std::string line = fmt::format("different: {} is {} here and {} there{}", name, here, there,
-                                         note.empty() ? "" : " (" + note + ")");
+    const std::string line = fmt::format("different: {} is {} here and {} there{}", name, here,
+                                         detail::shortened(there), note.empty() ? "" : " (" + note + ")");
     const size_t known = std::find(lines.begin(), lines.end(), line) - lines.begin();
     if (known == lines.size()) {
       lines.push_back(line);
@@ -220,6 +221,9 @@ TensorMap Module::state() const {
 
 namespace {
 
+/// A file may hold a million names that the model does not have. The message lists this many.
+constexpr size_t kMostListed = 1000;
+
 /// copy_state, which also reports the settings `different`.
 IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
                                        const std::vector<DifferentSetting>& different, const std::string& source,
@@ -240,7 +244,12 @@ IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
   for (const auto& [name, tensor] : from) {
     if (to.contains(name)) continue;
     keys.unexpected_keys.push_back(name);
-    if (options.strict) problems.push_back(fmt::format("unexpected: {} {}", name, describe(tensor)));
+    if (!options.strict || keys.unexpected_keys.size() > kMostListed) continue;
+    problems.push_back(fmt::format("unexpected: {} {}", detail::shortened(name), describe(tensor)));
+  }
+  const size_t unexpected = keys.unexpected_keys.size();
+  if (options.strict && unexpected > kMostListed) {
+    problems.push_back(fmt::format("unexpected: {} more", unexpected - kMostListed));
   }
   if (!problems.empty()) {
     throw ValueError(

@@ -62,8 +62,8 @@ struct IncompatibleKeys {
 };
 
 /// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
-/// shape or dtype and, where `strict`, for names that only one side has; it lists all of them, and calls `from` by
-/// `source`.
+/// shape or dtype and, where `strict`, for names that only one side has. The message lists all of them, except
+/// that it has only the number of those beyond a thousand that `to` lacks, and calls `from` by `source`.
 IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
                             const LoadOptions& options = {});
 

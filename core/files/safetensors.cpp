@@ -10,8 +10,8 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +24,8 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/json.h>
+#include <linnet/core/files/utf8.h>
 
 // The format: the size of the header (8 bytes, little-endian), the header, the tensors' bytes end to end. The
 // header is JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
@@ -41,9 +43,9 @@ constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 constexpr const char* kMetadata = "__metadata__";
 
-/// Converts `count` elements at `from` to the wider dtype of `to`. Returns nothing, or an element that does not fit,
-/// as text.
-using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, Tensor& to);
+/// Converts `count` elements at `from` to elements of a wider dtype at `to`. Returns nothing, or an element that does
+/// not fit, as text.
+using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, void* to);
 
 /// The value of a floating-point code of few bits. Codes follow IEEE 754, but a code of 4 exponent bits has no
 /// infinity: its highest exponent is an ordinary one, and NaN is the code with all bits set (E4M3, Micikevicius et
@@ -63,7 +65,7 @@ float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
 
 /// Converts floating-point codes of 8 or 16 bits with a table of all codes.
 template <class Code, int kExponentBits, int kMantissaBits>
-std::optional<std::string> widen_float(const std::byte* from, int64_t count, Tensor& to) {
+std::optional<std::string> widen_float(const std::byte* from, int64_t count, void* to) {
   static const std::vector<float> table = [] {
     std::vector<float> values(size_t{1} << (8 * sizeof(Code)));
     for (size_t code = 0; code < values.size(); ++code) {
@@ -72,16 +74,16 @@ std::optional<std::string> widen_float(const std::byte* from, int64_t count, Ten
     return values;
   }();
   const auto* codes = reinterpret_cast<const Code*>(from);
-  std::transform(codes, codes + count, to.mutable_data<float>().begin(), [](Code code) { return table[code]; });
+  std::transform(codes, codes + count, static_cast<float*>(to), [](Code code) { return table[code]; });
   return std::nullopt;
 }
 
 template <class From, class To>
-std::optional<std::string> widen_integer(const std::byte* from, int64_t count, Tensor& to) {
+std::optional<std::string> widen_integer(const std::byte* from, int64_t count, void* to) {
   const auto* numbers = reinterpret_cast<const From*>(from);
   const auto* too_large = std::find_if(numbers, numbers + count, [](From v) { return !std::in_range<To>(v); });
   if (too_large != numbers + count) return std::to_string(*too_large);
-  std::copy(numbers, numbers + count, to.mutable_data<To>().begin());
+  std::copy(numbers, numbers + count, static_cast<To*>(to));
   return std::nullopt;
 }
 
@@ -111,117 +113,145 @@ constexpr std::array<FileDType, 15> kDTypes = {{
 
 /// A tensor as the header describes it.
 struct Entry {
-  std::string name;
+  TensorMap::iterator place;  // its name, and where it will be stored
   const FileDType* type;
   Shape shape;
   int64_t begin, end;  // bytes in the data
 };
 
-/// Reads a header while it is parsed, without a tree of it, because a header may list a million tensors.
+/// Reads a header while it is parsed, without a tree of it, because a header may list a million tensors. Keeps
+/// nothing of fields that the format does not have.
 class Header final : public nlohmann::json_sax<json> {
  public:
-  /// `check` checks a tensor's entry. `fail` throws an error.
-  using Check = std::function<Entry(const std::string& name, const std::string& dtype,
-                                    const std::vector<int64_t>& shape, const std::vector<int64_t>& offsets)>;
+  /// `check` checks a tensor's fields. `fail` throws an error.
+  using Check = std::function<Entry(TensorMap::iterator place, const std::string& dtype,
+                                    const std::vector<int64_t>& sizes, const std::vector<int64_t>& offsets)>;
   using Fail = std::function<void(const std::string& what)>;
-  Header(Check check, Fail fail) : check_(std::move(check)), fail_(std::move(fail)) {}
+  /// Fills in the metadata of `content`, and the names of its tensors.
+  Header(Safetensors& content, Check check, Fail fail)
+      : content_(content), check_(std::move(check)), fail_(std::move(fail)) {}
 
   std::vector<Entry> entries;
-  std::map<std::string, std::string> metadata;
 
   bool key(std::string& name) override {
-    if (!keys_.back().insert(name).second) fail_(fmt::format("its header has the key '{}' twice", name));
-    if (depth() == kNames) name_ = name;
-    if (depth() == kFields) field_ = name;
+    if (depth_ == kNames) {
+      name_ = name;
+      in_metadata_ = name == kMetadata;
+      if (in_metadata_ && std::exchange(has_metadata_, true)) fail_twice(name);
+    } else if (depth_ == kFields && in_metadata_) {
+      const auto [entry, is_new] = content_.metadata.try_emplace(name);
+      if (!is_new) fail_twice(name);
+      metadata_ = entry;
+    } else if (depth_ == kFields) {
+      field_ = name == "dtype"          ? Field::dtype
+               : name == "shape"        ? Field::sizes
+               : name == "data_offsets" ? Field::offsets
+                                        : Field::unknown;
+      const bool is_again = (field_ == Field::dtype && dtype_) || (field_ == Field::sizes && sizes_) ||
+                            (field_ == Field::offsets && offsets_);
+      if (is_again) fail_twice(name);
+    }
     return true;
   }
   bool start_object(size_t /*size*/) override {
-    if (depth() != kOutside && depth() != kNames) scalar("an object");
-    if (depth() == kNames) tensor_ = {};
-    keys_.emplace_back();
+    if (depth_ != kOutside && depth_ != kNames) other("an object");
+    if (depth_ == kNames) {
+      dtype_.reset();
+      sizes_.reset();
+      offsets_.reset();
+    }
+    ++depth_;
     return true;
   }
   bool end_object() override {
-    keys_.pop_back();
-    if (depth() != kNames || name_ == kMetadata) return true;
-    if (!tensor_.dtype || !tensor_.shape || !tensor_.offsets) fail_lacking();
-    entries.push_back(check_(name_, *tensor_.dtype, *tensor_.shape, *tensor_.offsets));
+    --depth_;
+    if (depth_ != kNames || in_metadata_) return true;
+    if (!dtype_ || !sizes_ || !offsets_) fail_lacking();
+    const auto [place, is_new] = content_.tensors.try_emplace(name_);
+    if (!is_new) fail_twice(name_);
+    entries.push_back(check_(place, *dtype_, *sizes_, *offsets_));
     return true;
   }
   bool start_array(size_t /*size*/) override {
-    if (depth() == kOutside) return false;
-    const bool is_field = depth() == kFields && name_ != kMetadata;
-    if (is_field && field_ == "shape")
-      list_ = &tensor_.shape.emplace();
-    else if (is_field && field_ == "data_offsets")
-      list_ = &tensor_.offsets.emplace();
+    if (depth_ == kOutside) return false;
+    const bool is_field = depth_ == kFields && !in_metadata_;
+    if (is_field && field_ == Field::sizes)
+      list_ = &sizes_.emplace();
+    else if (is_field && field_ == Field::offsets)
+      list_ = &offsets_.emplace();
     else
-      scalar("a list");
-    keys_.emplace_back();
+      other("a list");
+    ++depth_;
     return true;
   }
   bool end_array() override {
-    keys_.pop_back();
-    if (depth() == kFields) list_ = nullptr;
+    --depth_;
+    if (depth_ == kFields) list_ = nullptr;
     return true;
   }
-  bool null() override { return depth() == kNames && name_ == kMetadata ? true : scalar("null"); }
-  bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return scalar(fmt::to_string(value)); }
-  bool number_float(double /*value*/, const std::string& text) override { return scalar(text); }
+  bool null() override { return depth_ == kNames && in_metadata_ ? true : other("null"); }
+  bool boolean(bool value) override { return other(value ? "true" : "false"); }
+  bool number_integer(int64_t value) override { return other(fmt::to_string(value)); }
+  bool number_float(double /*value*/, const std::string& text) override { return other(text); }
   bool number_unsigned(uint64_t value) override {
-    if (list_ == nullptr || depth() != kLists || value > std::numeric_limits<int64_t>::max()) {
-      return scalar(fmt::to_string(value));
-    }
-    list_->push_back(static_cast<int64_t>(value));
+    if (list_ == nullptr || depth_ != kLists || !std::in_range<int64_t>(value)) return other(fmt::to_string(value));
+    if (std::ssize(*list_) <= kMaxRank) list_->push_back(static_cast<int64_t>(value));  // more is an error anyway
     return true;
   }
   bool string(std::string& text) override {
-    if (depth() == kFields && name_ == kMetadata)
-      metadata[field_] = text;
-    else if (depth() == kFields && field_ == "dtype")
-      tensor_.dtype = text;
+    if (depth_ == kFields && in_metadata_)
+      metadata_->second = text;
+    else if (depth_ == kFields && field_ == Field::dtype)
+      dtype_ = text;
     else
-      scalar(fmt::format("\"{}\"", text));
+      other(fmt::format("\"{}\"", detail::shortened(text)));
     return true;
   }
   bool binary(json::binary_t& /*value*/) override { return false; }  // not JSON
-  bool parse_error(size_t /*position*/, const std::string& /*last*/, const json::exception& /*error*/) override {
+  bool parse_error(size_t position, const std::string& /*last*/, const json::exception& /*error*/) override {
+    fail_(fmt::format("its header is not a JSON object: byte {}", position));
     return false;
   }
 
  private:
   // The number of objects and lists around a value: the header, a tensor's entry, a field of it, a size or offset.
-  static constexpr size_t kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
+  static constexpr int kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
+  enum class Field { dtype, sizes, offsets, unknown };
 
-  struct Tensor {
-    std::optional<std::string> dtype;
-    std::optional<std::vector<int64_t>> shape, offsets;
-  };
-
-  size_t depth() const { return keys_.size(); }
-
-  void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", name_)); }
+  void fail_twice(const std::string& key) {
+    fail_(fmt::format("its header has the key '{}' twice", detail::shortened(key)));
+  }
+  void fail_lacking() {
+    fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", detail::shortened(name_)));
+  }
 
   /// A value in a place where no value is read: an error, or a part of a field that the format does not have.
-  bool scalar(const std::string& text) {
-    if (depth() == kOutside) return false;
-    if (name_ == kMetadata && depth() == kNames) fail_("its metadata is not a JSON object");
-    if (name_ == kMetadata) fail_(fmt::format("its metadata '{}' is not a string", field_));
-    if (depth() == kNames) fail_lacking();
-    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name_, text));
-    if (depth() == kFields && (field_ == "shape" || field_ == "data_offsets")) {
-      fail_(fmt::format("tensor '{}' has {} where a list belongs", name_, text));
+  bool other(const std::string& value) {
+    if (depth_ == kOutside) return false;
+    if (in_metadata_ && depth_ == kNames) fail_("its metadata is not a JSON object");
+    if (in_metadata_) {
+      fail_(fmt::format("its metadata '{}' is not a string", detail::shortened(metadata_->first)));
     }
-    if (depth() == kFields && field_ == "dtype") fail_lacking();
+    if (depth_ == kNames) fail_lacking();
+    const std::string name = detail::shortened(name_), text = detail::shortened(value);
+    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name, text));
+    if (depth_ == kFields && (field_ == Field::sizes || field_ == Field::offsets)) {
+      fail_(fmt::format("tensor '{}' has {} where a list belongs", name, text));
+    }
+    if (depth_ == kFields && field_ == Field::dtype) fail_lacking();
     return true;
   }
 
+  Safetensors& content_;
   Check check_;
   Fail fail_;
-  std::vector<std::set<std::string>> keys_;  // the keys of each object around the current place; none for a list
-  std::string name_, field_;
-  Tensor tensor_;
+  int depth_ = 0;
+  bool in_metadata_ = false, has_metadata_ = false;
+  std::string name_;  // the tensor's
+  std::map<std::string, std::string>::iterator metadata_;
+  Field field_ = Field::unknown;
+  std::optional<std::string> dtype_;
+  std::optional<std::vector<int64_t>> sizes_, offsets_;
   std::vector<int64_t>* list_ = nullptr;  // the list that is being read
 };
 
@@ -240,23 +270,21 @@ class Reader {
   }
 
   Safetensors read() {
-    Header header = read_header();
-    Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
-    std::vector<Entry>& entries = header.entries;
+    read_header();
     // Every byte of the data belongs to one tensor.
-    std::sort(entries.begin(), entries.end(),
+    std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     int64_t position = 0;
-    for (const Entry& e : entries) {
-      if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", e.name));
+    for (const Entry& e : entries_) {
+      if (e.begin < position) fail(fmt::format("tensor '{}' overlaps another one", shown(e)));
       if (e.begin > position) fail(fmt::format("bytes {}…{} belong to no tensor", position, e.begin));
-      content.tensors[e.name] = read_tensor(e);
       position = e.end;
     }
     if (position != data_size_) {
       fail(fmt::format("its tensors take {} bytes, but {} follow the header", position, data_size_));
     }
-    return content;
+    for (const Entry& e : entries_) e.place->second = read_tensor(e);
+    return std::move(content_);
   }
 
  private:
@@ -265,12 +293,14 @@ class Reader {
                               path_.string(), what));
   }
 
+  static std::string shown(const Entry& e) { return detail::shortened(e.place->first); }
+
   void read_bytes(void* target, int64_t bytes) {
     file_.read(static_cast<char*>(target), bytes);
     if (!file_) fail("it ends too early");
   }
 
-  Header read_header() {
+  void read_header() {
     if (size_ < kPrefix) fail(fmt::format("it has {} bytes", size_));
     uint64_t length = 0;
     read_bytes(&length, kPrefix);
@@ -280,17 +310,22 @@ class Reader {
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);
     std::string text(length, '\0');
     read_bytes(text.data(), static_cast<int64_t>(length));
-    Header header([this](auto&&... fields) { return entry(fields...); },
-                  [this](const std::string& what) { fail(what); });
-    // For the parser a byte 0 ends the text, whatever follows.
-    if (text.find('\0') != std::string::npos || !json::sax_parse(text, &header))
-      fail("its header is not a JSON object");
-    if (text.front() != '{') fail("its header does not begin with {");
-    return header;
+    if (!text.starts_with('{')) fail("its header does not begin with {, so it is not a JSON object");
+    Header header(
+        content_, [this](auto&&... fields) { return checked(fields...); },
+        [this](const std::string& what) { fail(what); });
+    try {
+      detail::prepare_json(text);
+      if (!json::sax_parse(text, &header)) fail("its header is not a JSON object");
+    } catch (const json::exception& error) {
+      fail(fmt::format("its header is not a JSON object: {}", detail::message_of(error)));
+    }
+    entries_ = std::move(header.entries);
   }
 
-  Entry entry(const std::string& name, const std::string& dtype, const std::vector<int64_t>& sizes,
-              const std::vector<int64_t>& offsets) const {
+  Entry checked(TensorMap::iterator place, const std::string& dtype, const std::vector<int64_t>& sizes,
+                const std::vector<int64_t>& offsets) const {
+    const std::string name = detail::shortened(place->first);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
       fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
     }
@@ -304,7 +339,7 @@ class Reader {
       fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.name, fmt::join(sizes, ","),
                        offsets[1] - offsets[0]));
     }
-    return {name, &type, *shape, offsets[0], offsets[1]};
+    return {place, &type, *shape, offsets[0], offsets[1]};
   }
 
   const FileDType& type_of(const std::string& tensor, const std::string& name) const {
@@ -312,7 +347,7 @@ class Reader {
       if (known.name == name) return known;
     }
     throw IoError(fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32 or as I64",
-                              path_.string(), tensor, name));
+                              path_.string(), tensor, detail::shortened(name)));
   }
 
   /// The sizes as a shape, or nothing when no tensor can have it.
@@ -326,27 +361,43 @@ class Reader {
   Tensor read_tensor(const Entry& e) {
     Tensor tensor = Tensor::empty(e.shape, e.type->dtype);
     if (e.type->widen != nullptr) {
-      std::vector<std::byte> bytes(static_cast<size_t>(e.end - e.begin));  // aligned for every element
-      read_bytes(bytes.data(), e.end - e.begin);
-      const std::optional<std::string> too_large = e.type->widen(bytes.data(), tensor.numel(), tensor);
-      if (!too_large) return tensor;
-      throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
-                                path_.string(), e.name, e.type->name, *too_large, name_of(tensor.dtype())));
+      read_wider(e, tensor);
+      return tensor;
     }
     read_bytes(detail::view(tensor).data, e.end - e.begin);
     if (tensor.dtype() == DType::boolean) {
       const auto* bytes = static_cast<const unsigned char*>(detail::view(tensor).data);
       if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char byte) { return byte > 1; })) {
-        fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", e.name));
+        fail(fmt::format("tensor '{}' is BOOL, and has bytes other than 0 and 1", shown(e)));
       }
     }
     return tensor;
+  }
+
+  /// Reads and converts in chunks, so that a tensor is never in memory in both dtypes.
+  void read_wider(const Entry& e, Tensor& tensor) {
+    constexpr int64_t kChunk = 1 << 16;
+    std::vector<std::byte> chunk(
+        static_cast<size_t>(std::min(kChunk, e.end - e.begin)));  // aligned for every element
+    auto* to = static_cast<std::byte*>(detail::view(tensor).data);
+    for (int64_t left = e.end - e.begin; left > 0;) {
+      const int64_t bytes = std::min(kChunk, left), count = bytes / e.type->size;
+      read_bytes(chunk.data(), bytes);
+      if (const std::optional<std::string> too_large = e.type->widen(chunk.data(), count, to)) {
+        throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
+                                  path_.string(), shown(e), e.type->name, *too_large, name_of(tensor.dtype())));
+      }
+      to += count * size_of(tensor.dtype());
+      left -= bytes;
+    }
   }
 
   std::filesystem::path path_;
   std::ifstream file_;
   int64_t size_ = 0;
   int64_t data_size_ = 0;
+  Safetensors content_;
+  std::vector<Entry> entries_;
 };
 
 std::string_view format_name(const std::string& tensor, DType dtype) {

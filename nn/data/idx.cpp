@@ -30,23 +30,27 @@ class Reader {
     if (got < std::ssize(out)) fail_truncated(got, std::ssize(out), what);
   }
 
-  /// The buffer grows with the bytes that are read, so that a false size in a header allocates nothing.
-  std::vector<uint8_t> read(int64_t count, const char* what) {
-    std::vector<uint8_t> bytes;
-    while (std::ssize(bytes) < count) {
-      const int64_t done = std::ssize(bytes);
-      const int64_t wanted = std::min(count - done, kChunk);
-      bytes.resize(static_cast<size_t>(done + wanted));
-      const int got = read_some(std::span(bytes).subspan(static_cast<size_t>(done)));
-      if (got < wanted) fail_truncated(done + got, count, what);
+  /// Reads the rest of the file, which must be `count` bytes. The first pass only counts them. The memory is
+  /// allocated when all of them are known to be there, so that neither a false size in a header nor highly compressed
+  /// bytes that do not match it allocate any.
+  std::vector<uint8_t> read_rest(int64_t count, const char* what) {
+    const z_off_t begin = gztell(file_.get());
+    std::vector<uint8_t> chunk(static_cast<size_t>(std::min(count + 1, kChunk)));
+    int64_t there = 0;
+    while (const int got = read_some(chunk)) {  // at the end zlib verifies the checksum of a gzip stream
+      there += got;
+      if (there > count) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
+    }
+    if (there < count) fail_truncated(there, count, what);
+    if (gzseek(file_.get(), begin, SEEK_SET) < 0) {
+      throw IoError(fmt::format("{} cannot be read twice; give a file, not a pipe", path_.string()));
+    }
+    std::vector<uint8_t> bytes(static_cast<size_t>(count));
+    for (int64_t done = 0; done < count; done += kChunk) {
+      const int64_t size = std::min(kChunk, count - done);
+      read(std::span(bytes).subspan(static_cast<size_t>(done), static_cast<size_t>(size)), what);
     }
     return bytes;
-  }
-
-  /// Checks that the file ends here. zlib then also verifies the checksum at the end of a gzip stream.
-  void expect_end() {
-    std::array<uint8_t, 1> more;
-    if (read_some(more) > 0) throw IoError(fmt::format("{} is longer than its header says", path_.string()));
   }
 
  private:
@@ -101,8 +105,7 @@ IdxArray read_idx(const std::filesystem::path& path) {
                                 to_string(array.shape)));
     }
   }
-  array.bytes = reader.read(bytes, "elements");
-  reader.expect_end();
+  array.bytes = reader.read_rest(bytes, "elements");
   return array;
 }
 

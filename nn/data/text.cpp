@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/read_file.h>
+#include <linnet/core/files/utf8.h>
 
 namespace linnet::nn {
 
@@ -84,18 +84,12 @@ std::string shown(char32_t code, Characters kind) {
   return fmt::format("'{}'", character);
 }
 
-std::string read_file(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  file.peek();  // opening a folder succeeds; this read fails
-  if (!file.is_open() || file.bad()) {
-    const int error = errno;
-    throw IoError(
-        fmt::format("cannot read {}{}", path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
+std::string read_text(const fs::path& path) {
+  std::optional<std::string> text = detail::read_file(path);
+  if (text) return *std::move(text);
+  const int error = errno;
+  throw IoError(
+      fmt::format("cannot read {}{}", path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
 }
 
 std::vector<fs::path> texts_in(const fs::path& folder) {
@@ -116,17 +110,19 @@ std::vector<fs::path> texts_in(const fs::path& folder) {
   return files;
 }
 
-std::string with_normal_newlines(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
+void normalise_newlines(std::string& text) {
+  size_t size = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\r') {
-      result += text[i];
-    } else if (!text.substr(i + 1).starts_with('\n')) {
-      result += '\n';
-    }
+    const bool is_return = text[i] == '\r', ends_line = is_return && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!ends_line) text[size++] = is_return ? '\n' : text[i];
   }
-  return result;
+  text.resize(size);
+}
+
+int64_t count_characters(std::string_view text, Characters kind) {
+  int64_t count = 0;
+  for_each_character(text, kind, [&](char32_t) { ++count; });
+  return count;
 }
 
 }  // namespace
@@ -146,7 +142,7 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   std::vector<int64_t> table(codes_.empty() ? 0 : codes_.back() + 1, -1);
   for (size_t i = 0; i < codes_.size(); ++i) table[codes_[i]] = static_cast<int64_t>(i);
   std::vector<int64_t> ids;
-  ids.reserve(text.size());
+  ids.reserve(static_cast<size_t>(count_characters(text, kind_)));
   for_each_character(text, kind_, [&](char32_t code) {
     if (code >= table.size() || table[code] < 0) {
       throw ValueError(
@@ -174,8 +170,12 @@ std::string Vocabulary::decode(std::span<const int64_t> ids) const {
 CharText::CharText(std::string_view text, const TextOptions& options)
     : vocabulary_("", options.characters), split_(0) {
   if (text.empty()) throw ValueError("the text is empty");
-  const std::string normal = options.normalise_newlines ? with_normal_newlines(text) : "";
-  if (options.normalise_newlines) text = normal;
+  std::string normal;
+  if (options.normalise_newlines) {
+    normal = text;
+    normalise_newlines(normal);
+    text = normal;
+  }
   vocabulary_ = Vocabulary(text, options.characters);
   ids_ = vocabulary_.encode(text);
   split_ = ids_.size() * 9 / 10;
@@ -188,23 +188,27 @@ CharText CharText::read(const fs::path& path, const TextOptions& options) {
   std::string text;
   int64_t dropped_marks = 0;
   for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {
-    const std::string bytes = read_file(file);
-    std::string_view content = bytes;
+    std::string content = read_text(file);
     if (options.characters == Characters::code_points) {
       const size_t valid = utf8_bytes(content);
       if (valid < content.size()) {
         throw IoError(fmt::format("{}: {}; {}", file.string(), not_utf8(content, valid), remedy_for(content)));
       }
       if (content.starts_with(kByteOrderMark)) {
-        content.remove_prefix(kByteOrderMark.size());
+        content.erase(0, kByteOrderMark.size());
         ++dropped_marks;
       }
     }
+    if (options.normalise_newlines) normalise_newlines(content);
     if (!text.empty() && !text.ends_with('\n') && !content.empty()) text += '\n';
-    text += content;
+    if (text.empty()) {
+      text = std::move(content);  // so that a single file is not copied
+    } else {
+      text += content;
+    }
   }
   if (text.empty()) throw IoError(fmt::format("{} is empty", path.string()));
-  CharText result(text, options);
+  CharText result(text, {.characters = options.characters});
   result.dropped_marks_ = dropped_marks;
   return result;
 }

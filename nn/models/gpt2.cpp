@@ -1,14 +1,18 @@
 #include <linnet/nn/models/gpt2.h>
 
 #include <array>
-#include <fstream>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/json.h>
+#include <linnet/core/files/read_file.h>
 #include <linnet/core/files/safetensors.h>
+#include <linnet/core/files/utf8.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/reduction.h>
 
@@ -40,6 +44,23 @@ std::string released_name(std::string name) {
   return name;
 }
 
+json read_settings(const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& why) {
+    throw IoError(
+        fmt::format("'{}' is missing or no JSON file: {}; it lies beside model.safetensors", path.string(), why));
+  };
+  std::optional<std::string> text = detail::read_file(path, detail::kMaxJsonTree + 1);
+  if (!text) fail("it cannot be read");
+  json settings;
+  try {
+    settings = detail::parse_json(*std::move(text));
+  } catch (const json::exception& error) {
+    fail(detail::message_of(error));
+  }
+  if (!settings.is_object()) fail("it is not an object");
+  return settings;
+}
+
 void check_architecture(const DecoderConfig& config) {
   const BlockConfig& block = config.block;
   if (block.attention.mechanism == "softmax" && block.attention.bias && block.attention.short_conv == 0 &&
@@ -55,23 +76,16 @@ void check_architecture(const DecoderConfig& config) {
 
 DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
   const Call call("read_gpt2_config", where);
-  std::ifstream file(path);
-  const json settings = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!settings.is_object()) {
-    throw IoError(fmt::format("'{}' is missing or no JSON file; it lies beside model.safetensors", path.string()));
-  }
+  const json settings = read_settings(path);
   const auto require = [&](const char* name, const json& wanted) {
     const json value = settings.value(name, wanted);
     if (value == wanted) return;
     throw ValueError(fmt::format("'{}': \"{}\" is {}; models of GPT-2's architecture have {} here", path.string(),
-                                 name, value.dump(), wanted.dump()));
+                                 name, detail::shortened(value.dump()), wanted.dump()));
   };
-  // nlohmann's own conversion truncates fractions, and is undefined for a number beyond int64.
-  const auto size = [&](const char* name) -> int64_t {
-    const json& value = settings.at(name);
-    if (value.is_number_integer()) return value;
-    throw IoError(fmt::format("'{}' does not give the sizes of a model: \"{}\" is {}, where a whole number is needed",
-                              path.string(), name, value.dump()));
+  const auto size = [&](const char* name) { return detail::value_of<int64_t>(settings, name); };
+  const auto rate = [&](const char* name) {
+    return settings.contains(name) ? detail::value_of<double>(settings, name) : 0.1;
   };
   require("model_type", "gpt2");
   require("activation_function", "gelu_new");
@@ -85,14 +99,13 @@ DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
     return {.vocabulary = size("vocab_size"),
             .context = size("n_positions"),
             .layers = size("n_layer"),
-            .block = {.attention = {.width = size("n_embd"),
-                                    .heads = size("n_head"),
-                                    .dropout = settings.value("attn_pdrop", 0.1)},
+            .block = {.attention = {.width = size("n_embd"), .heads = size("n_head"), .dropout = rate("attn_pdrop")},
                       .hidden = hidden,
-                      .dropout = settings.value("resid_pdrop", 0.1),
+                      .dropout = rate("resid_pdrop"),
                       .gelu = Gelu::tanh}};
   } catch (const json::exception& error) {
-    throw IoError(fmt::format("'{}' does not give the sizes of a model: {}", path.string(), error.what()));
+    throw IoError(
+        fmt::format("'{}' does not give the sizes of a model: {}", path.string(), detail::message_of(error)));
   }
 }
 

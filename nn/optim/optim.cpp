@@ -261,21 +261,38 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
                     "saved by another kind of optimizer?",
                     state.size(), used));
   }
-  // Moments are copied in place, because a recording uses their memory.
+  // Everything is allocated first, so that a failure changes nothing. Moments are then copied in place, because a
+  // recording uses their memory.
   const NoGrad guard;
+  std::vector<std::vector<Tensor>> first(slots_.size());  // of parameters that have no moments yet
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Device device = slots_[i].parameter.device();
+    for (Tensor& moment : moments[i]) {
+      moment = moment.to(device);
+      if (slots_[i].moments.empty()) first[i].push_back(moment.clone());
+    }
+  }
+  std::vector<double> each_lr;
+  for (size_t g = 0; g < groups_.size(); ++g) each_lr.insert(each_lr.end(), groups_[g].parameters.size(), lr[g]);
+  std::map<Device, std::pair<Tensor, Tensor>> scalars;
+  for (const auto& [device, unused] : steps_)
+    scalars[device] = {tensor(steps).to(device), tensor(each_lr).to(device)};
   for (size_t i = 0; i < slots_.size(); ++i) {
     std::vector<Tensor>& own = slots_[i].moments;
     if (own.empty()) {
-      for (const Tensor& moment : moments[i]) own.push_back(moment.to(slots_[i].parameter.device()).clone());
+      own.swap(first[i]);
+    } else {
+      for (size_t m = 0; m < own.size(); ++m) steps[i] > 0 ? own[m].copy_(moments[i][m]) : own[m].fill_(0);
     }
-    for (size_t m = 0; m < own.size(); ++m) steps[i] > 0 ? own[m].copy_(moments[i][m]) : own[m].fill_(0);
   }
-  for (auto& [device, counts] : steps_) counts.copy_(tensor(steps));
+  for (const auto& [device, tensors] : scalars) {
+    steps_.at(device).copy_(tensors.first);
+    lr_.at(device).copy_(tensors.second);
+  }
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].lr = lr[g];
     groups_[g].weight_decay = weight_decay[g];
   }
-  write_lr();
 }
 
 // ---- The rules ----

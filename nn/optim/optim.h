@@ -75,9 +75,9 @@ class Optimizer {
   /// The state for a checkpoint: moments and step counts of every parameter, by its position, and the groups'
   /// settings. The moments are not copied, so the next step edits them: write or clone() them before.
   TensorMap state() const;
-  /// Restores a state.
+  /// Restores a state. An error, even for want of memory, leaves the optimizer as it was.
   ///
-  /// Throws: ValueError, and changes nothing, for the state of another optimizer or of parameters of other shapes.
+  /// Throws: ValueError for the state of another optimizer or of parameters of other shapes.
   void load_state(const TensorMap& state, Where where = {});
 
  protected:

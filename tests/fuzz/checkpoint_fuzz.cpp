@@ -10,7 +10,7 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_factor = 64;
+const int64_t memory_allowance = int64_t{4} << 20;  // nlohmann's parser with the longest header
 
 namespace {
 
@@ -37,12 +37,15 @@ void run(Bytes input) {
   nn::AdamW optimizer(model.parameters(), {});
   const examples::Checkpoint checkpoint(folder.path(), model, optimizer, {});
   const std::string before = everything(model, optimizer);
+  const MemoryUse use;
   try {
     const examples::Checkpoint::Position position = checkpoint.load();
+    use.check(input, most_in_tensors(input));
     checkpoint.save(position);
     const std::string loaded = everything(model, optimizer);
     if (checkpoint.load().step != position.step || everything(model, optimizer) != loaded) std::abort();
   } catch (const Error&) {
+    use.check(input, most_in_tensors(input));
     if (everything(model, optimizer) != before) std::abort();
   }
 }

@@ -8,9 +8,9 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_factor = 256;
+const int64_t memory_allowance = int64_t{16} << 20;
 
-void run(Bytes input) {
+void run_arguments(Bytes input) {
   std::vector<std::string> words{"train_shakespeare"};
   std::istringstream lines(text_of(input));
   for (std::string line; std::getline(lines, line);) words.push_back(line.substr(0, line.find('\0')));
@@ -28,6 +28,13 @@ void run(Bytes input) {
   examples::settle_training_flags(app, settings);
   examples::validate(settings);
   (void)examples::describe(settings);
+}
+
+/// CLI11 keeps a word in several lists, and a word may be a single letter.
+void run(Bytes input) {
+  const int64_t words = 128 * static_cast<int64_t>(input.size());
+  checked(
+      input, [&] { return run_arguments(input), words; }, words);
 }
 
 }  // namespace linnet::fuzz

@@ -10,13 +10,14 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_factor = 256;  // nlohmann's tree of a text of brackets
+const int64_t memory_allowance = int64_t{6} << 20;  // nlohmann's trees of the longest text that is parsed
 
 void run(Bytes input) {
   const Folder folder;
   folder.write("config.json", input);
   std::string data_name;
-  const examples::Settings settings = examples::read_config(folder.path(), &data_name);
+  const examples::Settings settings =
+      checked(input, [&] { return examples::read_config(folder.path(), &data_name); });
   const nlohmann::json json = examples::to_json(settings);
   if (examples::to_json(examples::settings_from_json(json)) != json) std::abort();
 }

@@ -1,9 +1,12 @@
 #include "tests/fuzz/fuzz_target.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 
 #include <sanitizer/allocator_interface.h>
@@ -17,23 +20,39 @@
 
 /// What libFuzzer calls, and the limit on memory.
 
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+
 namespace linnet::fuzz {
 namespace {
 
-constexpr int64_t kAllowance = int64_t{16} << 20;
-
-std::atomic<int64_t> live{0}, peak{0};
+std::atomic<int64_t> live_bytes{0}, peak_bytes{0};
 
 void count_malloc(const volatile void* /*memory*/, size_t bytes) {
-  const int64_t now = live += static_cast<int64_t>(bytes);
-  if (now > peak) peak = now;
+  const int64_t now = live_bytes += static_cast<int64_t>(bytes);
+  if (now > peak_bytes) peak_bytes = now;
 }
 
 void count_free(const volatile void* memory) {
-  if (memory != nullptr) live -= static_cast<int64_t>(__sanitizer_get_allocated_size(memory));
+  if (memory != nullptr) live_bytes -= static_cast<int64_t>(__sanitizer_get_allocated_size(memory));
 }
 
 }  // namespace
+
+MemoryUse::MemoryUse() : before_(live_bytes) { peak_bytes = before_; }
+int64_t MemoryUse::live() const { return live_bytes - before_; }
+void MemoryUse::check(Bytes input, int64_t read) const {
+  const int64_t most = 2 * std::max(static_cast<int64_t>(input.size()), read) + memory_allowance;
+  if (peak_bytes - before_ <= most) return;
+  std::fprintf(stderr, "an input of %zu bytes took %lld bytes of memory; at most %lld may be\n", input.size(),
+               static_cast<long long>(peak_bytes - before_), static_cast<long long>(most));
+  std::abort();
+}
+
+int64_t most_in_tensors(Bytes safetensors) {
+  constexpr int64_t kColons = 4, kTensor = 512;  // after its name, dtype, shape and offsets; its handle
+  const auto colons = std::count(safetensors.begin(), safetensors.end(), uint8_t{':'});
+  return 4 * static_cast<int64_t>(safetensors.size()) + colons / kColons * kTensor;
+}
 
 File::File(Bytes content) : descriptor_(memfd_create("linnet-fuzz", MFD_CLOEXEC)) {
   const auto size = static_cast<ssize_t>(content.size());
@@ -60,21 +79,26 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   return 0;
 }
 
+/// libFuzzer's mutations and one more, which repeats a part of the input, as in files made to waste memory or to nest
+/// deep.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  std::minstd_rand random(seed);
+  const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
+  constexpr size_t kOneIn = 50, kLongest = 64;
+  if (size == 0 || size == most || below(kOneIn) > 0) return LLVMFuzzerMutate(data, size, most);
+  const size_t begin = below(size), length = 1 + below(std::min(kLongest, size - begin)), end = begin + length;
+  const size_t added = below((most - size) / length + 1) * length;
+  std::memmove(data + end + added, data + end, size - end);
+  for (size_t i = 0; i < added; ++i) data[end + i] = data[begin + i];  // which this loop has just written
+  return size + added;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace linnet::fuzz;
-  const int64_t before = live;
-  peak = before;
   try {
-    run({data, size});
+    linnet::fuzz::run({data, size});
   } catch (const linnet::Error&) {
   } catch (const linnet::examples::UsageError&) {
   } catch (const CLI::Error&) {
-  }
-  const int64_t most = memory_factor * static_cast<int64_t>(size) + kAllowance;
-  if (peak - before > most) {
-    std::fprintf(stderr, "an input of %zu bytes took %lld bytes of memory; at most %lld may be\n", size,
-                 static_cast<long long>(peak - before), static_cast<long long>(most));
-    std::abort();
   }
   return 0;
 }

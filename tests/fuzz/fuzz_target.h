@@ -13,8 +13,41 @@ using Bytes = std::span<const uint8_t>;
 /// (linnet::Error, and those of command lines); any other exception is a finding.
 void run(Bytes input);
 
-/// What `run` may have live at a time, beyond what was live before: `factor` times the input's size, and 16 MiB.
-extern const int64_t memory_factor;
+/// The bytes of memory that reading may take beside its share in proportion to the input. They are fewer than the 16
+/// MiB that users are promised, so that small inputs show what large ones would do.
+extern const int64_t memory_allowance;
+
+/// The memory that the process has allocated since the construction.
+class MemoryUse {
+ public:
+  MemoryUse();
+  int64_t live() const;
+  /// Ends the process if there was ever more than twice the larger of the input and the `read` bytes of its content,
+  /// and the allowance.
+  void check(Bytes input, int64_t read) const;
+
+ private:
+  int64_t before_;
+};
+
+/// Returns `read()`, which reads the input, and checks its memory. `before_fault` is the most content that is read of
+/// an input before it is refused.
+template <class Read>
+auto checked(Bytes input, Read&& read, int64_t before_fault = 0) {
+  const MemoryUse use;
+  try {
+    auto result = read();
+    use.check(input, use.live());
+    return result;
+  } catch (...) {
+    use.check(input, before_fault);
+    throw;
+  }
+}
+
+/// The most bytes that the tensors of this safetensors file take. Elements of 8 bits become four times as wide, and a
+/// tensor without elements has a handle and a name.
+int64_t most_in_tensors(Bytes safetensors);
 
 /// The input as a file, which lies in memory and goes with the object.
 class File {

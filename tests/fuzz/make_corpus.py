@@ -63,3 +63,20 @@ for name, arguments in {
     "wrong": ["--steps", "-1", "--lr", "nan", "--nonsense", "--data", "", "--out", "out/x"],
 }.items():
     write("command_line", name, "\n".join(arguments).encode())
+
+gpt2 = {"model_type": "gpt2", "vocab_size": 17, "n_positions": 10, "n_embd": 12, "n_layer": 2, "n_head": 3}
+write("gpt2_config", "least", json.dumps(gpt2).encode())
+write("gpt2_config", "all", json.dumps(gpt2 | {
+    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-05, "tie_word_embeddings": True, "n_inner": None,
+    "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False,
+    "attn_pdrop": 0.1, "resid_pdrop": 0, "task_specific_params": {"text": [{"max_length": 50}]}}).encode())
+write("gpt2_config", "inner", json.dumps(gpt2 | {"n_inner": 48, "n_layer": 18446744073709551615}).encode())
+write("gpt2_config", "llama", json.dumps(gpt2 | {"model_type": "llama"}).encode())
+
+write("vocabulary", "bytes", b"\1" + b"0 9 10 127 128 255")
+write("vocabulary", "code_points", b"\0" + b"10 32 228 8364 128512 1114111")
+write("vocabulary", "beyond", b"\1" + b"65 256")
+write("vocabulary", "surrogate", b"\0" + b"65 55296")
+
+write("safetensors", "unknown_field", safetensors({})[:8] + b'{"x":{"y":[[{}]],"dtype":"I8","shape":[0],'
+      b'"data_offsets":[0,0]}}')

@@ -11,7 +11,7 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_factor = 256;
+const int64_t memory_allowance = int64_t{6} << 20;  // nlohmann's tree of the longest line that is parsed
 
 void run(Bytes input) {
   const Folder folder;
@@ -22,11 +22,12 @@ void run(Bytes input) {
   const std::string config_text = config.dump();
   folder.write("config.json", {reinterpret_cast<const uint8_t*>(config_text.data()), config_text.size()});
   const auto zero = static_cast<size_t>(std::find(input.begin(), input.end(), 0) - input.begin());
-  folder.write("metrics.jsonl", input.first(zero));
-  folder.write("train_loss.csv", input.subspan(std::min(zero + 1, input.size())));
+  const Bytes metrics_file = input.first(zero), losses_file = input.subspan(std::min(zero + 1, input.size()));
+  folder.write("metrics.jsonl", metrics_file);
+  folder.write("train_loss.csv", losses_file);
   examples::RunFolder run(settings, "text");
-  const auto metrics = run.rewind(100);
-  const auto losses = run.rewind_losses(100);
+  const auto metrics = checked(metrics_file, [&] { return run.rewind(100); });
+  const auto losses = checked(losses_file, [&] { return run.rewind_losses(100); });
   if (run.rewind(100).size() != metrics.size() || run.rewind_losses(100).size() != losses.size()) std::abort();
   for (const auto& each : metrics) {
     if (each.step > 100) std::abort();

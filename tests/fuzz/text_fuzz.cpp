@@ -8,7 +8,7 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_factor = 64;  // int64 for each byte, and in the vocabulary's making
+const int64_t memory_allowance = int64_t{12} << 20;  // tables of all code points, in the vocabulary's making
 
 void run(Bytes input) {
   if (input.empty()) return;
@@ -18,7 +18,7 @@ void run(Bytes input) {
       .characters = (choice & 1) != 0 ? nn::Characters::bytes : nn::Characters::code_points,
       .normalise_newlines = (choice & 2) != 0,
   };
-  const nn::CharText text = nn::CharText::read(file.path(), options);
+  const nn::CharText text = checked(input, [&] { return nn::CharText::read(file.path(), options); });
   const std::string decoded = text.vocabulary().decode(text.train()) + text.vocabulary().decode(text.validation());
   if (options.normalise_newlines || text.dropped_marks() > 0) {
     if (decoded.find("\r\n") != std::string::npos && options.normalise_newlines) std::abort();

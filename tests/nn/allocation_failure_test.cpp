@@ -1,16 +1,13 @@
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <limits>
-#include <new>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include <linnet/core/autograd/tape.h>
-#include <linnet/core/device/allocator.h>
 #include <linnet/linnet.h>
 
-#include "tests/support/allocation_count.h"
+#include "tests/support/allocation_failure.h"
 #include "tests/support/files.h"
 #include "tests/support/threads.h"
 
@@ -36,6 +33,7 @@ class Training {
   }
 
   nn::DecoderLM& model() { return model_; }
+  nn::AdamW& optimizer() { return optimizer_; }
 
   double step() {
     const Tensor loss = cross_entropy(model_(inputs_), targets_);
@@ -84,38 +82,6 @@ class Training {
   Generator::State rng_state_{};
 };
 
-/// Calls `work` again and again, until it is through; in call n its request n for memory fails. After each, `check`
-/// is told whether an error came out. Gives the number of calls.
-int64_t fail_each_request(const std::function<void()>& work, const std::function<void(bool failed)>& check) {
-  for (int64_t n = 0;; ++n) {
-    CAPTURE(n);
-    cpu_memory::release_cached();  // so that tensors ask for memory, too
-    const int64_t live = memory_stats().live, nodes = live_tape_nodes();
-    bool failed = false, happened = false;
-    {
-      const AllocationFailure failure(n);
-      try {
-        work();
-      } catch (const std::bad_alloc&) {
-        failed = true;
-      } catch (const Error& error) {
-        failed = true;
-        const std::string text = error.what();
-        CAPTURE(text);
-        CHECK((text.find("memory") != std::string::npos || text.find("Cannot allocate") != std::string::npos));
-      }
-      happened = failure.happened();
-    }
-    check(failed);
-    REQUIRE(memory_stats().live == live);
-    REQUIRE(live_tape_nodes() == nodes);
-    if (!happened) {
-      CHECK_FALSE(failed);
-      return n + 1;
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("memory: a training step in which any request fails throws, leaks nothing, and can be made again") {
@@ -155,6 +121,35 @@ TEST_CASE("memory: a model that could not be loaded for want of memory is what i
                       if (failed) REQUIRE(training.numbers() == before);
                       training.go_back();
                     });
+}
+
+TEST_CASE("memory: an optimizer that could not be loaded for want of memory is what it was") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  Training saved("softmax");
+  const TensorMap there = saved.optimizer().state();
+  Training training("softmax");
+  training.step();
+  training.optimizer().set_lr(0.5);
+  training.remember();
+  const std::vector<double> before = training.numbers();
+  fail_each_request([&] { training.optimizer().load_state(there); },
+                    [&](bool failed) {
+                      if (failed) REQUIRE(training.numbers() == before);
+                      training.go_back();
+                    });
+  // One that has made no step has no moments to copy to.
+  std::unique_ptr<nn::AdamW> fresh;
+  fail_each_request(
+      [&] {
+        fresh = std::make_unique<nn::AdamW>(nn::decay_matrices_only(training.model().parameters(), 0.1));
+        fresh->load_state(there);
+      },
+      [&](bool failed) {
+        if (fresh) REQUIRE(fresh->state().size() == (failed ? 3 : there.size()));  // lr, weight_decay and steps
+        if (fresh && failed) REQUIRE(fresh->state().at("steps").sum().item() == 0);
+        fresh.reset();
+      });
 }
 
 TEST_CASE("memory: a file that could not be saved for want of memory is the old one, and nothing is left beside it") {

@@ -156,6 +156,23 @@ TEST_CASE("Module: a state that does not fit is refused whole, with everything t
   CHECK(model.layers[0].gain.to_vector<float>() == std::vector<float>{1, 1, 1});
 }
 
+TEST_CASE("load_state: of very many names that are not the model's, a thousand are listed, and long ones cut off") {
+  Generator rng(1);
+  Model model(rng);
+  TensorMap state = model.state();
+  state[std::string(1000, '!')] = zeros({1});
+  for (int i = 0; i < 4999; ++i) state["x" + std::to_string(i)] = zeros({1});
+  std::string message;
+  try {
+    model.load_state(state);
+  } catch (const ValueError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("unexpected: " + std::string(100, '!') + "… [1] float32\n") != std::string::npos);
+  CHECK(std::count(message.begin(), message.end(), '\n') == 1 + 1000 + 1);
+  CHECK(message.find("\n  unexpected: 4000 more\n") != std::string::npos);
+}
+
 TEST_CASE("Module: a lenient load copies what both have, and reports the rest") {
   Generator rng(1);
   Mlp from(rng), to(rng);

@@ -1,5 +1,6 @@
 #include "tests/support/allocation_count.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -21,11 +22,22 @@ constinit std::atomic<int64_t> small_calls{0}, large_calls{0}, mmap_calls{0};
 constexpr int64_t kNone = -1;
 constinit thread_local int64_t requests_before_failure = kNone;
 
+constinit thread_local bool adding_up = false;
+constinit thread_local int64_t live_bytes = 0, peak_bytes = 0;
+
 }  // namespace
 
 AllocationFailure::AllocationFailure(int64_t n) { requests_before_failure = n; }
 AllocationFailure::~AllocationFailure() { requests_before_failure = kNone; }
 bool AllocationFailure::happened() const { return requests_before_failure == kNone; }
+
+MemoryUse::MemoryUse() {
+  live_bytes = peak_bytes = 0;
+  adding_up = true;
+}
+MemoryUse::~MemoryUse() { adding_up = false; }
+int64_t MemoryUse::live() const { return live_bytes; }
+int64_t MemoryUse::peak() const { return peak_bytes; }
 
 AllocationCount::AllocationCount(int64_t large_from) {
   large_size = static_cast<size_t>(large_from);
@@ -64,6 +76,19 @@ bool count_allocation(size_t bytes) {
   return --requests_before_failure != kNone;
 }
 
+void* add_up(void* memory) {
+  using namespace linnet::test;
+  if (!adding_up || memory == nullptr) return memory;
+  live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
+  peak_bytes = std::max(peak_bytes, live_bytes);
+  return memory;
+}
+
+void take_off(void* memory) {
+  using namespace linnet::test;
+  if (adding_up && memory != nullptr) live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+}
+
 /// What `malloc` does where there is no memory.
 void* no_memory() {
   errno = ENOMEM;
@@ -86,20 +111,28 @@ void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* memory, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void* memory);
 // NOLINTEND(bugprone-reserved-identifier)
 
-void* malloc(size_t bytes) noexcept { return count_allocation(bytes) ? __libc_malloc(bytes) : no_memory(); }
+void* malloc(size_t bytes) noexcept { return count_allocation(bytes) ? add_up(__libc_malloc(bytes)) : no_memory(); }
+
+void free(void* memory) noexcept {
+  take_off(memory);
+  __libc_free(memory);
+}
 
 void* calloc(size_t count, size_t bytes) noexcept {
-  return count_allocation(count * bytes) ? __libc_calloc(count, bytes) : no_memory();
+  return count_allocation(count * bytes) ? add_up(__libc_calloc(count, bytes)) : no_memory();
 }
 
 void* realloc(void* memory, size_t bytes) noexcept {
-  return count_allocation(bytes) ? __libc_realloc(memory, bytes) : no_memory();
+  if (!count_allocation(bytes)) return no_memory();
+  take_off(memory);
+  return add_up(__libc_realloc(memory, bytes));
 }
 
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  return count_allocation(bytes) ? __libc_memalign(alignment, bytes) : no_memory();
+  return count_allocation(bytes) ? add_up(__libc_memalign(alignment, bytes)) : no_memory();
 }
 
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept { return memalign(alignment, bytes); }

@@ -32,6 +32,18 @@ class AllocationFailure {
   bool happened() const;  ///< whether there were more than n allocations
 };
 
+/// Counts the memory that this thread allocates and frees during its lifetime. At most one may exist at a time.
+class MemoryUse {
+ public:
+  MemoryUse();
+  ~MemoryUse();
+  MemoryUse(const MemoryUse&) = delete;
+  MemoryUse& operator=(const MemoryUse&) = delete;
+
+  int64_t live() const;  ///< bytes allocated since the construction and not freed
+  int64_t peak() const;  ///< the highest live() so far
+};
+
 /// Whether this build counts allocations. If not, it prints a line with the reason and what was not tested.
 bool allocations_are_counted(const std::string& not_tried);
 

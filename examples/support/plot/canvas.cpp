@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/utf8.h>
 
 #include "support/files.h"
 

@@ -2,8 +2,12 @@
 
 #include <charconv>
 #include <cstdio>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <linnet/core/files/utf8.h>
 
 #include "support/run/run_folder.h"
 
@@ -36,7 +40,7 @@ Safetensors read(const std::filesystem::path& path) {
 template <class Number>
 Number number_in(const Safetensors& content, const std::filesystem::path& path, const std::string& name) {
   const auto entry = content.metadata.find(name);
-  const std::string text = entry == content.metadata.end() ? "" : entry->second;
+  const std::string_view text = entry == content.metadata.end() ? "" : std::string_view(entry->second);
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -51,7 +55,7 @@ void check_settings(const nn::Module& model, const Safetensors& content) {
   const std::vector<nn::DifferentSetting> different = model.different_settings(content.metadata);
   if (different.empty()) return;
   const auto& [name, here, there, note] = different.front();
-  throw ValueError(fmt::format("{} is {} here and {} there", name, here, there));
+  throw ValueError(fmt::format("{} is {} here and {} there", name, here, linnet::detail::shortened(there)));
 }
 
 /// `load` copies what the checkpoint `path` holds: what does not fit is of another run.
@@ -100,15 +104,16 @@ Checkpoint::Position Checkpoint::load() const {
     take_number("loss_sum", position.loss_sum);
     take_number("loss_count", position.loss_count);
   }
-  TensorMap before;  // the model's, for a file whose weights fit it and whose optimizer does not
-  for (const auto& [name, tensor] : model_.state()) before[name] = tensor.clone();
+  // The model is loaded first. If the optimizer then fails, the model's old values go back, which allocates nothing.
+  std::vector<std::pair<Tensor, Tensor>> before;  // the model's tensors and copies of them
+  for (const auto& [name, tensor] : model_.state()) before.emplace_back(tensor, tensor.clone());
   load_from(path_, [&] {
     check_settings(model_, content);
     model_.load_state(take(content.tensors, "model."));
     try {
       optimizer_.load_state(take(content.tensors, "optimizer."));
-    } catch (const ValueError&) {
-      model_.load_state(before);
+    } catch (...) {
+      for (auto& [tensor, copy] : before) tensor.copy_(copy);
       throw;
     }
   });

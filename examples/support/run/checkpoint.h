@@ -26,8 +26,10 @@ class Checkpoint {
 
   /// Replaces the folder's checkpoint.safetensors, atomically.
   void save(const Position& position) const;
-  /// Restores everything and returns the position. Throws IoError if the file cannot be read and ValueError if it is
-  /// another run's; the message names the file and says what to do.
+  /// Restores everything and returns the position. An error, even for want of memory, leaves everything as it was.
+  ///
+  /// Throws: IoError if the file cannot be read; ValueError if it is another run's. The message names the file and
+  /// says what to do.
   Position load() const;
 
  private:

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
-#include <sstream>
+#include <limits>
+#include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linnet/core/files/json.h>
+#include <linnet/core/files/read_file.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +18,6 @@
 #include "support/files.h"
 #include "support/format.h"
 #include "support/run/checkpoint.h"
-#include "support/settings/json_value.h"
 #include "support/settings/program.h"
 #include "support/tasks/data_sets.h"
 
@@ -25,12 +28,46 @@ namespace fs = std::filesystem;
 
 const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
-  return text.str();
+std::string read_text(const fs::path& path, int64_t most = std::numeric_limits<int64_t>::max()) {
+  std::optional<std::string> text = linnet::detail::read_file(path, most);
+  if (!text) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
+  return *std::move(text);
+}
+
+/// The folder's config.json.
+///
+/// Throws: IoError if it cannot be read; json::exception if it is not JSON, or longer or deeper than a run's.
+nlohmann::json config_in(const fs::path& folder) {
+  return linnet::detail::parse_json(read_text(folder / "config.json", linnet::detail::kMaxJsonTree + 1));
+}
+
+/// Calls `use(line)` for each whole line. The rest was being written when the run was killed.
+template <class Use>
+void for_each_line(std::string_view text, Use&& use) {
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    use(text.substr(0, end));
+  }
+}
+
+/// Rewrites the file with `header` and the lines that `parse` accepts, and returns their values.
+template <class Parse>
+auto rewind_lines(const fs::path& path, const std::string& header, const Parse& parse) {
+  std::string text =
+      fs::exists(path) ? read_text(path) : "";  // an older run, or one that was killed at once, has none
+  int64_t count = 0;
+  char* end = text.data();
+  for_each_line(text, [&](std::string_view line) {
+    if (!parse(line)) return;
+    ++count;
+    end = std::copy(line.begin(), line.end(), end);
+    *end++ = '\n';
+  });
+  text.resize(static_cast<size_t>(end - text.data()));
+  replace_file(path, header + text);
+  std::vector<typename decltype(parse(text))::value_type> result;
+  result.reserve(static_cast<size_t>(count));
+  for_each_line(text, [&](std::string_view line) { result.push_back(*parse(line)); });
+  return result;
 }
 
 nlohmann::json to_json(const Metrics& m) {
@@ -50,16 +87,16 @@ nlohmann::json to_json(const Metrics& m) {
 Metrics metrics_from_json(const nlohmann::json& json) {
   // JSON has null in place of numbers that are not finite.
   const auto number = [&](const char* name) {
-    return json.at(name).is_null() ? std::nan("") : json.at(name).get<double>();
+    return json.at(name).is_null() ? std::nan("") : linnet::detail::value_of<double>(json, name);
   };
-  Metrics m{.step = value_of<int64_t>(json, "step"),
+  Metrics m{.step = linnet::detail::value_of<int64_t>(json, "step"),
             .train_loss = number("train_loss"),
             .val_loss = number("val_loss"),
             .lr = number("lr"),
             .seconds = number("seconds"),
             .ms_per_step = number("ms_per_step"),
             .tokens_per_second = number("tokens_per_second"),
-            .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
+            .peak_bytes = linnet::detail::value_of<int64_t>(json, "peak_bytes")};
   if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
   return m;
 }
@@ -124,13 +161,6 @@ std::string text_of(const nlohmann::json& config) {
   return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// The error's message without its prefix, such as "[json.exception.out_of_range.403] ".
-std::string plain(const nlohmann::json::exception& error) {
-  const std::string message = error.what();
-  const size_t end = message.find("] ");
-  return end == std::string::npos ? message : message.substr(end + 2);
-}
-
 }  // namespace
 
 FolderLock::FolderLock(const fs::path& folder)
@@ -186,7 +216,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
                       path_.string(), before, data_name,
                       settings.data.empty() ? "" : fmt::format(" in {}", data_path(settings))));
     }
-    auto config = nlohmann::json::parse(read_text(path_ / "config.json"));
+    auto config = config_in(path_);
     config["settings"].update({{"steps", settings.steps}, {"epochs", settings.epochs}});
     config["data"] = data_name;
     if (!settings.data.empty()) config["data_path"] = data_path(settings);
@@ -236,39 +266,26 @@ void RunFolder::flush() const {
 void RunFolder::log(const StepLoss& loss) { append(path_ / kLosses, fmt::format("{},{}\n", loss.step, loss.loss)); }
 
 std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
-  const fs::path path = path_ / kLosses;
-  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // an older run has none
-  std::string kept = kLossesHeader;
-  std::vector<StepLoss> losses;
-  for (std::string line; std::getline(lines, line);) {
+  return rewind_lines(path_ / kLosses, kLossesHeader, [&](std::string_view line) -> std::optional<StepLoss> {
     StepLoss at;
-    char comma = 0;
-    std::istringstream fields(line);
-    const bool whole = static_cast<bool>(fields >> at.step >> comma >> at.loss) && !lines.eof();
-    if (!whole || at.step > step) continue;  // the header, an incomplete last line, or a repeated step
-    losses.push_back(at);
-    kept += line + "\n";
-  }
-  replace_file(path, kept);
-  return losses;
+    const char* const end = line.data() + line.size();
+    const auto [comma, error] = std::from_chars(line.data(), end, at.step);
+    if (error != std::errc() || comma == end || *comma != ',' || at.step > step) return std::nullopt;
+    const auto [rest, loss_error] = std::from_chars(comma + 1, end, at.loss);
+    return loss_error == std::errc() && rest == end ? std::optional(at) : std::nullopt;
+  });
 }
 
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
-  const fs::path path = path_ / "metrics.jsonl";
-  std::istringstream lines(fs::exists(path) ? read_text(path) : "");  // a run that was killed at once has none
-  std::string kept;
-  std::vector<Metrics> metrics;
-  for (std::string line; std::getline(lines, line);) {
+  auto metrics = rewind_lines(path_ / "metrics.jsonl", "", [&](std::string_view line) -> std::optional<Metrics> {
+    if (!line.starts_with('{')) return std::nullopt;
     try {
-      const Metrics m = metrics_from_json(nlohmann::json::parse(line));
-      if (m.step > step) continue;
-      metrics.push_back(m);
-      kept += line + "\n";
+      const Metrics m = metrics_from_json(linnet::detail::parse_json(std::string(line)));
+      return m.step <= step ? std::optional(m) : std::nullopt;
     } catch (const nlohmann::json::exception&) {
-      // An incomplete last line, of a run that was killed while it wrote.
+      return std::nullopt;  // an incomplete last line, of a run that was killed while it wrote
     }
-  }
-  replace_file(path, kept);
+  });
   if (tensorboard_) {
     events_.emplace(path_);
     for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
@@ -283,7 +300,7 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
 Settings read_config(const fs::path& folder, std::string* data_name) {
   const fs::path path = folder / "config.json";
   try {
-    const auto json = nlohmann::json::parse(read_text(path));
+    const auto json = config_in(folder);
     if (!json.is_object() || !json.contains("settings") || !json.contains("data")) {
       throw IoError(
           fmt::format("{} is not the file of a training run of linnet, which has \"settings\" and \"data\"; name the "
@@ -296,7 +313,7 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), plain(error), kRemedy));
+    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), linnet::detail::message_of(error), kRemedy));
   } catch (const UsageError& error) {
     throw IoError(
         fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/utf8.h>
 
 #include "support/run/run_folder.h"
 #include "support/settings/program.h"
@@ -26,26 +26,6 @@ Settings text_settings(const std::filesystem::path& folder) {
 
 constexpr const char* kBytes = "bytes";
 
-nn::Vocabulary vocabulary_of(const RunWeights& weights) {
-  const auto codes = weights.metadata().find("vocabulary");
-  if (codes == weights.metadata().end()) {
-    throw IoError(fmt::format("{} holds no vocabulary", weights.path().string()));
-  }
-  const auto characters = weights.metadata().find("characters");
-  const bool bytes =
-      characters == weights.metadata().end() || characters->second == kBytes;  // older files do not say
-  std::istringstream stream(codes->second);
-  std::string text;
-  for (uint32_t code = 0; stream >> code;) {
-    if (bytes) {
-      text += static_cast<char>(code);
-    } else {
-      detail::append_code_point(text, code);
-    }
-  }
-  return nn::Vocabulary(text, bytes ? nn::Characters::bytes : nn::Characters::code_points);
-}
-
 }  // namespace
 
 nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
@@ -60,7 +40,7 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
 TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Settings& machine)
     : settings(text_settings(folder)),
       weights(folder, settings),
-      vocabulary(vocabulary_of(weights)),
+      vocabulary(vocabulary_of(weights.metadata(), weights.path())),
       rng(machine.seed),
       model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine)) {
   weights.load_into(model);
@@ -79,7 +59,37 @@ void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const Samp
   write(options.prompt);
   nn::generate(model, prompt, rng,
                {.max_new_tokens = options.tokens, .temperature = options.temperature, .top_k = options.top_k},
-               [&](int64_t id) { write(vocabulary.decode({&id, 1})); });
+               [&](int64_t id) {
+                 write(vocabulary.decode({&id, 1}));
+               });
+}
+
+nn::Vocabulary vocabulary_of(const std::map<std::string, std::string>& metadata, const std::filesystem::path& path) {
+  const auto codes = metadata.find("vocabulary");
+  if (codes == metadata.end() || codes->second.empty())
+    throw IoError(fmt::format("{} holds no vocabulary", path.string()));
+  const auto characters = metadata.find("characters");
+  const bool bytes = characters == metadata.end() || characters->second == kBytes;  // older files do not say
+  const auto fail = [&](std::string_view word) {
+    throw IoError(fmt::format("{}: its vocabulary has {}, which is no {}; {}", path.string(),
+                              linnet::detail::shortened(word), bytes ? "byte" : "code point", kRemedy));
+  };
+  std::string text;
+  for (std::string_view rest = codes->second; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    uint32_t code = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), code);
+    if (error != std::errc() || end != word.data() + word.size() || code > (bytes ? 0xFF : 0x10FFFF)) fail(word);
+    if (bytes) {
+      text += static_cast<char>(code);
+      continue;
+    }
+    const size_t before = text.size();
+    linnet::detail::append_code_point(text, code);
+    if (linnet::detail::code_point_length(std::string_view(text).substr(before)) == 0) fail(word);  // a surrogate
+  }
+  return nn::Vocabulary(text, bytes ? nn::Characters::bytes : nn::Characters::code_points);
 }
 
 std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary) {

@@ -46,5 +46,9 @@ void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const Samp
 /// A vocabulary as metadata of a model file: "vocabulary" has the characters' codes, separated by spaces, and
 /// "characters" says whether these are code points or bytes.
 std::map<std::string, std::string> vocabulary_metadata(const nn::Vocabulary& vocabulary);
+/// The vocabulary in the metadata of the model file `path`.
+///
+/// Throws: IoError, which names the file, if there is none or one of its codes is not a byte or a code point.
+nn::Vocabulary vocabulary_of(const std::map<std::string, std::string>& metadata, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <regex>
 
 #include <unistd.h>
 
@@ -34,12 +33,6 @@ void on_interrupt(int signal) {
     errno = before;
   }
   std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
-}
-
-/// The items of a list become parts of a sentence.
-std::string one_line(const std::string& message) {
-  static const std::regex item("\n {2,}"), line_break("\n");
-  return std::regex_replace(std::regex_replace(message, item, "; "), line_break, "");
 }
 
 /// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
@@ -81,6 +74,21 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
 }
 
 }  // namespace
+
+std::string one_line(std::string_view message) {
+  std::string line;
+  for (size_t at = 0; at < message.size();) {
+    if (message[at] != '\n') {
+      line += message[at++];
+      continue;
+    }
+    const size_t text = std::min(message.find_first_not_of(' ', at + 1), message.size());
+    const bool is_item = text - at > 2;
+    if (is_item) line += "; ";
+    at = is_item ? text : at + 1;
+  }
+  return line;
+}
 
 int run_program(const CLI::App& app, const std::function<void()>& body) {
   const int code = exit_code_of(app, body);
@@ -242,7 +250,9 @@ std::string command_line(std::vector<std::string> words) {
   const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
   for (std::string& word : words) {
     if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) continue;
-    word = "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    word = quoted + "'";
   }
   return fmt::format("{}", fmt::join(words, " "));
 }

@@ -3,6 +3,8 @@
 #include <functional>
 #include <limits>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -21,6 +23,10 @@ struct UsageError : std::runtime_error {
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// A message as one line. The items of a list, which are lines indented by two or more spaces, become parts of a
+/// sentence.
+std::string one_line(std::string_view message);
 
 /// Runs `body` and returns the exit code: 0 when it is done, 1 when it failed or its output could not be written, 2
 /// for a wrong command line, 130 when interrupted. Errors print one line on stderr.

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linnet/core/error.h>
+#include <linnet/core/files/json.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
-#include "support/settings/json_value.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -379,19 +379,20 @@ nlohmann::json to_json(const Settings& settings) {
 Settings settings_from_json(const nlohmann::json& json) {
   Settings settings;
   nlohmann::json unknown = json;
-  settings.task = value_of<std::string>(json, "task");  // required: every version has written it
-  settings.bytes = settings.task == "shakespeare";      // the default of files from before --bytes
+  settings.task = linnet::detail::value_of<std::string>(json, "task");  // required: every version has written it
+  settings.bytes = settings.task == "shakespeare";                      // the default of files from before --bytes
   for_each_field(settings, [&](const char* name, auto& value) {
-    if (unknown.erase(name) > 0) value = value_of<std::remove_cvref_t<decltype(value)>>(json, name);
+    if (unknown.erase(name) > 0) value = linnet::detail::value_of<std::remove_cvref_t<decltype(value)>>(json, name);
   });
-  if (unknown.erase(kShare) > 0) settings.share = value_of<std::vector<std::string>>(json, kShare.c_str());
+  if (unknown.erase(kShare) > 0)
+    settings.share = linnet::detail::value_of<std::vector<std::string>>(json, kShare.c_str());
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) {
       const char* const name = option.name.c_str();
       if (unknown.erase(name) == 0) continue;
       const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
-      settings.options[name] =
-          is_number ? fmt::to_string(value_of<int64_t>(json, name)) : value_of<std::string>(json, name);
+      settings.options[name] = is_number ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name))
+                                         : linnet::detail::value_of<std::string>(json, name);
     }
   }
   erase_defaults_of_others(settings);

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/utf8.h>
 #include <zlib.h>
 
 namespace linnet::examples {

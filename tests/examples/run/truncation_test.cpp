@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <optional>
 
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
+#include "tests/support/allocation_failure.h"
 #include "tests/support/files.h"
+#include "tests/support/threads.h"
 
 /// Files of a run that end too early, at every byte: an error each time, and nothing is loaded in part. (Those of
 /// safetensors and of IDX have tests of their own.)
@@ -64,6 +67,22 @@ TEST_CASE("truncation: a checkpoint cut off at any byte is refused and leaves th
   write_bytes(folder / "checkpoint.safetensors", bytes);
   CHECK(checkpoint.load().step == 3);
   CHECK(training.everything() == saved.everything());
+}
+
+TEST_CASE("truncation: a checkpoint that cannot be loaded for want of memory leaves the training as it was") {
+  if (!linnet::test::allocations_are_counted("requests for memory that fail")) return;
+  const linnet::test::WithThreads with(1);
+  const TemporaryFolder folder;
+  Training saved(1);
+  Checkpoint(folder.path(), saved.model, saved.optimizer, {}).save({.step = 3});
+  std::optional<Training> training(2);
+  const std::string before = training->everything(), there = saved.everything();
+  REQUIRE(before != there);
+  linnet::test::fail_each_request([&] { Checkpoint(folder.path(), training->model, training->optimizer, {}).load(); },
+                                  [&](bool failed) {
+                                    REQUIRE(training->everything() == (failed ? before : there));
+                                    if (!failed) training.emplace(2);
+                                  });
 }
 
 TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves the training as it was") {

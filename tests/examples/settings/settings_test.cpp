@@ -274,4 +274,18 @@ TEST_CASE("block_config: the scale of fastmax, by name, by number, and by order 
   }
 }
 
+TEST_CASE("one_line: the items of a list become parts of a sentence") {
+  CHECK(one_line("a does not fit\n  missing: x\n   unexpected: y\n") == "a does not fit; missing: x; unexpected: y");
+  CHECK(one_line("a\nb\n c\n\n  d  e\n  ") == "ab c; d  e; ");
+  CHECK(one_line("") == "");
+  const std::string spaces(1'000'000, ' ');
+  CHECK(one_line("a\n" + spaces + "b" + spaces) == "a; b" + spaces);
+  CHECK(one_line(std::string(1'000'000, '\n') + "  a") == "; a");
+}
+
+TEST_CASE("command_line: words that a shell would change stand in quotes") {
+  CHECK(command_line({"sample", "out/x", "--prompt", "to be", "it's", ""}) ==
+        "sample out/x --prompt 'to be' 'it'\\''s' ''");
+}
+
 }  // namespace linnet::examples

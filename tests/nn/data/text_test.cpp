@@ -7,7 +7,7 @@
 #include <set>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/utf8.h>
 
 #include "tests/support/files.h"
 #include "tests/support/real_data.h"

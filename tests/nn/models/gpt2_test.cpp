@@ -132,6 +132,13 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
   refused("\"n_embd\": 12", "\"n_embd\": \"twelve\"", "does not give the sizes of a model");
   refused("\"n_embd\": 12", "\"n_embd\": 12.5", R"(sizes of a model: "n_embd" is 12.5, where a whole number)");
   refused("\"n_embd\": 12", "\"n_embd\": 1e33", R"("n_embd" is 1e+33, where a whole number is needed)");
+  refused("\"n_embd\": 12", "\"n_embd\": 18446744073709551615",
+          R"("n_embd" is 18446744073709551615, where a whole number is needed)");
+  refused("\"n_embd\": 12", "\"n_embd\": -9223372036854775809", "where a whole number is needed");
+  refused("\"attn_pdrop\": 0.1", "\"attn_pdrop\": \"much\"", R"("attn_pdrop" is "much", where a number is needed)");
   refused("{", "", "missing or no JSON file");
+  refused("{", "{\"deep\": " + std::string(200'000, '['), "missing or no JSON file");
+  refused("{", "{\"deep\": " + std::string(100, '['), "lists and objects lie more than 32 deep within each other");
+  refused("{", "{" + std::string(70'000, ' '), "it has more than 65536 bytes");
   CHECK_THROWS_AS(nn::read_gpt2_config(folder / "none"), IoError);
 }

@@ -15,4 +15,8 @@ char32_t code_point(std::string_view bytes);
 /// Appends a code point to `text`, as UTF-8.
 void append_code_point(std::string& text, char32_t code);
 
+/// The text for a message: its first 100 bytes, in whole code points, and "…" if it is longer. Names and values from
+/// files may have any length.
+std::string shortened(std::string_view text);
+
 }  // namespace linnet::detail

@@ -1,4 +1,4 @@
-#include <linnet/nn/data/utf8.h>
+#include <linnet/core/files/utf8.h>
 
 namespace linnet::detail {
 
@@ -33,6 +33,14 @@ void append_code_point(std::string& text, char32_t code) {
   constexpr char32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
   text += static_cast<char>(kFirst[more] | code >> 6 * more);
   for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (code >> 6 * i & 0x3F));
+}
+
+std::string shortened(std::string_view text) {
+  constexpr size_t kMost = 100;
+  if (text.size() <= kMost) return std::string(text);
+  size_t end = kMost;
+  while (end > kMost - 3 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // within a code point
+  return std::string(text.substr(0, end)) + "…";
 }
 
 }  // namespace linnet::detail
