@@ -1,13 +1,16 @@
 #include "tests/fuzz/fuzz_target.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 
 #include <sanitizer/allocator_interface.h>
 #include <sys/mman.h>
@@ -79,17 +82,21 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   return 0;
 }
 
-/// libFuzzer's mutations and one more, which repeats a part of the input, as in files made to waste memory or to nest
-/// deep.
+/// libFuzzer's mutations and one more, as in files made to waste memory or to nest deep: it repeats a piece, which half
+/// of the time is a part of the input.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  constexpr size_t kOneIn = 20, kLongest = 6;
+  constexpr std::array<std::string_view, 8> kPieces{"[", "]", "{\"a\":", "[[],", "1,", "\n", " ", "a"};
   std::minstd_rand random(seed);
   const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
-  constexpr size_t kOneIn = 50, kLongest = 64;
-  if (size == 0 || size == most || below(kOneIn) > 0) return LLVMFuzzerMutate(data, size, most);
-  const size_t begin = below(size), length = 1 + below(std::min(kLongest, size - begin)), end = begin + length;
-  const size_t added = below((most - size) / length + 1) * length;
-  std::memmove(data + end + added, data + end, size - end);
-  for (size_t i = 0; i < added; ++i) data[end + i] = data[begin + i];  // which this loop has just written
+  if (size == 0 || below(kOneIn) > 0) return LLVMFuzzerMutate(data, size, most);
+  const size_t begin = below(size), length = std::min(size_t{1} << below(kLongest + 1), size - begin);
+  std::string piece(reinterpret_cast<const char*>(data) + begin, length);
+  if (below(2) > 0) piece = kPieces[below(kPieces.size())];
+  const size_t count = std::min(size_t{1} << below(std::bit_width(most)), (most - size) / piece.size());
+  const size_t added = count * piece.size();
+  std::memmove(data + begin + added, data + begin, size - begin);
+  for (size_t i = 0; i < added; ++i) data[begin + i] = static_cast<uint8_t>(piece[i % piece.size()]);
   return size + added;
 }
 

@@ -31,7 +31,7 @@ fuzz() {
   local corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log status=0
   mkdir -p "$corpus"
   OPENBLAS_NUM_THREADS=1 "build/fuzz/bin/$1_fuzz" "$corpus" "tests/fuzz/corpus/$1" -max_total_time="$seconds" \
-    -timeout=10 -rss_limit_mb=4096 -max_len=262144 -use_value_profile=1 -print_final_stats=1 \
+    -timeout=10 -rss_limit_mb=4096 -max_len=262144 -use_value_profile=1 -print_final_stats=1 -len_control=1 \
     -artifact_prefix="build/fuzz/findings/$1-" >"$log" 2>&1 || status=$?
   if ((status != 0)); then
     tail -n 60 "$log"
