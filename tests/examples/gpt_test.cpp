@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string>
 
-#include <linnet/core/safetensors.h>
+#include <linnet/core/files/safetensors.h>
 
-#include "tests/examples/tiny_run.h"
+#include "tests/examples/run/tiny_run.h"
 
 using namespace linnet::examples::test;
 using linnet::test::Ended;
