@@ -53,7 +53,7 @@ struct Tiling {
 
 /// Splits dim 1 so that 8 very short rows are an inner dim of their own, where its size allows it: windows then fill
 /// tiles of 8 × 8.
-CollapsedDims<2> with_rows_together(CollapsedDims<2> dims) {
+inline CollapsedDims<2> with_rows_together(CollapsedDims<2> dims) {
   constexpr int64_t kRows = transposition::kTileSide;
   if (dims.rank < 2 || dims.size[0] >= kRows || dims.stride[1][0] == 0 || dims.size[1] % kRows != 0) return dims;
   for (int d = dims.rank++; d > 1; --d) {
