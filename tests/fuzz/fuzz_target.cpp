@@ -82,8 +82,8 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   return 0;
 }
 
-/// libFuzzer's mutations and one more, as in files made to waste memory or to nest deep: it repeats a piece, which half
-/// of the time is a part of the input.
+/// libFuzzer's mutations and one more, as in files made to waste memory or to nest deep: it repeats a piece, which
+/// half of the time is a part of the input.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
   constexpr size_t kOneIn = 20, kLongest = 6;
   constexpr std::array<std::string_view, 8> kPieces{"[", "]", "{\"a\":", "[[],", "1,", "\n", " ", "a"};
