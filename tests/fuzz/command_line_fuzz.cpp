@@ -33,8 +33,7 @@ void run_arguments(Bytes input) {
 /// CLI11 keeps a word in several lists, and a word may be a single letter.
 void run(Bytes input) {
   const int64_t words = 128 * static_cast<int64_t>(input.size());
-  checked(
-      input, [&] { return run_arguments(input), words; }, words);
+  checked(input, [&] { return run_arguments(input), words; }, words);
 }
 
 }  // namespace linnet::fuzz

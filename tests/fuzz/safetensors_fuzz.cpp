@@ -17,8 +17,7 @@ namespace {
 
 void read_and_write(Bytes input) {
   const File file(input);
-  const Safetensors content = checked(
-      input, [&] { return read_safetensors(file.path()); }, most_in_tensors(input));
+  const Safetensors content = checked(input, [&] { return read_safetensors(file.path()); }, most_in_tensors(input));
   const Folder folder;
   write_safetensors(folder.path() / "again", content);
   const Safetensors again = read_safetensors(folder.path() / "again");

@@ -59,9 +59,7 @@ void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const Samp
   write(options.prompt);
   nn::generate(model, prompt, rng,
                {.max_new_tokens = options.tokens, .temperature = options.temperature, .top_k = options.top_k},
-               [&](int64_t id) {
-                 write(vocabulary.decode({&id, 1}));
-               });
+               [&](int64_t id) { write(vocabulary.decode({&id, 1})); });
 }
 
 nn::Vocabulary vocabulary_of(const std::map<std::string, std::string>& metadata, const std::filesystem::path& path) {
