@@ -16,18 +16,19 @@ struct Inputs {
   Tensor q, k, v, w_q, w_k, padding_mask;
 };
 
-AdditiveAttentionInputs problem_of(const Inputs& in, const View* padding_mask, AdditiveAttentionInputs problem) {
-  problem.q = detail::view(in.q);
-  problem.k = detail::view(in.k);
-  problem.v = detail::view(in.v);
-  problem.w_q = detail::view(in.w_q);
-  problem.w_k = detail::view(in.w_k);
-  problem.padding_mask = padding_mask;
-  return problem;
+/// `params` with the views of the call's tensors.
+AdditiveAttentionInputs kernel_inputs(const Inputs& in, const View* padding_mask, AdditiveAttentionInputs params) {
+  params.q = detail::view(in.q);
+  params.k = detail::view(in.k);
+  params.v = detail::view(in.v);
+  params.w_q = detail::view(in.w_q);
+  params.w_k = detail::view(in.w_k);
+  params.padding_mask = padding_mask;
+  return params;
 }
 
 Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const Inputs& in, bool shared,
-                                  const AdditiveAttentionInputs& options) {
+                                  const AdditiveAttentionInputs& params) {
   Op op("additive_attention_backward", Where{}, {grad, in.q, in.k, in.v, in.w_q, in.w_k});
   op.first_derivative_only("softmax and matmul");
   const auto like = [](const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()); };
@@ -37,7 +38,7 @@ Grads additive_attention_backward(const Tensor& grad, const Tensor& pools, const
   const OptionalView values(dv), mask(in.padding_mask);
   backend(in.q).additive_attention_backward(
       {detail::view(dq), detail::view(dk), values.get(), detail::view(dw_q), detail::view(dw_k)}, detail::view(g),
-      detail::view(pools), problem_of(in, mask.get(), options));
+      detail::view(pools), kernel_inputs(in, mask.get(), params));
   return {dq, dk, dv, dw_q, dw_k};
 }
 
@@ -47,11 +48,11 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
                                 const Tensor& w_k, const AdditiveAttentionOptions& options) {
   Op op("additive_attention", Where{}, {q, k, v, w_q, w_k});
   const DType dtype = op.activation_dtype(3);
-  AdditiveAttentionInputs problem{};
-  problem.add = options.interaction == Interaction::add;
-  problem.causal = options.causal;
-  problem.dropout = options.dropout;
-  for (RandomKey& key : problem.dropout_rng) {
+  AdditiveAttentionInputs params{};
+  params.add = options.interaction == Interaction::add;
+  params.causal = options.causal;
+  params.dropout = options.dropout;
+  for (RandomKey& key : params.dropout_rng) {
     if (options.dropout > 0) key = options.generator->next();
   }
   const Inputs in{with_plain_rows(q), with_plain_rows(k), with_plain_rows(v), w_q, w_k, options.padding_mask};
@@ -61,11 +62,11 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
                     computed_in(dtype), q.device());
   const Tensor u = empty_heads(shape, dtype, q.device());
   backend(q).additive_attention(detail::view(u), detail::view(pools),
-                                problem_of(in, OptionalView(in.padding_mask).get(), problem));
+                                kernel_inputs(in, OptionalView(in.padding_mask).get(), params));
   return op.record(
       u, [pools, q = op.save(in.q), k = op.save(in.k), v = op.save(in.v), w_q = op.save(w_q), w_k = op.save(w_k),
-          padding_mask = op.save(in.padding_mask), shared = same_tensor(q, v), problem](const Tensor& g) {
-        return additive_attention_backward(g, pools, {q(), k(), v(), w_q(), w_k(), padding_mask()}, shared, problem);
+          padding_mask = op.save(in.padding_mask), shared = same_tensor(q, v), params](const Tensor& g) {
+        return additive_attention_backward(g, pools, {q(), k(), v(), w_q(), w_k(), padding_mask()}, shared, params);
       });
 }
 

@@ -13,7 +13,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/matmul/matmul.h>
 
-#include "tests/support/public_functions.h"
+#include "tests/support/files.h"
 
 /// The texts of errors, held against tests/core/messages.txt. When a text changes on purpose, the test prints
 /// the new file to put there.
@@ -114,7 +114,7 @@ std::string message_of(const Mistake& mistake) {
 TEST_CASE("errors: the texts of typical mistakes") {
   std::string all;
   for (const Mistake& mistake : mistakes()) all += mistake.name + "\n    " + message_of(mistake) + "\n";
-  const bool as_expected = all == read_text(LINNET_SOURCE_DIR "/tests/core/messages.txt");
+  const bool as_expected = all == read_bytes(LINNET_SOURCE_DIR "/tests/core/messages.txt");
   CHECK_MESSAGE(as_expected, "the texts are now:\n", all);
 }
 

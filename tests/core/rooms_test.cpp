@@ -11,20 +11,25 @@
 #include <vector>
 
 #include "tests/support/files.h"
+#include "tests/support/sources.h"
 
 // A folder of sources is a room. Headers of a room include those of rooms below it alone, so that a reader can take
 // the rooms one after the other and a change in one cannot reach those below.
 
 namespace fs = std::filesystem;
+using linnet::test::files_below;
 
 namespace {
 
 using Includes = std::map<std::string, std::set<std::string>>;
 
-/// The files of the project that `file` includes, from the project's root.
-std::vector<std::string> includes_of(const fs::path& root, const fs::path& file) {
+const std::vector<std::string> kTop{"core", "ops", "nn", "cuda", "examples"};
+
+/// The files of the project that `file` includes; all by their paths from its root.
+std::vector<std::string> includes_of(const std::string& file) {
+  const fs::path root = LINNET_SOURCE_DIR;
   static const std::regex kInclude(R"re(#include (?:<linnet/|")([\w/]+\.(?:h|cuh))[>"])re");
-  const std::string text = linnet::test::read_bytes(file);
+  const std::string text = linnet::test::read_bytes(root / file);
   std::vector<std::string> found;
   for (std::sregex_iterator match(text.begin(), text.end(), kInclude), end; match != end; ++match) {
     for (const char* folder : {"", "examples"}) {
@@ -72,18 +77,14 @@ std::string joined(const std::vector<std::string>& way) {
 }  // namespace
 
 TEST_CASE("rooms: headers include those of lower rooms alone, and none of them each other") {
-  const fs::path root = LINNET_SOURCE_DIR;
   Includes files, rooms;
-  for (const char* top : {"core", "ops", "nn", "cuda", "examples"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-      const std::string extension = entry.path().extension().string();
-      const std::string file = entry.path().lexically_relative(root).string();
-      if ((extension != ".h" && extension != ".cuh") || file == "nn/linnet.h") continue;  // which includes all
-      for (const std::string& included : includes_of(root, entry.path())) {
-        files[file].insert(included);
-        const std::string from = fs::path(file).parent_path(), to = fs::path(included).parent_path();
-        if (from != to) rooms[from].insert(to);
-      }
+  for (const std::string& file : files_below(kTop)) {
+    const bool is_header = file.ends_with(".h") || file.ends_with(".cuh");
+    if (!is_header || file == "nn/linnet.h") continue;  // which includes all
+    for (const std::string& included : includes_of(file)) {
+      files[file].insert(included);
+      const std::string from = fs::path(file).parent_path(), to = fs::path(included).parent_path();
+      if (from != to) rooms[from].insert(to);
     }
   }
   REQUIRE(rooms.size() > 20);
@@ -93,12 +94,7 @@ TEST_CASE("rooms: headers include those of lower rooms alone, and none of them e
 
 TEST_CASE("rooms: a folder has no more files than one can look through") {
   std::map<std::string, int> count;
-  const fs::path root = LINNET_SOURCE_DIR;
-  for (const char* top : {"core", "ops", "nn", "cuda", "examples"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-      if (entry.is_regular_file()) ++count[entry.path().parent_path().lexically_relative(root).string()];
-    }
-  }
+  for (const std::string& file : files_below(kTop)) ++count[fs::path(file).parent_path().string()];
   REQUIRE(count["ops/cpu/fastmax"] > 0);
   for (const auto& [room, files] : count) CHECK_MESSAGE(files <= 26, room, " has ", files, " files");
 }

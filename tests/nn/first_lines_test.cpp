@@ -2,14 +2,13 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <span>
 #include <sstream>
 
 #include <linnet/linnet.h>
 
+#include "tests/support/compiler.h"
 #include "tests/support/values.h"
 
 /// The lines that users of PyTorch, its C++ API and NumPy write first, as their tutorials have them. Each gives the
@@ -314,18 +313,12 @@ TEST_CASE("first lines: gradients") {
 #ifdef LINNET_TEST_COMPILER
 TEST_CASE("first lines: what is refused says what to write instead") {
   const std::string folder = LINNET_TEST_DATA "/nn/first_lines/";
-  if (!std::filesystem::exists(LINNET_TEST_COMPILER)) {
+  if (!linnet::test::has_compiler()) {
     MESSAGE("skipped: the compiler is not here any more");
     return;
   }
-  const std::filesystem::path log = std::filesystem::temp_directory_path() / "linnet_first_lines.txt";
-  const std::string command = "'" LINNET_TEST_COMPILER "' -std=c++20 -fsyntax-only -fmax-errors=0 -I'" +
-                              std::string(LINNET_TEST_INCLUDE) + "' -x c++ '" + folder + "refused.txt' > '" +
-                              log.string() + "' 2>&1";
-  CHECK(std::system(command.c_str()) != 0);
-  std::ifstream file(log);
-  const std::string said(std::istreambuf_iterator<char>(file), {});
-  std::filesystem::remove(log);
+  const auto [compiles, said] = linnet::test::compile(folder + "refused.txt", "-fmax-errors=0");
+  CHECK_FALSE(compiles);
   std::ifstream lines(folder + "refused.txt");
   int refused = 0;
   for (std::string line; std::getline(lines, line);) {

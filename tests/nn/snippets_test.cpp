@@ -1,15 +1,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "tests/support/public_functions.h"
+#include "tests/support/compiler.h"
+#include "tests/support/files.h"
+#include "tests/support/sources.h"
 
 /// Every snippet in the public doc comments of core, ops and nn and every ```cpp block of the READMEs compiles. In a
 /// doc comment, a snippet is the lines that are indented by four spaces: `///     Tensor x;`.
@@ -117,16 +117,12 @@ std::vector<Snippet> snippets_of_readme(const fs::path& path) {
 }
 
 std::vector<Snippet> all_snippets() {
-  const fs::path root = LINNET_SOURCE_DIR;
-  std::vector<fs::path> files{root / "README.md"};
-  for (const char* room : {"core", "ops", "nn", "cuda", "examples", "tests"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / room)) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
+  std::vector<std::string> files = linnet::test::files_below({"core", "ops", "nn", "cuda", "examples", "tests"});
+  files.insert(files.begin(), "README.md");
   std::vector<Snippet> snippets;
-  for (const fs::path& path : files) {
+  for (const std::string& name : files) {
+    const fs::path path = fs::path(LINNET_SOURCE_DIR) / name;
     std::vector<Snippet> found;
-    const std::string name = path.lexically_relative(root).string();
     const bool is_kernel = name.starts_with("ops/cpu/");
     const bool is_public =
         !is_kernel && (name.starts_with("core/") || name.starts_with("ops/") || name.starts_with("nn/"));
@@ -164,25 +160,17 @@ std::string compilable(const Snippet& snippet, size_t number) {
 
 #ifdef LINNET_TEST_COMPILER
 TEST_CASE("snippets: doc comments and READMEs compile") {
-  if (!fs::exists(LINNET_TEST_COMPILER)) {
+  if (!linnet::test::has_compiler()) {
     MESSAGE("skipped: the compiler is not here any more");
     return;
   }
   const std::vector<Snippet> snippets = all_snippets();
   CHECK(snippets.size() >= 20);
-  const fs::path source = fs::temp_directory_path() / "linnet_snippets.cpp";
-  const fs::path log = fs::temp_directory_path() / "linnet_snippets.txt";
-  {
-    std::ofstream file(source);
-    file << kPrelude;
-    for (size_t i = 0; i < snippets.size(); ++i) file << compilable(snippets[i], i);
-  }
-  const std::string command = "'" LINNET_TEST_COMPILER "' -std=c++20 -fsyntax-only -I'" +
-                              std::string(LINNET_TEST_INCLUDE) + "' '" + source.string() + "' > '" + log.string() +
-                              "' 2>&1";
-  const bool compiles = std::system(command.c_str()) == 0;
-  CHECK_MESSAGE(compiles, linnet::test::read_text(log));
-  fs::remove(source);
-  fs::remove(log);
+  std::string code = kPrelude;
+  for (size_t i = 0; i < snippets.size(); ++i) code += compilable(snippets[i], i);
+  const linnet::test::TemporaryFolder folder;
+  linnet::test::write_bytes(folder / "snippets.cpp", code);
+  const auto [compiles, messages] = linnet::test::compile(folder / "snippets.cpp");
+  CHECK_MESSAGE(compiles, messages);
 }
 #endif

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/files.h"
+#include "tests/support/sources.h"
 
 // Each equation of a paper that is computed has a tag such as [FAST eq.26] where that happens, so that one search
 // finds it. FAST is Gerami et al. 2024, Fastformer Wu et al. 2021, Vaswani "Attention Is All You Need" (2017). The
@@ -19,7 +20,7 @@ struct Equations {
 };
 
 struct Place {
-  std::vector<const char*> folders;
+  std::vector<std::string> folders;
   std::vector<Equations> computed;
 };
 
@@ -39,14 +40,10 @@ const std::vector<Place> kPlaces{
       {"Fastformer", {3, 4, 5, 6}}}},
 };
 
-std::string code_in(const std::vector<const char*>& folders) {
-  namespace fs = std::filesystem;
+std::string code_in(const std::vector<std::string>& folders) {
   std::string code;
-  for (const char* folder : folders) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(LINNET_SOURCE_DIR) / folder)) {
-      const std::string extension = entry.path().extension().string();
-      if (entry.is_regular_file() && extension != ".md") code += linnet::test::read_bytes(entry.path());
-    }
+  for (const std::string& file : linnet::test::files_below(folders)) {
+    if (!file.ends_with(".md")) code += linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / file);
   }
   return code;
 }
@@ -59,7 +56,7 @@ TEST_CASE("equations: each has a tag where it is computed, on each device") {
     for (const auto& [paper, numbers] : place.computed) {
       for (const int number : numbers) {
         const std::string tag = "[" + std::string(paper) + " eq." + std::to_string(number) + "]";
-        CHECK_MESSAGE(code.find(tag) != std::string::npos, std::string(place.folders.front()), " has no ", tag);
+        CHECK_MESSAGE(code.find(tag) != std::string::npos, place.folders.front(), " has no ", tag);
       }
     }
   }

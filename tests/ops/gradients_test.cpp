@@ -15,9 +15,11 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
 
+#include "tests/support/files.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/op_case.h"
 #include "tests/support/public_functions.h"
+#include "tests/support/sources.h"
 #include "tests/support/values.h"
 
 /// What the registry of op cases is for: each case becomes a gradient check, and a public function without a
@@ -232,14 +234,12 @@ TEST_CASE("gradients: an op with a bool or integer result takes inputs that requ
 
 TEST_CASE("gradients: the registry names every public function, and no other") {
   std::set<std::string> public_functions;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(LINNET_SOURCE_DIR "/ops")) {
-    const std::string path = file.path().string();
-    const bool is_public =
-        !path.starts_with(LINNET_SOURCE_DIR "/ops/cpu/") && !path.starts_with(LINNET_SOURCE_DIR "/ops/detail/");
-    if (file.path().extension() != ".h" || !is_public) continue;
-    public_functions.merge(functions_in(read_text(file.path())));
+  for (const std::string& file : files_below({"ops"})) {
+    const bool is_public = !file.starts_with("ops/cpu/") && !file.starts_with("ops/detail/");
+    if (!file.ends_with(".h") || !is_public) continue;
+    public_functions.merge(functions_in(read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / file)));
   }
-  for (const std::string& name : tensor_members_in(read_text(LINNET_SOURCE_DIR "/core/tensor.h"))) {
+  for (const std::string& name : tensor_members_in(read_bytes(LINNET_SOURCE_DIR "/core/tensor.h"))) {
     public_functions.insert("Tensor::" + name);
   }
   std::set<std::string> registered;

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/public_functions.h"
+#include "tests/support/files.h"
 
 namespace linnet::test {
 
@@ -12,7 +12,7 @@ TEST_CASE("goldens: every file is compared by a test") {
   namespace fs = std::filesystem;
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(LINNET_TEST_DATA)) {
-    if (entry.path().string().ends_with("_test.cpp")) tests += read_text(entry.path());
+    if (entry.path().string().ends_with("_test.cpp")) tests += read_bytes(entry.path());
   }
   int files = 0;
   for (const auto& entry : fs::directory_iterator(LINNET_TEST_DATA "/goldens")) {

@@ -1,9 +1,6 @@
 #include "tests/support/public_functions.h"
 
-#include <fstream>
-#include <iterator>
 #include <regex>
-#include <stdexcept>
 
 namespace linnet::test {
 namespace {
@@ -57,12 +54,6 @@ std::set<std::string> tensor_members_in(const std::string& header) {
     names.insert((*member)[1]);
   }
   return names;
-}
-
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace linnet::test

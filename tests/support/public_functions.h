@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -12,7 +11,5 @@ std::set<std::string> functions_in(const std::string& header);
 
 /// The names of Tensor's member functions in core/tensor.h that return one or several tensors.
 std::set<std::string> tensor_members_in(const std::string& header);
-
-std::string read_text(const std::filesystem::path& path);
 
 }  // namespace linnet::test

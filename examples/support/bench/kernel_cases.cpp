@@ -192,25 +192,25 @@ KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Op
 
 /// Softmax attention. Its terms are pairs of tokens times channels.
 KernelCase attention(const Sizes& s, bool backward) {
-  AttentionParams options{};
-  options.kind.softmax = true;
-  options.scale = 1 / std::sqrt(static_cast<double>(s.at.head_dim));
-  options.causal = s.at.causal;
+  AttentionParams params{};
+  params.kind.softmax = true;
+  params.scale = 1 / std::sqrt(static_cast<double>(s.at.head_dim));
+  params.causal = s.at.causal;
   const double pairs = s.count * static_cast<double>(s.at.tokens) * (s.at.causal ? 0.5 : 1);
-  return fused_attention<&Backend::attention, &Backend::attention_backward>(s, backward, pairs, options);
+  return fused_attention<&Backend::attention, &Backend::attention_backward>(s, backward, pairs, params);
 }
 
 /// Factorised Fastmax of order 2. Its terms are (D + 1)(D + 2)/2 features times D + 1 sums for each token.
 KernelCase fastmax(const Sizes& s, bool backward) {
-  FastmaxParams kernel{};
-  kernel.a0 = kernel.a1 = 1;
-  kernel.a2 = 0.5;
-  kernel.standardise = true;
-  kernel.causal = s.at.causal;
-  kernel.keep_of_256 = 256;
+  FastmaxParams params{};
+  params.a0 = params.a1 = 1;
+  params.a2 = 0.5;
+  params.standardise = true;
+  params.causal = s.at.causal;
+  params.keep_of_256 = 256;
   const double d = static_cast<double>(s.at.head_dim), features = (d + 1) * (d + 2) / 2;
   const double terms = s.count / d * features * (d + 1);
-  return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, kernel);
+  return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, params);
 }
 
 /// Fastformer's attention: about 10 operations for each channel of a token, backward 20.
@@ -219,7 +219,7 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
   const AttentionTensors t(s);
   const Tensor w_q = s.noise({heads, width}), w_k = s.noise({heads, width});
   const Tensor pools = s.space({2, batch, s.kernels().additive_attention_pools(heads, tokens, width, s.at.causal)});
-  const auto problem = [s, t, w_q, w_k] {
+  const auto inputs = [s, t, w_q, w_k] {
     AdditiveAttentionInputs result{};
     result.q = view(t.q);
     result.k = view(t.k);
@@ -229,13 +229,13 @@ KernelCase additive_attention(const Sizes& s, bool backward) {
     result.causal = s.at.causal;
     return result;
   };
-  const auto forward = [s, t, pools, problem] { s.kernels().additive_attention(view(t.o), view(pools), problem()); };
+  const auto forward = [s, t, pools, inputs] { s.kernels().additive_attention(view(t.o), view(pools), inputs()); };
   if (!backward) return {"", 10 * s.count, forward};
   forward();
-  return {"", 20 * s.count, [s, t, pools, problem, dw_q = s.space({heads, width}), dw_k = s.space({heads, width})] {
+  return {"", 20 * s.count, [s, t, pools, inputs, dw_q = s.space({heads, width}), dw_k = s.space({heads, width})] {
             const View dv = view(t.dv);
             s.kernels().additive_attention_backward({view(t.dq), view(t.dk), &dv, view(dw_q), view(dw_k)},
-                                                    view(t.d_o), view(pools), problem());
+                                                    view(t.d_o), view(pools), inputs());
           }};
 }
 

@@ -49,7 +49,8 @@ void for_each_line(std::string_view text, Use&& use) {
   }
 }
 
-/// Rewrites the file with `header` and the lines that `parse` accepts, and returns their values.
+/// Rewrites the file with `header` and the lines that `parse` accepts, and returns their values. It parses these
+/// lines twice, so that memory for values is taken only when their number is known.
 template <class Parse>
 auto rewind_lines(const fs::path& path, const std::string& header, const Parse& parse) {
   std::string text =

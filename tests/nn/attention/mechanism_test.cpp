@@ -9,6 +9,7 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/files.h"
+#include "tests/support/sources.h"
 
 using namespace linnet;
 
@@ -70,8 +71,6 @@ TEST_CASE("register_mechanism refuses a name that there is already, and what can
 }
 
 TEST_CASE("mechanisms are called by name in their own files, and where the subject is theirs, alone") {
-  namespace fs = std::filesystem;
-  const fs::path source = LINNET_SOURCE_DIR;
   // A figure or a table of one of the two papers, and models whose attention is what they are known for.
   const std::set<std::string> subjects{"examples/ablations.cpp",
                                        "examples/attention_maps.cpp",
@@ -80,16 +79,13 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
                                        "examples/support/bench/crossover.h",
                                        "nn/models/fastformer_encoder.cpp",
                                        "nn/models/gpt2.cpp"};
-  for (const char* folder : {"nn", "examples"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(source / folder)) {
-      const std::string name = entry.path().lexically_relative(source).string();
-      const bool is_code = name.ends_with(".h") || name.ends_with(".cpp");
-      if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
-      const std::string text = linnet::test::read_bytes(entry.path());
-      for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "== \"softmax\""}) {
-        CAPTURE(mechanism);
-        CHECK_MESSAGE(text.find(mechanism) == std::string::npos, name);
-      }
+  for (const std::string& name : linnet::test::files_below({"nn", "examples"})) {
+    const bool is_code = name.ends_with(".h") || name.ends_with(".cpp");
+    if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
+    const std::string text = linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / name);
+    for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "== \"softmax\""}) {
+      CAPTURE(mechanism);
+      CHECK_MESSAGE(text.find(mechanism) == std::string::npos, name);
     }
   }
 }

@@ -5,7 +5,6 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/files.h"
-#include "tests/support/public_functions.h"
 
 using namespace linnet;
 using linnet::test::TemporaryFolder;
@@ -118,7 +117,7 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
   CHECK(c.block.dropout == 0.1);
 
   const TemporaryFolder folder;
-  const std::string text = linnet::test::read_text(kFolder / "config.json");
+  const std::string text = linnet::test::read_bytes(kFolder / "config.json");
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& part) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
