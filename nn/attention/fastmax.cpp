@@ -17,10 +17,10 @@ namespace linnet::nn {
 
 namespace {
 
-/// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, M, D + 1]. The last few tokens are summed apart, so that a
-/// token is never added to a very much larger sum. In float32 the output after 100,000 random tokens then differs
-/// from recomputation by at most 3e-7, relatively, and by 4e-5 when all tokens are the same. bfloat16 tokens are
-/// summed in float32.
+/// S = Σ φ(k̂_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, F, D + 1] for F features. The last few tokens are summed
+/// apart, so that a token is never added to a very much larger sum. In float32 the output after 100,000 random tokens
+/// then differs from recomputation by at most 3e-7, relatively, and by 4e-5 when all tokens are the same. bfloat16
+/// tokens are summed in float32.
 struct FeatureSums : AttentionState {
   static constexpr int64_t kRecent = 256;
   Tensor past, recent;
@@ -231,7 +231,7 @@ Mechanism of_order(int order) {
   m.option_list = option_list();
   m.refusal = [=](const AttentionConfig& config) { return refusal(config, second); };
   m.rotary = second;
-  // The factorised form takes 4·N·M·(D + 1) operations forward and 10·N·M·(D + 1) backward for each head, with M
+  // The factorised form takes 4·N·F·(D + 1) operations forward and 10·N·F·(D + 1) backward for each head, with F
   // features.
   m.operations = [=](const AttentionSize& size, const std::vector<std::string>& kernels) {
     if (std::ranges::find(kernels, "fastmax") == kernels.end()) return quadratic_operations(size, kernels);

@@ -12,7 +12,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// A state of one head: S [M, D] of the numerators, and z [M] of the denominators behind it.
+/// A state of one head: S [F, D] of the numerators, and z [F] of the denominators after it, for F features.
 template <class T>
 struct State {
   T* s;
