@@ -12,8 +12,7 @@ cuda=OFF
 if nvidia-smi --list-gpus >/dev/null 2>&1; then
   cuda=AUTO
 fi
-cmake --preset release -DLINNET_CUDA="$cuda" -DLINNET_PROGRAMS=ON -DLINNET_TESTS=OFF
-cmake --build --preset release
+examples/build.sh -DLINNET_CUDA="$cuda" -DLINNET_PROGRAMS=ON -DLINNET_TESTS=OFF
 
 text=tinyshakespeare/input.txt
 if [[ ! -f ${LINNET_DATA:-data}/$text && ! -f data/$text ]]; then

@@ -8,8 +8,7 @@ examples/install_packages.sh build test
 # much as all.
 architectures=()
 nvidia-smi --list-gpus >/dev/null 2>&1 || architectures=(-DCMAKE_CUDA_ARCHITECTURES=90)
-cmake --preset release -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DLINNET_CUDA=AUTO "${architectures[@]}"
-cmake --build --preset release
+examples/build.sh -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DLINNET_CUDA=AUTO "${architectures[@]}"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
