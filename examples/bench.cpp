@@ -18,11 +18,11 @@
 #include "support/files.h"
 #include "support/format.h"
 #include "support/run/profile_report.h"
-#include "support/run/text_model.h"
 #include "support/run/training_step.h"
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
 #include "support/table.h"
+#include "support/tasks/text_model.h"
 
 using namespace linnet;
 using namespace linnet::examples;

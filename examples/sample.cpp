@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include "support/files.h"
-#include "support/run/text_model.h"
+#include "support/run/trained_text_model.h"
 #include "support/settings/program.h"
+#include "support/tasks/text_model.h"
 
 using namespace linnet;
 using namespace linnet::examples;

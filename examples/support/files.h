@@ -7,6 +7,10 @@
 
 namespace linnet::examples {
 
+/// The advice in messages about a run's file that cannot be read. It does not say to delete the file, which may not
+/// be linnet's.
+inline constexpr const char* kRemedy = "train anew, into another folder";
+
 /// Creates the folder that --out names, and its parents, if they do not exist.
 void make_folder(const std::filesystem::path& folder);
 

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "support/run/text_model.h"
+#include "support/tasks/text_model.h"
 #include "tests/fuzz/fuzz_target.h"
 
 /// The vocabulary in a model file's metadata is the same after it is written and read again.

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "support/run/run_folder.h"
-#include "support/run/text_model.h"
 #include "support/settings/program.h"
+#include "support/tasks/text_model.h"
 
 using namespace linnet;
 using namespace linnet::examples;

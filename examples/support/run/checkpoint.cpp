@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <linnet/core/files/utf8.h>
 
+#include "support/files.h"
 #include "support/run/run_folder.h"
 
 namespace linnet::examples {

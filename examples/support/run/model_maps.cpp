@@ -8,7 +8,7 @@
 
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
-#include "support/run/text_model.h"
+#include "support/run/trained_text_model.h"
 #include "support/settings/program.h"
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"

@@ -90,10 +90,6 @@ void settle_run(Settings& settings);
 /// Call it after settle_run for all `runs`. Throws UsageError if common.resume is set and none of them has begun.
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
-/// The advice in messages about a run's file that cannot be read. It does not say to delete the file, which may not
-/// be linnet's.
-inline constexpr const char* kRemedy = "train anew, into another folder";
-
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
 /// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include <unistd.h>
 
@@ -15,11 +16,12 @@
 
 #include "support/files.h"
 #include "support/settings/choices.h"
-#include "support/tasks/data_sets.h"
 #include "support/tensorboard/event_file.h"
 
 namespace linnet::examples {
 namespace {
+
+constexpr const char* kBesideSources = LINNET_SOURCE_DIR "/data";
 
 volatile std::sig_atomic_t interrupt_count = 0;
 
@@ -181,6 +183,18 @@ void add_model_flags(CLI::App& app, Settings& s) {
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }
+
+std::vector<std::filesystem::path> data_folders() {
+  std::vector<std::filesystem::path> folders;
+  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
+    folders.emplace_back(variable);
+  }
+  folders.emplace_back(kBesideSources);
+  folders.emplace_back("data");
+  return folders;
+}
+
+std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources); }
 
 void add_data_flags(CLI::App& app, Settings& s) {
   if (s.task == "mnist") {

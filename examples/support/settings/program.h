@@ -1,10 +1,12 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -55,6 +57,9 @@ void add_attention_flags(CLI::App& app, Settings& settings);
 void add_short_conv_flag(CLI::App& app, Settings& settings);
 /// Adds the model's other flags: layers, heads, width, dropout, context or patch, positions.
 void add_model_flags(CLI::App& app, Settings& settings);
+/// The folders in which a data set is looked for without --data, in this order, and their names for messages.
+std::vector<std::filesystem::path> data_folders();
+std::string data_places();
 /// Adds --data and the flags that say how the data are read.
 void add_data_flags(CLI::App& app, Settings& settings);
 /// Adds --preset, the flags for data, and those of the training loop.

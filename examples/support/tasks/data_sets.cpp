@@ -1,7 +1,6 @@
 #include "support/tasks/data_sets.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -12,14 +11,14 @@
 #include <linnet/core/files/utf8.h>
 #include <zlib.h>
 
+#include "support/settings/program.h"
+
 namespace linnet::examples {
 namespace {
 
 namespace fs = std::filesystem;
 
 const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
-
-const fs::path kBesideSources = fs::path(LINNET_SOURCE_DIR) / "data";
 
 /// The names of published data sets, by size and CRC-32.
 const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
@@ -74,7 +73,7 @@ std::string last_name(const fs::path& path) {
   return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
 }
 
-/// The data set `name` inside --data, or --data itself. Without --data, the first of `data_places` that has `name`,
+/// The data set `name` inside --data, or --data itself. Without --data, the first of `data_folders` that has `name`,
 /// if any does.
 std::optional<Found> find_data(const Settings& settings, const std::string& name) {
   if (!settings.data.empty()) {
@@ -85,13 +84,7 @@ std::optional<Found> find_data(const Settings& settings, const std::string& name
     throw IoError(
         fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
   }
-  std::vector<fs::path> folders;
-  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
-    folders.emplace_back(variable);
-  }
-  folders.push_back(kBesideSources);
-  folders.emplace_back("data");
-  for (const fs::path& folder : folders) {
+  for (const fs::path& folder : data_folders()) {
     if (fs::exists(folder / name)) return Found{folder / name, name};
   }
   return std::nullopt;
@@ -117,8 +110,6 @@ bool same_data(const std::string& a, const std::string& b) {
   };
   return sum(a) == sum(b);
 }
-
-std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources.string()); }
 
 NamedText load_text(const Settings& settings) {
   const nn::TextOptions options = text_options(settings);

@@ -30,9 +30,6 @@ struct NamedImages {
 /// Whether two names of data mean the same bytes, even if their files have different names.
 bool same_data(const std::string& a, const std::string& b);
 
-/// The places where a data set is looked for without --data, for messages.
-std::string data_places();
-
 /// The text of --data, a file or a folder of *.txt files; without --data Tiny Shakespeare, or the stand-in, the
 /// sources of this project. A line on stderr says if a byte order mark was dropped.
 NamedText load_text(const Settings& settings);

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "support/format.h"
-#include "support/run/text_model.h"
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
+#include "support/tasks/text_model.h"
 
 /// A character-level language model on Tiny Shakespeare, a text of your own, or the stand-in.
 

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "support/run/text_model.h"
 #include "support/run/training.h"
+#include "support/tasks/text_model.h"
 #include "tests/support/files.h"
 #include "tests/support/goldens.h"
 #include "tests/support/quiet.h"

@@ -7,7 +7,7 @@
 
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
-#include "support/run/text_model.h"
+#include "support/tasks/text_model.h"
 #include "tests/support/file_memory.h"
 #include "tests/support/files.h"
 

@@ -1,4 +1,4 @@
-#include "support/run/text_model.h"
+#include "support/tasks/text_model.h"
 
 #include <algorithm>
 #include <array>
@@ -8,21 +8,10 @@
 #include <fmt/ranges.h>
 #include <linnet/core/files/utf8.h>
 
-#include "support/run/run_folder.h"
-#include "support/settings/program.h"
-#include "support/tasks/task.h"
+#include "support/files.h"
 
 namespace linnet::examples {
 namespace {
-
-/// The settings of the run in `folder`, which must be one of train_text.
-Settings text_settings(const std::filesystem::path& folder) {
-  Settings settings = read_config(folder);
-  if (settings.task != "shakespeare") {
-    throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
-  }
-  return settings;
-}
 
 constexpr const char* kBytes = "bytes";
 
@@ -35,16 +24,6 @@ nn::DecoderConfig text_model_config(const Settings& s, int64_t vocabulary) {
           .share_layers = shares(s, "layers"),
           .block = block_config(s),
           .positions = positions_of(s)};
-}
-
-TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Settings& machine)
-    : settings(text_settings(folder)),
-      weights(folder, settings),
-      vocabulary(vocabulary_of(weights.metadata(), weights.path())),
-      rng(machine.seed),
-      model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine)) {
-  weights.load_into(model);
-  model.eval();
 }
 
 std::string default_prompt(const nn::Vocabulary& vocabulary) {

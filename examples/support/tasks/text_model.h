@@ -7,25 +7,12 @@
 
 #include <linnet/linnet.h>
 
-#include "support/run/checkpoint.h"
 #include "support/settings/settings.h"
 
 namespace linnet::examples {
 
+/// The config of a language model.
 nn::DecoderConfig text_model_config(const Settings& settings, int64_t vocabulary);
-
-/// A language model and its vocabulary, read from the --out folder of train_text (see RunWeights), in evaluation
-/// mode, on the device and with the seed of `machine`. Throws IoError or ValueError if the folder has none, or
-/// another task's.
-struct TrainedTextModel {
-  TrainedTextModel(const std::filesystem::path& folder, const Settings& machine);
-
-  Settings settings;
-  RunWeights weights;
-  nn::Vocabulary vocabulary;
-  Generator rng;
-  nn::DecoderLM model;
-};
 
 struct SampleOptions {
   std::string prompt = {};
@@ -37,9 +24,9 @@ struct SampleOptions {
 /// The prompt when none is given: a newline, or the first character of a vocabulary that has none.
 std::string default_prompt(const nn::Vocabulary& vocabulary);
 
-/// Generates text after the prompt, one character at a time with the model's step form. `write` gets the prompt, then
-/// each character when it is made. A model with learned positions forgets the older half of the text each time it
-/// runs out of positions. Throws ValueError for a prompt that is empty or has characters that the vocabulary lacks.
+/// Generates text after the prompt, one character at a time, as nn::generate does. `write` gets the prompt, then each
+/// character when it is made. Throws ValueError for a prompt that is empty or has characters that the vocabulary
+/// lacks.
 void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write);
 
