@@ -14,28 +14,28 @@
 namespace linnet::test {
 namespace {
 
-// Ready before any code runs, as malloc has to be.
+// constinit, since malloc is called before the constructors of static objects run.
 constinit std::atomic<bool> counting{false};
 constinit std::atomic<size_t> large_size{0};
 constinit std::atomic<int64_t> small_calls{0}, large_calls{0}, mmap_calls{0};
 
-constexpr int64_t kNone = -1;
-constinit thread_local int64_t requests_before_failure = kNone;
+constexpr int64_t kNeverFails = -1;
+constinit thread_local int64_t requests_before_failure = kNeverFails;
 
-constinit thread_local bool adding_up = false;
+constinit thread_local bool tracks_live_bytes = false;
 constinit thread_local int64_t live_bytes = 0, peak_bytes = 0;
 
 }  // namespace
 
 AllocationFailure::AllocationFailure(int64_t n) { requests_before_failure = n; }
-AllocationFailure::~AllocationFailure() { requests_before_failure = kNone; }
-bool AllocationFailure::happened() const { return requests_before_failure == kNone; }
+AllocationFailure::~AllocationFailure() { requests_before_failure = kNeverFails; }
+bool AllocationFailure::happened() const { return requests_before_failure == kNeverFails; }
 
 MemoryUse::MemoryUse() {
   live_bytes = peak_bytes = 0;
-  adding_up = true;
+  tracks_live_bytes = true;
 }
-MemoryUse::~MemoryUse() { adding_up = false; }
+MemoryUse::~MemoryUse() { tracks_live_bytes = false; }
 int64_t MemoryUse::live() const { return live_bytes; }
 int64_t MemoryUse::peak() const { return peak_bytes; }
 
@@ -56,8 +56,9 @@ bool allocations_are_counted(const std::string& not_tried) {
   (void)not_tried;
   return true;
 #else
-  std::printf("SKIPPED: %s: malloc is a sanitizer's, or not that of a shared glibc, which alone can be replaced\n",
-              not_tried.c_str());
+  std::printf(
+      "SKIPPED: %s: malloc can be replaced only in a program that links glibc dynamically and has no sanitizer\n",
+      not_tried.c_str());
   return false;
 #endif
 }
@@ -68,29 +69,31 @@ bool allocations_are_counted(const std::string& not_tried) {
 
 namespace {
 
-/// Whether the request is to be served.
+/// Counts a request. Returns false if AllocationFailure makes it fail.
 bool count_allocation(size_t bytes) {
   using namespace linnet::test;
   if (counting) ++(bytes < large_size ? small_calls : large_calls);
-  if (requests_before_failure == kNone) return true;
-  return --requests_before_failure != kNone;
+  if (requests_before_failure == kNeverFails) return true;
+  return --requests_before_failure != kNeverFails;
 }
 
-void* add_up(void* memory) {
+/// Adds a new allocation to the live bytes, and returns it.
+void* add_to_live(void* memory) {
   using namespace linnet::test;
-  if (!adding_up || memory == nullptr) return memory;
+  if (!tracks_live_bytes || memory == nullptr) return memory;
   live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
   peak_bytes = std::max(peak_bytes, live_bytes);
   return memory;
 }
 
-void take_off(void* memory) {
+/// Subtracts an allocation that is about to be freed from the live bytes.
+void subtract_from_live(void* memory) {
   using namespace linnet::test;
-  if (adding_up && memory != nullptr) live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  if (tracks_live_bytes && memory != nullptr) live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
 }
 
-/// What `malloc` does where there is no memory.
-void* no_memory() {
+/// The result of malloc when memory has run out: null, with errno ENOMEM.
+void* out_of_memory() {
   errno = ENOMEM;
   return nullptr;
 }
@@ -101,8 +104,9 @@ void count_mmap() {
 
 }  // namespace
 
-// Those of a program take the C library's place in all of its libraries, too. What they call is what they replace, so
-// that the C library's free takes it back.
+// Symbol interposition: a program's definitions of these functions replace those of the C library, also for the
+// shared libraries that the program loads. Each calls glibc's implementation of the function that it replaces, so
+// that glibc can free what it allocates.
 
 extern "C" {
 
@@ -114,25 +118,27 @@ void* __libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void* memory);
 // NOLINTEND(bugprone-reserved-identifier)
 
-void* malloc(size_t bytes) noexcept { return count_allocation(bytes) ? add_up(__libc_malloc(bytes)) : no_memory(); }
+void* malloc(size_t bytes) noexcept {
+  return count_allocation(bytes) ? add_to_live(__libc_malloc(bytes)) : out_of_memory();
+}
 
 void free(void* memory) noexcept {
-  take_off(memory);
+  subtract_from_live(memory);
   __libc_free(memory);
 }
 
 void* calloc(size_t count, size_t bytes) noexcept {
-  return count_allocation(count * bytes) ? add_up(__libc_calloc(count, bytes)) : no_memory();
+  return count_allocation(count * bytes) ? add_to_live(__libc_calloc(count, bytes)) : out_of_memory();
 }
 
 void* realloc(void* memory, size_t bytes) noexcept {
-  if (!count_allocation(bytes)) return no_memory();
-  take_off(memory);
-  return add_up(__libc_realloc(memory, bytes));
+  if (!count_allocation(bytes)) return out_of_memory();
+  subtract_from_live(memory);
+  return add_to_live(__libc_realloc(memory, bytes));
 }
 
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  return count_allocation(bytes) ? add_up(__libc_memalign(alignment, bytes)) : no_memory();
+  return count_allocation(bytes) ? add_to_live(__libc_memalign(alignment, bytes)) : out_of_memory();
 }
 
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept { return memalign(alignment, bytes); }

@@ -14,8 +14,9 @@
 namespace linnet::test {
 namespace {
 
-constexpr std::chrono::minutes kLimit{2};
+constexpr std::chrono::minutes kLimit{2};  // for which wait() waits
 
+/// The strings as posix_spawn takes them: pointers, and a null pointer at the end.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& string : strings) pointers.push_back(string.data());
@@ -23,6 +24,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
+/// This process's environment without LINNET_DATA, so that a program finds no data but those that a test gives it.
 std::vector<std::string> environment() {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -71,7 +73,8 @@ bool ChildProgram::running() {
 Ended ChildProgram::wait() {
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (running()) {
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("a program did not end");
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("the program did not end within 2 minutes");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return {.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_),

@@ -28,7 +28,7 @@ struct Record {
   size_t longest_write = std::numeric_limits<size_t>::max();
 };
 
-constinit std::atomic<bool> recording{false};  // ready before any code runs, as the calls have to be
+constinit std::atomic<bool> recording{false};  // constinit: open and write are called before constructors run
 std::mutex mutex;
 Record record;
 
@@ -37,8 +37,8 @@ bool is_below_folder(const std::filesystem::path& path) {
          record.folder.end();
 }
 
-/// Notes a call. Returns the error that it is to fail with, or 0.
-int note(const char* name, const std::filesystem::path& path) {
+/// Records a call. Returns the error with which FileCalls::fail makes it fail, or 0.
+int record_call(const char* name, const std::filesystem::path& path) {
   const std::lock_guard lock(mutex);
   if (!is_below_folder(path)) return 0;
   record.calls.push_back({name, path});
@@ -50,20 +50,22 @@ int note(const char* name, const std::filesystem::path& path) {
   return 0;
 }
 
+/// The path of an open file; empty if it has none.
 std::filesystem::path path_of(int descriptor) {
-  std::error_code none;
-  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), none);
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored);
 }
 
+/// The most bytes that one write to the file may take.
 size_t longest_write(int descriptor) {
   const std::lock_guard lock(mutex);
   return is_below_folder(path_of(descriptor)) ? record.longest_write : std::numeric_limits<size_t>::max();
 }
 
-/// Makes the call unless it is to fail.
+/// Makes the call, or fails as FileCalls::fail says: sets errno and returns -1.
 template <class Call>
-auto unless_it_fails(const char* name, const std::filesystem::path& path, const Call& call) {
-  if (const int error = note(name, path); error != 0) {
+auto call_or_fail(const char* name, const std::filesystem::path& path, const Call& call) {
+  if (const int error = record_call(name, path); error != 0) {
     errno = error;
     return static_cast<decltype(call())>(-1);
   }
@@ -97,8 +99,8 @@ std::vector<FileCall> FileCalls::all() const {
 
 }  // namespace linnet::test
 
-// A program's own functions take the place of the C library's, in its shared libraries too. They ask the system
-// directly for what those do.
+// Symbol interposition: a program's definitions of these functions replace those of the C library, also for the
+// shared libraries that the program loads. They make the system calls themselves.
 
 extern "C" {
 
@@ -111,36 +113,36 @@ int open(const char* path, int flags, ...) {
     va_end(arguments);
   }
   const auto call = [&] { return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode)); };
-  return linnet::test::recording ? linnet::test::unless_it_fails("open", path, call) : call();
+  return linnet::test::recording ? linnet::test::call_or_fail("open", path, call) : call();
 }
 
 ssize_t write(int descriptor, const void* data, size_t bytes) {
   const auto call = [&](size_t count) { return static_cast<ssize_t>(syscall(SYS_write, descriptor, data, count)); };
   if (!linnet::test::recording) return call(bytes);
   const size_t count = std::min(bytes, linnet::test::longest_write(descriptor));
-  return linnet::test::unless_it_fails("write", linnet::test::path_of(descriptor), [&] { return call(count); });
+  return linnet::test::call_or_fail("write", linnet::test::path_of(descriptor), [&] { return call(count); });
 }
 
 int ftruncate(int descriptor, off_t bytes) noexcept {
   const auto call = [&] { return static_cast<int>(syscall(SYS_ftruncate, descriptor, bytes)); };
   if (!linnet::test::recording) return call();
-  return linnet::test::unless_it_fails("ftruncate", linnet::test::path_of(descriptor), call);
+  return linnet::test::call_or_fail("ftruncate", linnet::test::path_of(descriptor), call);
 }
 
 int fsync(int descriptor) {
   const auto call = [&] { return static_cast<int>(syscall(SYS_fsync, descriptor)); };
   if (!linnet::test::recording) return call();
-  return linnet::test::unless_it_fails("fsync", linnet::test::path_of(descriptor), call);
+  return linnet::test::call_or_fail("fsync", linnet::test::path_of(descriptor), call);
 }
 
 int rename(const char* from, const char* to) noexcept {
   const auto call = [&] { return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)); };
-  return linnet::test::recording ? linnet::test::unless_it_fails("rename", to, call) : call();
+  return linnet::test::recording ? linnet::test::call_or_fail("rename", to, call) : call();
 }
 
 int unlink(const char* path) noexcept {
   const auto call = [&] { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); };
-  return linnet::test::recording ? linnet::test::unless_it_fails("unlink", path, call) : call();
+  return linnet::test::recording ? linnet::test::call_or_fail("unlink", path, call) : call();
 }
 
 }  // extern "C"

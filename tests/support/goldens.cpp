@@ -19,7 +19,7 @@ Tensor Golden::get(const std::string& tensor) const {
 TensorMap Golden::leaves(DType dtype) const {
   TensorMap leaves;
   for (const auto& [tensor, value] : tensors) {
-    if (tensor == "output" || !get("grad_" + tensor).defined()) continue;  // grad_output is the cotangent
+    if (tensor == "output" || !get("grad_" + tensor).defined()) continue;  // grad_output is the output's cotangent
     leaves[tensor] = value.to(dtype).clone().set_requires_grad();
   }
   return leaves;
@@ -46,6 +46,7 @@ std::vector<Golden> read_goldens(const std::string& file) {
 
 double error_bound(const Golden& golden, DType dtype) {
   if (dtype == DType::float64) return 1e-9;
+  // The unit roundoff of float32 for each term of the longest sum, and for 4 operations at least.
   return std::max(golden.parameters.at("reduction").get<double>(), 4.0) * 0x1p-24;
 }
 

@@ -8,7 +8,7 @@
 
 namespace linnet::test {
 
-TEST_CASE("goldens: every file is compared by a test") {
+TEST_CASE("goldens: a test compares every file") {
   namespace fs = std::filesystem;
   std::string tests;
   for (const auto& entry : fs::recursive_directory_iterator(LINNET_TEST_DATA)) {

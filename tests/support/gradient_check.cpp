@@ -15,6 +15,7 @@ namespace {
 
 using Values = std::vector<double>;
 
+// See check_gradients for what these are.
 constexpr double kStep = 6e-6;
 constexpr double kRelative = 1e-7;
 constexpr double kRoundings = 64;
@@ -39,7 +40,7 @@ double largest(const Values& values) {
   return result;
 }
 
-/// The cotangents of every result, and the error that differences of the weighted results may have.
+/// The cotangents of all results, and the error that the numeric derivative of their product may have.
 struct Weights {
   std::vector<Tensor> cotangents;
   std::vector<Values> values;

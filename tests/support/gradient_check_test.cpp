@@ -13,14 +13,14 @@
 #include "tests/support/public_functions.h"
 #include "tests/support/values.h"
 
-/// The check of the check: gradients that are wrong in typical ways must be found out.
+/// Tests of check_gradients itself: it must find gradients that are wrong in typical ways.
 
 namespace linnet::test {
 namespace {
 
 using Inputs = std::vector<Tensor>;
 
-/// x² whose backward is what the test wants it to be.
+/// x², with the given backward.
 Tensor square_with(const Tensor& x, std::function<Tensor(const Tensor& g, const Tensor& x)> backward) {
   Op op("square_with", Where{}, {x});
   Tensor y = Tensor::empty(x.shape(), x.dtype());
@@ -33,6 +33,7 @@ CheckResult check_square(std::function<Tensor(const Tensor& g, const Tensor& x)>
                          {.twice = twice});
 }
 
+/// a − b, whose gradient with respect to b is sign·g.
 Tensor minus_with_sign(const Tensor& a, const Tensor& b, double sign) {
   Op op("minus_with_sign", Where{}, {a, b});
   Tensor y = Tensor::empty(a.shape(), a.dtype());
@@ -40,11 +41,12 @@ Tensor minus_with_sign(const Tensor& a, const Tensor& b, double sign) {
   return op.record(y, [sign](const Tensor& g) { return Grads{g, mul(g, sign)}; });
 }
 
+/// Whether `part` is in the message of the failure.
 bool mentions(const CheckResult& result, const char* part) { return result.failure.find(part) != std::string::npos; }
 
 }  // namespace
 
-TEST_CASE("gradient check: right gradients pass, with room") {
+TEST_CASE("gradient check: correct gradients pass, with a tenth of the allowed error") {
   const CheckResult result = check_square([](auto& g, auto& x) { return mul(mul(g, x), 2); }, true);
   CHECK_MESSAGE(result, result.failure);
   CHECK(result.worst < 0.1);
@@ -62,11 +64,11 @@ Tensor wrong_hardswish(const Tensor& x) {
   });
 }
 
-TEST_CASE("gradient check: a branch far from 0 that is wrong is found by inputs over the whole domain") {
+TEST_CASE("gradient check: a wrong gradient in a branch far from 0 is found by inputs that reach the branch") {
   const auto check = [](const Tensor& x) {
     return check_gradients([](const Inputs& in) { return wrong_hardswish(in[0]); }, {x});
   };
-  CHECK(check(uniform({3, 4}, 1, -1.2, 1.2)));  // as cases once were: the branch is not met
+  CHECK(check(uniform({3, 4}, 1, -1.2, 1.2)));  // no input reaches the branch
   const CheckResult result = check(spread_over({.kinks = {-3, 3}}));
   CHECK_FALSE(result);
   CHECK(mentions(result, "gradient of input 0"));
@@ -97,10 +99,10 @@ TEST_CASE("gradient check: a missing gradient is found") {
   CHECK_FALSE(check_square([](auto&, auto&) { return Tensor(); }));
 }
 
-TEST_CASE("gradient check: a backward that is right but wrong itself is found when twice") {
-  const auto cuts_history = [](const Tensor& g, const Tensor& x) { return mul(mul(g, x.detach()), 2); };
-  CHECK(check_square(cuts_history));
-  const CheckResult result = check_square(cuts_history, true);
+TEST_CASE("gradient check: a correct gradient with wrong second derivatives is found by `twice`") {
+  const auto detaches_input = [](const Tensor& g, const Tensor& x) { return mul(mul(g, x.detach()), 2); };
+  CHECK(check_square(detaches_input));
+  const CheckResult result = check_square(detaches_input, true);
   CHECK_FALSE(result);
   CHECK(mentions(result, "second derivatives: gradient of input 0"));
 }
@@ -123,7 +125,7 @@ TEST_CASE("gradient check: an element that is not finite is found") {
   CHECK_FALSE(check_gradients([](const Inputs& in) { return log(in[0]); }, {uniform({3}, 5, -2, -1)}));
 }
 
-TEST_CASE("gradient check: empty inputs and rank 0 are checked without complaint") {
+TEST_CASE("gradient check: empty inputs and inputs of rank 0 pass") {
   for (const Shape& shape : {Shape{0, 3}, Shape{}, Shape{1, 1}}) {
     const CheckResult result =
         check_gradients([](const Inputs& in) { return sum(exp(in[0])); }, {uniform(shape, 6)}, {.twice = true});
@@ -131,7 +133,7 @@ TEST_CASE("gradient check: empty inputs and rank 0 are checked without complaint
   }
 }
 
-TEST_CASE("public functions are read off a header") {
+TEST_CASE("functions_in: the public functions that a header declares") {
   const char* header = R"(
     #pragma once
     /// calls other(x) sometimes

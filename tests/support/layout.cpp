@@ -5,6 +5,7 @@
 namespace linnet::test {
 namespace {
 
+/// A view with the dims in reverse order.
 Tensor reversed(const Tensor& x) {
   Shape dims = Shape::filled(x.rank(), 0);
   for (int d = 0; d < x.rank(); ++d) dims[d] = x.rank() - 1 - d;
@@ -24,12 +25,12 @@ const char* name_of(Layout layout) {
 
 Tensor pack(const Tensor& x, Layout layout) {
   if (layout == Layout::contiguous) return x.detach().clone();
-  const Tensor columns = reversed(x.detach()).clone();
-  if (layout == Layout::transposed) return columns;
-  Shape shape = columns.shape();
+  const Tensor transposed = reversed(x.detach()).clone();
+  if (layout == Layout::transposed) return transposed;
+  Shape shape = transposed.shape();
   shape.push_back(2);
   Tensor leaf = Tensor::empty(shape, x.dtype(), x.device());
-  leaf.select(-1, 0).copy_(columns);
+  leaf.select(-1, 0).copy_(transposed);
   leaf.select(-1, 1).fill_(std::numeric_limits<double>::quiet_NaN());
   return leaf;
 }

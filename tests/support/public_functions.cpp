@@ -9,7 +9,7 @@ std::string without_comments(const std::string& text) {
   return std::regex_replace(text, std::regex(R"(//[^\n]*|#[^\n]*)"), "");
 }
 
-/// `text` from the character after an opening bracket, without what the brackets enclose.
+/// The position after the closing bracket, for the position `at` after its opening bracket.
 size_t skip(const std::string& text, size_t at, char open, char close) {
   for (int depth = 1; depth > 0 && at < text.size(); ++at) {
     if (text[at] == open) ++depth;
@@ -26,7 +26,7 @@ std::set<std::string> functions_in(const std::string& header) {
   static const std::regex kOperator(R"(\boperator\b)");
   const std::string text = without_comments(header);
   std::set<std::string> names;
-  std::string before;  // of the declaration that is being read
+  std::string before;  // the declaration so far, without what is in its brackets
   for (size_t at = 0; at < text.size();) {
     const char c = text[at++];
     std::smatch match;
