@@ -52,11 +52,11 @@ struct RunningPool {
 
 struct Sums : AttentionState {
   std::vector<RunningPool> pools;              // one for each stage
-  std::vector<ShortConvolution::State> convs;  // one for each column
+  std::vector<ShortConvolution::State> convs;  // one for each projection
 };
 
-/// The logits (w·a + b)/√D, [B, H, 1, 1], of one token's column a [B, H, 1, D]: the exponents of [Fastformer eq.3]
-/// and [Fastformer eq.5].
+/// The logits (w·a + b)/√D, [B, H, 1, 1], of one token's projection a [B, H, 1, D]: the exponents of [Fastformer
+/// eq.3] and [Fastformer eq.5].
 Tensor logit(const Tensor& a, const AdditiveStage& stage) {
   const bool full = stage.weight.size(1) != a.size(3);
   Tensor score = full ? linear(merge_heads(a), stage.weight).transpose(1, 2).unsqueeze(-1)
@@ -65,37 +65,37 @@ Tensor logit(const Tensor& a, const AdditiveStage& stage) {
   return score / std::sqrt(static_cast<double>(a.size(3)));
 }
 
-/// Combines the global vector g with the next column x [B, H, 1, D].
+/// Combines the global vector g with the next projection x [B, H, 1, D].
 Tensor interact(const Tensor& g, const Tensor& x, Interaction interaction, const AdditiveStage& stage) {
   switch (interaction) {
     case Interaction::product: return g * x;
     case Interaction::add: return g + x;
     case Interaction::concat: break;
   }
-  return matmul(concat({g, x}, -1), stage.projection);
+  return matmul(concat({g, x}, -1), stage.concat_weight);
 }
 
 OptionWords<Interaction> interaction_words() {
   return {{"product", Interaction::product}, {"add", Interaction::add}, {"concat", Interaction::concat}};
 }
 
-std::vector<std::string> column_names(int64_t columns) {
-  if (columns == 3) return {"query", "key", "value"};
+std::vector<std::string> projection_names(int64_t projections) {
+  if (projections == 3) return {"query", "key", "value"};
   std::vector<std::string> names;
-  for (int64_t i = 1; i <= columns; ++i) names.push_back(fmt::format("column{}", i));
+  for (int64_t i = 1; i <= projections; ++i) names.push_back(fmt::format("projection{}", i));
   return names;
 }
 
-/// The name of a stage's map: α or β for three columns, and otherwise its number.
+/// The name of a stage's map: α or β for three projections, and otherwise its number.
 std::string map_name(size_t stage, size_t stages) {
   if (stages == 2) return stage == 0 ? "α" : "β";
   return fmt::format("{}", stage + 1);
 }
 
-std::vector<std::string> weight_names(int64_t columns) {
-  if (columns == 3) return {"w_q", "w_k"};
+std::vector<std::string> weight_names(int64_t projections) {
+  if (projections == 3) return {"w_q", "w_k"};
   std::vector<std::string> names;
-  for (int64_t i = 1; i < columns; ++i) names.push_back(fmt::format("w{}", i));
+  for (int64_t i = 1; i < projections; ++i) names.push_back(fmt::format("w{}", i));
   return names;
 }
 
@@ -104,23 +104,24 @@ std::vector<std::string> weight_names(int64_t columns) {
 FastformerAttention::FastformerAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config), options_(options_of<FastformerConfig>(config)) {
   if (config.rotary) refuse("rotary positions");
-  if (options_.columns < 2)
-    throw ValueError(fmt::format("{}: {} columns; it takes at least 2", label(), options_.columns));
+  if (options_.projections < 2)
+    throw ValueError(fmt::format("{}: {} projections; it takes at least 2", label(), options_.projections));
   if (options_.share_heads && options_.full_logits) {
     throw ValueError(fmt::format("{}: heads that share their weights have no full logits; choose one", label()));
   }
-  const std::vector<std::string> names = column_names(options_.columns);
-  for (const std::string& column : names) add_column(column, !options_.share_query_value || column != names.back());
-  for (const std::string& weight : weight_names(options_.columns)) add_stage(weight);
+  const std::vector<std::string> names = projection_names(options_.projections);
+  for (const std::string& projection : names)
+    add_projection(projection, !options_.share_query_value || projection != names.back());
+  for (const std::string& weight : weight_names(options_.projections)) add_stage(weight);
   out_.emplace(*this, "out", config.width, config.width, config.bias);
 }
 
-void FastformerAttention::add_column(const std::string& column_name, bool has_map) {
-  Column& column = columns_.emplace_back();
+void FastformerAttention::add_projection(const std::string& projection_name, bool has_map) {
+  Projection& projection = projections_.emplace_back();
   const int64_t width = options_.share_heads ? head_dim() : config().width;
-  if (has_map) column.map.emplace(*this, column_name, width, width, config().bias);
+  if (has_map) projection.map.emplace(*this, projection_name, width, width, config().bias);
   if (config().short_conv == 0) return;
-  column.conv.emplace(*this, column_name + "_conv", config().width, config().short_conv, config().causal);
+  projection.conv.emplace(*this, projection_name + "_conv", config().width, config().short_conv, config().causal);
 }
 
 void FastformerAttention::add_stage(const std::string& weight_name) {
@@ -136,23 +137,24 @@ void FastformerAttention::add_stage(const std::string& weight_name) {
   stage.weight = add(weight_name, {heads, fan_in}, fan_in);
   if (options_.full_logits) stage.bias = add(weight_name + "_bias", {heads}, fan_in);
   if (options_.interaction == Interaction::concat) {
-    stage.projection = add(weight_name + "_projection", {heads, 2 * head_dim(), head_dim()}, 2 * head_dim());
+    // The parameter keeps the name that it has in earlier files.
+    stage.concat_weight = add(weight_name + "_projection", {heads, 2 * head_dim(), head_dim()}, 2 * head_dim());
   }
 }
 
-std::vector<Tensor> FastformerAttention::map_columns(const Tensor& x) const {
+std::vector<Tensor> FastformerAttention::linear_projections(const Tensor& x) const {
   const Shape by_heads{x.size(0), x.size(1), config().heads, head_dim()};
-  std::vector<Tensor> columns;
-  for (const Column& column : columns_) {
-    if (!column.map) {
-      columns.push_back(columns.front());
+  std::vector<Tensor> projections;
+  for (const Projection& projection : projections_) {
+    if (!projection.map) {
+      projections.push_back(projections.front());
     } else if (options_.share_heads) {
-      columns.push_back((*column.map)(x.reshape(by_heads)).reshape(x.shape()));
+      projections.push_back((*projection.map)(x.reshape(by_heads)).reshape(x.shape()));
     } else {
-      columns.push_back((*column.map)(x));
+      projections.push_back((*projection.map)(x));
     }
   }
-  return columns;
+  return projections;
 }
 
 std::vector<AdditiveStage> FastformerAttention::stages() const {
@@ -160,23 +162,23 @@ std::vector<AdditiveStage> FastformerAttention::stages() const {
   std::vector<AdditiveStage> stages = stages_;
   for (AdditiveStage& stage : stages) {
     stage.weight = stage.weight.expand({config().heads, head_dim()});
-    if (stage.projection.defined()) {
-      stage.projection = stage.projection.expand({config().heads, 2 * head_dim(), head_dim()});
+    if (stage.concat_weight.defined()) {
+      stage.concat_weight = stage.concat_weight.expand({config().heads, 2 * head_dim(), head_dim()});
     }
   }
   return stages;
 }
 
-FastformerAttention::Columns FastformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  std::vector<Tensor> columns = map_columns(x);
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns_[i].conv) columns[i] = (*columns_[i].conv)(columns[i], padding_mask);
+FastformerAttention::Projections FastformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  std::vector<Tensor> projections = linear_projections(x);
+  for (size_t i = 0; i < projections.size(); ++i) {
+    if (projections_[i].conv) projections[i] = (*projections_[i].conv)(projections[i], padding_mask);
   }
-  const Tensor query = columns.front();
-  for (Tensor& column : columns) column = split_heads(column, config().heads);
-  const Column& last = columns_.back();
-  if (!last.map && !last.conv) columns.back() = columns.front();  // one tensor, so that it gets one gradient
-  return {query, columns};
+  const Tensor query = projections.front();
+  for (Tensor& projection : projections) projection = split_heads(projection, config().heads);
+  const Projection& last = projections_.back();
+  if (!last.map && !last.conv) projections.back() = projections.front();  // one tensor, so that it gets one gradient
+  return {query, projections};
 }
 
 AdditiveAttentionOptions FastformerAttention::call_options(const Tensor& padding_mask) const {
@@ -188,8 +190,8 @@ AdditiveAttentionOptions FastformerAttention::call_options(const Tensor& padding
 }
 
 Tensor FastformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
-  const auto [query, columns] = project(x, padding_mask);
-  const Tensor u = additive_attention(columns, stages(), call_options(padding_mask));
+  const auto [query, projections] = project(x, padding_mask);
+  const Tensor u = additive_attention(projections, stages(), call_options(padding_mask));
   return (*out_)(merge_heads(u)) + query;  // R + Q, section 3.1 of Wu et al. 2021
 }
 
@@ -205,25 +207,25 @@ std::vector<AttentionMap> FastformerAttention::forward_maps(const Tensor& x, con
 std::unique_ptr<AttentionState> FastformerAttention::start_state() const {
   auto state = std::make_unique<Sums>();
   state->pools.resize(stages_.size());
-  state->convs.resize(columns_.size());
+  state->convs.resize(projections_.size());
   return state;
 }
 
 Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<Sums&>(state);
-  std::vector<Tensor> columns = map_columns(x);
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns_[i].conv) columns[i] = columns_[i].conv->step(past.convs[i], columns[i]);
-    columns[i] = columns[i].to(computed_in(x.dtype()));  // the dtype of the sums
+  std::vector<Tensor> projections = linear_projections(x);
+  for (size_t i = 0; i < projections.size(); ++i) {
+    if (projections_[i].conv) projections[i] = projections_[i].conv->step(past.convs[i], projections[i]);
+    projections[i] = projections[i].to(computed_in(x.dtype()));  // the dtype of the sums
   }
   const std::vector<AdditiveStage> stages = this->stages();
-  Tensor a = split_heads(columns[0], config().heads);
+  Tensor a = split_heads(projections[0], config().heads);
   for (size_t i = 0; i < stages.size(); ++i) {
     // [Fastformer eq.3] [Fastformer eq.4], in the second turn [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = past.pools[i].add(logit(a, stages[i]), a, state.tokens());
-    a = interact(global, split_heads(columns[i + 1], config().heads), options_.interaction, stages[i]);
+    a = interact(global, split_heads(projections[i + 1], config().heads), options_.interaction, stages[i]);
   }
-  return ((*out_)(merge_heads(a)) + columns[0]).to(x.dtype());
+  return ((*out_)(merge_heads(a)) + projections[0]).to(x.dtype());
 }
 
 std::vector<Setting> FastformerAttention::settings() const {
@@ -232,21 +234,24 @@ std::vector<Setting> FastformerAttention::settings() const {
   all.push_back({"share_query_value", options_.share_query_value});
   all.push_back({"share_heads", options_.share_heads});
   all.push_back({"full_logits", options_.full_logits});
-  all.push_back({"columns", options_.columns});
+  all.push_back({"projections", options_.projections});
   return all;
 }
 
 Mechanism fastformer_mechanism() {
   Mechanism m{.name = "fastformer", .paper = "Wu et al. 2021, eqs. 3–6", .make = maker<FastformerAttention>()};
   m.options = FastformerConfig{};
+  AttentionOption projections =
+      integer_option("projections", "of each token in fastformer (default: 3, queries, keys and values)",
+                     &FastformerConfig::projections, 2, 16);
+  projections.older_names = {"columns"};
   m.option_list = {
       word_option("fastformer_interaction", "how fastformer's global vector meets a token (default: product)",
                   &FastformerConfig::interaction, interaction_words()),
       words_option("share", "query-value and heads (fastformer; default: query-value)",
                    OptionWords<bool FastformerConfig::*>{{"query-value", &FastformerConfig::share_query_value},
                                                          {"heads", &FastformerConfig::share_heads}}),
-      integer_option("columns", "of fastformer (default: 3, queries, keys and values)", &FastformerConfig::columns, 2,
-                     16),
+      projections,
   };
   // About 10·N·D operations forward and 20·N·D backward for each head.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {

@@ -14,23 +14,24 @@ namespace linnet::nn {
 /// Options that only Fastformer has.
 struct FastformerConfig {
   Interaction interaction = Interaction::product;
-  bool share_query_value = true;  ///< the first column's linear map serves as the last one's too
+  bool share_query_value = true;  ///< the first projection's linear map serves as the last one's too
   bool share_heads = false;       ///< one set of small maps serves all heads
   bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
-  int64_t columns = 3;            ///< queries, keys and values, or any number ≥ 2
+  int64_t projections = 3;        ///< of each token: queries, keys and values, or any number ≥ 2
 };
 
 /// Fastformer's additive attention, and our causal form of it, in which every token uses the sums over its prefix.
 ///
-/// Submodules are the columns' linear maps `query`, `key` and `value` (`column1`, `column2`, … unless there are
-/// three), the short convolutions `<column>_conv`, if any, and `out`. `value` is absent where it shares `query`.
+/// Submodules are the projections' linear maps `query`, `key` and `value` (`projection1`, `projection2`, … unless
+/// there are three), the short convolutions `<projection>_conv`, if any, and `out`. `value` is absent where it shares
+/// `query`.
 ///
-/// Parameters are the logits' weights `w_q` and `w_k` (`w1`, `w2`, … unless there are three columns). Full logits
-/// have a `<weight>_bias`, and Interaction::concat a `<weight>_projection`. With shared queries and values and no
-/// biases there are 3·C² + 2·C numbers. The paper's section 3.3 writes 3·h·d² + 2·h·d, which counts each head's maps
-/// as d×d.
+/// Parameters are the logits' weights `w_q` and `w_k` (`w1`, `w2`, … unless there are three projections). Full logits
+/// have a `<weight>_bias`. Interaction::concat has a `<weight>_projection`, which is AdditiveStage::concat_weight.
+/// With shared queries and values and no biases there are 3·C² + 2·C numbers. The paper's section 3.3 writes 3·h·d² +
+/// 2·h·d, which counts each head's maps as d×d.
 ///
-/// The attention maps are "α" and "β" (eqs. 3 and 5), or "1", "2", … unless there are three columns.
+/// The attention maps are "α" and "β" (eqs. 3 and 5), or "1", "2", … unless there are three projections.
 ///
 /// Shapes: `w_q`, `w_k` [H, D], or [H, C] when full; `<weight>_bias` [H]; `<weight>_projection` [H, 2·D, D]. With
 /// shared heads 1 stands for H, and maps are [D, D]. Attention maps [B, H, 1, N], or [B, H, N, N] when causal.
@@ -44,14 +45,14 @@ class FastformerAttention : public Attention {
   std::vector<Setting> settings() const override;
 
  private:
-  struct Column {
+  struct Projection {
     std::optional<Linear> map;
     std::optional<ShortConvolution> conv;
   };
 
-  /// The first column before it is split into heads, [B, N, C], and all columns by head, [B, H, N, D]. Both are taken
-  /// after any convolution.
-  struct Columns {
+  /// The first projection before it is split into heads, [B, N, C], and all projections by head, [B, H, N, D]. Both
+  /// are taken after any convolution.
+  struct Projections {
     Tensor query;
     std::vector<Tensor> by_head;
   };
@@ -61,17 +62,17 @@ class FastformerAttention : public Attention {
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
-  void add_column(const std::string& column_name, bool has_map);
+  void add_projection(const std::string& projection_name, bool has_map);
   void add_stage(const std::string& weight_name);
-  Columns project(const Tensor& x, const Tensor& padding_mask) const;
+  Projections project(const Tensor& x, const Tensor& padding_mask) const;
   AdditiveAttentionOptions call_options(const Tensor& padding_mask) const;
-  /// The columns of tokens x [B, N, C], before any convolution.
-  std::vector<Tensor> map_columns(const Tensor& x) const;
+  /// The projections of tokens x [B, N, C], before any convolution.
+  std::vector<Tensor> linear_projections(const Tensor& x) const;
   /// The parameters of the stages, one row for each head.
   std::vector<AdditiveStage> stages() const;
 
   FastformerConfig options_;
-  std::deque<Column> columns_;
+  std::deque<Projection> projections_;
   std::vector<AdditiveStage> stages_;  // as registered: one row for all heads when heads are shared
   std::optional<Linear> out_;
 };

@@ -32,6 +32,8 @@ struct AttentionOption {
   std::vector<std::string> words = {};
   int64_t least = 0, most = 0;
   bool of_dropout = false;  ///< the option does nothing without dropout
+  /// The option's names in earlier versions, under which a `config.json` may still have it.
+  std::vector<std::string> older_names = {};
 
   /// Reads the value from a mechanism's options.
   std::function<std::string(const std::any& options)> get = {};

@@ -46,8 +46,8 @@ Tensor interact(const Tensor& global, const Tensor& x, const AdditiveStage& stag
   }
   // [g; x]·W = g·(upper half of W) + x·(lower half): without a copy of g for every token.
   const int64_t width = x.shape()[3];
-  return add(matmul(global, stage.projection.narrow(1, 0, width)),
-             matmul(x, stage.projection.narrow(1, width, width)));
+  return add(matmul(global, stage.concat_weight.narrow(1, 0, width)),
+             matmul(x, stage.concat_weight.narrow(1, width, width)));
 }
 
 /// 0 where no token is left to sum.
@@ -59,36 +59,36 @@ Tensor zero_where_empty(const Tensor& u, const Tensor& padding_mask, bool causal
 
 }  // namespace
 
-Tensor composed_additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+Tensor composed_additive_attention(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
                                    const AdditiveAttentionOptions& options) {
   const AttentionPoolOptions pool{options.causal, options.padding_mask};
-  Tensor token = without_padding(columns[0], options.padding_mask);
+  Tensor token = without_padding(projections[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                         [Fastformer eq.3] [Fastformer eq.4]
     // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn     [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
-    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last column, where padding is in no sum any more
+    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, where padding is in no sum any more
     const bool last = i + 1 == stages.size();
-    const Tensor next = last ? columns[i + 1] : without_padding(columns[i + 1], options.padding_mask);
+    const Tensor next = last ? projections[i + 1] : without_padding(projections[i + 1], options.padding_mask);
     token = interact(global, next, stages[i], options.interaction);
   }
   return zero_where_empty(token, options.padding_mask, options.causal);
 }
 
-std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& columns,
+std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& projections,
                                               const std::vector<AdditiveStage>& stages,
                                               const AdditiveAttentionOptions& options) {
-  const int64_t tokens = columns[0].size(2);
-  const Tensor hidden = unseen(tokens, tokens, options.padding_mask, options.causal, columns[0].device());
+  const int64_t tokens = projections[0].size(2);
+  const Tensor hidden = unseen(tokens, tokens, options.padding_mask, options.causal, projections[0].device());
   std::vector<Tensor> weights;
-  Tensor token = without_padding(columns[0], options.padding_mask);
+  Tensor token = without_padding(projections[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
     const int64_t rows = options.causal ? tokens : 1;
     // α, in the second turn β                                              [Fastformer eq.3] [Fastformer eq.5]
     weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
     if (i + 1 == stages.size()) break;
-    const Tensor next = without_padding(columns[i + 1], options.padding_mask);
+    const Tensor next = without_padding(projections[i + 1], options.padding_mask);
     token = interact(matmul(weights.back(), token), next, stages[i], options.interaction);
   }
   return weights;

@@ -13,93 +13,95 @@
 namespace linnet {
 namespace {
 
-std::string column_name(size_t i) { return fmt::format("column {} ", i + 1); }
+std::string projection_name(size_t i) { return fmt::format("projection {} ", i + 1); }
 
-void check_columns(const std::vector<Tensor>& columns, size_t stages) {
-  if (columns.size() < 2) {
-    throw ValueError(fmt::format("there {} {} column{}; at least 2 are needed, and 3 are queries, keys and values",
-                                 columns.size() == 1 ? "is" : "are", columns.size(), columns.size() == 1 ? "" : "s"));
+void check_projections(const std::vector<Tensor>& projections, size_t stages) {
+  if (projections.size() < 2) {
+    throw ValueError(
+        fmt::format("there {} {} projection{}; at least 2 are needed, and 3 are queries, keys and values",
+                    projections.size() == 1 ? "is" : "are", projections.size(), projections.size() == 1 ? "" : "s"));
   }
-  if (stages != columns.size() - 1) {
-    throw ValueError(fmt::format("{} columns need {} stages, one between each two, not {}", columns.size(),
-                                 columns.size() - 1, stages));
+  if (stages != projections.size() - 1) {
+    throw ValueError(fmt::format("{} projections need {} stages, one between each two, not {}", projections.size(),
+                                 projections.size() - 1, stages));
   }
-  detail::check_heads(columns[0], column_name(0).c_str());
-  for (size_t i = 1; i < columns.size(); ++i) {
-    detail::check_same_shape(columns[i], column_name(i).c_str(), columns[0], column_name(0).c_str());
+  detail::check_heads(projections[0], projection_name(0).c_str());
+  for (size_t i = 1; i < projections.size(); ++i) {
+    detail::check_same_shape(projections[i], projection_name(i).c_str(), projections[0], projection_name(0).c_str());
   }
 }
 
 /// Checks the shape of a parameter of stage `i`.
-void check_parameter(const Tensor& x, const char* name, size_t i, const Shape& wanted, const Tensor& column) {
+void check_parameter(const Tensor& x, const char* name, size_t i, const Shape& wanted, const Tensor& projection) {
   if (!(x.shape() == wanted)) {
-    throw ShapeError(fmt::format("{}{} of stage {} does not fit column 1 {}: it must be {}", name,
-                                 to_string(x.shape()), i + 1, to_string(column.shape()), to_string(wanted)));
+    throw ShapeError(fmt::format("{}{} of stage {} does not fit projection 1 {}: it must be {}", name,
+                                 to_string(x.shape()), i + 1, to_string(projection.shape()), to_string(wanted)));
   }
 }
 
-void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, const Tensor& column) {
-  const int64_t heads = column.shape()[1], width = column.shape()[3];
+void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, const Tensor& projection) {
+  const int64_t heads = projection.shape()[1], width = projection.shape()[3];
   if (!stage.weight.defined()) throw ValueError(fmt::format("stage {} has no weight", i + 1));
   const Shape per_head{heads, width}, full{heads, heads * width};
   if (!(stage.weight.shape() == per_head) && !(stage.weight.shape() == full)) {
     throw ShapeError(fmt::format(
-        "weight{} of stage {} does not fit column 1 {}: it must be [heads, width], {}, or full, {}",
-        to_string(stage.weight.shape()), i + 1, to_string(column.shape()), to_string(per_head), to_string(full)));
+        "weight{} of stage {} does not fit projection 1 {}: it must be [heads, width], {}, or full, {}",
+        to_string(stage.weight.shape()), i + 1, to_string(projection.shape()), to_string(per_head), to_string(full)));
   }
-  if (stage.bias.defined()) check_parameter(stage.bias, "bias", i, {heads}, column);
+  if (stage.bias.defined()) check_parameter(stage.bias, "bias", i, {heads}, projection);
   if (interaction == Interaction::concat) {
-    if (!stage.projection.defined()) {
-      throw ValueError(fmt::format("stage {} has no projection; Interaction::concat needs one, {}", i + 1,
+    if (!stage.concat_weight.defined()) {
+      throw ValueError(fmt::format("stage {} has no concat_weight; Interaction::concat needs one, {}", i + 1,
                                    to_string(Shape{heads, 2 * width, width})));
     }
-    check_parameter(stage.projection, "projection", i, {heads, 2 * width, width}, column);
-  } else if (stage.projection.defined()) {
-    throw ValueError(fmt::format("stage {} has a projection, which only Interaction::concat uses", i + 1));
+    check_parameter(stage.concat_weight, "concat_weight", i, {heads, 2 * width, width}, projection);
+  } else if (stage.concat_weight.defined()) {
+    throw ValueError(fmt::format("stage {} has a concat_weight, which only Interaction::concat uses", i + 1));
   }
 }
 
 /// Whether the fused op computes it. (A bias cancels, but the fused op would not record its gradient.)
-bool is_fused(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+bool is_fused(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
               const AdditiveAttentionOptions& options) {
-  if (columns.size() != 3 || options.interaction == Interaction::concat) return false;
+  if (projections.size() != 3 || options.interaction == Interaction::concat) return false;
   return std::all_of(stages.begin(), stages.end(), [&](const AdditiveStage& stage) {
-    return stage.weight.shape()[1] == columns[0].shape()[3] && !stage.bias.defined();
+    return stage.weight.shape()[1] == projections[0].shape()[3] && !stage.bias.defined();
   });
 }
 
-void check(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+void check(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
            const AdditiveAttentionOptions& options) {
-  check_columns(columns, stages.size());
-  for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, columns[0]);
-  detail::check_padding_mask(options.padding_mask, columns[0], column_name(0).c_str());
+  check_projections(projections, stages.size());
+  for (size_t i = 0; i < stages.size(); ++i) check_stage(stages[i], i, options.interaction, projections[0]);
+  detail::check_padding_mask(options.padding_mask, projections[0], projection_name(0).c_str());
 }
 
 }  // namespace
 
-Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+Tensor additive_attention(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
                           const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention", where);
-  check(columns, stages, options);
+  check(projections, stages, options);
   detail::check_dropout(options.dropout, options.generator);
-  if (is_fused(columns, stages, options)) {
-    return detail::fused_additive_attention(columns[0], columns[1], columns[2], stages[0].weight, stages[1].weight,
-                                            options);
+  if (is_fused(projections, stages, options)) {
+    return detail::fused_additive_attention(projections[0], projections[1], projections[2], stages[0].weight,
+                                            stages[1].weight, options);
   }
-  if (detail::are_bfloat16(columns)) {
-    return detail::attend_in_float32(columns, [&](const auto& x) { return additive_attention(x, stages, options); });
+  if (detail::are_bfloat16(projections)) {
+    return detail::attend_in_float32(projections,
+                                     [&](const auto& x) { return additive_attention(x, stages, options); });
   }
-  return detail::composed_additive_attention(columns, stages, options);
+  return detail::composed_additive_attention(projections, stages, options);
 }
 
-std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
+std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& projections,
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options, Where where) {
   Call call("additive_attention_weights", where);
-  check(columns, stages, options);
+  check(projections, stages, options);
   std::vector<Tensor> wide;
-  wide.reserve(columns.size());
-  for (const Tensor& column : columns) wide.push_back(detail::in_computed(column));
+  wide.reserve(projections.size());
+  for (const Tensor& projection : projections) wide.push_back(detail::in_computed(projection));
   return detail::composed_additive_weights(wide, stages, options);
 }
 

@@ -40,11 +40,11 @@ Tensor attention_pool(const Tensor& scores, const Tensor& x, const AttentionPool
 enum class Interaction {
   product,  ///< g ∘ x, as in the paper
   add,      ///< g + x
-  concat,   ///< [g; x] · projection
+  concat,   ///< [g; x] · concat_weight
 };
 
-/// The parameters with which one column is summed to a global vector, and that vector is combined with the next
-/// column.
+/// The parameters with which one projection is summed to a global vector, and that vector is combined with the next
+/// projection.
 struct AdditiveStage {
   /// w of the logits w·x_i/√D (eqs. 3 and 5). [H, D]: each head's logits come from its own numbers. [H, H·D]
   /// ("full"): they come from the numbers of all heads, as in the authors' code.
@@ -52,7 +52,7 @@ struct AdditiveStage {
   /// [H], added to w·x_i; undefined for none. It cancels in the softmax, but the authors' weights have one.
   Tensor bias = {};
   /// [H, 2·D, D], from [g; x] to the input of the next stage. Interaction::concat needs it.
-  Tensor projection = {};
+  Tensor concat_weight = {};
 };
 
 /// How additive_attention weighs and combines.
@@ -71,33 +71,33 @@ struct AdditiveAttentionOptions {
 
 /// Fastformer's attention per head up to u_i. The caller adds the linear map of section 3.1 and the queries.
 ///
-/// `columns` are the queries, keys and values, or any n ≥ 2 columns with n − 1 stages. Stage s sums column s to a
-/// global vector and combines it with column s + 1; the last combination is u. Where no token is left to sum, u is 0
-/// and has no gradient.
+/// `projections` are the queries, keys and values, or any n ≥ 2 projections of the tokens with n − 1 stages. Stage s
+/// sums projection s to a global vector and combines it with projection s + 1; the last combination is u. Where no
+/// token is left to sum, u is 0 and has no gradient.
 ///
-/// Three columns with logits per head, no bias, and product or add run as one fused op. Pass one tensor as queries
-/// and values to share them; the fused op then makes one gradient for both.
+/// Three projections with logits per head, no bias, and product or add run as one fused op. Pass one tensor as
+/// queries and values to share them; the fused op then makes one gradient for both.
 ///
-/// Shapes: columns [B, H, N, D] → u [B, H, N, D], in memory [B, N, H, D], so that merging the heads is free.
-/// Dtypes: one floating dtype, or bfloat16 columns with float32 stages for a bfloat16 u.
+/// Shapes: projections [B, H, N, D] → u [B, H, N, D], in memory [B, N, H, D], so that merging the heads is free.
+/// Dtypes: one floating dtype, or bfloat16 projections with float32 stages for a bfloat16 u.
 /// Gradient: once.
 /// Cost: O(B·H·N·D) for each stage.
-/// Throws: ShapeError, DTypeError, DeviceError; ValueError for too few columns or stages, and for a dropout that is
-/// out of range or has no generator.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for too few projections or stages, and for a dropout that
+/// is out of range or has no generator.
 /// Source: Wu et al. 2021, eqs. 3–6.
-Tensor additive_attention(const std::vector<Tensor>& columns, const std::vector<AdditiveStage>& stages,
+Tensor additive_attention(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
                           const AdditiveAttentionOptions& options = {}, Where where = {});
 
-/// The weights with which additive_attention sums its columns, one tensor for each stage: α and β for three columns.
-/// Rows sum to 1, or to 0 where no token is left. For inspection: dropout is not applied.
+/// The weights with which additive_attention sums its projections, one tensor for each stage: α and β for three
+/// projections. Rows sum to 1, or to 0 where no token is left. For inspection: dropout is not applied.
 ///
 /// Shapes: [B, H, 1, N], one row for all tokens; [B, H, N, N], one for each, when causal.
-/// Dtypes: the columns' dtype; float32 for bfloat16.
+/// Dtypes: the projections' dtype; float32 for bfloat16.
 /// Gradient: once.
 /// Cost: memory grows with N, with N² when causal.
 /// Throws: as additive_attention.
 /// Source: Wu et al. 2021, eqs. 3 and 5.
-std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& columns,
+std::vector<Tensor> additive_attention_weights(const std::vector<Tensor>& projections,
                                                const std::vector<AdditiveStage>& stages,
                                                const AdditiveAttentionOptions& options = {}, Where where = {});
 

@@ -148,8 +148,8 @@ TEST_CASE("gpu: attention of bfloat16 with fewer queries than keys, or more, and
         }
       }
     }
-    for (const size_t columns : {2, 3}) {  // shared queries and values, or not
-      agree_in_bfloat16("additive", kRoundings, std::vector<Shape>(columns, {2, 2, 70, 8}),
+    for (const size_t inputs : {2, 3}) {  // shared queries and values, or not
+      agree_in_bfloat16("additive", kRoundings, std::vector<Shape>(inputs, {2, 2, 70, 8}),
                         [=](auto& in) { return additive(in, causal, 0.3); });
     }
   }

@@ -57,7 +57,7 @@ for name, arguments in {
     "steps": ["--steps", "100", "--seed=7"],
     "model": ["--attention", "fastmax2", "--layers", "2", "--heads", "2", "--width", "32", "--context", "16"],
     "fastmax": ["--attention", "fastmax1", "--fastmax-scale", "sqrt", "--dropout-kind", "token"],
-    "fastformer": ["--attention", "fastformer", "--share", "heads,layers", "--short-conv", "4", "--columns", "4"],
+    "fastformer": ["--attention", "fastformer", "--share", "heads,layers", "--short-conv", "4", "--projections", "4"],
     "training": ["--batch", "4", "--accumulate", "2", "--schedule", "linear", "--lr", "1e-3", "--clip", "0"],
     "preset": ["--preset", "nanogpt-cpu", "--threads", "1", "--device", "cpu", "--precision", "float32"],
     "wrong": ["--steps", "-1", "--lr", "nan", "--nonsense", "--data", "", "--out", "out/x"],

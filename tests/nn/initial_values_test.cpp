@@ -151,7 +151,7 @@ std::vector<nn::AttentionConfig> attentions() {
   configs.push_back({.mechanism = "fastformer",
                      .options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true}});
   configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}});
-  configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.columns = 5}});
+  configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.projections = 5}});
   for (nn::AttentionConfig& config : configs) config.width = kWidth, config.heads = kHeads;
   return configs;
 }

@@ -301,9 +301,9 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
       {"full_logits",
        {.mechanism = "fastformer"},
        {.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}}},
-      {"columns",
+      {"projections",
        {.mechanism = "fastformer"},
-       {.mechanism = "fastformer", .options = nn::FastformerConfig{.columns = 4}}},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.projections = 4}}},
   };
   for (const auto& [setting, from, to] : changes) {
     const auto build = [&](nn::AttentionConfig config) {

@@ -388,11 +388,15 @@ Settings settings_from_json(const nlohmann::json& json) {
     settings.share = linnet::detail::value_of<std::vector<std::string>>(json, kShare.c_str());
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) {
-      const char* const name = option.name.c_str();
-      if (unknown.erase(name) == 0) continue;
-      const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
-      settings.options[name] = is_number ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name))
-                                         : linnet::detail::value_of<std::string>(json, name);
+      std::vector<std::string> names = option.older_names;
+      names.push_back(option.name);
+      for (const std::string& name : names) {
+        if (unknown.erase(name) == 0) continue;
+        const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
+        settings.options[option.name] = is_number
+                                            ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))
+                                            : linnet::detail::value_of<std::string>(json, name.c_str());
+      }
     }
   }
   erase_defaults_of_others(settings);

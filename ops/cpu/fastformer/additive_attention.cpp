@@ -281,10 +281,11 @@ class WholeSequences {
   ///   ∂s_i = value_weight_i (r·x_i + offset) − weight_i r·mean
   ///   ∂x_i = value_weight_i r + ∂s_i w,   sum += ∂s_i x_i
   /// Where x is v too, `du` adds the gradient by way of u_i = k ∘ v_i to ∂x_i.
-  void pool_backward(int stage, const View& column, const View& column_gradient, const View* du, const T* w,
+  void pool_backward(int stage, const View& projection, const View& projection_gradient, const View* du, const T* w,
                      const Cotangent& cotangent, const HeadChunk& chunk, T* sum) const {
     const TileWeights<T> weights(heads_);
-    const ChunkRows<T> x(column, chunk), dx(column_gradient, chunk), g(du == nullptr ? column : *du, chunk);
+    const ChunkRows<T> x(projection, chunk), dx(projection_gradient, chunk),
+        g(du == nullptr ? projection : *du, chunk);
     const PaddingMask padding_mask(in_.padding_mask, chunk.b);
     const PooledMean<T> keys = pool(1, chunk.b);
     for (int64_t begin = chunk.begin; begin < chunk.end; begin += kTile) {

@@ -60,7 +60,7 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--dropout", "1"}, "--dropout 1: must lie from 0 to 0.99");
   refused({"--dropout", "nan"}, "--dropout nan");
   refused({"--short-conv", "-1"}, "--short-conv -1: must be at least 0");
-  refused({"--attention", "fastformer", "--columns", "1"}, "--columns 1: must be from 2 to 16");
+  refused({"--attention", "fastformer", "--projections", "1"}, "--projections 1: must be from 2 to 16");
   refused({"--share", "none,layers"}, "--share none,layers: none stands alone");
   refused({"--share", "everything"}, "--share");
   refused({"--lr", "-0.1"}, "--lr -0.1");
@@ -120,10 +120,10 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "--fastmax-scale 1e300 does not apply to --attention fastmax2, which takes 1000000 at most");
   refused("train_shakespeare", {"--fastformer-interaction", "add"},
           "--fastformer-interaction add does not apply to --attention softmax");
-  refused("train_shakespeare", {"--columns", "4"}, "--columns 4 does not apply to --attention softmax");
+  refused("train_shakespeare", {"--projections", "4"}, "--projections 4 does not apply to --attention softmax");
   refused("train_shakespeare", {"--fastformer-interaction", "product"},
           "--fastformer-interaction product does not apply to --attention softmax");
-  refused("train_shakespeare", {"--columns", "3"}, "--columns 3 does not apply to --attention softmax");
+  refused("train_shakespeare", {"--projections", "3"}, "--projections 3 does not apply to --attention softmax");
   refused("train_shakespeare", {"--share", "query-value"},
           "--share query-value does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--share", "layers,query-value"},

@@ -136,7 +136,7 @@ TEST_CASE("config.json of an older version: Fastformer's defaults, which every f
     settings.attention = attention;
     nlohmann::json older = to_json(settings);
     older.update(defaults);
-    for (const char* name : {"fastmax_scale", "fastmax_form"}) older.erase(name);  // which none held by itself
+    for (const char* name : {"fastmax_scale", "fastmax_form", "projections"}) older.erase(name);  // as none held
     const Settings read = settings_from_json(older);
     validate(read);
     CHECK(to_json(read) == to_json(settings));  // what --resume compares
@@ -146,14 +146,28 @@ TEST_CASE("config.json of an older version: Fastformer's defaults, which every f
   }
 }
 
+TEST_CASE("config.json of an older version: an option under its older name") {
+  Settings settings = preset("shakespeare", "nanogpt-cpu");
+  settings.attention = "fastformer", settings.options["projections"] = "5";
+  nlohmann::json older = to_json(settings);
+  CHECK(older["projections"] == 5);
+  older.erase("projections"), older["columns"] = 5;
+  CHECK(to_json(settings_from_json(older)) == to_json(settings));
+  older["columns"] = "five";
+  CHECK_THROWS_WITH(settings_from_json(older), doctest::Contains("columns"));
+  older["columns"] = 5, older["attention"] = "softmax";
+  CHECK_THROWS_WITH_AS(validate(settings_from_json(older)),
+                       doctest::Contains("--projections 5 does not apply to --attention softmax"), UsageError);
+}
+
 TEST_CASE("config.json: a default made explicit is no other run") {
   Settings plain = preset("shakespeare", "nanogpt-cpu"), explicit_one = plain;
   plain.attention = explicit_one.attention = "fastformer";
-  explicit_one.share = {"query-value"}, explicit_one.options["columns"] = "3",
+  explicit_one.share = {"query-value"}, explicit_one.options["projections"] = "3",
   explicit_one.options["fastformer_interaction"] = "product";
   CHECK(to_json(plain) == to_json(explicit_one));
   plain.attention = explicit_one.attention = "fastmax1";
-  explicit_one.share.reset(), explicit_one.options.erase("columns"),
+  explicit_one.share.reset(), explicit_one.options.erase("projections"),
       explicit_one.options.erase("fastformer_interaction");
   plain.attention_dropout = explicit_one.attention_dropout = 0.1;
   explicit_one.options["dropout_kind"] = "standard", explicit_one.options["fastmax_scale"] = "unit";

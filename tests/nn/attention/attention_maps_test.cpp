@@ -119,11 +119,12 @@ TEST_CASE("attention maps: Fastformer's α and β make its global vectors") {
   }
 }
 
-TEST_CASE("attention maps: Fastformer has one for each column but the last") {
+TEST_CASE("attention maps: Fastformer has one for each projection but the last") {
   Generator rng(5);
-  const Model model(
-      rng,
-      {.mechanism = "fastformer", .width = kWidth, .heads = kHeads, .options = nn::FastformerConfig{.columns = 4}});
+  const Model model(rng, {.mechanism = "fastformer",
+                          .width = kWidth,
+                          .heads = kHeads,
+                          .options = nn::FastformerConfig{.projections = 4}});
   const std::vector<nn::AttentionMap> maps = model.attention->maps(randn({1, 3, kWidth}, rng, DType::float64));
   REQUIRE(maps.size() == 3);
   CHECK(maps[0].name == "mix 1");

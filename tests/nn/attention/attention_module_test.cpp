@@ -15,7 +15,6 @@ using test::same_bits;
 
 namespace {
 
-/// A model that is nothing but an attention, in float64.
 double largest_difference(const Tensor& a, const Tensor& b) {
   const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
   REQUIRE(x.size() == y.size());
@@ -52,8 +51,8 @@ std::vector<nn::AttentionConfig> fastformer_configs() {
     c.options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true};
     c.short_conv = 2;
   });
-  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}; });
-  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.columns = 5}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.share_query_value = false, .projections = 2}; });
+  add([](nn::AttentionConfig& c) { c.options = nn::FastformerConfig{.projections = 5}; });
   return configs;
 }
 
@@ -253,6 +252,15 @@ TEST_CASE("attention: names and numbers of parameters") {
                                    .bias = false,
                                    .options = nn::FastformerConfig{.share_query_value = false}});
   CHECK(count_parameters(apart) == 4 * 12 * 12 + 2 * 12);
+  const AttentionModel two(rng,
+                           {.mechanism = "fastformer",
+                            .width = 12,
+                            .bias = false,
+                            .options = nn::FastformerConfig{
+                                .interaction = Interaction::concat, .share_query_value = false, .projections = 2}});
+  CHECK(names_of(two) == std::vector<std::string>{"attention.w1", "attention.w1_projection",
+                                                  "attention.projection1.weight", "attention.projection2.weight",
+                                                  "attention.out.weight"});
 }
 
 TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4, without biases") {
@@ -268,8 +276,8 @@ TEST_CASE("FastformerAttention: parameters of every option, C = 12, H = 3, D = 4
         3 * c * c + 2 * c + 2 * h * 2 * d * d);
   CHECK(count({.options = nn::FastformerConfig{.full_logits = true}}) == 3 * c * c + 2 * (h * c + h));
   CHECK(count({.options = nn::FastformerConfig{.share_heads = true}}) == 2 * d * d + c * c + 2 * d);
-  CHECK(count({.options = nn::FastformerConfig{.share_query_value = false, .columns = 2}}) == 3 * c * c + c);
-  CHECK(count({.options = nn::FastformerConfig{.columns = 5}}) == 5 * c * c + 4 * c);
+  CHECK(count({.options = nn::FastformerConfig{.share_query_value = false, .projections = 2}}) == 3 * c * c + c);
+  CHECK(count({.options = nn::FastformerConfig{.projections = 5}}) == 5 * c * c + 4 * c);
   CHECK(count({.short_conv = 4}) == 3 * c * c + 2 * c + 12 * c);
 }
 
@@ -359,19 +367,20 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "linear", .width = 8},
           "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
-  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.columns = 1}},
-          "1 columns; it takes at least 2");
+  refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
+          "1 projections; it takes at least 2");
   refused({.mechanism = "fastformer",
            .width = 8,
            .options = nn::FastformerConfig{.share_heads = true, .full_logits = true}},
           "choose one");
-  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.interaction = Interaction::add}},
-          "softmax has none of the options of fastformer (fastformer_interaction, share, columns); leave them out");
+  refused(
+      {.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.interaction = Interaction::add}},
+      "softmax has none of the options of fastformer (fastformer_interaction, share, projections); leave them out");
   refused({.mechanism = "fastmax2", .width = 8, .options = nn::FastformerConfig{.share_heads = true}},
           "fastmax2 has none of the options of fastformer");
   refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastformerConfig{.full_logits = true}},
           "fastmax1 has none of the options of fastformer");
-  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.columns = 4}},
+  refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.projections = 4}},
           "softmax has none of the options of fastformer");
   refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");

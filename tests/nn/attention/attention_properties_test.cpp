@@ -35,7 +35,7 @@ Case arbitrary_case(bool causal) {
     config.options = nn::FastformerConfig{
         .interaction = *rc::gen::element(Interaction::product, Interaction::add, Interaction::concat),
         .share_heads = *rc::gen::arbitrary<bool>(),
-        .columns = *rc::gen::inRange<int64_t>(2, 5)};
+        .projections = *rc::gen::inRange<int64_t>(2, 5)};
   } else if (config.mechanism != "fastmax1") {
     config.rotary = causal && config.width / config.heads % 2 == 0 && *rc::gen::arbitrary<bool>();
   }

@@ -42,12 +42,12 @@ TEST_CASE("Mechanism: numbers and lists of words among the options") {
   };
   const auto scaled = std::any_cast<nn::FastmaxConfig>(set("fastmax2", "fastmax_scale", "0.25"));
   CHECK(scaled.scale == std::variant<FastmaxScale, double>(0.25));
-  CHECK(std::any_cast<nn::FastformerConfig>(set("fastformer", "columns", "5")).columns == 5);
+  CHECK(std::any_cast<nn::FastformerConfig>(set("fastformer", "projections", "5")).projections == 5);
   const auto shared = std::any_cast<nn::FastformerConfig>(set("fastformer", "share", "query-value,heads"));
   CHECK((shared.share_query_value && shared.share_heads));
   const auto apart = std::any_cast<nn::FastformerConfig>(set("fastformer", "share", "none"));
   CHECK((!apart.share_query_value && !apart.share_heads));
-  CHECK_THROWS_WITH_AS(set("fastformer", "columns", "17"), "must be from 2 to 16", ValueError);
+  CHECK_THROWS_WITH_AS(set("fastformer", "projections", "17"), "must be from 2 to 16", ValueError);
   CHECK_THROWS_WITH_AS(set("fastmax2", "fastmax_form", "cubic"), "must be one of auto, quadratic, factorised",
                        ValueError);
   CHECK_THROWS_WITH_AS(set("fastmax2", "fastmax_scale", "0"), "must be paper, sqrt, unit or a positive number",

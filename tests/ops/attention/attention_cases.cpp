@@ -64,14 +64,14 @@ class Cases {
         [options](const Inputs& in) { return attention_pool(in[0], in[1], options); });
   }
 
-  void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t columns = 3,
+  void additive(const std::string& variant, Size size, AdditiveAttentionOptions options = {}, int64_t projections = 3,
                 bool full = false) {
-    const AdditiveInputs in = additive_inputs(size, options.interaction, columns, full);
+    const AdditiveInputs in = additive_inputs(size, options.interaction, projections, full);
     add("additive_attention", variant, in.tensors(), [in, options](const Inputs& tensors) mutable {
       Generator generator(3);
       options.generator = &generator;
       const AdditiveInputs given = in.with(tensors);
-      return additive_attention(given.columns, given.stages, options);
+      return additive_attention(given.projections, given.stages, options);
     });
   }
 
@@ -81,7 +81,7 @@ class Cases {
         "additive_attention_weights", variant, in.tensors(),
         [in, options](const Inputs& tensors) {
           const AdditiveInputs given = in.with(tensors);
-          return concat(additive_attention_weights(given.columns, given.stages, options), 2);
+          return concat(additive_attention_weights(given.projections, given.stages, options), 2);
         },
         true);
   }
@@ -102,13 +102,13 @@ class Cases {
   }
 
  private:
-  AdditiveInputs additive_inputs(Size size, Interaction interaction, int64_t columns, bool full) {
+  AdditiveInputs additive_inputs(Size size, Interaction interaction, int64_t projections, bool full) {
     AdditiveInputs in;
-    for (int64_t i = 0; i < columns; ++i) in.columns.push_back(draw({size.b, size.h, size.n, size.d}));
-    for (int64_t i = 1; i < columns; ++i) {
+    for (int64_t i = 0; i < projections; ++i) in.projections.push_back(draw({size.b, size.h, size.n, size.d}));
+    for (int64_t i = 1; i < projections; ++i) {
       AdditiveStage stage{draw({size.h, full ? size.h * size.d : size.d})};
       if (full) stage.bias = draw({size.h});
-      if (interaction == Interaction::concat) stage.projection = draw({size.h, 2 * size.d, size.d});
+      if (interaction == Interaction::concat) stage.concat_weight = draw({size.h, 2 * size.d, size.d});
       in.stages.push_back(stage);
     }
     return in;
@@ -226,8 +226,8 @@ void add_fastformer_cases(Cases& cases) {
                                                                    : "concat";
       AdditiveAttentionOptions options{.interaction = interaction, .causal = causal};
       cases.additive(kind + suffix, {2, 2, 5, 5, 3}, options);
-      cases.additive(kind + " two columns" + suffix, {1, 2, 4, 4, 2}, options, 2);
-      cases.additive(kind + " four columns" + suffix, {1, 2, 4, 4, 2}, options, 4);
+      cases.additive(kind + " two projections" + suffix, {1, 2, 4, 4, 2}, options, 2);
+      cases.additive(kind + " four projections" + suffix, {1, 2, 4, 4, 2}, options, 4);
       cases.additive(kind + " full" + suffix, {2, 2, 4, 4, 3}, options, 3, true);
       cases.additive(kind + " size 1" + suffix, {1, 1, 1, 1, 1}, options);
       cases.additive(kind + " no tokens" + suffix, {2, 1, 0, 0, 2}, options);

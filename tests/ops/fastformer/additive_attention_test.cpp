@@ -14,7 +14,7 @@ using namespace linnet::test;
 namespace {
 
 Tensor run(const AdditiveInputs& in, const AdditiveAttentionOptions& options) {
-  return additive_attention(in.columns, in.stages, options);
+  return additive_attention(in.projections, in.stages, options);
 }
 
 /// The gradients of all tensors of `in`, then u.
@@ -31,11 +31,11 @@ std::vector<Tensor> forward_backward(const AdditiveInputs& in, const AdditiveAtt
 /// Every combination of options, with the kind of inputs that it needs.
 template <class F>
 void for_each_option(F&& f) {
-  for (const int64_t columns : {2, 3, 4}) {
+  for (const int64_t projections : {2, 3, 4}) {
     for (const Interaction interaction : {Interaction::product, Interaction::add, Interaction::concat}) {
       for (const bool causal : {false, true}) {
         for (const bool full : {false, true}) {
-          const AdditiveKind kind{columns, interaction == Interaction::concat, full, full};
+          const AdditiveKind kind{projections, interaction == Interaction::concat, full, full};
           f(kind, AdditiveAttentionOptions{.interaction = interaction, .causal = causal});
         }
       }
@@ -56,7 +56,7 @@ TEST_CASE("additive_attention is eqs. 3–6 written out, with every option") {
     options.dropout = 0.4;
     options.generator = &generator;
     std::vector<RandomKey> keys;
-    for (int64_t i = 1; i < kind.columns; ++i) keys.push_back(same.next());
+    for (int64_t i = 1; i < kind.projections; ++i) keys.push_back(same.next());
     CHECK(relative_error(run(in, options), additive_reference(in, options, keys)) < 1e-13);
     CHECK(generator.state().draws == same.state().draws);
   });
@@ -77,7 +77,7 @@ TEST_CASE("additive_attention does not care for the order of the tokens, but whe
   for_each_option([&](AdditiveKind kind, const AdditiveAttentionOptions& options) {
     const AdditiveInputs in = additive_inputs(1, 2, 9, 4, kind);
     AdditiveInputs turned = in;
-    for (Tensor& x : turned.columns) x = swapped(x);
+    for (Tensor& x : turned.projections) x = swapped(x);
     const double change = relative_error(run(turned, options), swapped(run(in, options)).to_vector<double>());
     CHECK((options.causal ? change > 0.01 : change < 1e-13));
   });
@@ -90,19 +90,19 @@ TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 
     const AdditiveInputs in = additive_inputs(2, 2, 6, 3, kind);
     const std::vector<Tensor> expected = forward_backward(in, options, normal({2, 2, 6, 3}, 6));
     const Tensor zero = zeros({1, 2, 6, 3}, DType::float64);
-    for (size_t i = 0; i < in.columns.size(); ++i) CHECK(same_bits(expected[i].narrow(0, 1, 1), zero));
+    for (size_t i = 0; i < in.projections.size(); ++i) CHECK(same_bits(expected[i].narrow(0, 1, 1), zero));
     CHECK(same_bits(expected.back().narrow(0, 1, 1), zero));
 
-    // Whatever padding holds: all but the last column, of which a token's own result is made.
+    // Whatever padding holds: all but the last projection, of which a token's own result is made.
     for (const double value : {1e30, kNan, kInfinity}) {
       AdditiveInputs changed = in;
-      for (size_t i = 0; i + 1 < in.columns.size(); ++i) {
-        Tensor& x = changed.columns[i];
+      for (size_t i = 0; i + 1 < in.projections.size(); ++i) {
+        Tensor& x = changed.projections[i];
         x = with_tokens(with_tokens(with_tokens(x, 0, 0, 1, value), 0, 5, 6, value), 1, 0, 6, value);
       }
       const std::vector<Tensor> results = forward_backward(changed, options, normal({2, 2, 6, 3}, 6));
       for (size_t i = 0; i < results.size(); ++i) CHECK(same_bits(results[i], expected[i]));
-      changed.columns.back() = with_tokens(in.columns.back(), 0, 5, 6, value);
+      changed.projections.back() = with_tokens(in.projections.back(), 0, 5, 6, value);
       CHECK(same_bits(run(changed, options).narrow(0, 0, 1).narrow(2, 0, 5),
                       expected.back().narrow(0, 0, 1).narrow(2, 0, 5)));
     }
@@ -117,7 +117,7 @@ TEST_CASE("Causal additive_attention: the future changes no bit of the past") {
     for (const int64_t t : {1, 16, 63, 64, 149}) {
       for (const double value : {3.0, kNan, kInfinity}) {
         AdditiveInputs changed = in;
-        for (Tensor& x : changed.columns) x = with_tokens(x, 0, t, 150, value);
+        for (Tensor& x : changed.projections) x = with_tokens(x, 0, t, 150, value);
         CHECK(same_bits(run(changed, options).narrow(2, 0, t), expected.narrow(2, 0, t)));
       }
     }
@@ -129,9 +129,9 @@ TEST_CASE("additive_attention takes the heads of a fused projection, on any numb
   const Tensor qkv = normal({b, n, 3 * c}, 5, DType::float32);
   const auto heads = [&](int64_t i) { return qkv.narrow(2, i * c, c).reshape({b, n, h, d}).transpose(1, 2); };
   AdditiveInputs strided = additive_inputs(b, h, n, d, {}, DType::float32);
-  strided.columns = {heads(0), heads(1), heads(2)};
+  strided.projections = {heads(0), heads(1), heads(2)};
   AdditiveInputs dense = strided;
-  for (Tensor& x : dense.columns) x = x.contiguous();
+  for (Tensor& x : dense.projections) x = x.contiguous();
   const Tensor g = normal({b, h, n, d}, 8, DType::float32);
   for (const bool causal : {false, true}) {
     check_threads_change_no_bit([&] {
@@ -149,45 +149,48 @@ TEST_CASE("additive_attention says what is wrong") {
     AdditiveAttentionOptions options;
     spoil(spoiled, options);
     try {
-      additive_attention(spoiled.columns, spoiled.stages, options, {"a.cpp", 1});
+      additive_attention(spoiled.projections, spoiled.stages, options, {"a.cpp", 1});
       return std::string("nothing was thrown");
     } catch (const Error& error) {
       return std::string(error.what());
     }
   };
-  CHECK(message([](auto& x, auto&) { x.columns.resize(1); }) ==
-        "additive_attention: there is 1 column; at least 2 are needed, and 3 are queries, keys and values (a.cpp:1)");
+  CHECK(message([](auto& x, auto&) { x.projections.resize(1); }) ==
+        "additive_attention: there is 1 projection; at least 2 are needed, and 3 are queries, keys and values "
+        "(a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages.resize(1); }) ==
-        "additive_attention: 3 columns need 2 stages, one between each two, not 1 (a.cpp:1)");
-  CHECK(message([](auto& x, auto&) { x.columns[1] = x.columns[1].narrow(2, 0, 3); }) ==
-        "additive_attention: column 2 [2, 3, 3, 5] and column 1 [2, 3, 4, 5] must have one shape; reshape() or "
-        "expand() one of them (a.cpp:1)");
+        "additive_attention: 3 projections need 2 stages, one between each two, not 1 (a.cpp:1)");
+  CHECK(
+      message([](auto& x, auto&) { x.projections[1] = x.projections[1].narrow(2, 0, 3); }) ==
+      "additive_attention: projection 2 [2, 3, 3, 5] and projection 1 [2, 3, 4, 5] must have one shape; reshape() or "
+      "expand() one of them (a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages[1].weight = normal({5, 3}, 1); }) ==
-        "additive_attention: weight[5, 3] of stage 2 does not fit column 1 [2, 3, 4, 5]: it must be [heads, width], "
+        "additive_attention: weight[5, 3] of stage 2 does not fit projection 1 [2, 3, 4, 5]: it must be [heads, "
+        "width], "
         "[3, 5], or full, [3, 15] (a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages[1].weight = {}; }) ==
         "additive_attention: stage 2 has no weight (a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages[0].bias = normal({5}, 1); }) ==
-        "additive_attention: bias[5] of stage 1 does not fit column 1 [2, 3, 4, 5]: it must be [3] (a.cpp:1)");
+        "additive_attention: bias[5] of stage 1 does not fit projection 1 [2, 3, 4, 5]: it must be [3] (a.cpp:1)");
   CHECK(message([](auto&, auto& options) { options.interaction = Interaction::concat; }) ==
-        "additive_attention: stage 1 has no projection; Interaction::concat needs one, [3, 10, 5] (a.cpp:1)");
-  CHECK(message([](auto& x, auto&) { x.stages[0].projection = normal({3, 10, 5}, 1); }) ==
-        "additive_attention: stage 1 has a projection, which only Interaction::concat uses (a.cpp:1)");
+        "additive_attention: stage 1 has no concat_weight; Interaction::concat needs one, [3, 10, 5] (a.cpp:1)");
+  CHECK(message([](auto& x, auto&) { x.stages[0].concat_weight = normal({3, 10, 5}, 1); }) ==
+        "additive_attention: stage 1 has a concat_weight, which only Interaction::concat uses (a.cpp:1)");
   CHECK(message([](auto& x, auto& options) {
           options.interaction = Interaction::concat;
-          for (AdditiveStage& stage : x.stages) stage.projection = normal({3, 5, 5}, 1);
+          for (AdditiveStage& stage : x.stages) stage.concat_weight = normal({3, 5, 5}, 1);
         }) ==
-        "additive_attention: projection[3, 5, 5] of stage 1 does not fit column 1 [2, 3, 4, 5]: it must be "
+        "additive_attention: concat_weight[3, 5, 5] of stage 1 does not fit projection 1 [2, 3, 4, 5]: it must be "
         "[3, 10, 5] (a.cpp:1)");
-  CHECK(
-      message([](auto&, auto& options) { options.padding_mask = ones({2, 5}, DType::boolean); }) ==
-      "additive_attention: padding_mask[2, 5] does not fit column 1 [2, 3, 4, 5]: it must be [batch, tokens], [2, 4] "
-      "(a.cpp:1)");
+  CHECK(message([](auto&, auto& options) { options.padding_mask = ones({2, 5}, DType::boolean); }) ==
+        "additive_attention: padding_mask[2, 5] does not fit projection 1 [2, 3, 4, 5]: it must be [batch, tokens], "
+        "[2, 4] "
+        "(a.cpp:1)");
   CHECK(message([](auto&, auto& options) { options.dropout = 0.1; }) ==
         "additive_attention: dropout 0.1 needs a generator; set options.generator (a.cpp:1)");
   CHECK(message([](auto&, auto& options) { options.dropout = -0.1; }) ==
         "additive_attention: dropout is -0.1; it must be in [0, 1] (a.cpp:1)");
   AdditiveInputs mixed = in;
-  mixed.columns[1] = mixed.columns[1].to(DType::float32);
+  mixed.projections[1] = mixed.projections[1].to(DType::float32);
   CHECK_THROWS_AS(run(mixed, {}), DTypeError);
 }

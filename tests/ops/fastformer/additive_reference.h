@@ -40,14 +40,14 @@ inline std::vector<double> pool_reference(const Tensor& scores, const Tensor& x,
 }
 
 struct AdditiveInputs {
-  std::vector<Tensor> columns;
+  std::vector<Tensor> projections;
   std::vector<AdditiveStage> stages;
 
-  /// All tensors, columns first.
+  /// All tensors, projections first.
   std::vector<Tensor> tensors() const {
-    std::vector<Tensor> all = columns;
+    std::vector<Tensor> all = projections;
     for (const AdditiveStage& stage : stages) {
-      for (const Tensor& x : {stage.weight, stage.bias, stage.projection}) {
+      for (const Tensor& x : {stage.weight, stage.bias, stage.concat_weight}) {
         if (x.defined()) all.push_back(x);
       }
     }
@@ -58,9 +58,9 @@ struct AdditiveInputs {
   AdditiveInputs with(const std::vector<Tensor>& all) const {
     AdditiveInputs result = *this;
     size_t next = 0;
-    for (Tensor& x : result.columns) x = all[next++];
+    for (Tensor& x : result.projections) x = all[next++];
     for (AdditiveStage& stage : result.stages) {
-      for (Tensor* x : {&stage.weight, &stage.bias, &stage.projection}) {
+      for (Tensor* x : {&stage.weight, &stage.bias, &stage.concat_weight}) {
         if (x->defined()) *x = all[next++];
       }
     }
@@ -68,9 +68,9 @@ struct AdditiveInputs {
   }
 };
 
-/// Which parameters there are, and how many columns.
+/// Which parameters there are, and how many projections.
 struct AdditiveKind {
-  int64_t columns = 3;
+  int64_t projections = 3;
   bool concat = false, full = false, bias = false;
 };
 
@@ -78,11 +78,11 @@ inline AdditiveInputs additive_inputs(int64_t b, int64_t h, int64_t n, int64_t d
                                       DType dtype = DType::float64) {
   uint64_t seed = 0;
   AdditiveInputs in;
-  for (int64_t i = 0; i < kind.columns; ++i) in.columns.push_back(normal({b, h, n, d}, ++seed, dtype));
-  for (int64_t i = 1; i < kind.columns; ++i) {
+  for (int64_t i = 0; i < kind.projections; ++i) in.projections.push_back(normal({b, h, n, d}, ++seed, dtype));
+  for (int64_t i = 1; i < kind.projections; ++i) {
     AdditiveStage stage{normal({h, kind.full ? h * d : d}, ++seed, dtype)};
     if (kind.bias) stage.bias = normal({h}, ++seed, dtype);
-    if (kind.concat) stage.projection = normal({h, 2 * d, d}, ++seed, dtype);
+    if (kind.concat) stage.concat_weight = normal({h, 2 * d, d}, ++seed, dtype);
     in.stages.push_back(stage);
   }
   return in;
@@ -103,10 +103,10 @@ class AdditiveReference {
  public:
   AdditiveReference(const AdditiveInputs& in, const AdditiveAttentionOptions& options,
                     const std::vector<RandomKey>& keys = {})
-      : shape_(in.columns[0].shape()),
+      : shape_(in.projections[0].shape()),
         options_(options),
         sees_(sees(shape_[2], shape_[2], options.causal, options.padding_mask)) {
-    std::vector<double> token = in.columns[0].to_vector<double>();
+    std::vector<double> token = in.projections[0].to_vector<double>();
     for (size_t s = 0; s < in.stages.size(); ++s) {
       const Tensor x = tensor(token, shape_);
       std::vector<double> weighted = token;
@@ -115,7 +115,7 @@ class AdditiveReference {
         weighted[at] *= kept ? 1 / (1 - options.dropout) : 0;
       }
       const std::vector<double> global = pool_reference(logits(x, in.stages[s]), tensor(weighted, shape_), sees_);
-      token = interact(global, in.columns[s + 1].to_vector<double>(), in.stages[s]);
+      token = interact(global, in.projections[s + 1].to_vector<double>(), in.stages[s]);
     }
     u = std::move(token);
     for (size_t at = 0; at < u.size(); ++at) {
@@ -155,8 +155,8 @@ class AdditiveReference {
         std::vector<double> both(global.begin() + first, global.begin() + first + width());
         both.insert(both.end(), x.begin() + first, x.begin() + first + width());
         const size_t head = first / width() / static_cast<size_t>(shape_[2]) % static_cast<size_t>(shape_[1]);
-        const std::vector<double> projection = stage.projection.to_vector<double>();
-        for (const double value : row_times(both, &projection[head * 2 * width() * width()], width())) {
+        const std::vector<double> concat_weight = stage.concat_weight.to_vector<double>();
+        for (const double value : row_times(both, &concat_weight[head * 2 * width() * width()], width())) {
           result.push_back(value);
         }
         continue;

@@ -24,12 +24,12 @@ const std::vector<Size> kSizes = {{2, 2, 5, 3}, {1, 3, 130, 16}, {1, 1, 1100, 8}
 using Attention = Tensor (*)(const AdditiveInputs& in, const AdditiveAttentionOptions& options);
 
 Tensor fused(const AdditiveInputs& in, const AdditiveAttentionOptions& options) {
-  return detail::fused_additive_attention(in.columns[0], in.columns[1], in.columns[2], in.stages[0].weight,
-                                          in.stages[1].weight, options);
+  return detail::fused_additive_attention(in.projections[0], in.projections[1], in.projections[2],
+                                          in.stages[0].weight, in.stages[1].weight, options);
 }
 
 Tensor composed(const AdditiveInputs& in, const AdditiveAttentionOptions& options) {
-  return detail::composed_additive_attention(in.columns, in.stages, options);
+  return detail::composed_additive_attention(in.projections, in.stages, options);
 }
 
 /// u and the gradients of all inputs; of four when `shared`, where the values are the queries.
@@ -123,7 +123,7 @@ TEST_CASE("Fused additive attention keeps its digits at logits of ±80") {
       for (const Tensor& scores : {slope, neg(slope)}) {
         in.stages[0].weight = zeros({size.h, size.d}, DType::float64);
         in.stages[0].weight.narrow(1, 0, 1).fill_(1);
-        in.columns[0].narrow(3, 0, 1).copy_(scores.unsqueeze(-1));
+        in.projections[0].narrow(3, 0, 1).copy_(scores.unsqueeze(-1));
         CHECK(difference(results(fused, in, {.causal = causal}), results(composed, in, {.causal = causal})) < 1e-11);
         std::vector<Tensor> single;
         for (const Tensor& x : in.tensors()) single.push_back(x.to(DType::float32));
@@ -154,7 +154,7 @@ TEST_CASE("Fused causal additive attention: the future changes no bit of the pas
         if (t < 1) continue;
         for (const double value : {3.0, kNan, kInfinity}) {
           AdditiveInputs changed = in;
-          for (Tensor& x : changed.columns) x = with_tokens(x, 0, t, size.n, value);
+          for (Tensor& x : changed.projections) x = with_tokens(x, 0, t, size.n, value);
           CHECK(linnet::test::same_bits(fused(changed, options).narrow(2, 0, t), expected.narrow(2, 0, t)));
         }
       }
@@ -165,7 +165,7 @@ TEST_CASE("Fused causal additive attention: the future changes no bit of the pas
 TEST_CASE("Fused additive attention needs memory for its results, and little beside") {
   const Size size{1, 4, 8192, 16};
   const AdditiveInputs in = inputs(size, DType::float32);
-  const double tensor_bytes = 4.0 * static_cast<double>(in.columns[0].numel());
+  const double tensor_bytes = 4.0 * static_cast<double>(in.projections[0].numel());
   for (const bool causal : {false, true}) {
     std::vector<Tensor> leaves;
     for (const Tensor& x : in.tensors()) leaves.push_back(x.detach().set_requires_grad());
