@@ -51,7 +51,10 @@ void print(const BenchOptions& bench, const std::string& title, const NamedTimes
 void print_case(const BenchOptions& bench, const std::string& title, const AttentionCase& c, const Measured& m) {
   const NamedTimes times{{"forward", m.forward}, {"forward + backward", m.forward_backward}};
   print(bench, title, with_floor(times, m.floor), case_json(c, m));
-  if (!bench.json) fmt::print("peak {}, {:.1f} GFLOP/s\n", format_bytes(m.peak_bytes), m.gflops());
+  if (bench.json) return;
+  const std::string traffic =
+      m.least_bytes > 0 ? fmt::format(", {:.1f} GB/s of least traffic", m.gigabytes_per_second()) : "";
+  fmt::print("peak {}, {:.1f} GFLOP/s{}\n", format_bytes(m.peak_bytes), m.gflops(), traffic);
 }
 
 /// The flags of `bench step`.
@@ -270,6 +273,10 @@ void add_generate(CLI::App& app, BenchOptions& bench) {
     refuse("--fastmax-form", "takes one token at a time, in one form");
     bench.settings.positions = *positions;
     validate(bench.settings);
+    if (!nn::find_mechanism(bench.settings.attention).step) {
+      throw UsageError(fmt::format("--attention {} has no step form, which generate times; choose another mechanism",
+                                   bench.settings.attention));
+    }
     bench_generate(bench, *context);
   });
 }
@@ -288,6 +295,7 @@ void add_scaling(CLI::App& app, const BenchOptions& bench) {
   add_scaling_flags(command, *flags);
   command.callback([=, &command, &bench] {
     refuse_seconds(command);
+    if (flags->causal && command.count("--mechanisms") == 0) flags->mechanisms = nn::causal_mechanisms();
     run_scaling(*flags, bench);
   });
 }

@@ -27,6 +27,13 @@ void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
   throw ValueError(fmt::format("the options are of a type that no mechanism takes, not of {}'s", mechanism.name));
 }
 
+/// Throws: ValueError for a causal attention of a mechanism that has no causal form.
+void check_causal(const Mechanism& mechanism, const AttentionConfig& config) {
+  if (!config.causal || mechanism.causal) return;
+  throw ValueError(
+      fmt::format("{} has no causal form; choose one of {}", mechanism.name, fmt::join(causal_mechanisms(), ", ")));
+}
+
 thread_local AttentionMaps* collection = nullptr;
 
 }  // namespace
@@ -43,6 +50,7 @@ std::unique_ptr<Attention> make_attention(Module& parent, std::string name, cons
   try {
     mechanism = &find_mechanism(config.mechanism);
     check_options(*mechanism, config);
+    check_causal(*mechanism, config);
   } catch (const ValueError& error) {
     throw ValueError(fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
   }
@@ -101,6 +109,7 @@ std::unique_ptr<AttentionState> Attention::start() const {
   if (!config_.causal) {
     throw ValueError(fmt::format("{}: only causal attention has a step form; build it with causal = true", label()));
   }
+  if (!mechanism_of(config_).step) refuse_step();
   std::unique_ptr<AttentionState> state = start_state();
   state->owner_ = this;
   return state;
@@ -120,6 +129,10 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
   state.batch_ = x.size(0);
   ++state.tokens_;
   return y;
+}
+
+void Attention::refuse_step() const {
+  throw ValueError(fmt::format("{}: {} has no step form; call it on all tokens so far", label(), config_.mechanism));
 }
 
 void Attention::refuse(const char* option) const {

@@ -22,7 +22,7 @@ struct AttentionConfig {
   std::string mechanism = "softmax";  ///< one of attention_mechanisms(), or a name for the attention of `make`
   int64_t width = 0;                  ///< C, the size of a token
   int64_t heads = 1;                  ///< H, which divides C
-  bool causal = false;                ///< a token sees itself and earlier tokens
+  bool causal = false;                ///< a token sees itself and earlier tokens, where Mechanism::causal
   bool bias = true;                   ///< whether the linear maps have a bias
   bool rotary = false;                ///< rotary positions, where Mechanism::rotary
   double dropout = 0;                 ///< of the attention weights; fastmax has its own kinds
@@ -90,7 +90,7 @@ class Attention : public Module {
 
   /// Starts the step form.
   ///
-  /// Throws: ValueError unless the attention is causal.
+  /// Throws: ValueError unless the attention is causal and has a step form (Mechanism::step).
   std::unique_ptr<AttentionState> start() const;
   /// The step form: the next token of each sequence. The result agrees with the sequence form at its position to
   /// rounding, without dropout.
@@ -113,9 +113,10 @@ class Attention : public Module {
   virtual Tensor forward(const Tensor& x, const Tensor& padding_mask) const = 0;
   /// The maps of the sequence form. A single map has the name "".
   virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const = 0;
-  virtual std::unique_ptr<AttentionState> start_state() const = 0;
+  /// The state before the first token. A class without a step form has neither this nor forward_step.
+  virtual std::unique_ptr<AttentionState> start_state() const { refuse_step(); }
   /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_state.
-  virtual Tensor forward_step(AttentionState& state, const Tensor& x) const = 0;
+  virtual Tensor forward_step(AttentionState&, const Tensor&) const { refuse_step(); }
 
   int64_t head_dim() const { return config_.width / config_.heads; }
   /// Throws: ValueError, always: the mechanism does not have this option.
@@ -123,6 +124,8 @@ class Attention : public Module {
 
  private:
   void check_input(const Tensor& x, const Tensor& padding_mask) const;
+  /// Throws: ValueError, always: the mechanism has no step form.
+  [[noreturn]] void refuse_step() const;
 
   AttentionConfig config_;
 };
@@ -157,7 +160,8 @@ std::vector<std::string> attention_mechanisms();
 /// The attention that `config.mechanism` names or `config.make` makes, as submodule `name` of `parent`.
 ///
 /// Throws: ValueError for an unknown name (with the known ones), for heads that do not divide the width, for an
-/// option out of range, and for the options of another mechanism.
+/// option out of range, for the options of another mechanism, and for `causal` with a mechanism that has no causal
+/// form (with those that have one).
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 /// `config.options` as the mechanism's struct, or the struct's defaults where there are none.

@@ -258,6 +258,7 @@ Mechanism fastformer_mechanism() {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
     return static_cast<double>(size.batch * size.heads) * 30 * n * d;
   };
+  m.least_bytes = least_qkv_bytes;
   m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
     const Shape shape{config.heads, config.width / config.heads};
     const Tensor w_q = randn(shape, rng, DType::float32, device).set_requires_grad();

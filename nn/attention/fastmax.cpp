@@ -239,6 +239,7 @@ Mechanism of_order(int order) {
     const double features = second ? (d + 1) * (d + 2) / 2 : d + 1;
     return static_cast<double>(size.batch * size.heads) * 14 * n * features * (d + 1);
   };
+  m.least_bytes = least_qkv_bytes;
   m.core = [=](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
     const auto options = options_of<FastmaxConfig>(config);
     const FastmaxOptions call{.order = order,

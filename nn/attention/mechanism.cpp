@@ -58,12 +58,26 @@ const Mechanism& find_mechanism(std::string_view name) {
 
 const Mechanism& mechanism_of(const AttentionConfig& config) {
   static const Mechanism& undescribed = *new Mechanism;
-  return config.make ? undescribed : find_mechanism(config.mechanism);
+  const Mechanism* const mechanism = config.make ? nullptr : found(config.mechanism);
+  return mechanism != nullptr ? *mechanism : undescribed;
+}
+
+std::vector<std::string> causal_mechanisms() {
+  std::vector<std::string> names;
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.causal) names.push_back(mechanism.name);
+  }
+  return names;
 }
 
 double quadratic_operations(const AttentionSize& size, const std::vector<std::string>&) {
   const auto heads = static_cast<double>(size.batch * size.heads), n = static_cast<double>(size.tokens);
   return heads * 14 * n * n * static_cast<double>(size.head_dim) * (size.causal ? 0.5 : 1);
+}
+
+double least_qkv_bytes(const AttentionSize& size) {
+  return 11 * static_cast<double>(size.batch * size.heads * size.tokens * size.head_dim) *
+         static_cast<double>(size_of(size.dtype));
 }
 
 void register_mechanism(Mechanism mechanism) {

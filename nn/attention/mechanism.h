@@ -60,6 +60,7 @@ struct AttentionCore {
 struct AttentionSize {
   int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;
   bool causal = false;
+  DType dtype = DType::float32;  ///< of queries, keys and values
 };
 
 /// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.
@@ -78,10 +79,18 @@ struct Mechanism {
   std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
 
   bool rotary = false;  ///< takes rotary positions
+  /// Has a causal form, which language models need. make_attention refuses AttentionConfig::causal without it.
+  bool causal = true;
+  /// Has a step form, Attention::step, where it is causal. Without it Attention::start throws, and generate()
+  /// evaluates the sequence form for every new token.
+  bool step = true;
 
   /// For `bench`: the number of multiplications and additions of forward and backward between the linear maps, given
   /// the `kernels` that were called.
   std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
+  /// For `bench attention`: the least number of bytes that forward and backward between the linear maps read from
+  /// memory and write to it.
+  std::function<double(const AttentionSize& size)> least_bytes = {};
   /// For `bench attention`: the core, whose random parameters and dropout draw from `rng`.
   std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
 
@@ -106,13 +115,21 @@ AttentionMaker maker() {
 /// additions forward and 10·N²·D backward, half of that when causal.
 double quadratic_operations(const AttentionSize& size, const std::vector<std::string>& kernels);
 
+/// A Mechanism::least_bytes where queries, keys, values and results are [B, H, N, D] and parameters are small:
+/// 11·B·H·N·D elements. Forward reads q, k and v and writes o, 4 tensors. Backward reads q, k, v and ∂o and writes
+/// ∂q, ∂k and ∂v, 7 tensors.
+double least_qkv_bytes(const AttentionSize& size);
+
 /// All mechanisms, in the order of tables and pictures: linnet's first, then the registered ones.
 const std::vector<Mechanism>& mechanisms();
 /// The mechanism of this name.
 ///
 /// Throws: ValueError, with the known names, for an unknown one.
 const Mechanism& find_mechanism(std::string_view name);
-/// The mechanism of `config`. Where `config.make` makes the attention, it has the defaults alone.
+/// The names of the mechanisms that have a causal form.
+std::vector<std::string> causal_mechanisms();
+/// The mechanism of `config`. Where `config.make` makes the attention, or no mechanism has its name, it has the
+/// defaults alone.
 const Mechanism& mechanism_of(const AttentionConfig& config);
 /// Adds a mechanism of your own. Models then take it by name, and programs have flags and rows for it. Call it before
 /// any other thread makes an attention.

@@ -33,8 +33,8 @@ struct DecoderState {
 /// for queries and keys as N(0, 0.2), and biases as 0.
 class DecoderLM : public Module {
  public:
-  /// Throws: ValueError for a vocabulary or layers below 1, and for learned positions with a context below 1; as
-  /// Block.
+  /// Throws: ValueError for a vocabulary or layers below 1, for learned positions with a context below 1, and for a
+  /// mechanism without a causal form; as Block.
   DecoderLM(Generator& rng, const DecoderConfig& config, DType dtype = DType::float32, Device device = Device::cpu);
 
   /// Logits of each next token.
@@ -47,6 +47,8 @@ class DecoderLM : public Module {
   Tensor operator()(const Tensor& ids, Where where = {}) const;
 
   /// The state before the first token.
+  ///
+  /// Throws: ValueError where the attention has no step form (Mechanism::step).
   DecoderState start() const;
   /// The step form: takes the next token of each text and returns the logits of the token after it. These agree with
   /// `operator()` at that position to rounding.

@@ -1,11 +1,13 @@
 #include <linnet/nn/models/generate.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -28,29 +30,46 @@ int64_t draw(Tensor logits, const GenerateOptions& options, Generator& rng) {
   return gather(best.indices, -1, choice).item<int64_t>();
 }
 
-/// Feeds a text to a model, token by token.
-class TokenReader {
+/// Evaluates a model on a text that grows by one token at a time.
+class TextReader {
  public:
-  explicit TokenReader(const DecoderLM& model) : model_(model), state_(model.start()) {}
+  explicit TextReader(const DecoderLM& model)
+      : model_(model), has_step_(mechanism_of(model.config().block.attention).step) {
+    const int64_t context = model.config().context;
+    if (model.config().positions == Positions::learned || (!has_step_ && context > 0)) {
+      most_ = static_cast<size_t>(context);
+    }
+  }
 
-  void feed(std::span<const int64_t> ids) {
-    for (const int64_t id : ids) logits_ = model_.step(state_, tensor<int64_t>({id}).to(model_.device()));
+  /// The logits [1, V] of the token after `text`. The first call takes the prompt, and each later one a text with one
+  /// token more.
+  Tensor read(std::span<const int64_t> text) {
+    if (!has_step_) {
+      const Tensor logits = model_(on_device(text.last(std::min(text.size(), most_))).unsqueeze(0));
+      return logits.select(1, logits.size(1) - 1);
+    }
+    size_t fresh = 1;  // tokens at the end of the text that are not in the state
+    if (state_.layers.empty()) {
+      fresh = std::min(text.size(), most_);
+    } else if (static_cast<size_t>(state_.tokens) == most_) {
+      fresh = std::max<size_t>(most_ / 2, 1);  // learned positions have ended, so the older half is dropped
+      state_ = {};
+    }
+    if (state_.layers.empty()) state_ = model_.start();
+    Tensor logits;
+    for (const int64_t id : text.last(fresh)) logits = model_.step(state_, on_device({&id, 1}));
+    return logits;
   }
-  /// Feeds the last token. When learned positions have ended, it starts again and feeds the second half of the
-  /// context.
-  void feed_last(std::span<const int64_t> text) {
-    const int64_t context = model_.config().context;
-    if (!is_bounded() || state_.tokens < context) return feed(text.last(1));
-    state_ = model_.start();
-    feed(text.last(static_cast<size_t>(std::max<int64_t>(context / 2, 1))));
-  }
-  bool is_bounded() const { return model_.config().positions == Positions::learned; }
-  const Tensor& logits() const { return logits_; }
 
  private:
+  Tensor on_device(std::span<const int64_t> ids) const {
+    return tensor(std::vector<int64_t>(ids.begin(), ids.end())).to(model_.device());
+  }
+
   const DecoderLM& model_;
+  bool has_step_;
+  size_t most_ = std::numeric_limits<size_t>::max();  ///< tokens that the model sees at once
   DecoderState state_;
-  Tensor logits_;
 };
 
 /// A guard: while it lives, the model is in evaluation mode.
@@ -79,15 +98,11 @@ std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt,
   }
   const NoGrad no_grad;
   const Evaluation evaluation(model);
-  TokenReader reader(model);
-  const auto context = static_cast<size_t>(std::max<int64_t>(model.config().context, 1));
-  reader.feed(reader.is_bounded() ? prompt.last(std::min(prompt.size(), context)) : prompt);
-
+  TextReader reader(model);
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
-    text.push_back(draw(reader.logits(), options, rng));
+    text.push_back(draw(reader.read(text), options, rng));
     if (on_token) on_token(text.back());
-    if (i + 1 < options.max_new_tokens) reader.feed_last(text);
   }
   return {text.begin() + std::ssize(prompt), text.end()};
 }

@@ -18,8 +18,9 @@ struct GenerateOptions {
 };
 
 /// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`
-/// gets each id as it is drawn. When learned positions end, the model drops the older half of its context. During the
-/// call the model is in evaluation mode.
+/// gets each id as it is drawn. When learned positions end, the model drops the older half of its context. A model
+/// whose attention has no step form evaluates the last `context` tokens for every new one, or all of them where
+/// `context` is 0. During the call the model is in evaluation mode.
 ///
 ///     const auto ids = nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300});
 ///     std::cout << vocabulary.decode(ids);

@@ -24,14 +24,22 @@ nn::AttentionConfig config_of(const AttentionCase& c) {
   return config;
 }
 
+nn::AttentionSize attention_size(const AttentionCase& c) {
+  return {.batch = c.batch,
+          .heads = c.heads,
+          .tokens = c.tokens,
+          .head_dim = c.head_dim,
+          .causal = c.causal,
+          .dtype = c.dtype};
+}
+
 /// Operations of forward and backward; 0 for a mechanism that does not give them.
 double flops_of(const AttentionCase& c, const std::vector<KernelCall>& calls) {
   const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
   if (!mechanism.operations) return 0;
   std::vector<std::string> kernels;
   for (const KernelCall& call : calls) kernels.emplace_back(call.kernel);
-  return mechanism.operations(
-      {.batch = c.batch, .heads = c.heads, .tokens = c.tokens, .head_dim = c.head_dim, .causal = c.causal}, kernels);
+  return mechanism.operations(attention_size(c), kernels);
 }
 
 /// Times `run`, which maps `inputs` to a result: forward alone, and forward and backward from a fixed cotangent, in
@@ -88,6 +96,7 @@ void wait_for(const Tensor& x) {
 }
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
+  if (c.causal) require_causal("--mechanism", c.mechanism);
   Generator rng(c.seed);
   // Laid out as the linear maps of a layer leave them, so gradients have this layout too; `run` transposes the views.
   const auto map = [&] {
@@ -108,6 +117,7 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   const auto run = [&] { return core.attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
   Measured measured = measure_differentiable(inputs, run, {}, seconds);
   measured.flops = flops_of(c, calls_of([&] { run(); }));
+  if (mechanism.least_bytes) measured.least_bytes = mechanism.least_bytes(attention_size(c));
   return measured;
 }
 
@@ -123,6 +133,7 @@ struct Layer : nn::Module {
 }  // namespace
 
 Measured measure_layer(const AttentionCase& c, double seconds) {
+  if (c.causal) require_causal("--layer", c.mechanism);
   Generator rng(c.seed);
   const int64_t width = c.heads * c.head_dim;
   const Layer layer(rng, c.dtype, c.device,
@@ -150,6 +161,9 @@ nlohmann::json to_json(const Measured& m) {
                       {"peak_bytes", m.peak_bytes},
                       {"flops", m.flops},
                       {"gflops", m.gflops()}};
+  if (m.least_bytes > 0) {
+    json.update({{"least_bytes", m.least_bytes}, {"gb_per_second", m.gigabytes_per_second()}});
+  }
   if (m.floor) json["floor_ms"] = m.floor->median_ms;
   return json;
 }

@@ -30,8 +30,11 @@ struct Measured {
   std::optional<Timing> floor;  ///< of the matrix products outside the attention, if there are any; CPU only
   int64_t peak_bytes = 0;       ///< forward and backward, with inputs, output and their gradients
   double flops = 0;             ///< forward and backward, of the form that ran
+  double least_bytes = 0;       ///< of an attention alone, forward and backward, where its mechanism gives them
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
+  /// The rate at which memory would move if it moved only the least bytes.
+  double gigabytes_per_second() const { return least_bytes / forward_backward.median_ms / 1e6; }
 };
 
 /// The mechanism's option for its form, whose name ends in "_form"; null if it has none.
@@ -40,10 +43,12 @@ const nn::AttentionOption* form_option(const std::string& mechanism);
 /// Waits until `x` is computed, by reading an element: on a GPU, calls return before their work is done.
 void wait_for(const Tensor& x);
 
-/// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim].
+/// The attention alone, on queries, keys and values [batch, heads, tokens, head_dim]. Throws UsageError for a
+/// mechanism without `core`, and for a causal case of one without a causal form.
 Measured measure_attention(const AttentionCase& c, double seconds);
 
-/// An attention layer with its linear maps, on x [batch, tokens, heads · head_dim].
+/// An attention layer with its linear maps, on x [batch, tokens, heads · head_dim]. Throws UsageError for a causal
+/// case of a mechanism without a causal form.
 Measured measure_layer(const AttentionCase& c, double seconds);
 
 nlohmann::json to_json(const Measured& measured);

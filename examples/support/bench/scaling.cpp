@@ -102,6 +102,9 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
   if (options.least_tokens > options.most_tokens) {
     throw UsageError(fmt::format("--from {} is above --to {}", options.least_tokens, options.most_tokens));
   }
+  for (const std::string& mechanism : options.mechanisms) {
+    if (options.causal) require_causal("--mechanisms", mechanism);
+  }
   make_folder(options.out);
   for (const int64_t head_dim : options.head_dims) {
     std::map<std::string, std::vector<Point>> curves;

@@ -96,7 +96,8 @@ int compare_program(int argc, char** argv, const std::string& name) {
   return run_program(app, [&] {
     std::string task = task_from_flag(argc, argv);
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
-    std::vector<std::string> mechanisms = linnet::nn::attention_mechanisms();
+    std::vector<std::string> mechanisms =
+        task == "mnist" ? linnet::nn::attention_mechanisms() : linnet::nn::causal_mechanisms();
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
     add_task_flag(app, task);

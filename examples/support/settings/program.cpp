@@ -77,6 +77,12 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
 
 }  // namespace
 
+void require_causal(std::string_view flag, std::string_view mechanism) {
+  if (nn::find_mechanism(mechanism).causal) return;
+  throw UsageError(fmt::format("{} {} has no causal form, which texts need; choose one of {}", flag, mechanism,
+                               fmt::join(nn::causal_mechanisms(), ", ")));
+}
+
 std::string one_line(std::string_view message) {
   std::string line;
   for (size_t at = 0; at < message.size();) {

@@ -26,6 +26,9 @@ struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Throws UsageError, with the mechanisms that have one, if the mechanism that `flag` names has no causal form.
+void require_causal(std::string_view flag, std::string_view mechanism);
+
 /// A message as one line. The items of a list, which are lines indented by two or more spaces, become parts of a
 /// sentence.
 std::string one_line(std::string_view message);

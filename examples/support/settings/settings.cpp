@@ -326,7 +326,8 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
-  validate_options(s);  // this and the next two lines check all other words
+  validate_options(s);  // this, positions_of and device_of check all other words
+  if (s.task != "mnist") require_causal("--attention", s.attention);
   positions_of(s);
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,

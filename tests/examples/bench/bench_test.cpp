@@ -8,11 +8,15 @@
 #include <regex>
 #include <sstream>
 
+#include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
+#include "support/bench/scaling.h"
+#include "support/settings/program.h"
 #include "tests/examples/plot/picture.h"
 #include "tests/examples/run/tiny_run.h"
 #include "tests/support/gpu.h"
+#include "tests/support/registered_mechanism.h"
 
 using namespace linnet::examples::test;
 using linnet::test::Ended;
@@ -75,12 +79,39 @@ TEST_CASE("bench attention and layer: every mechanism, with the fields that prog
   for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer"}) {
     CAPTURE(mechanism);
     const auto attention = object_of(kQuick + Arguments{"attention", "--mechanism", mechanism, "--tokens", "32"});
-    check_positive(attention, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops"});
+    check_positive(attention,
+                   {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "gb_per_second"});
+    CHECK(attention["least_bytes"] == 11 * 4 * 32 * 32 * 4);  // 4 heads, 32 tokens, 32 numbers, float32
     const auto layer =
         object_of(kQuick + Arguments{"layer", "--layer", mechanism, "--causal", "--tokens", "32", "--width", "64"});
     check_positive(layer, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "floor_ms"});
     CHECK(layer["device"] == "cpu");
+    CHECK_FALSE(layer.contains("least_bytes"));  // a layer has linear maps beside the attention
   }
+}
+
+TEST_CASE("bench attention: operations and least traffic under the table, of a layer the operations alone") {
+  const Arguments quick{"--seconds", "0.001"};
+  const Ended attention = run_program("bench", quick + Arguments{"attention", "--tokens", "32"});
+  CHECK(std::regex_search(attention.out, std::regex("peak .*, [0-9.]+ GFLOP/s, [0-9.]+ GB/s of least traffic\n$")));
+  const Ended layer = run_program("bench", quick + Arguments{"layer", "--tokens", "32"});
+  CHECK(std::regex_search(layer.out, std::regex("peak .*, [0-9.]+ GFLOP/s\n$")));
+}
+
+TEST_CASE("bench refuses a causal case of a mechanism without a causal form before it measures") {
+  using namespace linnet;
+  const test::RegisteredMechanism whole(
+      {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
+  const examples::AttentionCase c{.mechanism = "whole", .causal = true};
+  CHECK_THROWS_WITH_AS(examples::measure_attention(c, 0), doctest::Contains("--mechanism whole has no causal form"),
+                       examples::UsageError);
+  CHECK_THROWS_WITH_AS(examples::measure_layer(c, 0), doctest::Contains("--layer whole has no causal form"),
+                       examples::UsageError);
+  const Workshop shop;
+  const examples::ScalingOptions options{.mechanisms = {"softmax", "whole"}, .causal = true, .out = shop / "curves"};
+  CHECK_THROWS_WITH_AS(examples::run_scaling(options, {}), doctest::Contains("--mechanisms whole has no causal form"),
+                       examples::UsageError);
+  CHECK_FALSE(std::filesystem::exists(shop / "curves"));
 }
 
 TEST_CASE("bench attention: FLOPs are those of the form that ran") {

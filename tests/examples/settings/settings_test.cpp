@@ -2,10 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
+#include "support/run/compare.h"
+#include "support/run/train_program.h"
 #include "support/settings/program.h"
 #include "support/tasks/task.h"
+#include "tests/support/files.h"
+#include "tests/support/quiet.h"
+#include "tests/support/registered_mechanism.h"
 
 namespace linnet::examples {
 namespace {
@@ -158,6 +164,33 @@ TEST_CASE("config.json of an older version: an option under its older name") {
   older["columns"] = 5, older["attention"] = "softmax";
   CHECK_THROWS_WITH_AS(validate(settings_from_json(older)),
                        doctest::Contains("--projections 5 does not apply to --attention softmax"), UsageError);
+}
+
+TEST_CASE("text programs refuse a mechanism without a causal form before they write anything") {
+  const linnet::test::RegisteredMechanism whole(
+      {.name = "whole", .make = linnet::nn::maker<linnet::nn::SoftmaxAttention>(), .causal = false});
+  const std::string message =
+      "--attention whole has no causal form, which texts need; choose one of softmax, fastmax1, fastmax2, fastformer";
+  const auto set = [](Settings& s) { s.attention = "whole"; };
+  CHECK(refusal(preset("shakespeare", "nanogpt-cpu"), set) == message);
+  CHECK(refusal(preset("mnist", "mnist-small"), set).empty());
+
+  const linnet::test::Quiet no_errors(STDERR_FILENO);
+  const linnet::test::TemporaryFolder folder;
+  const auto exit_code = [&](const auto& program, std::vector<std::string> words) {
+    words.insert(words.end(), {"--out", folder / "run", "--steps", "2"});
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    const int code = program(static_cast<int>(argv.size()), argv.data());
+    CHECK_FALSE(std::filesystem::exists(folder / "run"));
+    return code;
+  };
+  const auto train = [](int argc, char** argv) {
+    return train_program(argc, argv, "train_text", "shakespeare", "nanogpt-cpu", "");
+  };
+  const auto compare = [](int argc, char** argv) { return compare_program(argc, argv, "compare"); };
+  CHECK(exit_code(train, {"train_text", "--attention", "whole"}) == 2);
+  CHECK(exit_code(compare, {"compare", "--task", "shakespeare", "--attention", "softmax,whole"}) == 2);
 }
 
 TEST_CASE("config.json: a default made explicit is no other run") {

@@ -8,7 +8,9 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention/attention_model.h"
 #include "tests/support/files.h"
+#include "tests/support/registered_mechanism.h"
 #include "tests/support/sources.h"
 
 using namespace linnet;
@@ -68,6 +70,65 @@ TEST_CASE("register_mechanism refuses a name that there is already, and what can
   CHECK_THROWS_WITH_AS(nn::register_mechanism({.name = "new"}), doctest::Contains("needs a name and `make`"),
                        ValueError);
   CHECK(nn::attention_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer"});
+}
+
+TEST_CASE(
+    "a mechanism without a causal form is refused where causal is asked for, with the names of those that have one") {
+  const test::RegisteredMechanism whole(
+      {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
+  CHECK(nn::causal_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer"});
+  CHECK(nn::attention_mechanisms().back() == "whole");
+  Generator rng(1);
+  nn::AttentionConfig config{.mechanism = "whole", .width = 4};
+  const test::AttentionModel model(rng, config);
+  CHECK((*model.attention)(ones({1, 3, 4}, DType::float64)).shape() == Shape{1, 3, 4});
+  config.causal = true;
+  CHECK_THROWS_WITH_AS(test::AttentionModel(rng, config),
+                       "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer",
+                       ValueError);
+  config.causal = false;  // which a language model sets
+  CHECK_THROWS_WITH_AS(nn::DecoderLM(rng, {.vocabulary = 5, .context = 4, .block = {.attention = config}}),
+                       doctest::Contains("blocks.0.attention: whole has no causal form"), ValueError);
+}
+
+TEST_CASE("a mechanism whose description has no step form does not start one, causal or not") {
+  const test::RegisteredMechanism whole({.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .step = false});
+  Generator rng(1);
+  const test::AttentionModel causal(rng, {.mechanism = "whole", .width = 4, .causal = true});
+  CHECK_THROWS_WITH_AS(causal.attention->start(), doctest::Contains("whole has no step form; call it on all tokens"),
+                       ValueError);
+  const test::AttentionModel other(rng, {.mechanism = "whole", .width = 4});
+  CHECK_THROWS_WITH_AS(other.attention->start(), doctest::Contains("only causal attention has a step form"),
+                       ValueError);
+}
+
+namespace {
+
+/// An attention that gives back its input, and has no step form.
+class Identity : public nn::Attention {
+ public:
+  Identity(nn::Module& parent, std::string name, const nn::AttentionConfig& config)
+      : Attention(parent, std::move(name), config) {}
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor&) const override { return x; }
+  std::vector<nn::AttentionMap> forward_maps(const Tensor&, const Tensor&) const override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("an attention class without a step form does not start one either") {
+  Generator rng(1);
+  const test::AttentionModel model(
+      rng, {.mechanism = "identity", .width = 4, .causal = true, .make = nn::maker<Identity>()});
+  CHECK_THROWS_WITH_AS(model.attention->start(), doctest::Contains("identity has no step form"), ValueError);
+}
+
+TEST_CASE("least_qkv_bytes: eleven tensors [B, H, N, D] of the dtype") {
+  nn::AttentionSize size{.batch = 2, .heads = 3, .tokens = 5, .head_dim = 7, .causal = true};
+  CHECK(nn::least_qkv_bytes(size) == 11 * 2 * 3 * 5 * 7 * 4);
+  size.dtype = DType::bfloat16;
+  CHECK(nn::least_qkv_bytes(size) == 11 * 2 * 3 * 5 * 7 * 2);
 }
 
 TEST_CASE("mechanisms are called by name in their own files, and where the subject is theirs, alone") {

@@ -6,6 +6,7 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/near.h"
+#include "tests/support/registered_mechanism.h"
 
 using namespace linnet;
 using linnet::test::near;
@@ -283,4 +284,39 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(nn::generate(model, prompt, rng, {.temperature = -1}), doctest::Contains("temperature -1"),
                        ValueError);
   CHECK_THROWS_AS(nn::generate(model, std::vector<int64_t>{9}, rng), IndexError);
+}
+
+TEST_CASE("generate: without a step form the model sees the last tokens of its context, or the whole text") {
+  const test::RegisteredMechanism stepless(
+      {.name = "stepless", .make = nn::maker<nn::SoftmaxAttention>(), .step = false});
+  const std::vector<int64_t> prompt{1, 2, 3};
+  const auto check = [&](nn::Positions positions, int64_t context, int64_t seen) {
+    CAPTURE(context);
+    const auto model_of = [&](const char* mechanism) {
+      Generator rng(3);
+      return nn::DecoderLM(rng, {.vocabulary = 7,
+                                 .context = context,
+                                 .block = {.attention = {.mechanism = mechanism, .width = 8, .heads = 2}},
+                                 .positions = positions});
+    };
+    nn::DecoderLM model = model_of("stepless"), stepping = model_of("softmax");
+    CHECK_THROWS_WITH_AS(model.start(), doctest::Contains("stepless has no step form"), ValueError);
+    Generator rng(5);
+    const std::vector<int64_t> ids = nn::generate(model, prompt, rng, {.max_new_tokens = 20, .temperature = 0});
+    REQUIRE(ids.size() == 20);
+    model.eval();
+    const NoGrad no_grad;
+    std::vector<int64_t> text = prompt;
+    for (const int64_t id : ids) {
+      const Tensor logits = model(tensor(text).unsqueeze(0).narrow(1, std::max<int64_t>(std::ssize(text) - seen, 0),
+                                                                   std::min<int64_t>(std::ssize(text), seen)));
+      CHECK(argmax(logits[{0, -1}], 0).item<int64_t>() == id);
+      text.push_back(id);
+    }
+    const auto as_steps = nn::generate(stepping, prompt, rng, {.max_new_tokens = 6, .temperature = 0});
+    CHECK(as_steps == std::vector(ids.begin(), ids.begin() + 6));  // the context holds these
+  };
+  check(nn::Positions::learned, 8, 8);
+  check(nn::Positions::sinusoidal, 8, 8);
+  check(nn::Positions::none, 0, 100);
 }
