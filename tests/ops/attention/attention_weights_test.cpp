@@ -139,7 +139,7 @@ TEST_CASE("the weights of attentions: what does not fit is refused by name") {
   CHECK_THROWS_WITH_AS(fastmax_weights(x, x, {.order = 1, .scale = FastmaxScale::paper}),
                        doctest::Contains("weights must be positive"), ValueError);
   CHECK_THROWS_WITH_AS(additive_attention_weights({x, x, x}, {}),
-                       doctest::Contains("additive_attention_weights: 3 columns need 2 stages"), ValueError);
+                       doctest::Contains("additive_attention_weights: 3 projections need 2 stages"), ValueError);
 }
 
 }  // namespace linnet::test
