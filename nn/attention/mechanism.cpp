@@ -34,13 +34,6 @@ const Mechanism* found(std::string_view name) {
   return nullptr;
 }
 
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
 }  // namespace
 
 const AttentionOption* Mechanism::option(std::string_view option_name) const {
@@ -90,6 +83,21 @@ void register_mechanism(Mechanism mechanism) {
   list().push_back(std::move(mechanism));
 }
 
+}  // namespace linnet::nn
+
+namespace linnet {
+
+namespace {
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
 void detail::refuse_word(const std::vector<std::string>& words, const char* or_else) {
   const std::string_view or_other = or_else;
   throw ValueError(
@@ -127,4 +135,4 @@ std::string detail::joined(const std::vector<std::string>& words) {
   return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ","));
 }
 
-}  // namespace linnet::nn
+}  // namespace linnet

@@ -143,16 +143,19 @@ void register_mechanism(Mechanism mechanism);
 template <class Value>
 using OptionWords = std::vector<std::pair<std::string, Value>>;
 
-namespace detail {
+}  // namespace linnet::nn
+
+namespace linnet::detail {
+
 template <class Value>
-std::vector<std::string> words_of(const OptionWords<Value>& table) {
+std::vector<std::string> words_of(const nn::OptionWords<Value>& table) {
   std::vector<std::string> words;
   for (const auto& [word, value] : table) words.push_back(word);
   return words;
 }
 /// The word for `stored`, a Value or an optional one; `otherwise` when the table has no word for it.
 template <class Value, class Stored>
-std::string word_of(const OptionWords<Value>& table, const Stored& stored, const char* otherwise = "automatic") {
+std::string word_of(const nn::OptionWords<Value>& table, const Stored& stored, const char* otherwise = "automatic") {
   for (const auto& [word, value] : table) {
     if (stored == value) return word;
   }
@@ -165,7 +168,10 @@ std::optional<double> parse_positive(std::string_view text);
 std::string text_of(double number);
 std::vector<std::string> parse_words(std::string_view text, const std::vector<std::string>& words);
 std::string joined(const std::vector<std::string>& words);
-}  // namespace detail
+
+}  // namespace linnet::detail
+
+namespace linnet::nn {
 
 /// An option with one of several words, for an enum or an optional enum.
 template <class Config, class Value, class Member>

@@ -37,7 +37,7 @@ constexpr std::array<std::array<std::string_view, 2>, 11> kParts{{{"tok.", "wte.
                                                                   {"fc1.", "c_fc."},
                                                                   {"fc2.", "c_proj."}}};
 
-std::string released_name(std::string name) {
+std::string gpt2_name(std::string name) {
   for (const auto& [ours, released] : kParts) {
     if (const size_t at = name.find(ours); at != std::string::npos) name.replace(at, ours.size(), released);
   }
@@ -132,7 +132,7 @@ void load_gpt2(DecoderLM& model, const std::filesystem::path& path, Where where)
   TensorMap wanted;  // shares its elements with the model
   for (const auto& [name, tensor] : model.state()) {
     const bool is_transposed = name.starts_with("blocks.") && tensor.rank() == 2;
-    wanted[prefix + released_name(name)] = is_transposed ? tensor.transpose(0, 1) : tensor;
+    wanted[prefix + gpt2_name(name)] = is_transposed ? tensor.transpose(0, 1) : tensor;
   }
   copy_state(wanted, given, path.string());
 }

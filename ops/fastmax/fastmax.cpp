@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -14,8 +13,6 @@
 
 namespace linnet {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// f(s) = a0 + a1 s + a2 s²
 struct Polynomial {
@@ -32,7 +29,7 @@ struct Polynomial {
 
   double minimum(double bound) const {
     if (std::isfinite(bound) || a2 > 0) return (*this)(minimiser(bound));
-    return a1 == 0 && a2 == 0 ? a0 : -kInfinity;
+    return a1 == 0 && a2 == 0 ? a0 : -INFINITY;
   }
 };
 
@@ -106,7 +103,7 @@ FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int6
   const double scale = fastmax_scale(options.scale, f.a2 != 0, width);
   if (!std::isfinite(scale)) throw ValueError(fmt::format("scale is {}; it must be finite", scale));
   // A standardised vector has length √D at most, so that |q̂·k̂| ≤ D.
-  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : kInfinity);
+  check_positive(f, scale == 0 ? 0 : standard ? std::abs(scale) * static_cast<double>(width) : INFINITY);
   return {.a0 = f.a0,
           .a1 = f.a1 * scale,
           .a2 = f.a2 * scale * scale,
