@@ -17,9 +17,9 @@ namespace linnet {
 struct Node;
 
 /// The gradient of a part of an input, where it is zero elsewhere: of indices start, start + step, … of one dim, as
-/// many as `gradient` has there. The backward of y = 2 · x.narrow(1, 4, n) returns it:
+/// many as `gradient` has there. The backward of 2 · x.narrow(1, 4, n), as one op:
 ///
-///     return op.record(y, [](const Tensor& g) { return Grads{PartialGrad{g * 2, 1, 4}}; });
+///     const Backward of_part = [](const Tensor& g) { return Grads{PartialGrad{g * 2, 1, 4}}; };
 ///
 /// Cost: nobody writes the zeros where the parts of an input come in the order of their indices and leave none out,
 /// as those of queries, keys and values do. Nor is anything copied where an op made them side by side in one memory.
