@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/autograd/node.h>
 #include <linnet/core/autograd/recording.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
 /// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions: views
-/// that drop elements (`slice`, whose adjoint fills in zeros) and views that repeat them (`expand`, for which the
-/// engine sums).
+/// that drop elements (of `slice` the gradient is a partial one, and the adjoint of `diagonal` fills in zeros) and
+/// views that repeat them (`expand`, for which the engine sums).
 
 namespace linnet {
 namespace {
@@ -75,20 +75,6 @@ Shape complete_shape(Shape shape, const Shape& from) {
   return shape;
 }
 
-/// Zeros of `shape` with `grad` at indices start, start + step, … of `dim`: the adjoint of a slice.
-Tensor place_slice(const Tensor& grad, const Shape& shape, int dim, int64_t start, int64_t step) {
-  Op op("place_slice", Where{}, {grad});
-  Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
-  Strides strides = whole.strides();
-  const int64_t offset = start * strides[dim];
-  strides[dim] *= step;
-  backend(whole).fill(detail::view(whole), 0);
-  backend(whole).copy(detail::view(detail::as_strided(whole, grad.shape(), strides, offset)), detail::view(grad));
-  return op.record(whole, [dim, start, step, count = grad.shape()[dim]](const Tensor& g) {
-    return Grads{g.slice(dim, start, count > 0 ? start + (count - 1) * step + 1 : start, step)};
-  });
-}
-
 /// Indices start, start + step, … (count of them) of `dim`.
 Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count, int64_t step) {
   Shape shape = x.shape();
@@ -97,12 +83,8 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   shape[dim] = count;
   if (count < 2) step = 1;  // the step does not matter, and 1 overflows in no product
   strides[dim] *= step;
-  Tensor result =
-      op.record(detail::as_strided(x, shape, strides, offset), [from = x.shape(), dim, start, step](const Tensor& g) {
-        return Grads{place_slice(g, from, dim, start, step)};
-      });
-  if (detail::node(result)) detail::node(result)->slice = SliceOf{dim, start, step};
-  return result;
+  return op.record(detail::as_strided(x, shape, strides, offset),
+                   [dim, start, step](const Tensor& g) { return Grads{PartialGrad{g, dim, start, step}}; });
 }
 
 /// A view of the elements of `x` in which dims d1 and d2 are i and i + offset; i is its last dim.

@@ -24,17 +24,13 @@ struct Ready {
 
 class BackwardPass {
  public:
-  BackwardPass(bool retain, bool create_graph) : retain_(retain), create_graph_(create_graph) {}
+  explicit BackwardPass(bool retain) : retain_(retain) {}
 
   /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
-  void add(const std::shared_ptr<Node>& node, Tensor gradient) {
-    gradient = sum_to_shape(gradient, node->shape);
-    Tensor& sum = pending_of(node).complete();
-    if (!sum.defined()) {
-      sum = std::move(gradient);
-    } else {
-      accumulate(sum, gradient);
-    }
+  void add(const std::shared_ptr<Node>& node, const Grad& gradient) {
+    const auto [entry, is_new] = pending_.try_emplace(node.get());
+    if (is_new) ready_.push({node, met_++});
+    entry->second.add(node->shape, gradient);
   }
 
   /// Walks down to `lowest`, calling `arrive(node, gradient)` once a node's gradient is complete.
@@ -52,23 +48,7 @@ class BackwardPass {
     }
   }
 
-  /// sum += gradient, in place where nobody else can see it.
-  void accumulate(Tensor& sum, const Tensor& gradient) const {
-    if (!create_graph_ && detail::owns_elements_alone(sum) && sum.is_contiguous()) {
-      add_into(sum, sum, gradient);
-      detail::bump_version(sum);
-    } else {
-      sum = add_gradients(sum, gradient);
-    }
-  }
-
  private:
-  GradientSum& pending_of(const std::shared_ptr<Node>& node) {
-    const auto [entry, is_new] = pending_.try_emplace(node.get());
-    if (is_new) ready_.push({node, met_++});
-    return entry->second;
-  }
-
   static Tensor apply_hooks(const Node& node, Tensor gradient) {
     for (const auto& hook : node.hooks) {
       Tensor replaced = hook(gradient);
@@ -92,11 +72,6 @@ class BackwardPass {
           "the tape was already walked, and what it saved is gone; compute the result anew, or pass {.retain = true} "
           "to the first backward to walk it again");
     }
-    if (node.slice && !create_graph_) {
-      if (!retain_) node.backward = nullptr;
-      pending_of(node.inputs[0]).add_slice(*node.inputs[0], *node.slice, gradient);
-      return;
-    }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;
     if (gradients.size() != node.inputs.size()) {
@@ -104,22 +79,19 @@ class BackwardPass {
                                    gradients.size(), node.inputs.size()));
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i] || !gradients[i].defined()) continue;
+      if (!node.inputs[i] || !gradients[i].tensor().defined()) continue;
       check(gradients[i], *node.inputs[i], i);
       add(node.inputs[i], gradients[i]);
     }
   }
 
-  static void check(const Tensor& gradient, const Node& input, size_t i) {
+  static void check(const Grad& given, const Node& input, size_t i) {
+    const Tensor& gradient = given.tensor();
     if (gradient.dtype() != input.dtype) {
       throw DTypeError(fmt::format("the gradient of input {} is {}, the input {}", i, name_of(gradient.dtype()),
                                    name_of(input.dtype)));
     }
-    if (broadcast_shapes(input.shape, gradient.shape()) != gradient.shape()) {
-      throw ShapeError(
-          fmt::format("the gradient of input {} has shape {}, which the input's {} does not broadcast to", i,
-                      to_string(gradient.shape()), to_string(input.shape)));
-    }
+    check_shape(given, input.shape, i);
     if (gradient.device() != input.device) {
       refuse_device(fmt::format("the gradient of input {}", i), gradient, "the input", input.device);
     }
@@ -129,7 +101,6 @@ class BackwardPass {
   }
 
   bool retain_;
-  bool create_graph_;
   int64_t met_ = 0;
   std::unordered_map<Node*, GradientSum> pending_;
   std::priority_queue<Ready> ready_;
@@ -183,12 +154,12 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
     start = seed(loss, options.grad, "the loss");
   }
   const RecordIf record(options.create_graph);
-  BackwardPass walk(options.retain || options.create_graph, options.create_graph);
+  BackwardPass walk(options.retain || options.create_graph);
   walk.add(detail::node(loss), std::move(start));
   walk.run(-1, [&](Node& node, const Tensor& gradient) {
     if (!node.is_leaf && !node.keeps_grad) return;
     if (node.grad.defined()) {
-      walk.accumulate(node.grad, gradient);
+      accumulate(node.grad, gradient);
     } else {
       node.grad = own(gradient);
     }
@@ -218,7 +189,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   std::vector<Tensor> results(inputs.size());
   {
     const RecordIf record(options.create_graph);
-    BackwardPass walk(options.retain || options.create_graph, options.create_graph);
+    BackwardPass walk(options.retain || options.create_graph);
     for (size_t i = 0; i < outputs.size(); ++i) walk.add(detail::node(outputs[i]), seeds[i]);
     walk.run(lowest, [&](Node& node, const Tensor& gradient) {
       for (size_t i = 0; i < inputs.size(); ++i) {

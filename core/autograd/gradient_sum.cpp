@@ -1,18 +1,24 @@
 #include <linnet/core/autograd/gradient_sum.h>
 
-#include <linnet/core/autograd/tape.h>
+#include <utility>
+
+#include <fmt/format.h>
+
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/device/kernel_names.h>
 
 namespace linnet {
 namespace {
 
-/// A view of indices start … stop − 1 of a dim. It is not an op, because AnomalyMode checks the results of ops, and
-/// these elements may not be set yet.
-Tensor range_of(const Tensor& x, int dim, int64_t start, int64_t stop) {
+/// A view of indices start, start + step, … (count of them) of a dim. It is not an op, because AnomalyMode checks the
+/// results of ops, and these elements may not be set yet.
+Tensor indices_of(const Tensor& x, int dim, int64_t start, int64_t count, int64_t step = 1) {
   Shape shape = x.shape();
-  shape[dim] = stop - start;
-  return detail::as_strided(x, shape, x.strides(), start * x.strides()[dim]);
+  Strides strides = x.strides();
+  const int64_t offset = start * strides[dim];
+  shape[dim] = count;
+  if (count > 1) strides[dim] *= step;  // else the step does not matter, and may overflow in the product
+  return detail::as_strided(x, shape, strides, offset);
 }
 
 /// Whether a and b, of one shape, are the same elements.
@@ -24,12 +30,12 @@ bool are_same_elements(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-}  // namespace
-
+/// sum = a + b, where sum may be a. Not recorded.
 void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
   backend(sum).binary(Binary::add, detail::view(sum), detail::view(a), detail::view(b));
 }
 
+/// a + b, recorded like any op, for gradients of gradients.
 Tensor add_gradients(const Tensor& a, const Tensor& b) {
   Op op("add_gradients", Where{}, {a, b});
   Tensor sum = Tensor::empty(a.shape(), a.dtype(), a.device());
@@ -37,6 +43,7 @@ Tensor add_gradients(const Tensor& a, const Tensor& b) {
   return op.record(sum, [](const Tensor& g) { return Grads{g, g}; });
 }
 
+/// Sums the gradient over the dims in which `shape` was broadcast to the gradient's shape. Recorded.
 Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
   if (grad.shape() == shape) return grad;
   const int leading = grad.rank() - shape.rank();
@@ -51,14 +58,107 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
   return sum.reshape(shape);
 }
 
-void GradientSum::own() {
-  if (detail::owns_elements_alone(total_)) return;
-  const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
-  if (*filled_ > 0) {
-    backend(copy).copy(detail::view(range_of(copy, dim_, 0, *filled_)),
-                       detail::view(range_of(total_, dim_, 0, *filled_)));
+/// Zeros of `shape` with the part's gradient in its place. Recorded.
+Tensor place_part(const Shape& shape, const PartialGrad& part) {
+  const Tensor& grad = part.gradient;
+  Op op("place_part", Where{}, {grad});
+  const int dim = normalise_dim(part.dim, shape.rank());
+  const int64_t count = grad.shape()[dim], start = part.start, step = part.step;
+  const Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
+  backend(whole).fill(detail::view(whole), 0);
+  backend(whole).copy(detail::view(indices_of(whole, dim, start, count, step)), detail::view(grad));
+  return op.record(whole, [dim, start, step, count](const Tensor& g) {
+    return Grads{g.slice(dim, start, count > 0 ? start + (count - 1) * step + 1 : start, step)};
+  });
+}
+
+void check_part(const PartialGrad& part, const Shape& shape, size_t i) {
+  const Shape& given = part.gradient.shape();
+  const int dim = normalise_dim(part.dim, shape.rank());
+  Shape expected = shape;
+  if (given.rank() == shape.rank()) expected[dim] = given[dim];
+  if (given != expected) {
+    throw ShapeError(fmt::format(
+        "the partial gradient of input {} has shape {}, which differs from the input's {} in more than dim {}", i,
+        to_string(given), to_string(shape), part.dim));
   }
-  total_ = copy;
+  if (part.step < 1) {
+    throw ValueError(
+        fmt::format("the partial gradient of input {} has step {}, which must be at least 1", i, part.step));
+  }
+  const int64_t size = shape[dim], count = given[dim];
+  const bool starts_inside = part.start >= 0 && part.start <= size - (count > 0);
+  if (!starts_inside || (count > 0 && count - 1 > (size - 1 - part.start) / part.step)) {
+    throw IndexError(fmt::format(
+        "the partial gradient of input {} has {} indices from {} on with step {}, which leave dimension {} "
+        "of {}, which has size {}",
+        i, count, part.start, part.step, part.dim, to_string(shape), size));
+  }
+}
+
+}  // namespace
+
+void check_shape(const Grad& gradient, const Shape& shape, size_t i) {
+  if (gradient.is_partial()) return check_part(gradient.part(), shape, i);
+  const Shape& given = gradient.tensor().shape();
+  if (broadcast_shapes(shape, given) != given) {
+    throw ShapeError(fmt::format("the gradient of input {} has shape {}, which the input's {} does not broadcast to",
+                                 i, to_string(given), to_string(shape)));
+  }
+}
+
+void accumulate(Tensor& sum, const Tensor& gradient) {
+  if (!grad_enabled() && detail::owns_elements_alone(sum) && sum.is_contiguous()) {
+    add_into(sum, sum, gradient);
+    detail::bump_version(sum);
+  } else {
+    sum = add_gradients(sum, gradient);
+  }
+}
+
+void GradientSum::add(const Shape& shape, const Grad& gradient) {
+  if (!gradient.is_partial()) {
+    add_whole(sum_to_shape(gradient.tensor(), shape));
+  } else if (grad_enabled()) {
+    add_whole(place_part(shape, gradient.part()));
+  } else {
+    add_part(shape, gradient.part());
+  }
+}
+
+void GradientSum::add_whole(Tensor gradient) {
+  Tensor& sum = complete();
+  if (sum.defined()) {
+    accumulate(sum, gradient);
+  } else {
+    sum = std::move(gradient);
+  }
+}
+
+void GradientSum::add_part(const Shape& shape, const PartialGrad& part) {
+  const Tensor& gradient = part.gradient;
+  const int dim = normalise_dim(part.dim, shape.rank());
+  const int64_t count = gradient.shape()[dim];
+  if (!total_.defined()) {
+    total_ = detail::whole_storage_as(gradient, shape);
+    if (!total_.defined()) total_ = Tensor::empty(shape, gradient.dtype(), gradient.device());
+    dim_ = dim;
+    filled_ = 0;
+  }
+  if (filled_ == part.start && dim_ == dim && part.step == 1) {
+    if (!are_same_elements(indices_of(total_, dim, part.start, count), gradient)) {
+      own();
+      const Tensor range = indices_of(total_, dim, part.start, count);
+      backend(range).copy(detail::view(range), detail::view(gradient));
+    }
+    filled_ = part.start + count;
+    return;
+  }
+  Tensor& sum = complete();
+  if (!detail::owns_elements_alone(sum) || !sum.is_contiguous()) sum = sum.clone();
+  const Tensor range = indices_of(sum, dim, part.start, count, part.step);
+  add_into(range, range, gradient);
+  detail::bump_version(sum);
 }
 
 Tensor& GradientSum::complete() {
@@ -66,35 +166,21 @@ Tensor& GradientSum::complete() {
     const int64_t size = total_.shape()[dim_];
     if (*filled_ < size) {
       own();
-      range_of(total_, dim_, *filled_, size).fill_(0);
+      indices_of(total_, dim_, *filled_, size - *filled_).fill_(0);
     }
     filled_.reset();
   }
   return total_;
 }
 
-void GradientSum::add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient) {
-  const int64_t stop = slice.start + slice.step * gradient.shape()[slice.dim];
-  if (!total_.defined()) {
-    total_ = detail::whole_storage_as(gradient, node.shape);
-    if (!total_.defined()) total_ = Tensor::empty(node.shape, gradient.dtype(), gradient.device());
-    dim_ = slice.dim;
-    filled_ = 0;
+void GradientSum::own() {
+  if (detail::owns_elements_alone(total_)) return;
+  const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
+  if (*filled_ > 0) {
+    backend(copy).copy(detail::view(indices_of(copy, dim_, 0, *filled_)),
+                       detail::view(indices_of(total_, dim_, 0, *filled_)));
   }
-  if (filled_ == slice.start && dim_ == slice.dim && slice.step == 1) {
-    if (!are_same_elements(range_of(total_, dim_, slice.start, stop), gradient)) {
-      own();
-      const Tensor range = range_of(total_, dim_, slice.start, stop);
-      backend(range).copy(detail::view(range), detail::view(gradient));
-    }
-    filled_ = stop;
-    return;
-  }
-  Tensor& sum = complete();
-  if (!detail::owns_elements_alone(sum) || !sum.is_contiguous()) sum = sum.clone();
-  const Tensor range = sum.slice(slice.dim, slice.start, stop, slice.step);
-  add_into(range, range, gradient);
-  detail::bump_version(sum);
+  total_ = copy;
 }
 
 }  // namespace linnet

@@ -3,35 +3,35 @@
 #include <cstdint>
 #include <optional>
 
-#include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/tensor.h>
 
 /// How the engine sums gradients. Internal to core.
 
 namespace linnet {
 
-/// sum = a + b, where sum may be a. Not recorded.
-[[gnu::visibility("hidden")]] void add_into(const Tensor& sum, const Tensor& a, const Tensor& b);
+/// Throws unless it is the gradient of a tensor of `shape`, input `i` of an op, or of a part of one.
+[[gnu::visibility("hidden")]] void check_shape(const Grad& gradient, const Shape& shape, size_t i);
 
-/// a + b, recorded like any op, for gradients of gradients.
-[[gnu::visibility("hidden")]] Tensor add_gradients(const Tensor& a, const Tensor& b);
+/// sum += gradient, of one shape: in place where nothing is recorded and nobody else can see it.
+[[gnu::visibility("hidden")]] void accumulate(Tensor& sum, const Tensor& gradient);
 
-/// Sums the gradient over the dims in which `shape` was broadcast to the gradient's shape. Recorded.
-[[gnu::visibility("hidden")]] Tensor sum_to_shape(const Tensor& grad, const Shape& shape);
-
-/// The sum of the gradients of a node's output. Gradients of slices that arrive in order, such as those of queries,
-/// keys and values, are copied side by side, so that no zeros need be written first. Where an op made them side by
-/// side, in memory of the sum's size, they are not copied at all.
+/// The sum of the gradients of a node's output. Those of parts that arrive in order, such as those of queries, keys
+/// and values, are copied side by side, so that no zeros need be written first. Where an op made them side by side,
+/// in memory of the sum's size, they are not copied at all. Where the sum is recorded, each becomes a whole one
+/// instead.
 class [[gnu::visibility("hidden")]] GradientSum {
  public:
-  /// The sum so far, with zeros where no slice was copied. Undefined before the first gradient.
+  /// Adds a gradient, checked before, of the node's output, which has `shape`.
+  void add(const Shape& shape, const Grad& gradient);
+
+  /// The sum so far, with zeros where no part was copied. Undefined before the first gradient.
   Tensor& complete();
 
-  /// Adds the gradient of a slice of the node's output.
-  void add_slice(const Node& node, const SliceOf& slice, const Tensor& gradient);
-
  private:
-  /// Copies the set elements of `total_` where it is the slices' own memory, so that slices that arrive later do not
+  void add_whole(Tensor gradient);
+  void add_part(const Shape& shape, const PartialGrad& part);
+  /// Copies the set elements of `total_` where it is the parts' own memory, so that parts that arrive later do not
   /// change.
   void own();
 

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,6 @@
 /// One entry of the tape. Internal to core.
 
 namespace linnet {
-
-/// Indices start, start + step, … of a dim.
-struct SliceOf {
-  int dim;
-  int64_t start, step;
-};
 
 /// A recorded op, or a leaf: a tensor that accumulates gradients.
 struct [[gnu::visibility("hidden")]] Node {
@@ -39,9 +32,6 @@ struct [[gnu::visibility("hidden")]] Node {
   Backward backward;                          ///< empty for a leaf, and once used up
   bool is_leaf = false;
   bool frozen = false;  ///< a leaf that stopped requiring a gradient: it takes none, and stays in its tapes
-  /// Set when the op is a slice of its only input. The engine may then add the gradient to that slice of the input's
-  /// gradient, instead of asking `backward` for a whole tensor with zeros around it.
-  std::optional<SliceOf> slice;
 
   // The output's shape, dtype and device, which a gradient must have.
   Shape shape;

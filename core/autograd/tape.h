@@ -16,9 +16,42 @@ namespace linnet {
 
 struct Node;
 
-/// One gradient for each input of an op, in order; undefined where there is none. A gradient may have the broadcast
-/// shape of the result: the engine sums it to the input's shape.
-using Grads = std::vector<Tensor>;
+/// The gradient of a part of an input, where it is zero elsewhere: of indices start, start + step, … of one dim, as
+/// many as `gradient` has there. The backward of 2 · x.narrow(1, 4, n), as one op:
+///
+///     const Backward of_part = [](const Tensor& g) { return Grads{PartialGrad{g * 2, 1, 4}}; };
+///
+/// Cost: nobody writes the zeros where the parts of an input come in the order of their indices and leave none out,
+/// as those of queries, keys and values do. Nor is anything copied where an op made them side by side in one memory.
+struct PartialGrad {
+  Tensor gradient;    ///< has the input's shape, but for its size in `dim`
+  int64_t dim = 0;    ///< counts from the end where negative
+  int64_t start = 0;  ///< at least 0
+  int64_t step = 1;   ///< at least 1
+};
+
+/// What a backward gives for an input: its gradient, that of a part of it, or, as an undefined tensor, none. That of
+/// all of it may have the broadcast shape of the result: the engine sums it to the input's shape.
+///
+/// Throws: backward throws DTypeError, DeviceError or ShapeError for one that does not fit the input; for a
+/// PartialGrad also IndexError where the input does not have its indices, and ValueError for a step below 1.
+class Grad {
+ public:
+  Grad() = default;
+  Grad(Tensor gradient) : part_{std::move(gradient)} {}  // NOLINT(google-explicit-constructor): for `Grads{g}`
+  Grad(PartialGrad part) : part_(std::move(part)), is_partial_(true) {}  // NOLINT(google-explicit-constructor)
+
+  const Tensor& tensor() const { return part_.gradient; }  ///< of the input or of the part
+  bool is_partial() const { return is_partial_; }
+  const PartialGrad& part() const { return part_; }  ///< of a partial one
+
+ private:
+  PartialGrad part_;
+  bool is_partial_ = false;
+};
+
+/// One for each input of an op, in order.
+using Grads = std::vector<Grad>;
 /// Maps the cotangent of an op's output to the cotangents of its inputs. It is written with ops, so that it can be
 /// recorded itself.
 using Backward = std::function<Grads(const Tensor& grad)>;

@@ -17,12 +17,12 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
                                const Params& params) {
   Op op(name, Where{}, {grad, q, k, v});
   op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
-  Grads gradients = empty_gradients({q, k, v});
+  const std::vector<Tensor> gradients = empty_gradients({q, k, v});
   const Tensor g = with_plain_rows(grad);
   (backend(q).*kBackward)(detail::view(gradients[0]), detail::view(gradients[1]), detail::view(gradients[2]),
                           detail::view(g), detail::view(o), detail::view(denominator), detail::view(q),
                           detail::view(k), detail::view(v), OptionalView(padding_mask).get(), params);
-  return gradients;
+  return {gradients[0], gradients[1], gradients[2]};
 }
 
 /// Saves q, k, v, o and every row's denominator for backward, so memory is linear in the tokens.
