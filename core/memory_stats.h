@@ -2,6 +2,9 @@
 
 #include <cstdint>
 
+#include <linnet/core/dtype.h>
+#include <linnet/core/where.h>
+
 namespace linnet {
 
 /// Memory of one device's tensors, in bytes.
@@ -11,5 +14,12 @@ struct MemoryStats {
   int64_t cached;    ///< kept for reuse, not part of `live`
   int64_t requests;  ///< allocations from the system or the driver so far; a warm loop makes none
 };
+
+/// The memory that tensors on a device take.
+MemoryStats memory_stats(Device device = Device::cpu, Where where = {});
+/// Sets the peak to the memory that is live now.
+void reset_peak_memory(Device device = Device::cpu, Where where = {});
+/// Returns cached memory to the system.
+void release_cached_memory(Device device = Device::cpu, Where where = {});
 
 }  // namespace linnet

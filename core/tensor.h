@@ -14,14 +14,13 @@
 #include <linnet/core/dtype.h>
 #include <linnet/core/index.h>
 #include <linnet/core/memory_stats.h>
+#include <linnet/core/operand.h>
 #include <linnet/core/refused_members.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/where.h>
 
 namespace linnet {
 
-struct NumberOperand;
-struct Operand;
 struct ValuesAndIndices;
 
 namespace detail {
@@ -370,39 +369,11 @@ class Tensor : public detail::RefusedMembers {
   std::shared_ptr<Impl> impl_;
 };
 
-/// A tensor operand of an operator, with the line of the expression. A call takes the line as its last argument, but
-/// an operator can only take it by the conversion of an operand.
-struct Operand {
-  const Tensor& tensor;
-  Where where;
-
-  Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
-      : tensor(tensor_), where(where_) {}
-};
-/// A number as the operand of an operator, with the line of the expression.
-struct NumberOperand {
-  Scalar value;
-  Where where;
-
-  NumberOperand(Scalar value_, Where where_ = {})  // NOLINT(google-explicit-constructor)
-      : value(value_), where(where_) {}
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  NumberOperand(T value_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
-      : value(value_), where(where_) {}
-};
-
 /// Prints exactly what `str` of the same array gives in NumPy 2.4: shortest digits, at most 8 after the point,
 /// aligned columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 /// The text that `operator<<` prints.
 std::string to_string(const Tensor& tensor);
-
-/// The memory that tensors on a device take.
-MemoryStats memory_stats(Device device = Device::cpu, Where where = {});
-/// Sets the peak to the memory that is live now.
-void reset_peak_memory(Device device = Device::cpu, Where where = {});
-/// Returns cached memory to the system.
-void release_cached_memory(Device device = Device::cpu, Where where = {});
 
 /// Sets the precision of matrix products of float32 tensors on a device, from the next op on, in all threads.
 ///

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -25,6 +24,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
 #include <linnet/core/files/json.h>
+#include <linnet/core/files/safetensors_header.h>
 #include <linnet/core/files/utf8.h>
 
 // The format: the size of the header (8 bytes, little-endian), the header, the tensors' bytes end to end. The
@@ -41,7 +41,6 @@ using nlohmann::json;
 
 constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
-constexpr const char* kMetadata = "__metadata__";
 
 /// Converts `count` elements at `from` to elements of a wider dtype at `to`. Returns nothing, or an element that does
 /// not fit, as text.
@@ -119,142 +118,6 @@ struct Entry {
   int64_t begin, end;  // bytes in the data
 };
 
-/// Reads a header while it is parsed, without a tree of it, because a header may list a million tensors. Keeps
-/// nothing of fields that the format does not have.
-class Header final : public nlohmann::json_sax<json> {
- public:
-  /// `check` checks a tensor's fields. `fail` throws an error.
-  using Check = std::function<Entry(TensorMap::iterator place, const std::string& dtype,
-                                    const std::vector<int64_t>& sizes, const std::vector<int64_t>& offsets)>;
-  using Fail = std::function<void(const std::string& what)>;
-  /// Fills in the metadata of `content`, and the names of its tensors.
-  Header(Safetensors& content, Check check, Fail fail)
-      : content_(content), check_(std::move(check)), fail_(std::move(fail)) {}
-
-  std::vector<Entry> entries;
-
-  bool key(std::string& name) override {
-    if (depth_ == kNames) {
-      name_ = name;
-      in_metadata_ = name == kMetadata;
-      if (in_metadata_ && std::exchange(has_metadata_, true)) fail_twice(name);
-    } else if (depth_ == kFields && in_metadata_) {
-      const auto [entry, is_new] = content_.metadata.try_emplace(name);
-      if (!is_new) fail_twice(name);
-      metadata_ = entry;
-    } else if (depth_ == kFields) {
-      field_ = name == "dtype"          ? Field::dtype
-               : name == "shape"        ? Field::sizes
-               : name == "data_offsets" ? Field::offsets
-                                        : Field::unknown;
-      const bool is_again = (field_ == Field::dtype && dtype_) || (field_ == Field::sizes && sizes_) ||
-                            (field_ == Field::offsets && offsets_);
-      if (is_again) fail_twice(name);
-    }
-    return true;
-  }
-  bool start_object(size_t /*size*/) override {
-    if (depth_ != kOutside && depth_ != kNames) other("an object");
-    if (depth_ == kNames) {
-      dtype_.reset();
-      sizes_.reset();
-      offsets_.reset();
-    }
-    ++depth_;
-    return true;
-  }
-  bool end_object() override {
-    --depth_;
-    if (depth_ != kNames || in_metadata_) return true;
-    if (!dtype_ || !sizes_ || !offsets_) fail_lacking();
-    const auto [place, is_new] = content_.tensors.try_emplace(name_);
-    if (!is_new) fail_twice(name_);
-    entries.push_back(check_(place, *dtype_, *sizes_, *offsets_));
-    return true;
-  }
-  bool start_array(size_t /*size*/) override {
-    if (depth_ == kOutside) return false;
-    const bool is_field = depth_ == kFields && !in_metadata_;
-    if (is_field && field_ == Field::sizes)
-      list_ = &sizes_.emplace();
-    else if (is_field && field_ == Field::offsets)
-      list_ = &offsets_.emplace();
-    else
-      other("a list");
-    ++depth_;
-    return true;
-  }
-  bool end_array() override {
-    --depth_;
-    if (depth_ == kFields) list_ = nullptr;
-    return true;
-  }
-  bool null() override { return depth_ == kNames && in_metadata_ ? true : other("null"); }
-  bool boolean(bool value) override { return other(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return other(fmt::to_string(value)); }
-  bool number_float(double /*value*/, const std::string& text) override { return other(text); }
-  bool number_unsigned(uint64_t value) override {
-    if (list_ == nullptr || depth_ != kLists || !std::in_range<int64_t>(value)) return other(fmt::to_string(value));
-    if (std::ssize(*list_) <= kMaxRank) list_->push_back(static_cast<int64_t>(value));  // more is an error anyway
-    return true;
-  }
-  bool string(std::string& text) override {
-    if (depth_ == kFields && in_metadata_)
-      metadata_->second = text;
-    else if (depth_ == kFields && field_ == Field::dtype)
-      dtype_ = text;
-    else
-      other(fmt::format("\"{}\"", detail::shortened(text)));
-    return true;
-  }
-  bool binary(json::binary_t& /*value*/) override { return false; }  // not JSON
-  bool parse_error(size_t position, const std::string& /*last*/, const json::exception& /*error*/) override {
-    fail_(fmt::format("its header is not a JSON object: byte {}", position));
-    return false;
-  }
-
- private:
-  // The number of objects and lists around a value: the header, a tensor's entry, a field of it, a size or offset.
-  static constexpr int kOutside = 0, kNames = 1, kFields = 2, kLists = 3;
-  enum class Field { dtype, sizes, offsets, unknown };
-
-  void fail_twice(const std::string& key) {
-    fail_(fmt::format("its header has the key '{}' twice", detail::shortened(key)));
-  }
-  void fail_lacking() {
-    fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", detail::shortened(name_)));
-  }
-
-  /// A value in a place where no value is read: an error, or a part of a field that the format does not have.
-  bool other(const std::string& value) {
-    if (depth_ == kOutside) return false;
-    if (in_metadata_ && depth_ == kNames) fail_("its metadata is not a JSON object");
-    if (in_metadata_) {
-      fail_(fmt::format("its metadata '{}' is not a string", detail::shortened(metadata_->first)));
-    }
-    if (depth_ == kNames) fail_lacking();
-    const std::string name = detail::shortened(name_), text = detail::shortened(value);
-    if (list_ != nullptr) fail_(fmt::format("tensor '{}' has the size or offset {}", name, text));
-    if (depth_ == kFields && (field_ == Field::sizes || field_ == Field::offsets)) {
-      fail_(fmt::format("tensor '{}' has {} where a list belongs", name, text));
-    }
-    if (depth_ == kFields && field_ == Field::dtype) fail_lacking();
-    return true;
-  }
-
-  Safetensors& content_;
-  Check check_;
-  Fail fail_;
-  int depth_ = 0;
-  bool in_metadata_ = false, has_metadata_ = false;
-  std::string name_;  // the tensor's
-  std::map<std::string, std::string>::iterator metadata_;
-  Field field_ = Field::unknown;
-  std::optional<std::string> dtype_;
-  std::optional<std::vector<int64_t>> sizes_, offsets_;
-  std::vector<int64_t>* list_ = nullptr;  // the list that is being read
-};
-
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path) {
@@ -311,8 +174,8 @@ class Reader {
     std::string text(length, '\0');
     read_bytes(text.data(), static_cast<int64_t>(length));
     if (!text.starts_with('{')) fail("its header does not begin with {, so it is not a JSON object");
-    Header header(
-        content_, [this](auto&&... fields) { return checked(fields...); },
+    detail::SafetensorsHeader header(
+        content_, [this](auto&&... fields) { entries_.push_back(checked(fields...)); },
         [this](const std::string& what) { fail(what); });
     try {
       detail::prepare_json(text);
@@ -320,7 +183,6 @@ class Reader {
     } catch (const json::exception& error) {
       fail(fmt::format("its header is not a JSON object: {}", detail::message_of(error)));
     }
-    entries_ = std::move(header.entries);
   }
 
   Entry checked(TensorMap::iterator place, const std::string& dtype, const std::vector<int64_t>& sizes,
@@ -436,8 +298,8 @@ Safetensors read_safetensors(const std::filesystem::path& path, Where where) {
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where) {
   const Call call("write_safetensors", where);
   const NoGrad guard;
-  if (content.tensors.contains(kMetadata)) {
-    throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", kMetadata));
+  if (content.tensors.contains(detail::kSafetensorsMetadata)) {
+    throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", detail::kSafetensorsMetadata));
   }
   // Wide elements come first. All are then aligned, because the header is padded to 8 bytes.
   std::vector<TensorMap::const_iterator> order;
@@ -450,7 +312,7 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
   if (!content.metadata.empty()) {
     std::map<std::string, std::string> texts;
     for (const auto& [key, text] : content.metadata) texts[key] = quoted(text);
-    header[kMetadata] = object_of(texts);
+    header[detail::kSafetensorsMetadata] = object_of(texts);
   }
   int64_t position = 0;
   for (const auto& it : order) {

@@ -11,7 +11,8 @@ foreach(room core ops nn)
           FILES_MATCHING PATTERN *.h
           PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
           PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
-          PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE)
+          PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE PATTERN safetensors_header.h EXCLUDE
+          PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 

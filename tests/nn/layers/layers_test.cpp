@@ -1,0 +1,93 @@
+/// Layers whose conventions no golden file holds: initial values, dropout, positions.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include <linnet/linnet.h>
+
+#include "tests/support/near.h"
+
+using namespace linnet;
+using linnet::test::near;
+
+TEST_CASE("Linear, Embedding: initial values as in PyTorch") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  const nn::Linear linear(net, "linear", 400, 100);
+  const double bound = 1.0 / 20;  // 1/√in
+  CHECK(max(abs(linear.weight())).item<double>() <= bound);
+  CHECK(max(abs(linear.weight())).item<double>() > 0.99 * bound);
+  CHECK(std::abs(mean(linear.weight()).item<double>()) < 6e-4);
+  CHECK(max(abs(linear.bias())).item<double>() <= bound);
+  CHECK(max(abs(linear.bias())).item<double>() > 0.9 * bound);
+  const nn::Embedding table(net, "table", 200, 200);
+  CHECK(var(table.weight()).item<double>() == near(1, 0.03));
+}
+
+TEST_CASE("init: bounds and variances") {
+  Generator rng(4);
+  Tensor weight = zeros({300, 200});
+  const auto variance = [&] { return var(weight).item<double>(); };
+  nn::init::xavier_uniform_(weight, rng);
+  CHECK(max(weight).item<double>() <= std::sqrt(6.0 / 500));
+  CHECK(variance() == near(2.0 / 500, 0.03));
+  nn::init::xavier_normal_(weight, rng, 2);
+  CHECK(variance() == near(4 * 2.0 / 500, 0.03));
+  nn::init::kaiming_uniform_(weight, rng);
+  CHECK(max(weight).item<double>() <= std::sqrt(6.0 / 200));
+  CHECK(variance() == near(2.0 / 200, 0.03));
+  nn::init::kaiming_normal_(weight, rng, 1);
+  CHECK(variance() == near(1.0 / 200, 0.03));
+  nn::init::uniform_(weight, rng, 2, 4);
+  CHECK(min(weight).item<double>() >= 2);
+  CHECK(variance() == near(4.0 / 12, 0.03));
+  nn::init::ones_(weight);
+  CHECK(sum(weight).item<double>() == 60'000);
+  Tensor row = zeros({3});
+  CHECK_THROWS_WITH_AS(
+      nn::init::kaiming_uniform_(row, rng, 0, {"a.cpp", 7}),
+      "kaiming_uniform_: a tensor of shape [3] has no fan in and fan out; use uniform_ or normal_ (a.cpp:7)",
+      ShapeError);
+  nn::Sequential net(rng);
+  const nn::Linear layer(net, "layer", 3, 3);
+  nn::init::ones_(layer.weight());
+  CHECK(layer.weight().to_vector<float>() == std::vector<float>(9, 1));
+}
+
+TEST_CASE("Dropout: in training only, from the model's generator") {
+  Generator rng(5);
+  nn::Sequential net(rng);
+  net.add<nn::Dropout>(0.25);
+  const Tensor x = ones({10'000});
+  const Tensor y = net(x);
+  CHECK(mean(y).item<double>() == near(1, 0.03));
+  CHECK(max(y).item<double>() == near(4.0 / 3, 1e-6));
+  CHECK(net(x).to_vector<float>() != y.to_vector<float>());
+  net.eval();
+  CHECK(net(x).to_vector<float>() == x.to_vector<float>());
+  CHECK_THROWS_WITH_AS(net.add<nn::Dropout>(1.0), doctest::Contains("must be in [0, 1)"), ValueError);
+}
+
+TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
+  const std::vector<double> table = nn::sinusoidal_positions(2, 4, 3, DType::float64).to_vector<double>();
+  const std::vector<double> expected = {std::sin(3.0), std::cos(3.0), std::sin(0.03), std::cos(0.03),
+                                        std::sin(4.0), std::cos(4.0), std::sin(0.04), std::cos(0.04)};
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(table[i] == near(expected[i], 1e-14));
+
+  // A product of rotated vectors depends on the distance alone.
+  Generator rng(6);
+  const Tensor q = randn({1, 8}, rng, DType::float64), k = randn({1, 8}, rng, DType::float64);
+  const auto product = [&](int64_t i, int64_t j) { return sum(nn::rotate(q, i) * nn::rotate(k, j)).item<double>(); };
+  CHECK(product(7, 4) == near(product(1007, 1004), 1e-11));
+  CHECK(product(7, 4) != near(product(7, 5), 1e-3));
+  CHECK(nn::rotate(q, 0).to_vector<double>() == q.to_vector<double>());
+  CHECK_THROWS_AS(nn::rotate(zeros({2, 3})), ShapeError);
+
+  nn::Sequential net(rng);
+  const nn::PositionEmbedding pos(net, "pos", nn::Positions::learned, 8, 4);
+  CHECK(pos(zeros({1, 8, 4})).shape() == Shape{1, 8, 4});
+  CHECK_THROWS_WITH_AS(pos(zeros({1, 9, 4})), doctest::Contains("9 tokens, but learned positions end at 8"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(pos(zeros({1, 1, 4}), 8), doctest::Contains("sinusoidal or rotary"), ValueError);
+}

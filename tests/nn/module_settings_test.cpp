@@ -1,0 +1,188 @@
+/// The settings of modules, which a model's file names and loading compares.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include <linnet/linnet.h>
+
+#include "tests/nn/attention/attention_model.h"
+#include "tests/support/files.h"
+
+using namespace linnet;
+
+namespace {
+
+nn::DecoderConfig small_decoder(nn::AttentionConfig attention) {
+  attention.width = 8;
+  attention.heads = 2;
+  return {.vocabulary = 5, .context = 6, .layers = 2, .block = {.attention = attention}};
+}
+
+/// The differences that the error of a load lists; empty when there was none.
+std::string refusal_of(nn::Module& model, const std::filesystem::path& path) {
+  try {
+    model.load(path);
+  } catch (const ValueError& error) {
+    const std::string text = error.what(), before = "build the model with the settings of the saved one\n";
+    const size_t start = text.find(before) + before.size();
+    return text.substr(start, text.rfind(" (") - start);  // where it was called
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("Module: a file names the model's settings, and a model with others refuses it before it copies") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  nn::DecoderLM(rng,
+                small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}))
+      .save(path);
+
+  // The issue that this is for: fastmax2 of another scale has weights of the same names and shapes.
+  nn::DecoderLM other(rng, small_decoder({.mechanism = "fastmax2"}));
+  const Tensor before = other.state().at("tok.weight").clone();
+  CHECK(
+      refusal_of(other, path) ==
+      "  different: fastmax_scale is 1 here and 0.5 there (with heads of 4: paper is 1, sqrt 0.5, unit 0.24975), in "
+      "blocks.0.attention and 1 more\n");
+  CHECK(allclose(other.state().at("tok.weight"), before, 0, 0));
+  const nn::IncompatibleKeys keys = other.load(path, {.strict = false});
+  REQUIRE(keys.settings.size() == 2);
+  CHECK(keys.settings[0].name == "blocks.0.attention.fastmax_scale");
+  CHECK(keys.settings[0].here == "1");
+  CHECK(keys.settings[0].there == "0.5");
+  CHECK(keys.settings[1].name == "blocks.1.attention.fastmax_scale");
+  CHECK_FALSE(allclose(other.state().at("tok.weight"), before));
+
+  nn::DecoderLM softmax(rng, small_decoder({}));
+  CHECK(refusal_of(softmax, path) ==
+        "  different: mechanism is softmax here and fastmax2 there, in blocks.0.attention and 1 more\n");
+
+  // What was changed of a config of the same shapes, and the line that says so.
+  const auto line_of = [&](const nn::DecoderConfig& config) {
+    nn::DecoderLM model(rng, config);
+    return refusal_of(model, path);
+  };
+  const nn::AttentionConfig same{.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}};
+  nn::DecoderConfig config = small_decoder(same);
+  config.block.attention.heads = 4;
+  CHECK(line_of(config) ==
+        "  different: heads is 4 here and 2 there, in blocks.0.attention and 1 more\n"
+        "  different: fastmax_scale is 0.7071067811865475 here and 0.5 there (with heads of 2: paper is 1, sqrt "
+        "0.7071067811865475, unit 0.4995), in blocks.0.attention and 1 more\n");
+  config = small_decoder(same);
+  config.block.pre_norm = false;
+  CHECK(line_of(config) == "  different: pre_norm is false here and true there, in blocks.0 and 1 more\n");
+  config = small_decoder(same);
+  config.block.gelu = Gelu::tanh;
+  CHECK(line_of(config) == "  different: gelu is tanh here and erf there, in blocks.0.mlp and 1 more\n");
+  config = small_decoder(same);
+  config.positions = nn::Positions::none;
+  CHECK(line_of(config).starts_with("  different: positions is none here and learned there, in pos\n"));
+  config = small_decoder(same);
+  config.layers = 3;
+  CHECK(line_of(config).starts_with("  different: layers is 3 here and 2 there\n  missing: blocks.2."));
+
+  // Dropout and the form of a computation may differ, and so may the scale's name for one number.
+  config = small_decoder(same);
+  config.block.dropout = config.block.attention.dropout = 0.5;
+  config.block.attention.options = nn::FastmaxConfig{.scale = 0.5, .form = FastmaxForm::factorised};
+  CHECK(line_of(config).empty());
+}
+
+TEST_CASE("Module: every option of an attention that changes its result is a setting") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  struct Change {
+    std::string setting;
+    nn::AttentionConfig from, to;
+  };
+  const std::vector<Change> changes{
+      {"causal", {}, {.causal = true}},
+      {"rotary", {}, {.rotary = true}},
+      {"heads", {}, {.heads = 4}},
+      {"short_conv", {}, {.short_conv = 2}},
+      {"interaction",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.interaction = Interaction::add}}},
+      {"share_query_value",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.share_query_value = false}}},
+      {"share_heads",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.share_heads = true}}},
+      {"full_logits",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}}},
+      {"projections",
+       {.mechanism = "fastformer"},
+       {.mechanism = "fastformer", .options = nn::FastformerConfig{.projections = 4}}},
+  };
+  for (const auto& [setting, from, to] : changes) {
+    const auto build = [&](nn::AttentionConfig config) {
+      config.width = 8;
+      if (config.heads == 1) config.heads = 2;
+      return std::make_unique<linnet::test::AttentionModel>(rng, config);
+    };
+    build(from)->save(path);
+    CHECK(refusal_of(*build(from), path).empty());
+    CHECK_MESSAGE(refusal_of(*build(to), path).find("different: " + setting + " is ") != std::string::npos, setting);
+  }
+}
+
+TEST_CASE("Module: load_state of a module compares settings, as load of a file does") {
+  Generator rng(1);
+  const nn::DecoderLM from(
+      rng, small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}));
+  nn::DecoderLM to(rng, small_decoder({.mechanism = "fastmax2"}));
+  CHECK_THROWS_WITH_AS(
+      to.load_state(from),
+      doctest::Contains("load_state: the other module does not fit the model; build the model with the "
+                        "settings of the saved one\n  different: fastmax_scale is 1 here and 0.5 there"),
+      ValueError);
+  CHECK(to.load_state(from, {.strict = false}).settings.size() == 2);
+  CHECK(allclose(to.state().at("tok.weight"), from.state().at("tok.weight"), 0, 0));
+  nn::DecoderLM same(
+      rng, small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}));
+  CHECK(same.load_state(from).settings.empty());
+}
+
+TEST_CASE("Setting: numbers and bools, with the digits that tell them apart") {
+  const auto text = [](const auto& value) { return nn::Setting("name", value).value; };
+  CHECK(text(true) == "true");
+  CHECK(text(4) == "4");
+  CHECK(text(int64_t{1} << 53) == "9007199254740992");
+  CHECK(text(1e-7) == "1e-07");
+  CHECK(text(0.1f) == "0.1");
+  CHECK(text(0.1) == "0.1");
+  CHECK(text(std::nextafter(0.1, 1)) == "0.10000000000000002");
+  CHECK(text("gelu") == "gelu");
+  CHECK_FALSE(nn::Setting("rate", 0.5).may_differ);
+  CHECK(nn::Setting("rate", 0.5, /*may_differ=*/true).may_differ);
+}
+
+TEST_CASE("Module: files without settings, or with those of another version, load") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  nn::DecoderLM model(rng, small_decoder({}));
+  model.save(path, {{"made", "by a test"}});
+  const Safetensors saved = read_safetensors(path);
+  CHECK(saved.metadata.at("made") == "by a test");
+  CHECK(saved.metadata.at("linnet.settings.blocks.1.attention.heads") == "2");
+
+  const auto load_with = [&](const std::map<std::string, std::string>& metadata) {
+    write_safetensors(path, {.tensors = saved.tensors, .metadata = metadata});
+    return refusal_of(model, path);
+  };
+  CHECK(load_with({}).empty());
+  CHECK(load_with({{"linnet.settings.pos.reach", "4"}}).empty());
+  CHECK(load_with({{"linnet.settings.pos.positions", "4"}}) ==
+        "  different: positions is learned here and 4 there, in pos\n");
+}
