@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The ways in which people configure and build linnet, beyond the one of run.sh.
 #
-#   tests/configurations.sh generators     configures with every generator, compiler, build type, and without CUDA
-#   tests/configurations.sh packages       configures without the packages that only the programs and the tests need
-#   tests/configurations.sh rooms [BUILD]  links each room of the tests alone, in a build folder that has them all
+#   tests/configurations.sh generators [all]  configures with every generator, compiler, build type, and without CUDA;
+#                                             a third of their combinations, or all
+#   tests/configurations.sh packages          configures without the packages that only the programs and the tests need
+#   tests/configurations.sh rooms [BUILD]     links each room of the tests alone, in a build folder that has them all
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -37,25 +38,30 @@ configure_once() {
   echo "at once: ${*:2}"
 }
 
+# CUDA as it is found, off, and named where there is none.
+cuda_ways=(LINNET_CUDA=AUTO LINNET_CUDA=OFF CMAKE_CUDA_COMPILER=/nonexistent/nvcc)
+
 # Both compilers side by side, since a configuration keeps one core busy.
-generators() {
+generators() { # all, or nothing
   local clang status=0
-  generators_of clang++-19 &
+  generators_of clang++-19 1 "$@" &
   clang=$!
-  generators_of g++ || status=$?
+  generators_of g++ 0 "$@" || status=$?
   wait "$clang" || status=$?
   return "$status"
 }
 
-generators_of() { # compiler
-  local cuda number=0
-  # As it is found, off, and named where there is none.
-  for cuda in LINNET_CUDA=AUTO LINNET_CUDA=OFF CMAKE_CUDA_COMPILER=/nonexistent/nvcc; do
-    local both=(-D CMAKE_CXX_COMPILER="$1" -D "$cuda" -D LINNET_TESTS=ON)
-    configure_once "$1-$((++number))" -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Release "${both[@]}"
-    configure_twice "$1-$((++number))" -G 'Unix Makefiles' -D CMAKE_BUILD_TYPE=Debug "${both[@]}"
-    configure_twice "$1-$((++number))" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo "${both[@]}"
-    configure_once "$1-$((++number))" -G 'Ninja Multi-Config' "${both[@]}"
+generators_of() { # compiler, number of the first way to find CUDA, all or nothing
+  local compiler=$1 number=$2 which=${3-} build how generator type ways cuda
+  for build in 'once|Unix Makefiles|Release' 'twice|Unix Makefiles|Debug' 'twice|Ninja|RelWithDebInfo' \
+    'once|Ninja Multi-Config|'; do
+    IFS='|' read -r how generator type <<<"$build"
+    ways=("${cuda_ways[@]}")
+    [[ $which == all ]] || ways=("${cuda_ways[number % 3]}")
+    for cuda in "${ways[@]}"; do
+      "configure_$how" "$compiler-$((++number))" -G "$generator" ${type:+-D CMAKE_BUILD_TYPE="$type"} \
+        -D CMAKE_CXX_COMPILER="$compiler" -D "$cuda" -D LINNET_TESTS=ON
+    done
   done
 }
 

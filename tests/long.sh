@@ -4,6 +4,7 @@
 #   tests/long.sh [CHECK...]     all of them without one
 #
 #   address    every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+#   debug      every test in Debug, with g++, Makefiles and the checks of the standard library
 #   thread     every test under ThreadSanitizer
 #   valgrind   the tests of core and ops under valgrind, but for the gradient checks and for forked children, which
 #              leave the pool of their parent alone
@@ -13,13 +14,14 @@
 #   kills      200 random kills of train_shakespeare
 #   load       200,000 steps, and a million tokens through every linear mechanism
 #   mutations  400 mutants
+#   generators every generator with every compiler and every way to find CUDA
 #
 # A line for each says whether it passed; build/long/CHECK.log has all that it said. They take the programs and tests
 # that tests/run.sh has built in build/, or build their own in build/long/.
 # shellcheck disable=SC2317  # the checks are called by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
-checks=(address thread valgrind analyzer coverage fuzz kills load mutations)
+checks=(address debug thread valgrind analyzer coverage fuzz kills load mutations generators)
 examples/install_packages.sh build test lint long
 mkdir -p build/long
 
@@ -34,6 +36,13 @@ build_tests() {
 address() {
   build_tests address '-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' &&
     build/long/address/bin/linnet_tests --no-colors
+}
+
+debug() {
+  cmake --preset debug -G 'Unix Makefiles' -D LINNET_TESTS=ON -D LINNET_WERROR=ON -D LINNET_CUDA=OFF \
+    -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF &&
+    cmake --build --preset debug --parallel "$(nproc)" &&
+    build/debug/bin/linnet_tests --no-colors
 }
 
 thread() {
@@ -59,13 +68,18 @@ coverage() {
     llvm-cov-19 report build/long/coverage/bin/linnet_tests -instr-profile build/long/coverage/tests.profdata core ops
 }
 
-fuzz() { tests/fuzz/run.sh 7200; }  # two targets share a processor
+fuzz() {
+  local targets=(tests/fuzz/*_fuzz.cpp)
+  tests/fuzz/run.sh $((3600 * ${#targets[@]} / $(nproc)))  # they share the processors
+}
 
 kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
 
 load() { LINNET_LOAD=1 build/bin/linnet_tests --no-colors --test-case='load:*'; }
 
 mutations() { tests/mutate.sh --count 400; }
+
+generators() { tests/configurations.sh generators all; }
 
 failed=0
 for check in "${@:-${checks[@]}}"; do

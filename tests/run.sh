@@ -4,11 +4,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 examples/install_packages.sh build test
-# CUDA too where it can be built: quickstart.sh switches it off where no GPU answers. There one architecture tells as
-# much as all.
-architectures=()
-nvidia-smi --list-gpus >/dev/null 2>&1 || architectures=(-DCMAKE_CUDA_ARCHITECTURES=90)
-examples/build.sh -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DLINNET_CUDA=AUTO "${architectures[@]}"
+# The CUDA backend takes four minutes to build and is tested only where there is a GPU, so it is built only there.
+cuda=OFF
+if nvidia-smi --list-gpus >/dev/null 2>&1; then
+  cuda=AUTO
+fi
+examples/build.sh -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DLINNET_CUDA="$cuda"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -4,8 +4,8 @@
 #
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
-# Each target runs for SECONDS (default 120), two at a time on each processor, from the seeds in
-# tests/fuzz/corpus/TARGET; all of tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that
+# The targets run side by side for SECONDS (default 120), each from the seeds in tests/fuzz/corpus/TARGET; all of
+# tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that
 # crashes, leaks, hangs for 10 seconds or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -21,8 +21,8 @@ fi
 
 cmake -G Ninja -B build/fuzz -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++-19 -DLINNET_FUZZ=ON \
   -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF -DLINNET_TESTS=ON -DLINNET_TEST_ROOMS=core \
-  -DLINNET_WERROR=ON \
-  -DCMAKE_CXX_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1' >/dev/null
+  -DLINNET_WERROR=ON -DCMAKE_UNITY_BUILD=ON \
+  -DCMAKE_CXX_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1 -D_GLIBCXX_ASSERTIONS' >/dev/null
 cmake --build build/fuzz --target "${targets[@]/%/_fuzz}"
 mkdir -p build/fuzz/findings
 
@@ -43,4 +43,4 @@ fuzz() {
 export -f fuzz
 export seconds
 
-printf '%s\n' "${targets[@]}" | xargs -P "$((2 * $(nproc)))" -I {} bash -c 'fuzz {}'
+printf '%s\n' "${targets[@]}" | xargs -P 0 -I {} bash -c 'fuzz {}'
