@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <linnet/linnet.h>
+#include <CLI/CLI.hpp>
 
 #include "support/run/progress.h"
 #include "support/settings/program.h"

@@ -1,6 +1,7 @@
 /// Writes text from a trained model.
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "support/files.h"
 #include "support/run/trained_text_model.h"

@@ -1,6 +1,8 @@
 #include <sstream>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "support/settings/program.h"
 #include "tests/fuzz/fuzz_target.h"
 

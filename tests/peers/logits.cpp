@@ -1,6 +1,7 @@
 /// Writes random token ids and what a trained text model makes of them: linnet_logits RUN_FOLDER FILE
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "support/run/run_folder.h"
 #include "support/settings/program.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <linnet/linnet.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/format.h"

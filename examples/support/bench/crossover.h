@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "support/bench/bench_options.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace linnet::examples {
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <linnet/linnet.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/bench/kernel_cases.h"

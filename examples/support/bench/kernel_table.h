@@ -1,8 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "support/bench/bench_options.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace linnet::examples {
 

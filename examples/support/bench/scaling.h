@@ -5,9 +5,11 @@
 #include <vector>
 
 #include <linnet/nn/attention/attention.h>
-#include <CLI/CLI.hpp>
-
 #include "support/bench/bench_options.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace linnet::examples {
 

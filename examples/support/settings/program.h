@@ -8,11 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "support/settings/settings.h"
 
 /// Flags, exit codes and Ctrl-C, the same in every program.
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace linnet::examples {
 

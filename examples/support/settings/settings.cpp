@@ -9,6 +9,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/json.h>
 #include <linnet/nn/attention/mechanism.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
