@@ -52,7 +52,8 @@ for generator in Ninja 'Unix Makefiles'; do
 done
 
 # These compile linnet again: its smallest form tells as much here.
-small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D CMAKE_UNITY_BUILD=ON -D CMAKE_CXX_FLAGS_RELEASE=-O1)
+small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D CMAKE_UNITY_BUILD=ON
+  -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D LINNET_KERNEL_OPTIMIZATION=-O1)
 cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" >"$work/add_subdirectory.log" 2>&1 ||
   { cat "$work/add_subdirectory.log"; exit 1; } # FetchContent, which is built, ends in add_subdirectory
 mkdir "$work/a copy"

@@ -21,7 +21,7 @@ fi
 
 cmake -G Ninja -B build/fuzz -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++-19 -DLINNET_FUZZ=ON \
   -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF -DLINNET_TESTS=ON -DLINNET_TEST_ROOMS=core \
-  -DLINNET_WERROR=ON -DCMAKE_UNITY_BUILD=ON \
+  -DLINNET_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DLINNET_KERNEL_OPTIMIZATION=-O1 \
   -DCMAKE_CXX_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1 -D_GLIBCXX_ASSERTIONS' >/dev/null
 cmake --build build/fuzz --target "${targets[@]/%/_fuzz}"
 mkdir -p build/fuzz/findings
