@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Configures build/ for release, with the arguments for CMake that are given, and builds it. A folder that was configured
-# with another generator than Ninja keeps it, since CMake refuses to change it.
+# with another generator than Ninja keeps it, since CMake refuses to change it. The CUDA backend, which takes minutes, is
+# built only where there is a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,5 +9,9 @@ generator=()
 if [[ -f build/CMakeCache.txt ]]; then
   generator=(-G "$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' build/CMakeCache.txt)")
 fi
-cmake --preset release "${generator[@]}" "$@"
+cuda=OFF
+if nvidia-smi --list-gpus >/dev/null 2>&1; then
+  cuda=AUTO
+fi
+cmake --preset release "${generator[@]}" -DLINNET_CUDA="$cuda" "$@"
 cmake --build build --parallel "$(nproc)"

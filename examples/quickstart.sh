@@ -7,12 +7,7 @@ cd "$(dirname "$0")/.."
 examples/install_packages.sh build
 
 SECONDS=0
-# The CUDA backend takes a minute more to build, so it is built only if there is a GPU.
-cuda=OFF
-if nvidia-smi --list-gpus >/dev/null 2>&1; then
-  cuda=AUTO
-fi
-examples/build.sh -DLINNET_CUDA="$cuda" -DLINNET_PROGRAMS=ON -DLINNET_TESTS=OFF
+examples/build.sh -DLINNET_PROGRAMS=ON -DLINNET_TESTS=OFF
 
 text=tinyshakespeare/input.txt
 if [[ ! -f ${LINNET_DATA:-data}/$text && ! -f data/$text ]]; then

@@ -5,8 +5,8 @@
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
 # The targets run side by side for SECONDS (default 120), each from the seeds in tests/fuzz/corpus/TARGET; all of
-# tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that
-# crashes, leaks, hangs for 10 seconds or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
+# tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that crashes, leaks, hangs for 10 seconds
+# or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

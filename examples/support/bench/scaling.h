@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <linnet/nn/attention/attention.h>
+
 #include "support/bench/bench_options.h"
 
 namespace CLI {
