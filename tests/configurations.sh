@@ -101,6 +101,7 @@ rooms() {
     configure rooms -G Ninja -D CMAKE_BUILD_TYPE=Release -D LINNET_CUDA=OFF -D LINNET_TESTS=ON \
       -D LINNET_TEST_ROOMS="$room" || fail "the room $room alone: not configured" "$work/rooms.log"
     link=$(ninja -C "$work/rooms" -t commands linnet_tests | tail -n 1)
+    [[ $link == *' -o bin/linnet_tests '* ]] || fail "the room $room alone: no link command" "$work/rooms.log"
     if (cd "$build" && eval "${link/ -o bin\/linnet_tests / -o $work/room_tests }") >"$work/rooms.log" 2>&1; then
       echo "the room $room alone: linked"
     else
