@@ -51,14 +51,6 @@ __device__ T silu_derivative(T x) {
   return s * (T(1) + x * (T(1) - s));
 }
 
-/// elu(x) + 1, at least 1e-30
-template <class T>
-__device__ T elu_plus_one(T x) {
-  if (x > 0) return x + T(1);
-  const T below = exp(x);
-  return below < T(1e-30) ? T(1e-30) : below;
-}
-
 // ---- One operand ----
 
 template <class E, class T = ComputedIn<E>>

@@ -29,10 +29,10 @@ Tensor features_backward(const Tensor& g, const Tensor& x) {
 }
 
 /// φ(q), divided by the sum of its entries. The factor is in the numerator and the denominator of the result, so it
-/// needs no gradient. bfloat16 is rounded once.
+/// needs no gradient.
 Tensor query_features(const Tensor& q) {
-  const Tensor phi = linear_attention_features(detail::in_computed(q));
-  return (phi / sum(phi.detach(), {-1}, true)).to(q.dtype());
+  const Tensor phi = linear_attention_features(q);
+  return phi / sum(phi.detach(), {-1}, true);
 }
 
 void check_dropout(const LinearAttentionOptions& options) {
@@ -44,12 +44,12 @@ void check_dropout(const LinearAttentionOptions& options) {
   }
 }
 
-/// The weights φ(q)·φ(k) as a polynomial of that product.
+/// The weights φ(q)·φ(k) as a polynomial of that product. Causal sums are over j ≤ i.
 FastmaxParams params_of(const LinearAttentionOptions& options) {
   return {.a0 = 0,
           .a1 = 1,
           .a2 = 0,
-          .standardise = false,
+          .map = RowMap::elu_plus_one,  // [Katharopoulos eq.7]
           .causal = options.causal,
           .keep_of_256 = detail::bytes_kept(options.dropout),
           .dropout = FastmaxDropout::token,
@@ -82,7 +82,8 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
     params.k_rng = options.generator->next();
   }
   const FastmaxForm form = detail::fastmax_form_for(options.form, q, k, params);
-  // Causal sums are over j ≤ i                                       [Katharopoulos eq.5] [Katharopoulos eq.9]
+  if (form != FastmaxForm::reference) return detail::fastmax_in(form, q, k, v, options.padding_mask, params);
+  params.map = RowMap::none;
   return detail::fastmax_in(form, query_features(q), linear_attention_features(k), v, options.padding_mask, params);
 }
 
@@ -90,9 +91,11 @@ Tensor linear_attention_weights(const Tensor& q, const Tensor& k, const LinearAt
                                 Where where) {
   const Call call("linear_attention_weights", where);
   detail::check_qkv(q, k, k, options.padding_mask);
+  FastmaxParams params = params_of(options);
+  params.map = RowMap::none;
   return detail::fastmax_reference_weights(query_features(detail::in_computed(q)),  // [Katharopoulos eq.4]
                                            linear_attention_features(detail::in_computed(k)), options.padding_mask,
-                                           params_of(options));
+                                           params);
 }
 
 }  // namespace linnet

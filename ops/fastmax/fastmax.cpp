@@ -96,7 +96,7 @@ FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int6
   return {.a0 = f.a0,
           .a1 = f.a1 * scale,
           .a2 = f.a2 * scale * scale,
-          .standardise = standard,
+          .map = standard ? RowMap::standardise : RowMap::none,
           .causal = options.causal,
           .keep_of_256 = detail::bytes_kept(options.dropout),
           .dropout = dropout_kind(f, options),
@@ -111,7 +111,7 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
   const bool empty = q.numel() == 0 || k.numel() == 0;  // without elements there is no mean
   const AttentionParams options{
       .kind = {.softmax = false, .a0 = params.a0, .a1 = params.a1, .a2 = params.a2},
-      .standardise = params.standardise && !empty,
+      .map = empty ? RowMap::none : params.map,
       .scale = 1,
       .causal = params.causal,
       .dropout = 0,

@@ -45,13 +45,6 @@ T silu_derivative(T x) {
   return s * (T(1) + x * (T(1) - s));
 }
 
-/// elu(x) + 1, at least 1e-30
-template <class T>
-T elu_plus_one(T x) {
-  const T below = vec::exp(x);
-  return x > 0 ? x + T(1) : below < T(1e-30) ? T(1e-30) : below;
-}
-
 // ---- One operand ----
 
 template <class T>
@@ -83,7 +76,7 @@ void unary_floating(Unary op, const View& out, const View& x) {
     case Unary::gelu_tanh: return map<T, T>(out, x, [](T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); });
     case Unary::silu: return map<T, T>(out, x, [](T v) { return v * vec::sigmoid(v); });
     case Unary::softplus: return map<T, T>(out, x, [](T v) { return softplus(v); });
-    case Unary::elu_plus_one: return map<T, T>(out, x, [](T v) { return elu_plus_one(v); });
+    case Unary::elu_plus_one: return map<T, T>(out, x, [](T v) { return vec::elu_plus_one(v); });
     case Unary::erf: return map<T, T>(out, x, [](T v) { return vec::erf(v); });
     default: return unary_number<T>(op, out, x);
   }
