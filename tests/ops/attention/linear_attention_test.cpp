@@ -83,9 +83,8 @@ TEST_CASE("linear_attention is what its authors' code computes, in either form, 
     Tensor q = heads("test.q").clone().set_requires_grad(), k = heads("test.k").clone().set_requires_grad(),
            v = heads("test.v").clone().set_requires_grad();
     const Tensor o = linear_attention(q, k, v, {.padding_mask = file.at("test.keep"), .form = form});
-    const Tensor kept = file.at("test.keep").unsqueeze(1).unsqueeze(-1).to(DType::float64);
-    CHECK(relative_error(o * kept, (heads("test.output") * kept).to_vector<double>()) < 1e-8);
-    const std::vector<Tensor> gradients = grad({o}, {q, k, v}, {.grad_outputs = {heads("test.cotangent") * kept}});
+    CHECK(error(o, "test.output") < 1e-8);  // in rows of padding too
+    const std::vector<Tensor> gradients = grad({o}, {q, k, v}, {.grad_outputs = {heads("test.cotangent")}});
     CHECK(error(gradients[0], "grad.q") < 1e-6);
     CHECK(error(gradients[1], "grad.k") < 1e-6);
     CHECK(error(gradients[2], "grad.v") < 1e-6);
@@ -123,7 +122,7 @@ TEST_CASE("linear_attention in float32 is as exact as its sums") {
 
 TEST_CASE("linear_attention: gradients of the fused forms are those of the explicit weights, over many chunks") {
   const Tensor padding_mask = keep_all_but(1, 700, {{0, 0}, {0, 130}, {0, 131}, {0, 699}});
-  for (const int64_t width : {1, 7, 32}) {
+  for (const int64_t width : {2, 7, 32}) {  // with one feature, weights do not depend on it
     for (const LinearAttentionOptions& options :
          {LinearAttentionOptions{}, {.causal = true}, {.causal = true, .padding_mask = padding_mask}}) {
       const auto in = normal_qkv(1, 2, 700, 700, width);
@@ -279,8 +278,7 @@ TEST_CASE("Dropout leaves the expectation of linear_attention as it is") {
 
 TEST_CASE("linear_attention_features: φ, its floor and its slope") {
   for (const DType dtype : {DType::float32, DType::float64}) {
-    Tensor x =
-        tensor({2.5, 1e-3, 0.0, -1e-3, -1.0, -60.0, -100.0, -kInfinity, kInfinity}).to(dtype).set_requires_grad();
+    Tensor x = tensor({2.5, 1e-3, 0.0, -1e-3, -1.0, -60.0, -100.0, -kInfinity}).to(dtype).set_requires_grad();
     const Tensor y = linear_attention_features(x);
     const std::vector<double> values = y.to_vector<double>(), given = x.to_vector<double>();
     const std::vector<double> slopes = grad({sum(y)}, {x}).front().to_vector<double>();
@@ -290,6 +288,7 @@ TEST_CASE("linear_attention_features: φ, its floor and its slope") {
       CHECK(values[i] == doctest::Approx(std::max(phi(given[i]), 1e-30)).epsilon(bound).scale(0));
       CHECK(std::abs(slopes[i] - (given[i] > 0 ? 1 : std::exp(given[i]))) <= bound);
     }
+    CHECK(linear_attention_features(tensor({kInfinity}).to(dtype)).item<double>() == kInfinity);
     CHECK(std::isnan(linear_attention_features(tensor({kNan}).to(dtype)).item<double>()));
   }
   CHECK_THROWS_AS(linear_attention_features(ones({2}, DType::int64)), DTypeError);
