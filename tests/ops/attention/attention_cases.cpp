@@ -64,7 +64,7 @@ class Cases {
     add(
         "linear_attention", variant, heads(size),
         [options](const Inputs& in) {
-          Generator generator(3);
+          Generator generator(7);  // keeps the keys where a test puts a NaN: a weight of 0 has no gradient
           LinearAttentionOptions drawn = options;
           drawn.generator = &generator;
           return linear_attention(in[0], in[1], in[2], drawn);
@@ -254,7 +254,7 @@ void add_linear_cases(Cases& cases) {
       options.padding_mask = padding(5);
       cases.linear("padding" + suffix, {2, 2, 5, 5, 3}, options);
       if (form == FastmaxForm::reference) continue;
-      options.dropout = 0.3;
+      options.dropout = 0.2;
       cases.linear("dropout, padding" + suffix, {2, 2, 5, 5, 3}, options);
       options.padding_mask = {};
       cases.linear("dropout, two tiles" + suffix, {1, 1, 67, 67, 4}, options);

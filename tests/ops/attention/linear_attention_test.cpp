@@ -83,9 +83,8 @@ TEST_CASE("linear_attention is what its authors' code computes, in either form, 
     Tensor q = heads("test.q").clone().set_requires_grad(), k = heads("test.k").clone().set_requires_grad(),
            v = heads("test.v").clone().set_requires_grad();
     const Tensor o = linear_attention(q, k, v, {.padding_mask = file.at("test.keep"), .form = form});
-    const Tensor kept = file.at("test.keep").unsqueeze(1).unsqueeze(-1).to(DType::float64);
-    CHECK(relative_error(o * kept, (heads("test.output") * kept).to_vector<double>()) < 1e-8);
-    const std::vector<Tensor> gradients = grad({o}, {q, k, v}, {.grad_outputs = {heads("test.cotangent") * kept}});
+    CHECK(error(o, "test.output") < 1e-8);  // in rows of padding too
+    const std::vector<Tensor> gradients = grad({o}, {q, k, v}, {.grad_outputs = {heads("test.cotangent")}});
     CHECK(error(gradients[0], "grad.q") < 1e-6);
     CHECK(error(gradients[1], "grad.k") < 1e-6);
     CHECK(error(gradients[2], "grad.v") < 1e-6);
