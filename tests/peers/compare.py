@@ -62,6 +62,8 @@ def attention(mechanism: str, tokens: int, causal: bool) -> Case:
              if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
+    if mechanism == "linear" and tokens > 4096:  # it would hold some tokens² numbers a head
+        peers = {name: flags for name, flags in peers.items() if "factorised" in name}
     name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
     return Case(name, "forward_backward_ms", shape, peers)
 
