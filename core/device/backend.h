@@ -38,6 +38,13 @@ enum class Compare : uint8_t;
 enum class Reduce : uint8_t;
 enum class ArgReduce : uint8_t;
 
+/// What `attention` and `fastmax` make of each query and key x before they multiply them.
+enum class RowMap : uint8_t {
+  none,          ///< x itself
+  standardise,   ///< x with mean 0 and variance 1 (Gerami et al. 2024, eqs. 5–6, eps 1e-5)
+  elu_plus_one,  ///< elu(x) + 1, at least 1e-30; a query's is divided by its sum, which the denominator cancels
+};
+
 /// How `attention` weighs a score: softmax, or Fastmax's polynomial a0 + a1·s + a2·s².
 struct AttentionKind {
   bool softmax;
@@ -55,7 +62,7 @@ struct TokenDropout {
 /// How `attention` weighs.
 struct AttentionParams {
   AttentionKind kind;
-  bool standardise;       ///< q and k are taken with mean 0 and variance 1 per token; see FastmaxParams
+  RowMap map;             ///< of q and k
   double scale;           ///< s = scale · q·k
   bool causal;            ///< query i sees keys up to i + (keys − queries)
   double dropout;         ///< of the weights after normalisation; 0 for none
@@ -73,10 +80,10 @@ enum class FastmaxDropout : uint8_t {
 /// How `fastmax` weighs query i and key j: f(t) = a0 + a1·t + a2·t², t = x_i·x_j.
 struct FastmaxParams {
   double a0, a1, a2;
-  bool standardise;  ///< x is q or k with mean 0 and variance 1 per token (eqs. 5–6, eps 1e-5), not q or k itself
-  bool causal;       ///< query i sees keys up to i + (keys − queries)
-  int keep_of_256;   ///< a feature is kept, times 256/keep_of_256, where its random byte is below this; 256 for no
-                     ///< dropout
+  RowMap map;       ///< x is this of q or k
+  bool causal;      ///< query i sees keys up to i + (keys − queries)
+  int keep_of_256;  ///< a feature is kept, times 256/keep_of_256, where its random byte is below this; 256 for no
+                    ///< dropout
   FastmaxDropout dropout;
   bool shared_denominator;  ///< the denominator uses the kept features alone too
   RandomKey q_rng, k_rng;

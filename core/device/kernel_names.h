@@ -12,7 +12,7 @@ namespace linnet {
 /// y = f(x), one element each.
 enum class Unary : uint8_t {
   neg, abs, sign, reciprocal, square, exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu,
-  softplus, erf, logical_not
+  softplus, elu_plus_one, erf, logical_not
 };
 // clang-format on
 constexpr const char* name_of(Unary op) {
@@ -35,6 +35,7 @@ constexpr const char* name_of(Unary op) {
     case Unary::gelu_tanh: return "gelu_tanh";
     case Unary::silu: return "silu";
     case Unary::softplus: return "softplus";
+    case Unary::elu_plus_one: return "elu_plus_one";
     case Unary::erf: return "erf";
     case Unary::logical_not: return "logical_not";
   }
@@ -46,7 +47,7 @@ constexpr const char* name_of(Unary op) {
 /// y = f(a, b). The `*_backward` take (cotangent, x), or (cotangent, y) for tanh and sigmoid.
 enum class Binary : uint8_t {
   add, sub, mul, div, pow, maximum, minimum, tanh_backward, sigmoid_backward, relu_backward, gelu_backward,
-  gelu_tanh_backward, silu_backward, softplus_backward
+  gelu_tanh_backward, silu_backward, softplus_backward, elu_plus_one_backward
 };
 // clang-format on
 constexpr const char* name_of(Binary op) {
@@ -65,6 +66,7 @@ constexpr const char* name_of(Binary op) {
     case Binary::gelu_tanh_backward: return "gelu_tanh_backward";
     case Binary::silu_backward: return "silu_backward";
     case Binary::softplus_backward: return "softplus_backward";
+    case Binary::elu_plus_one_backward: return "elu_plus_one_backward";
   }
   return "?";
 }

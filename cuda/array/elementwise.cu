@@ -83,6 +83,7 @@ void unary_floating(Unary op, const View& out, const View& x) {
       return map<E, E>([] __device__(T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); }, out, x);
     case Unary::silu: return map<E, E>([] __device__(T v) { return v * sigmoid(v); }, out, x);
     case Unary::softplus: return map<E, E>([] __device__(T v) { return softplus(v); }, out, x);
+    case Unary::elu_plus_one: return map<E, E>([] __device__(T v) { return elu_plus_one(v); }, out, x);
     case Unary::erf: return map<E, E>([] __device__(T v) { return erf(v); }, out, x);
     default: return unary_number<E, T>(op, out, x);
   }
@@ -147,6 +148,8 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
       return map<E, E, E>([] __device__(T g, T x) { return g * silu_derivative(x); }, out, a, b);
     case Binary::softplus_backward:
       return map<E, E, E>([] __device__(T g, T x) { return g * sigmoid(x); }, out, a, b);
+    case Binary::elu_plus_one_backward:
+      return map<E, E, E>([] __device__(T g, T x) { return x <= 0 ? g * exp(x) : g; }, out, a, b);
     default: return binary_number<E, T>(op, out, a, b);
   }
 }

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <linnet/cuda/attention/mapped_rows.cuh>
 #include <linnet/cuda/attention/mma_tiles.cuh>
-#include <linnet/cuda/attention/standardise.cuh>
 #include <linnet/cuda/attention/tiles.cuh>
 #include <linnet/cuda/device/scratch.cuh>
 
@@ -32,9 +32,9 @@ namespace {
 
 void attention(View o, View denominator, View q, View k, View v, const View* padding_mask, AttentionParams params) {
   const FirstQueries first_queries(q, k, padding_mask, params.causal);
-  if (params.standardise) {
-    params.standardise = false;
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
+  if (params.map != RowMap::none) {
+    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, padding_mask);
+    params.map = RowMap::none;
     return attention(o, denominator, queries.view(), keys.view(), v, padding_mask, params);
   }
   const bool done = dispatch_mma(q, [&](auto width, auto zero) {
@@ -59,9 +59,9 @@ void attention(View o, View denominator, View q, View k, View v, const View* pad
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
                         const View* padding_mask, AttentionParams params) {
   const FirstQueries first_queries(q, k, padding_mask, params.causal);
-  if (params.standardise) {
-    params.standardise = false;
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
+  if (params.map != RowMap::none) {
+    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, padding_mask);
+    params.map = RowMap::none;
     attention_backward(dq, dk, dv, d_o, o, denominator, queries.view(), keys.view(), v, padding_mask, params);
     queries.differentiate(dq);
     keys.differentiate(dk);

@@ -25,6 +25,14 @@ __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+/// elu(x) + 1: x + 1 above 0 and eˣ below, at least 1e-30
+template <class T>
+__device__ T elu_plus_one(T x) {
+  if (x > 0) return x + T(1);
+  const T below = exp(x);
+  return below < T(1e-30) ? T(1e-30) : below;
+}
+
 /// e^(a − b): the factor from sums of e^(s − a) to sums of e^(s − b), for b ≥ a; 0 for a = −∞, where nothing is
 /// summed yet.
 template <class T>

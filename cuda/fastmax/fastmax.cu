@@ -40,10 +40,9 @@ class Pass {
         first_queries_(q, k, padding_mask, params.causal),
         query_tokens_(tokens(queries_, nullptr, first_queries_.of())),
         key_tokens_(tokens(keys_, padding_mask, {})) {
-    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, HeadsView<const E>(q), queries_,
-           params.standardise);
-    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, HeadsView<const E>(k), keys_,
-           params.standardise);
+    launch(load_vectors<T, E>, blocks(), kThreads, query_tokens_, in_, HeadsView<const E>(q), queries_, params.map,
+           true);
+    launch(load_vectors<T, E>, blocks(), kThreads, key_tokens_, in_, HeadsView<const E>(k), keys_, params.map, false);
     launch(load_values<T, E>, blocks(), kThreads, key_tokens_, in_, HeadsView<const E>(v), keys_);
   }
 
@@ -119,8 +118,7 @@ class Pass {
   int64_t blocks() const { return blocks_for(all_heads_ * in_.positions); }
 
   void store(const Tokens& tokens, const LoadedSide<T>& side, const T* gradients, const View& to) const {
-    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, HeadsView<E>(to),
-           params_.standardise);
+    launch(store_gradients<T, E>, blocks(), kThreads, tokens, in_, side, gradients, HeadsView<E>(to), params_.map);
   }
 
   // ---- The sweep ----

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <linnet/cuda/attention/standardise.cuh>
+#include <linnet/cuda/attention/mapped_rows.cuh>
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/fastmax/inter_chunk.cuh>
 
@@ -156,8 +156,8 @@ bool fastmax_mma(View o, View denominator, View q, View k, View v, const View* p
       Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, padding_mask, params, first_queries)
           .forward(o, denominator);
     };
-    if (!params.standardise) return run(q, k);
-    run(Standardised(q, nullptr, first_queries.of()).view(), Standardised(k, padding_mask, {}).view());
+    if (params.map == RowMap::none) return run(q, k);
+    run(MappedRows(params.map, q, first_queries.of()).view(), MappedRows(params.map, k, padding_mask).view());
   });
 }
 
@@ -170,8 +170,8 @@ bool fastmax_mma_backward(View dq, View dk, View dv, View d_o, View o, View deno
       Sweeps<decltype(width)::value, decltype(zero)>(queries, keys, v, padding_mask, params, first_queries)
           .backward(dq, dk, dv, d_o, o, denominator);
     };
-    if (!params.standardise) return run(q, k);
-    const Standardised queries(q, nullptr, first_queries.of()), keys(k, padding_mask, {});
+    if (params.map == RowMap::none) return run(q, k);
+    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, padding_mask);
     run(queries.view(), keys.view());
     queries.differentiate(dq);
     keys.differentiate(dk);

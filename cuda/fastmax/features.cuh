@@ -48,7 +48,7 @@ struct FactorisedParams {
 /// is no token.
 template <class T>
 struct LoadedSide {
-  T* x;        ///< x̃ [heads, width + 1, positions]: standardised if need be, the last row 1 where there is a token
+  T* x;        ///< x̃ [heads, width + 1, positions]: mapped if need be, the last row 1 where there is a token
   T* y;        ///< ỹ, likewise: of keys [v; 1], of queries the cotangents [G; −G·o] / g with G = ∂L/∂o
   T* inverse;  ///< [heads, positions]: 1 / std(x)
   T* factor;   ///< [heads, positions]: factors of dropout of whole tokens; null without

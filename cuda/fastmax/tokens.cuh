@@ -33,17 +33,17 @@ __device__ void for_each_token(const Tokens& tokens, F f) {
   }
 }
 
-/// x̃ = [x; 1], with x standardised if asked for, and the factors of dropout of whole tokens, where it applies.
+/// x̃ = [x; 1], with x mapped if asked for, and the factors of dropout of whole tokens, where it applies.
 template <class T, class E>
 __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> from, LoadedSide<T> to,
-                             bool standardise) {
+                             RowMap map, bool queries) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     const int64_t item = head * in.positions + position;
     T* x = to.x + head * in.entries() * in.positions + position;
     const E* elements = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     const auto row = [=](int64_t d) { return static_cast<T>(elements[d]); };
     T mean = 0, rest = 0, inverse = 1;  // rest: the rounding error of a large mean
-    if (exists && standardise) {
+    if (exists && map == RowMap::standardise) {
       const auto width = static_cast<T>(in.width);
       for (int64_t d = 0; d < in.width; ++d) mean += row(d);
       mean /= width;  // [FAST eq.5]
@@ -57,8 +57,15 @@ __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<co
       }
       inverse = 1 / sqrt(variance + static_cast<T>(1e-5));
     }
+    const bool has_features = map == RowMap::elu_plus_one;
+    if (exists && has_features && queries) {
+      T total = 0;
+      for (int64_t d = 0; d < in.width; ++d) total += elu_plus_one(row(d));
+      inverse = 1 / total;
+    }
     for (int64_t d = 0; d < in.width; ++d) {
-      x[d * in.positions] = exists ? (row(d) - mean - rest) * inverse : T{0};  // [FAST eq.6]
+      const T entry = !exists ? T{0} : has_features ? elu_plus_one(row(d)) : row(d) - mean - rest;
+      x[d * in.positions] = entry * inverse;  // [FAST eq.6]
     }
     x[in.width * in.positions] = exists ? T{1} : T{0};
     to.inverse[item] = inverse;
@@ -97,17 +104,17 @@ __global__ void load_cotangents(Tokens tokens, FactorisedParams<T> in, HeadsView
   });
 }
 
-/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, the gradient of [FAST eq.5] and [FAST eq.6], or ∂x̂ itself where x is
-/// not standardised; 0 for padding.
+/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, the gradient of [FAST eq.5] and [FAST eq.6], for features as
+/// differentiate_elu_rows, or ∂x̂ itself where x is not mapped; 0 for padding.
 template <class T, class E>
 __global__ void store_gradients(Tokens tokens, FactorisedParams<T> in, LoadedSide<T> side, const T* gradients,
-                                HeadsView<E> to, bool standardised) {
+                                HeadsView<E> to, RowMap map) {
   for_each_token(tokens, [&](int64_t head, int64_t position, int64_t i, bool exists) {
     if (i < 0 || i >= tokens.count) return;
     const T* g = gradients + head * in.width * in.positions + position;
     const T* x = side.x_at(in, head, position);
     T mean = 0, slope = 0;
-    if (standardised) {
+    if (map == RowMap::standardise) {
       for (int64_t d = 0; d < in.width * in.positions; d += in.positions) {
         mean += g[d];
         slope += g[d] * x[d];
@@ -118,7 +125,9 @@ __global__ void store_gradients(Tokens tokens, FactorisedParams<T> in, LoadedSid
     const T inverse = side.inverse[head * in.positions + position];
     E* row = to.at(head / tokens.heads, head % tokens.heads, i);
     for (int64_t d = 0; d < in.width; ++d) {
-      row[d] = exists ? (g[d * in.positions] - mean - x[d * in.positions] * slope) * inverse : T{0};
+      const T entry = x[d * in.positions];
+      const T factor = map == RowMap::elu_plus_one ? min(entry, inverse) : inverse;
+      row[d] = exists ? (g[d * in.positions] - mean - entry * slope) * factor : T{0};
     }
   });
 }

@@ -71,6 +71,7 @@ struct AttentionMap {
 /// | softmax | N²·C | grow with the number of earlier tokens |
 /// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
 /// | fastformer | N·C | C |
+/// | linear | the faster of N²·C and N·C·D | C·D |
 class Attention : public Module {
  public:
   /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when

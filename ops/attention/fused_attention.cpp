@@ -16,7 +16,8 @@ Grads fused_attention_backward(const char* name, const Tensor& grad, const Tenso
                                const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                                const Params& params) {
   Op op(name, Where{}, {grad, q, k, v});
-  op.first_derivative_only("its weights (softmax_attention_weights, fastmax_weights) and matmul");
+  op.first_derivative_only(
+      "its weights (softmax_attention_weights, fastmax_weights, linear_attention_weights) and matmul");
   const std::vector<Tensor> gradients = empty_gradients({q, k, v});
   const Tensor g = with_plain_rows(grad);
   (backend(q).*kBackward)(detail::view(gradients[0]), detail::view(gradients[1]), detail::view(gradients[2]),

@@ -32,7 +32,9 @@ Tensor factorised_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, con
                           const FastmaxParams& params) {
   check_qkv(q, k, v, padding_mask);
   const int64_t queries = q.size(2), width = q.size(3);
-  const auto normalised = [&](const Tensor& x) { return params.standardise ? fastmax_standardised(x) : x; };
+  const auto normalised = [&](const Tensor& x) {
+    return params.map == RowMap::standardise ? fastmax_standardised(x) : x;
+  };
   const Tensor q_hat = normalised(q), k_hat = normalised(without_padding(k, padding_mask));
   // y is the x of values that are 1, and g their f: one more column of v computes both.
   const Tensor one = ones({k.size(0), k.size(1), k.size(2), 1}, v.dtype(), v.device());

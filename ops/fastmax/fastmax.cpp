@@ -7,6 +7,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/fastmax_forms.h>
 #include <linnet/ops/detail/fastmax_reference.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
@@ -85,18 +86,6 @@ void check_dropout(const Polynomial& f, const FastmaxOptions& options) {
   }
 }
 
-/// The form that is used, which is never `automatic`.
-FastmaxForm form_of(const Tensor& q, const Tensor& k, const Polynomial& f, const FastmaxOptions& options) {
-  if (options.form == FastmaxForm::reference) return options.form;
-  if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
-  if (options.form != FastmaxForm::automatic) return options.form;
-  if (options.dropout > 0 && dropout_kind(f, options) != FastmaxDropout::token) return FastmaxForm::factorised;
-  return fastmax_form(q, k, f.a2 != 0, options.causal);
-}
-
-/// The number of values of a random byte that keep a feature.
-int bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
-
 /// The weights as a polynomial of t = q̂·k̂ = s / scale. Throws ValueError unless all possible weights are positive.
 FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int64_t width) {
   const bool standard = options.normalisation == FastmaxNormalisation::standard;
@@ -107,9 +96,9 @@ FastmaxParams params_of(const Polynomial& f, const FastmaxOptions& options, int6
   return {.a0 = f.a0,
           .a1 = f.a1 * scale,
           .a2 = f.a2 * scale * scale,
-          .standardise = standard,
+          .map = standard ? RowMap::standardise : RowMap::none,
           .causal = options.causal,
-          .keep_of_256 = bytes_kept(options.dropout),
+          .keep_of_256 = detail::bytes_kept(options.dropout),
           .dropout = dropout_kind(f, options),
           .shared_denominator = options.dropout_normaliser == FastmaxNormaliser::shared,
           .q_rng = {},
@@ -122,7 +111,7 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
   const bool empty = q.numel() == 0 || k.numel() == 0;  // without elements there is no mean
   const AttentionParams options{
       .kind = {.softmax = false, .a0 = params.a0, .a1 = params.a1, .a2 = params.a2},
-      .standardise = params.standardise && !empty,
+      .map = empty ? RowMap::none : params.map,
       .scale = 1,
       .causal = params.causal,
       .dropout = 0,
@@ -132,6 +121,24 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
 }
 
 }  // namespace
+
+FastmaxForm detail::fastmax_form_for(FastmaxForm asked, const Tensor& q, const Tensor& k,
+                                     const FastmaxParams& params) {
+  if (asked == FastmaxForm::reference) return asked;
+  if (q.numel() == 0 || k.numel() == 0) return FastmaxForm::quadratic;
+  if (asked != FastmaxForm::automatic) return asked;
+  if (params.keep_of_256 < 256 && params.dropout != FastmaxDropout::token) return FastmaxForm::factorised;
+  return fastmax_form(q, k, params.a2 != 0, params.causal);
+}
+
+Tensor detail::fastmax_in(FastmaxForm form, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& padding_mask, const FastmaxParams& params) {
+  if (form == FastmaxForm::reference) return fastmax_reference(q, k, v, padding_mask, params);
+  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, padding_mask, params);
+  return fused_fastmax(q, k, v, padding_mask, params);
+}
+
+int detail::bytes_kept(double dropout) { return std::max(1, static_cast<int>(std::lround(256 * (1 - dropout)))); }
 
 double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width) {
   if (const double* number = std::get_if<double>(&scale)) return *number;
@@ -158,10 +165,8 @@ Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxO
     params.q_rng = options.generator->next();
     params.k_rng = options.generator->next();
   }
-  const FastmaxForm form = form_of(q, k, f, options);
-  if (form == FastmaxForm::reference) return detail::fastmax_reference(q, k, v, options.padding_mask, params);
-  if (form == FastmaxForm::quadratic) return quadratic_fastmax(q, k, v, options.padding_mask, params);
-  return detail::fused_fastmax(q, k, v, options.padding_mask, params);
+  const FastmaxForm form = detail::fastmax_form_for(options.form, q, k, params);
+  return detail::fastmax_in(form, q, k, v, options.padding_mask, params);
 }
 
 Tensor fastmax_weights(const Tensor& q, const Tensor& k, const FastmaxOptions& options, Where where) {

@@ -16,7 +16,9 @@ Tensor fastmax_standardised(const Tensor& x) {
 
 Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor& padding_mask,
                                  const FastmaxParams& params) {
-  const auto normalised = [&](const Tensor& x) { return params.standardise ? fastmax_standardised(x) : x; };
+  const auto normalised = [&](const Tensor& x) {
+    return params.map == RowMap::standardise ? fastmax_standardised(x) : x;
+  };
   const Tensor s = matmul(normalised(q), transpose(normalised(without_padding(k, padding_mask))));
   Tensor f = params.a0 + s * (params.a1 + params.a2 * s);  // [FAST eq.8]
   const Tensor hidden = unseen(q.size(2), k.size(2), padding_mask, params.causal, q.device());

@@ -5,6 +5,7 @@
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -31,7 +32,16 @@ std::vector<std::pair<std::string, Moves>> attentions(bool causal, double rate =
           {.causal = causal, .form = form, .dropout = rate, .dropout_kind = dropout, .generator = &generator});
     };
   };
+  const auto linear_of = [=](FastmaxForm form) {
+    return [=](const Inputs& in) {
+      Generator generator(6);
+      return linear_attention(in[0], in[1], in[2],
+                              {.causal = causal, .form = form, .dropout = rate, .generator = &generator});
+    };
+  };
   std::vector<std::pair<std::string, Moves>> all = {
+      {"quadratic linear", linear_of(FastmaxForm::quadratic)},
+      {"factorised linear", linear_of(FastmaxForm::factorised)},
       {"softmax",
        [=](const Inputs& in) {
          Generator generator(6);
@@ -82,6 +92,10 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
           return fastmax(in[0], in[1], in[2], options);
         });
       }
+      agree_at("linear", width, [&, form = form](auto& in) {
+        return linear_attention(in[0], in[1], in[2],
+                                {.causal = causal, .padding_mask = padding_mask(in[0].device()), .form = form});
+      });
     }
     const auto additive = [&](int64_t width, int64_t weights, Interaction interaction) {
       agree_at("additive", width, [&](auto& in) {
@@ -207,6 +221,7 @@ TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradi
   const std::vector<Moves> attentions = {
       [](auto& in) { return softmax_attention(in[0], in[0], in[0]); },
       [](auto& in) { return fastmax(in[0], in[0], in[0]); },
+      [](auto& in) { return linear_attention(in[0], in[0], in[0]); },
       [&](auto& in) { return additive_attention({in[0], in[0], in[0]}, {{w}, {w}}); },
   };
   for (const Moves& attend : attentions) {

@@ -72,8 +72,10 @@ void check_training(const Make& make, const Loss& loss, int64_t draws_a_loss) {
 
 /// Every mechanism with dropout, every kind of it, and the draws that it takes.
 std::vector<std::pair<nn::AttentionConfig, int64_t>> attentions() {
-  std::vector<std::pair<nn::AttentionConfig, int64_t>> all = {
-      {{.mechanism = "softmax"}, 1}, {{.mechanism = "fastformer"}, 2}, {{.mechanism = "fastmax1"}, 2}};
+  std::vector<std::pair<nn::AttentionConfig, int64_t>> all = {{{.mechanism = "softmax"}, 1},
+                                                              {{.mechanism = "fastformer"}, 2},
+                                                              {{.mechanism = "fastmax1"}, 2},
+                                                              {{.mechanism = "linear"}, 2}};
   for (const auto kind : {FastmaxDropout::quadratic, FastmaxDropout::standard, FastmaxDropout::token}) {
     for (const bool rotary : {false, true}) {
       all.push_back(

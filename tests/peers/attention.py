@@ -61,6 +61,23 @@ def fastmax_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool, order: int
     return total[..., :-1] / total[..., -1:]
 
 
+def linear_quadratic(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """(φ(q) φ(k)^T * mask) v / g with φ(x) = elu(x) + 1"""
+    f = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)
+    if causal:
+        f = f.tril()
+    return f @ v / f.sum(-1, keepdim=True)
+
+
+def linear_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """Eqs. 5 to 12 of Katharopoulos et al. 2020: sums over the keys first, prefix sums when causal."""
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    if causal:
+        state = torch.einsum("bhnm,bhnd->bhnmd", k, v).cumsum(2)
+        return torch.einsum("bhnm,bhnmd->bhnd", q, state) / (q * k.cumsum(2)).sum(-1, keepdim=True)
+    return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(2).unsqueeze(-1))
+
+
 def additive(q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, causal: bool) -> Tensor:
     """Eqs. 3 to 6 of the Fastformer paper; causal with prefix sums, shifted by the largest logit of all."""
 

@@ -37,6 +37,7 @@ print(json.dumps({"version": str(torch.__version__), "fused": fused}))
 
 SOFTMAX = {"sdpa": [], "softmax(q·kᵀ / √D) v": ["--formulation", "formula"]}
 FASTMAX = {"factorised": ["--formulation", "factorised"], "(f(q·kᵀ) ∘ mask) v / g": ["--formulation", "quadratic"]}
+LINEAR = {"factorised": ["--formulation", "factorised"], "(φ(q)·φ(k)ᵀ ∘ mask) v / g": ["--formulation", "quadratic"]}
 
 
 class Torch(typing.NamedTuple):
@@ -55,12 +56,14 @@ class Case(typing.NamedTuple):
 
 def attention(mechanism: str, tokens: int, causal: bool) -> Case:
     shape = ["attention", "--mechanism", mechanism, "--tokens", str(tokens)] + (["--causal"] if causal else [])
-    forms = SOFTMAX if mechanism == "softmax" else FASTMAX
+    forms = {"softmax": SOFTMAX, "linear": LINEAR}.get(mechanism, FASTMAX)
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
              for name, extra in forms.items() for flag in ([], ["--compile"])
              if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
+    if mechanism == "linear" and tokens > 4096:  # it would hold some tokens² numbers a head
+        peers = {name: flags for name, flags in peers.items() if "factorised" in name}
     name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
     return Case(name, "forward_backward_ms", shape, peers)
 
@@ -92,6 +95,7 @@ CASES = [
     attention("softmax", 4096, False), attention("softmax", 4096, True),
     attention("fastmax1", 4096, False), attention("fastmax2", 1024, False), attention("fastmax2", 1024, True),
     attention("fastmax2", 4096, False), attention("fastmax2", 4096, True),
+    *(attention("linear", tokens, causal) for tokens in (1024, 4096, 16384) for causal in (False, True)),
     layer(False), layer(True),
 ]  # fmt: skip
 SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]

@@ -31,6 +31,8 @@ class Attention(nn.Module):
         q, k, v = (self.split(t) for t in self.qkv(x).chunk(3, -1))
         if self.mechanism == "softmax":
             o = attention.softmax(q, k, v, self.causal)
+        elif self.mechanism == "linear":
+            o = attention.linear_quadratic(q, k, v, self.causal)
         else:
             o = attention.fastmax_quadratic(q, k, v, self.causal, int(self.mechanism[-1]))
         return self.out(o.transpose(1, 2).flatten(2))

@@ -57,6 +57,11 @@ def bench_attention(a: argparse.Namespace) -> dict:
             "sdpa": lambda q, k, v: attention.softmax(q, k, v, a.causal),
             "formula": lambda q, k, v: attention.softmax_formula(q, k, v, a.causal),
         }
+    elif a.mechanism == "linear":
+        functions = {
+            "factorised": lambda q, k, v: attention.linear_factorised(q, k, v, a.causal),
+            "quadratic": lambda q, k, v: attention.linear_quadratic(q, k, v, a.causal),
+        }
     else:
         functions = {
             "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),

@@ -205,7 +205,7 @@ KernelCase fastmax(const Sizes& s, bool backward) {
   FastmaxParams params{};
   params.a0 = params.a1 = 1;
   params.a2 = 0.5;
-  params.standardise = true;
+  params.map = RowMap::standardise;
   params.causal = s.at.causal;
   params.keep_of_256 = 256;
   const double d = static_cast<double>(s.at.head_dim), features = (d + 1) * (d + 2) / 2;

@@ -76,6 +76,7 @@ void unary_floating(Unary op, const View& out, const View& x) {
     case Unary::gelu_tanh: return map<T, T>(out, x, [](T v) { return T(0.5) * v * (T(1) + gelu_inner_tanh(v)); });
     case Unary::silu: return map<T, T>(out, x, [](T v) { return v * vec::sigmoid(v); });
     case Unary::softplus: return map<T, T>(out, x, [](T v) { return softplus(v); });
+    case Unary::elu_plus_one: return map<T, T>(out, x, [](T v) { return vec::elu_plus_one(v); });
     case Unary::erf: return map<T, T>(out, x, [](T v) { return vec::erf(v); });
     default: return unary_number<T>(op, out, x);
   }
@@ -134,6 +135,8 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
       return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_tanh_derivative(x); });
     case Binary::silu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
     case Binary::softplus_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
+    case Binary::elu_plus_one_backward:
+      return map<T, T, T>(out, a, b, [](T g, T x) { return x <= 0 ? g * vec::exp(x) : g; });
     default: return binary_number<T>(op, out, a, b);
   }
 }

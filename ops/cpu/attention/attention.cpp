@@ -12,7 +12,7 @@ namespace {
 template <class T>
 void load_all(const AttentionContext<T>& context, const PreparedKeys<T>& prepared) {
   const AttentionInputs& in = context.in;
-  if (in.padding_mask == nullptr && !in.params.standardise) return;
+  if (in.padding_mask == nullptr && !in.maps()) return;
   const int64_t key_tiles = ceil_div(in.keys(), kKeys);
   constexpr int64_t kCost = 8;  // of one element, in additions
   parallel_for(in.heads() * key_tiles, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,

@@ -136,9 +136,9 @@ class Backward {
         query_tile.sum_by_key(weights, g, dv.from(from), first > first_query);
         read_until = std::max(read_until, from + ds.keys);
       }
-      query_tile.through_standardisation(dq);
+      query_tile.through_map(dq);
     }
-    if (in_.params.standardise) keys.standardised.differentiate(end - begin, dk.from(begin));
+    if (in_.maps()) keys.mapped.differentiate(end - begin, dk.from(begin));
   }
 
   void clear(Rows<T> rows, int64_t begin, int64_t end) const {

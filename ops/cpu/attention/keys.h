@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include <linnet/ops/cpu/attention/mapped_rows.h>
 #include <linnet/ops/cpu/attention/score_tile.h>
-#include <linnet/ops/cpu/attention/standardise.h>
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
 
@@ -21,6 +21,7 @@ struct AttentionInputs {
   int64_t queries() const { return q.shape[2]; }
   int64_t keys() const { return k.shape[2]; }
   int64_t width() const { return q.shape[3]; }
+  bool maps() const { return params.map != RowMap::none; }
   bool drops_tokens() const { return params.tokens.keep_of_256 % 256 != 0; }
 
   /// Calls `f(begin, end, task)` in parallel for ranges of tasks. Each head has `splits` tasks, each of `rows`
@@ -101,24 +102,24 @@ template <class T>
 struct HeadKeys {
   Rows<const T> first_k, first_v;
   int64_t first;
-  StandardisedRows<T> standardised;  ///< k and 1/std(k), if keys are standardised
+  MappedRows<T> mapped;  ///< k, if keys are mapped
 
   Rows<const T> k(int64_t j) const { return first_k.from(j - first); }
   Rows<const T> v(int64_t j) const { return first_v.from(j - first); }
 };
 
-/// Keys and values without padding, standardised where asked for: in place if neither applies, otherwise copies. So a
-/// padded key is never read, not even a NaN that would be multiplied by 0. Backward standardises keys again, which
-/// costs less than to store them.
+/// Keys and values without padding, mapped where asked for: in place if neither applies, otherwise copies. So a
+/// padded key is never read, not even a NaN that would be multiplied by 0. Backward maps keys again, which costs less
+/// than to store them.
 template <class T>
 class PreparedKeys {
  public:
   PreparedKeys(const AttentionInputs& in, const Padding& padding, int64_t rows)
       : in_(in),
         padding_(padding),
-        k_(in.padding_mask != nullptr || in.params.standardise ? rows * in.width() : 0),
+        k_(in.padding_mask != nullptr || in.maps() ? rows * in.width() : 0),
         v_(in.padding_mask != nullptr ? rows * in.width() : 0),
-        inverse_std_(in.params.standardise ? rows : 0) {}
+        inverse_(in.maps() ? rows : 0) {}
 
   /// Prepares a head's keys [begin, end); copies go to the rows from `row` on.
   HeadKeys<T> load(int64_t head, int64_t begin, int64_t end, int64_t row) const {
@@ -126,8 +127,8 @@ class PreparedKeys {
     const int64_t count = end - begin, width = in_.width();
     const auto position = [&](int64_t r) { return padding_.position(head, begin + r); };
     const Rows<const T> k = rows_of<const T>(in_.k, head), v = rows_of<const T>(in_.v, head);
-    if (in_.params.standardise) {
-      keys.standardised.make(count, [&](int64_t r) { return k[position(r)]; });
+    if (in_.maps()) {
+      keys.mapped.make(count, [&](int64_t r) { return k[position(r)]; });
     } else if (in_.padding_mask != nullptr) {
       for (int64_t r = 0; r < count; ++r) std::copy_n(k[position(r)], width, k_.data() + (row + r) * width);
     }
@@ -143,8 +144,9 @@ class PreparedKeys {
       return Rows<const T>{own.data() + row * in_.width(), in_.width()};
     };
     HeadKeys<T> keys{rows(k_, in_.k), rows(v_, in_.v), begin, {}};
-    if (in_.params.standardise) {
-      keys.standardised = {{k_.data() + row * in_.width(), in_.width()}, inverse_std_.data() + row, in_.width()};
+    if (in_.maps()) {
+      const Rows<T> y{k_.data() + row * in_.width(), in_.width()};
+      keys.mapped = {in_.params.map, false, y, inverse_.data() + row, in_.width()};
     }
     return keys;
   }
@@ -152,7 +154,7 @@ class PreparedKeys {
  private:
   const AttentionInputs& in_;
   const Padding& padding_;
-  Scratch<T> k_, v_, inverse_std_;
+  Scratch<T> k_, v_, inverse_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -85,28 +85,30 @@ class Workspace {
         columns_(drawn_ + (in.params.dropout > 0 ? kQueries * kKeys : 0)),
         queries_(columns_ + columns * columns_size_),
         head_width_(in.width()),
-        memory_(queries_ + (in.params.standardise ? kQueries * (head_width_ + 1) : 0)) {}
+        map_(in.params.map),
+        memory_(queries_ + (in.maps() ? kQueries * (head_width_ + 1) : 0)) {}
 
   T* tile(int64_t i) const { return memory_.data() + i * kKeys * width_; }
   T* factors() const { return memory_.data() + factors_; }
   T* drawn() const { return memory_.data() + drawn_; }
   T* columns(int64_t i) const { return memory_.data() + columns_ + i * columns_size_; }
-  StandardisedRows<T> queries() const {
+  MappedRows<T> queries() const {
     T* y = memory_.data() + queries_;
-    return {{y, head_width_}, y + kQueries * head_width_, head_width_};
+    return {map_, true, {y, head_width_}, y + kQueries * head_width_, head_width_};
   }
 
  private:
   int64_t width_, columns_size_, factors_, drawn_, columns_, queries_, head_width_;
+  RowMap map_;
   Scratch<T> memory_;
 };
 
-/// Queries of a head: in place, or standardised into `memory` if asked for.
+/// Queries of a head: in place, or mapped into `memory` if asked for.
 template <class T>
 Rows<const T> queries_of(const AttentionInputs& in, int64_t head, int64_t first, int64_t rows,
-                         const StandardisedRows<T>& memory) {
+                         const MappedRows<T>& memory) {
   const Rows<const T> queries = rows_of<const T>(in.q, head).from(first);
-  if (!in.params.standardise) return queries;
+  if (!in.maps()) return queries;
   memory.make(rows, [&](int64_t r) { return queries[r]; });
   return memory.y;
 }
@@ -123,15 +125,15 @@ class QueryTile {
         first_(first),
         rows_(std::min(kQueries, context.in.queries() - first)),
         width_(padded<T>(rows_)),
-        standardised_(workspace.queries()),
-        queries_(queries_of(context.in, head, first, rows_, standardised_)),
+        mapped_(workspace.queries()),
+        queries_(queries_of(context.in, head, first, rows_, mapped_)),
         transposed_(workspace.columns(0)),
         factors_(workspace.factors()),
         drawn_(workspace.drawn()) {
     const AttentionInputs& in = context.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = context.visible(head, first + r);
-    if (in.params.standardise) {
-      for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) standardised_.clear(r);
+    if (in.maps()) {
+      for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) mapped_.clear(r);
     }
     if (in.drops_tokens()) std::copy_n(context.tokens.queries(head) + first, rows_, token_factors_);
     to_columns(queries_, static_cast<T>(in.params.scale * (in.params.kind.softmax ? kLog2E : 1)), transposed_);
@@ -213,9 +215,9 @@ class QueryTile {
     }
   }
 
-  /// Turns gradients of standardised queries into those of the queries, in place, if they were standardised.
-  void through_standardisation(Rows<T> gradients) const {
-    if (context_.in.params.standardise) standardised_.differentiate(rows_, gradients);
+  /// Turns gradients of mapped queries into those of the queries, in place, if they were mapped.
+  void through_map(Rows<T> gradients) const {
+    if (context_.in.maps()) mapped_.differentiate(rows_, gradients);
   }
 
   /// Draws the dropout factors of a tile's weights, 0 or 1 / (1 − rate). The stream is in the order of [query, key]:
@@ -255,7 +257,7 @@ class QueryTile {
   const AttentionContext<T>& context_;
   const HeadKeys<T>& keys_;
   int64_t head_, first_, rows_, width_;
-  StandardisedRows<T> standardised_;
+  MappedRows<T> mapped_;
   Rows<const T> queries_;
   T *transposed_, *factors_, *drawn_;
   int64_t visible_[kQueries], hidden_[kKeys];

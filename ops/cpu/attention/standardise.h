@@ -76,27 +76,4 @@ void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, cons
   }
 }
 
-/// Rows with mean 0 and variance 1, in the caller's memory.
-template <class T>
-struct StandardisedRows {
-  Rows<T> y;       ///< [rows, width]
-  T* inverse_std;  ///< [rows]
-  int64_t width;
-
-  /// Standardises row(r) for r < rows.
-  template <class Row>
-  void make(int64_t rows, Row row) const {
-    with_width<T>(width, [&](auto w) { standardise<T>(rows, row, y, inverse_std, w); });
-  }
-  /// Sets row r and its gradient to 0.
-  void clear(int64_t r) const {
-    std::fill_n(y[r], width, T{0});
-    inverse_std[r] = 0;
-  }
-  /// Turns the gradients of the rows into those of the original rows, in place.
-  void differentiate(int64_t rows, Rows<T> gradients) const {
-    with_width<T>(width, [&](auto w) { standardise_backward<T>(rows, gradients, y, inverse_std, w); });
-  }
-};
-
 }  // namespace linnet::cpu::LINNET_ISA

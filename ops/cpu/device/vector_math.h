@@ -162,6 +162,13 @@ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+/// elu(x) + 1: x + 1 above 0 and eˣ below, at least 1e-30
+template <class T>
+T elu_plus_one(T x) {
+  const T below = exp(x);
+  return x > 0 ? x + T(1) : below < T(1e-30) ? T(1e-30) : below;
+}
+
 /// cos(2π·u) for u in [0, 1); the reduction of the angle is exact.
 inline float cos_turns(float u) {
   const float s = std::abs(u - 0.5f) - 0.25f;  // cos(2πu) = sin(2πs), |s| ≤ ¼

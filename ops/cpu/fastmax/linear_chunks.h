@@ -1,6 +1,6 @@
 #pragma once
 
-#include <linnet/ops/cpu/attention/standardise.h>
+#include <linnet/ops/cpu/attention/mapped_rows.h>
 #include <linnet/ops/cpu/device/tile_product.h>
 #include <linnet/ops/cpu/fastmax/causal_product.h>
 #include <linnet/ops/cpu/fastmax/states.h>
@@ -14,26 +14,27 @@ template <class T>
 struct LinearTerms {
   int64_t width;
   Scratch<T> memory;
-  Rows<T> x, y;        // [size, D + 1]
-  T *inverse_std, *t;  // [size]
-  T* scratch;          // [size, D]
+  Rows<T> x, y;    // [size, D + 1]
+  T *inverse, *t;  // [size]
+  T* scratch;      // [size, D]
   Sequence<T> from{};
   int64_t first = 0, size = 0;
-  bool standardised = false;
+  bool queries = false;
+  RowMap map = RowMap::none;
 
   LinearTerms(int64_t width_, int64_t capacity)
       : width(width_),
         memory(capacity * (2 * stride() + width + 2)),
         x{memory.data(), stride()},
         y{x[capacity], stride()},
-        inverse_std(y[capacity]),
-        t(inverse_std + capacity),
+        inverse(y[capacity]),
+        t(inverse + capacity),
         scratch(t + capacity) {}
 
   /// Rows of x and y are padded to whole vector registers.
   int64_t stride() const { return round_up(width + 1, product::kLanes<T>); }
 
-  StandardisedRows<T> standard() const { return {x, inverse_std, width}; }
+  MappedRows<T> mapped() const { return {map, queries, x, inverse, width}; }
 };
 
 /// One chunk of Fastmax of first order, f(t) = a0 + a1 t: linear attention (Katharopoulos et al. 2020), whose
@@ -119,7 +120,7 @@ class LinearChunks {
       const Rows<T> dx = terms.from.results(terms.first, size, width_, dx_rows, scratch.data());
       multiply(size, reverse, terms.y, {others.y, others.x}, by_y, dx);
       if (sums.own != nullptr) add(terms, *sums.own);
-      if (terms.standardised) terms.standard().differentiate(size, dx);
+      if (terms.map != RowMap::none) terms.mapped().differentiate(size, dx);
       terms.from.store(terms.first, size, width_, dx, dx_rows);
     });
   }
@@ -144,14 +145,19 @@ class LinearChunks {
     terms.from = loader_.sequence(side, head);
     terms.first = position - side.causal_offset;
     terms.size = size;
-    terms.standardised = in_.params.standardise;
+    terms.queries = side.queries;
+    terms.map = in_.params.map;
     const Rows<const T> x = tokens_of(terms.from, terms.first, size, width_, terms.scratch);
-    if (terms.standardised) {
-      terms.standard().make(size, [&](int64_t n) { return x[n]; });
+    if (terms.map != RowMap::none) {
+      terms.mapped().make(size, [&](int64_t n) { return x[n]; });
     } else {
       copy(size, x, terms.x);
     }
-    for (int64_t n = 0; n < size; ++n) terms.x[n][width_] = terms.from.has(terms.first + n) ? T{1} : T{0};
+    for (int64_t n = 0; n < size; ++n) {
+      const bool has = terms.from.has(terms.first + n);
+      if (!has && terms.map == RowMap::elu_plus_one) terms.mapped().clear(n);  // the others make 0 of 0
+      terms.x[n][width_] = has ? T{1} : T{0};
+    }
     if (!side.queries) {
       copy(size, tokens_of(loader_.keys_of(in_.v, head), terms.first, size, width_, terms.scratch), terms.y);
       std::fill_n(terms.t, size, T{1});

@@ -87,7 +87,7 @@ class TokenLoader {
   /// Loads `size` tokens from position `first` on; y and t only for keys, or where cotangents are wanted.
   void load(const Side& side, int64_t head, int64_t first, int64_t size, Terms<T>& terms) const {
     const int64_t from = first - side.causal_offset;
-    terms.x.load(sequence(side, head), from, size, in_.params.standardise);
+    terms.x.load(sequence(side, head), from, size, in_.params.map, side.queries);
     if (!side.queries) {
       terms.y = tokens_of(keys_of(in_.v, head), from, size, width_, terms.scratch);
       std::fill_n(terms.t, size, T{1});

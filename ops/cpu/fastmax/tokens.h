@@ -8,6 +8,7 @@
 #include <linnet/ops/cpu/device/large_mean.h>
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/device/transpose.h>
+#include <linnet/ops/cpu/device/vector_math.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -68,28 +69,29 @@ Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, in
 }
 
 /// The vectors x̃ = [1; x] of some tokens, transposed: [1 + D, tokens]. Row 0 is 1 where there is a token and 0
-/// elsewhere, row 1 + d is entry d of each token. x is q̂ or k̂, or q or k where nothing is standardised.
+/// elsewhere, row 1 + d is entry d of each token. x is what FastmaxParams::map makes of q or k, as MappedRows does.
 template <class T>
 class AugmentedTokens {
  public:
   AugmentedTokens(int64_t width, int64_t capacity)
       : width_(width),
         memory_((2 * width + 2) * capacity),
-        rstd_(memory_.data() + (width + 1) * capacity),
-        scratch_(rstd_ + capacity) {}
+        inverse_(memory_.data() + (width + 1) * capacity),
+        scratch_(inverse_ + capacity) {}
 
-  void load(const Sequence<T>& from, int64_t first, int64_t size, bool standardise) {
+  void load(const Sequence<T>& from, int64_t first, int64_t size, RowMap map, bool queries) {
     from_ = from;
     first_ = first;
     size_ = size;
-    standardised_ = standardise;
+    map_ = map;
     transpose<T>(size, width_, tokens_of(from, first, size, width_, scratch_), {row(1), size});
     if (from.has_all(first, size)) {
       std::fill_n(row(0), size, T{1});
     } else {
       for (int64_t n = 0; n < size; ++n) row(0)[n] = from.has(first + n) ? T{1} : T{0};
     }
-    if (standardise) this->standardise();
+    if (map == RowMap::standardise) standardise();
+    if (map == RowMap::elu_plus_one) make_features(queries);
   }
 
   int64_t size() const { return size_; }
@@ -98,7 +100,8 @@ class AugmentedTokens {
 
   /// Writes the tokens' gradients to the rows `to`, from the gradients of x̃, laid out like it. Overwrites `dx`.
   void store_gradients(T* dx, Rows<T> to) {
-    if (standardised_) through_standardisation(dx + size_);
+    if (map_ == RowMap::standardise) through_standardisation(dx + size_);
+    if (map_ == RowMap::elu_plus_one) through_features(dx + size_);
     const Rows<T> rows = results(to, scratch_);
     transpose<T>(width_, size_, {dx + size_, size_}, rows);
     store(rows, to);
@@ -131,7 +134,7 @@ class AugmentedTokens {
         for_each_entry(tile, [&](int64_t n, T& x) { x -= large[n]; });
         find_moments();
       }
-      T* scale = rstd_ + tile;
+      T* scale = inverse_ + tile;
       for (int64_t n = 0; n < kTile; ++n) scale[n] = 1 / std::sqrt(variance[n] * inverse + static_cast<T>(1e-5));
       for_each_entry(tile, [&](int64_t n, T& x) { x = (x - mean[n]) * scale[n]; });
     }
@@ -152,12 +155,40 @@ class AugmentedTokens {
           product[n] += g[n] * x[n] * inverse;
         }
       }
-      const T* scale = rstd_ + tile;
+      const T* scale = inverse_ + tile;
       for (int64_t d = 0; d < width_; ++d) {
         T* g = dx + d * size_ + tile;
         const T* x = row(1 + d) + tile;
 #pragma omp simd
         for (int64_t n = 0; n < kTile; ++n) g[n] = (g[n] - mean[n] - x[n] * product[n]) * scale[n];
+      }
+    }
+  }
+
+  /// As make_elu_rows; 0 where there is no token.
+  void make_features(bool queries) {
+    for (int64_t tile = 0; tile < size_; tile += kTile) {
+      const T* real = row(0) + tile;
+      T total[kTile] = {};
+      for_each_entry(tile, [&](int64_t n, T& x) {
+        x = vec::elu_plus_one(x) * real[n];
+        total[n] += x;
+      });
+      T* inverse = inverse_ + tile;
+      for (int64_t n = 0; n < kTile; ++n) inverse[n] = queries && total[n] > 0 ? 1 / total[n] : T{1};
+      if (queries) for_each_entry(tile, [&](int64_t n, T& x) { x *= inverse[n]; });
+    }
+  }
+
+  /// As elu_rows_backward.
+  void through_features(T* dx) const {
+    for (int64_t tile = 0; tile < size_; tile += kTile) {
+      const T* inverse = inverse_ + tile;
+      for (int64_t d = 0; d < width_; ++d) {
+        T* g = dx + d * size_ + tile;
+        const T* x = row(1 + d) + tile;
+#pragma omp simd
+        for (int64_t n = 0; n < kTile; ++n) g[n] *= x[n] < inverse[n] ? x[n] : inverse[n];
       }
     }
   }
@@ -173,9 +204,9 @@ class AugmentedTokens {
 
   int64_t width_, size_ = 0, first_ = 0;
   Sequence<T> from_{};
-  bool standardised_ = false;
+  RowMap map_ = RowMap::none;
   Scratch<T> memory_;
-  T *rstd_, *scratch_;
+  T *inverse_, *scratch_;
 };
 
 }  // namespace linnet::cpu::LINNET_ISA

@@ -101,6 +101,13 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_shakespeare",
           {"--attention", "fastmax1", "--attention-dropout", "0.1", "--dropout-kind", "quadratic"},
           "--dropout-kind quadratic does not apply to --attention fastmax1");
+  for (const char* kind : {"quadratic", "standard"}) {
+    refused("train_shakespeare", {"--attention", "linear", "--attention-dropout", "0.1", "--dropout-kind", kind},
+            "--dropout-kind " + std::string(kind) +
+                " does not apply to --attention linear, which drops whole queries and keys alone; use token");
+  }
+  refused("train_shakespeare", {"--attention", "linear", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention linear");
   refused("train_shakespeare", {"--attention", "fastmax2", "--share", "heads"},
           "--share heads does not apply to --attention fastmax2");
   refused("train_shakespeare", {"--fastmax-form", "quadratic"},

@@ -142,8 +142,8 @@ TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence f
   CHECK(largest_difference(grad({sum(stack(steps, 1) * weight)}, {x}).front(), expected) < 1e-12);
 }
 
-TEST_CASE("FastmaxAttention: the step form of a long text, where sums would round away what is added") {
-  for (const char* mechanism : {"fastmax1", "fastmax2"}) {
+TEST_CASE("FeatureSums: the step form of a long text, where sums would round away what is added") {
+  for (const char* mechanism : {"fastmax1", "fastmax2", "linear"}) {
     Generator rng(15);
     const AttentionModel model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
     const Tensor x = randn({1, 600, 8}, rng, DType::float64);
@@ -243,6 +243,10 @@ TEST_CASE("attention: names and numbers of parameters") {
                                                       "attention.out.weight", "attention.out.bias"});
   const AttentionModel fastmax(rng, {.mechanism = "fastmax1", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(fastmax) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
+  const AttentionModel linear(rng, {.mechanism = "linear", .width = 12, .heads = 3, .short_conv = 2});
+  CHECK(names_of(linear) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
+                                                     "attention.out.weight", "attention.out.bias",
+                                                     "attention.conv.weight"});
   const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
@@ -304,6 +308,7 @@ TEST_CASE("attention: dropout in training only") {
   std::vector<nn::AttentionConfig> configs;
   configs.push_back({.mechanism = "softmax"});
   configs.push_back({.mechanism = "fastformer"});
+  configs.push_back({.mechanism = "linear"});
   configs.push_back({.mechanism = "fastmax1"});
   configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
   configs.push_back({.mechanism = "fastmax2"});
@@ -364,8 +369,8 @@ TEST_CASE("attention: what cannot be is refused") {
   const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
     CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
   };
-  refused({.mechanism = "linear", .width = 8},
-          "no attention is called 'linear'; choose one of softmax, fastmax1, fastmax2, fastformer");
+  refused({.mechanism = "cosine", .width = 8},
+          "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
   refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
           "1 projections; it takes at least 2");
@@ -384,6 +389,16 @@ TEST_CASE("attention: what cannot be is refused") {
           "softmax has none of the options of fastformer");
   refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
+  refused({.mechanism = "linear", .width = 8, .rotary = true}, "linear has no rotary positions");
+  refused(
+      {.mechanism = "linear",
+       .width = 8,
+       .options = nn::LinearAttentionConfig{.dropout_kind = FastmaxDropout::quadratic}},
+      "quadratic dropout does not apply to linear attention, which drops whole queries and keys alone; use token");
+  refused({.mechanism = "linear", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
+          "linear has none of the options of fastmax1");
+  refused({.mechanism = "softmax", .width = 8, .options = nn::LinearAttentionConfig{}},
+          "softmax has none of the options of linear (dropout_kind); leave them out");
   refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},
           "weights must be positive");
   refused(

@@ -36,7 +36,7 @@ Case arbitrary_case(bool causal) {
         .interaction = *rc::gen::element(Interaction::product, Interaction::add, Interaction::concat),
         .share_heads = *rc::gen::arbitrary<bool>(),
         .projections = *rc::gen::inRange<int64_t>(2, 5)};
-  } else if (config.mechanism != "fastmax1") {
+  } else if (nn::find_mechanism(config.mechanism).rotary) {
     config.rotary = causal && config.width / config.heads % 2 == 0 && *rc::gen::arbitrary<bool>();
   }
   c.batch = *rc::gen::inRange<int64_t>(1, 4);

@@ -69,23 +69,26 @@ TEST_CASE("register_mechanism refuses a name that there is already, and what can
                        "there is a mechanism 'softmax' already; choose another name", ValueError);
   CHECK_THROWS_WITH_AS(nn::register_mechanism({.name = "new"}), doctest::Contains("needs a name and `make`"),
                        ValueError);
-  CHECK(nn::attention_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer"});
+  CHECK(nn::attention_mechanisms() ==
+        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"});
 }
 
 TEST_CASE(
     "a mechanism without a causal form is refused where causal is asked for, with the names of those that have one") {
   const test::RegisteredMechanism whole(
       {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
-  CHECK(nn::causal_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer"});
+  CHECK(nn::causal_mechanisms() ==
+        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"});
   CHECK(nn::attention_mechanisms().back() == "whole");
   Generator rng(1);
   nn::AttentionConfig config{.mechanism = "whole", .width = 4};
   const test::AttentionModel model(rng, config);
   CHECK((*model.attention)(ones({1, 3, 4}, DType::float64)).shape() == Shape{1, 3, 4});
   config.causal = true;
-  CHECK_THROWS_WITH_AS(test::AttentionModel(rng, config),
-                       "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer",
-                       ValueError);
+  CHECK_THROWS_WITH_AS(
+      test::AttentionModel(rng, config),
+      "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer, linear",
+      ValueError);
   config.causal = false;  // which a language model sets
   CHECK_THROWS_WITH_AS(nn::DecoderLM(rng, {.vocabulary = 5, .context = 4, .block = {.attention = config}}),
                        doctest::Contains("blocks.0.attention: whole has no causal form"), ValueError);
@@ -144,7 +147,7 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
     const bool is_code = name.ends_with(".h") || name.ends_with(".cpp");
     if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
     const std::string text = linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / name);
-    for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "== \"softmax\""}) {
+    for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "\"linear\"", "== \"softmax\""}) {
       CAPTURE(mechanism);
       CHECK_MESSAGE(text.find(mechanism) == std::string::npos, name);
     }

@@ -4,6 +4,7 @@
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
+#include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/layers/activation.h>
 
 #include "tests/support/op_case.h"
@@ -113,6 +114,8 @@ void add_functions(Registry& registry) {
   add_one(registry, "tanh", [](auto& x) { return tanh(x); }, any);
   add_one(registry, "sigmoid", [](auto& x) { return sigmoid(x); }, any);
   add_one(registry, "relu", [](auto& x) { return relu(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "linear_attention_features", [](auto& x) { return linear_attention_features(x); }, off_zero, "",
+          {.kinks = {0}});
   add_one(registry, "gelu", [](auto& x) { return gelu(x); }, any);
   add_one(registry, "gelu", [](auto& x) { return gelu(x, Gelu::tanh); }, any, "tanh, ");
   add_one(registry, "silu", [](auto& x) { return silu(x); }, any);

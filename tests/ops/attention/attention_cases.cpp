@@ -2,6 +2,7 @@
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -57,6 +58,26 @@ class Cases {
     add(
         "fastmax_weights", variant, inputs,
         [options](const Inputs& in) { return linnet::fastmax_weights(in[0], in[1], options); }, true);
+  }
+
+  void linear(const std::string& variant, Size size, const LinearAttentionOptions& options = {}) {
+    add(
+        "linear_attention", variant, heads(size),
+        [options](const Inputs& in) {
+          Generator generator(7);  // keeps the keys where a test puts a NaN: a weight of 0 has no gradient
+          LinearAttentionOptions drawn = options;
+          drawn.generator = &generator;
+          return linear_attention(in[0], in[1], in[2], drawn);
+        },
+        options.form == FastmaxForm::reference);
+  }
+
+  void linear_weights(const std::string& variant, Size size, const LinearAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "linear_attention_weights", variant, inputs,
+        [options](const Inputs& in) { return linear_attention_weights(in[0], in[1], options); }, true);
   }
 
   void pool(const std::string& variant, Size size, const AttentionPoolOptions& options = {}) {
@@ -213,6 +234,34 @@ void add_fastmax_cases(Cases& cases) {
       true);
 }
 
+void add_linear_cases(Cases& cases) {
+  for (const bool causal : {false, true}) {
+    for (const FastmaxForm form :
+         {FastmaxForm::automatic, FastmaxForm::quadratic, FastmaxForm::factorised, FastmaxForm::reference}) {
+      const std::string suffix = std::string(form == FastmaxForm::automatic    ? ""
+                                             : form == FastmaxForm::quadratic  ? ", quadratic"
+                                             : form == FastmaxForm::factorised ? ", factorised"
+                                                                               : ", reference") +
+                                 (causal ? ", causal" : "");
+      LinearAttentionOptions options{.causal = causal, .form = form};
+      cases.linear("all" + suffix, {2, 2, 5, 5, 3}, options);
+      cases.linear("more keys than queries" + suffix, {1, 1, 2, 4, 3}, options);
+      cases.linear("more queries than keys" + suffix, {1, 1, 4, 2, 3}, options);
+      cases.linear("size 1" + suffix, {1, 1, 1, 1, 1}, options);
+      cases.linear("no queries" + suffix, {2, 1, 0, 3, 2}, options);
+      cases.linear("no keys" + suffix, {2, 1, 3, 0, 2}, options);
+      if (form != FastmaxForm::reference) cases.linear("two tiles" + suffix, {1, 1, 67, 67, 4}, options);
+      options.padding_mask = padding(5);
+      cases.linear("padding" + suffix, {2, 2, 5, 5, 3}, options);
+      if (form == FastmaxForm::reference) continue;
+      options.dropout = 0.2;
+      cases.linear("dropout, padding" + suffix, {2, 2, 5, 5, 3}, options);
+      options.padding_mask = {};
+      cases.linear("dropout, two tiles" + suffix, {1, 1, 67, 67, 4}, options);
+    }
+  }
+}
+
 void add_fastformer_cases(Cases& cases) {
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? " causal" : "";
@@ -258,6 +307,11 @@ void add_weights_cases(Cases& cases) {
     cases.softmax_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal, .scale = 0.3});
     cases.softmax_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.softmax_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    cases.linear_weights("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.linear_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .padding_mask = padding(5)});
+    cases.linear_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal});
+    cases.linear_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.linear_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
     cases.fastmax_weights("order 2" + suffix, {1, 2, 4, 4, 3}, {.causal = causal});
     cases.fastmax_weights("order 1" + suffix, {1, 2, 4, 4, 3}, {.order = 1, .causal = causal});
     cases.fastmax_weights("padding" + suffix, {2, 1, 5, 5, 3},
@@ -280,6 +334,7 @@ void add_attention_cases(Registry& registry) {
   Cases cases(registry);
   add_softmax_cases(cases);
   add_fastmax_cases(cases);
+  add_linear_cases(cases);
   add_fastformer_cases(cases);
   add_weights_cases(cases);
   registry.exempt.emplace_back("fastmax_scale", "returns a number");

@@ -25,7 +25,7 @@ FastmaxParams taylor(int order, double scale, bool causal) {
   return {.a0 = 1,
           .a1 = scale,
           .a2 = order == 2 ? scale * scale / 2 : 0,
-          .standardise = true,
+          .map = RowMap::standardise,
           .causal = causal,
           .keep_of_256 = 256,
           .dropout = FastmaxDropout::token,

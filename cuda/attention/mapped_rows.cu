@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <linnet/cuda/attention/standardise.cuh>
+#include <linnet/cuda/attention/mapped_rows.cuh>
 #include <linnet/cuda/device/head_rows.cuh>
 #include <linnet/cuda/device/math.cuh>
 
@@ -118,12 +118,96 @@ __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRow
   }
 }
 
+/// y = φ(x) / s with φ(x) = elu(x) + 1 (Katharopoulos et al. 2020, eq. 7), where s is the sum of a row for queries
+/// and 1 for keys; 0 for tokens before `first` and for padding.
+template <class ThreadGroup, class E, class T>
+__global__ void make_elu_rows(HeadSizes all, FirstQuery first, PaddingMask padding_mask, HeadRows<const E> from,
+                              HeadRows<E> to, T* inverse, bool queries) {
+  using Batch = RowBatch<ThreadGroup>;
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const int64_t begin = first.of(batch.b);
+    bool exists[kRowBatch];
+#pragma unroll
+    for (int j = 0; j < kRowBatch; ++j) {
+      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
+    }
+    const auto load = [&](int64_t c) {
+      RowPacks<T> x = batch.template load<T>(from, exists, c);
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) {
+          x.of[j].of[k] = exists[j] && k < batch.columns(c) ? elu_plus_one(x.of[j].of[k]) : T{0};
+        }
+      }
+      return x;
+    };
+    const RowPacks<T> first_pack = load(batch.column());
+    // Calls f(φ, c) with each pack, which begins at column c.
+    const auto for_packs = [&](auto f) {
+      f(first_pack, batch.column());
+      batch.for_further_packs([&](int64_t c) { f(load(c), c); });
+    };
+
+    T scale[kRowBatch] = {};
+    if (queries) {
+      for_packs([&](const RowPacks<T>& phi, int64_t) {
+        for (int j = 0; j < kRowBatch; ++j) {
+          for (int k = 0; k < kPack; ++k) scale[j] += phi.of[j].of[k];
+        }
+      });
+      Batch::template reduce<JoinedIn<E>>(scale);
+    }
+    for (int j = 0; j < kRowBatch; ++j) {
+      scale[j] = queries && exists[j] ? 1 / scale[j] : T{1};
+      if (ThreadGroup::lane() == 0 && batch.has[j]) inverse[batch.row + j * ThreadGroup::rows] = scale[j];
+    }
+    for_packs([&](RowPacks<T> phi, int64_t c) {
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) phi.of[j].of[k] *= scale[j];
+      }
+      batch.store(to, c, phi);
+    });
+  }
+}
+
+/// ∂x = ∂y φ'(x) / s, in place, with s taken as constant. Where x < 0 the slope φ'(x) is φ(x) ≤ 1, and 1 elsewhere.
+template <class ThreadGroup, class E, class T>
+__global__ void differentiate_elu_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse) {
+  using Batch = RowBatch<ThreadGroup>;
+  for (int64_t task = blockIdx.x; task < Batch::tasks(all); task += gridDim.x) {
+    const Batch batch(all, task);
+    const auto load = [&](const auto& rows, int64_t c) { return batch.template load<T>(rows, batch.has, c); };
+    T most[kRowBatch];
+    for (int j = 0; j < kRowBatch; ++j) most[j] = batch.has[j] ? inverse[batch.row + j * ThreadGroup::rows] : T{0};
+    const auto differentiate = [&](int64_t c) {
+      RowPacks<T> g = load(gradients, c);
+      const RowPacks<T> y = load(ys, c);
+      for (int j = 0; j < kRowBatch; ++j) {
+        for (int k = 0; k < kPack; ++k) g.of[j].of[k] *= min(y.of[j].of[k], most[j]);
+      }
+      batch.store(gradients, c, g);
+    };
+    differentiate(batch.column());
+    batch.for_further_packs(differentiate);
+  }
+}
+
+/// Calls `f(group, element, computed)` with the thread group for rows of x, its elements and what they are computed
+/// in.
+template <class F>
+void for_rows(const HeadSizes& all, DType dtype, F f) {
+  dispatch_computed(dtype, [&](auto element, auto computed) {
+    for_row_group(all.width, [&](auto group) { f(group, element, computed); });
+  });
+}
+
 }  // namespace
 
-Standardised::Standardised(const View& x, const View* padding_mask, FirstQuery first)
-    : dtype_(x.dtype),
+MappedRows::MappedRows(RowMap map, bool queries, const View& x, const View* padding_mask, FirstQuery first)
+    : map_(map),
+      dtype_(x.dtype),
       y_(numel(x) * size_of(x.dtype)),
-      inverse_std_(numel(x) / x.shape[3] * size_of(computed_in(x.dtype))) {
+      inverse_(numel(x) / x.shape[3] * size_of(computed_in(x.dtype))) {
   std::copy_n(x.shape, 4, shape_);
   int64_t stride = 1;
   for (int d = 3; d >= 0; --d) {
@@ -131,27 +215,32 @@ Standardised::Standardised(const View& x, const View* padding_mask, FirstQuery f
     stride *= shape_[d];
   }
   const HeadSizes all(x);
-  dispatch_computed(dtype_, [&](auto element, auto computed) {
+  for_rows(all, dtype_, [&](auto group, auto element, auto computed) {
+    using G = decltype(group);
     using E = decltype(element);
     using T = decltype(computed);
-    for_row_group(all.width, [&](auto group) {
-      using G = decltype(group);
-      launch(standardise_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, first, PaddingMask(padding_mask),
-             HeadRows<const E>(x), HeadRows<E>(view()), reinterpret_cast<T*>(inverse_std_.data()));
-    });
+    const PaddingMask mask(padding_mask);
+    const HeadRows<const E> from(x);
+    const HeadRows<E> to(view());
+    T* const inverse = reinterpret_cast<T*>(inverse_.data());
+    const int64_t tasks = RowBatch<G>::tasks(all);
+    if (map_ == RowMap::standardise) {
+      launch(standardise_rows<G, E, T>, tasks, kThreads, all, first, mask, from, to, inverse);
+    } else {
+      launch(make_elu_rows<G, E, T>, tasks, kThreads, all, first, mask, from, to, inverse, queries);
+    }
   });
 }
 
-void Standardised::differentiate(const View& gradients) const {
+void MappedRows::differentiate(const View& gradients) const {
   const HeadSizes all(gradients);
-  dispatch_computed(dtype_, [&](auto element, auto computed) {
+  for_rows(all, dtype_, [&](auto group, auto element, auto computed) {
+    using G = decltype(group);
     using E = decltype(element);
     using T = decltype(computed);
-    for_row_group(all.width, [&](auto group) {
-      using G = decltype(group);
-      launch(differentiate_rows<G, E, T>, RowBatch<G>::tasks(all), kThreads, all, HeadRows<E>(gradients),
-             HeadRows<const E>(view()), reinterpret_cast<const T*>(inverse_std_.data()));
-    });
+    const auto kernel = map_ == RowMap::standardise ? differentiate_rows<G, E, T> : differentiate_elu_rows<G, E, T>;
+    launch(kernel, RowBatch<G>::tasks(all), kThreads, all, HeadRows<E>(gradients), HeadRows<const E>(view()),
+           reinterpret_cast<const T*>(inverse_.data()));
   });
 }
 

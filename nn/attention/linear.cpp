@@ -1,0 +1,101 @@
+#include <linnet/nn/attention/linear.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/attention/feature_sums.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/reduction.h>
+
+namespace linnet::nn {
+
+namespace {
+
+OptionWords<FastmaxDropout> dropout_words() {
+  return {{"token", FastmaxDropout::token},
+          {"standard", FastmaxDropout::standard},
+          {"quadratic", FastmaxDropout::quadratic}};
+}
+
+/// Refuses dropout of single features.
+std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
+  if (options_of<LinearAttentionConfig>(config).dropout_kind == FastmaxDropout::token) return std::nullopt;
+  return OptionRefusal{"dropout_kind", "which drops whole queries and keys alone; use token"};
+}
+
+}  // namespace
+
+LinearAttention::LinearAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+  if (config.rotary) refuse("rotary positions");
+  if (const auto refused = refusal(config)) {
+    const std::string kind = detail::word_of(dropout_words(), options_of<LinearAttentionConfig>(config).dropout_kind);
+    throw ValueError(
+        fmt::format("{}: {} dropout does not apply to linear attention, {}", label(), kind, refused->why));
+  }
+}
+
+Qkv LinearAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
+  return split_qkv(projected, config().heads);
+}
+
+Tensor LinearAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  const Tensor o = linear_attention(q, k, v,
+                                    {.causal = config().causal,
+                                     .padding_mask = padding_mask,
+                                     .dropout = training() ? config().dropout : 0,
+                                     .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::vector<AttentionMap> LinearAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", linear_attention_weights(q, k, {.causal = config().causal, .padding_mask = padding_mask})}};
+}
+
+std::unique_ptr<AttentionState> LinearAttention::start_state() const { return std::make_unique<FeatureSums>(); }
+
+Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) const {
+  auto& sums = dynamic_cast<FeatureSums&>(state);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = conv_->step(sums.conv, projected);
+  const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
+  const Tensor queries = linear_attention_features(q);
+  // Divided by their sum, so that products of small features stay in float32's range.
+  const Tensor o = sums.attend(queries / sum(queries, {-1}, true), linear_attention_features(k), v);
+  return out_(merge_heads(o.to(x.dtype())));
+}
+
+Mechanism linear_mechanism() {
+  Mechanism m{.name = "linear", .paper = "Katharopoulos et al. 2020, eqs. 4-12", .make = maker<LinearAttention>()};
+  m.options = LinearAttentionConfig{};
+  AttentionOption kind = word_option("dropout_kind", "what linear attention drops: token, whole queries and keys",
+                                     &LinearAttentionConfig::dropout_kind, dropout_words());
+  kind.of_dropout = true;
+  m.option_list = {kind};
+  m.refusal = refusal;
+  // The factorised form takes 4·N·D·(D + 1) operations forward and 10·N·D·(D + 1) backward for each head.
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
+    if (std::ranges::find(kernels, "fastmax") == kernels.end()) return quadratic_operations(size, kernels);
+    const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
+    return static_cast<double>(size.batch * size.heads) * 14 * n * d * (d + 1);
+  };
+  m.least_bytes = least_qkv_bytes;
+  m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
+    return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+              return linear_attention(q, k, v,
+                                      {.causal = config.causal, .dropout = config.dropout, .generator = &rng});
+            }};
+  };
+  return m;
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/attention/linear_attention.h>
+
+namespace linnet::nn {
+
+/// Options that only linear attention has.
+struct LinearAttentionConfig {
+  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< of whole queries and keys; other kinds are refused
+};
+
+/// Multi-head linear attention with the features elu(x) + 1. Its submodules are `qkv`, one projection for queries,
+/// keys and values, `conv`, if it has a short convolution, and `out`. Its one attention map holds the weights
+/// φ(q_i)·φ(k_j), divided by their sum over the keys.
+///
+/// Cost: time O(N·C·D) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ for each head, whose size does not
+/// grow with the text.
+/// Source: Katharopoulos et al. 2020, eqs. 4–12.
+class LinearAttention : public Attention {
+ public:
+  LinearAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
+  std::unique_ptr<AttentionState> start_state() const override;
+  Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+
+  /// Queries, keys and values of tokens x [B, N, C].
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
+
+  Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
+};
+
+Mechanism linear_mechanism();
+
+}  // namespace linnet::nn
