@@ -59,12 +59,21 @@ struct TokenDropout {
   RandomKey q_rng, k_rng;
 };
 
+/// Which keys a query sees, beside AttentionParams::causal. Null for all.
+struct AttentionMask {
+  const View* padding = nullptr;  ///< bool [B, M] or [B, H, M]: false where a key is padding
+  /// int64 [B, H, N, 2], contiguous, or with strides 0: query i sees keys [begin, end) of these two. Neither
+  /// decreases with i.
+  const View* ranges = nullptr;
+};
+
 /// How `attention` weighs.
 struct AttentionParams {
   AttentionKind kind;
   RowMap map;             ///< of q and k
   double scale;           ///< s = scale · q·k
-  bool causal;            ///< query i sees keys up to i + (keys − queries)
+  bool causal;            ///< query i sees keys up to i + (keys − queries); without ranges alone
+  bool accumulate;        ///< these keys are seen beside those of earlier calls; for softmax alone
   double dropout;         ///< of the weights after normalisation; 0 for none
   RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
   TokenDropout tokens;    ///< for polynomial weights only
@@ -242,14 +251,15 @@ struct Backend {
   void (*cross_entropy_backward)(View dlogits, View dloss, View max_and_log_sum, View logits, View targets,
                                  int64_t ignore_index, double smoothing);
 
-  // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one; `padding_mask`
-  // is a bool [B, M] or null, false where a key is padding. A query without keys gives 0 and no gradients.
+  // Attention: q [B, H, N, D], k and v [B, H, M, D], o [B, H, N, D], any strides with unit last one. A query without
+  // keys gives 0 and no gradients.
   /// `denominator` [B, H, N], contiguous, is for the same device's backward: each row's denominator g, or for softmax
-  /// its logarithm, to a base that the device chooses.
-  void (*attention)(View o, View denominator, View q, View k, View v, const View* padding_mask,
-                    AttentionParams params);
+  /// its logarithm, to a base that the device chooses. Where `params.accumulate`, o and `denominator` hold the
+  /// results over other keys, and become those over both.
+  void (*attention)(View o, View denominator, View q, View k, View v, AttentionMask mask, AttentionParams params);
+  /// `o` and `denominator` are of all keys. Where `params.accumulate`, adds to dq.
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
-                             const View* padding_mask, AttentionParams params);
+                             AttentionMask mask, AttentionParams params);
 
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
   /// empty. `denominator` holds g. Dropout: byte 64·line + n % 64 of the queries' or keys' stream, 16 bytes in a

@@ -34,6 +34,9 @@ void describe(KernelCall& call, const Argument& argument) {
     call.operands.push_back(std::move(operand));
   } else if constexpr (std::is_same_v<Argument, const View*>) {
     if (argument != nullptr) describe(call, *argument);
+  } else if constexpr (std::is_same_v<Argument, AttentionMask>) {
+    describe(call, argument.padding);
+    describe(call, argument.ranges);
   } else if constexpr (std::is_same_v<Argument, RandomKey>) {
     call.keys.push_back(argument);
   } else if constexpr (std::is_same_v<Argument, AttentionParams>) {

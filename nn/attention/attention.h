@@ -71,6 +71,7 @@ struct AttentionMap {
 /// | softmax | N²·C | grow with the number of earlier tokens |
 /// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
 /// | fastformer | N·C | C |
+/// | longformer | w·N·C | grow with w |
 /// | linear | the faster of N²·C and N·C·D | C·D |
 class Attention : public Module {
  public:
@@ -100,6 +101,9 @@ class Attention : public Module {
   /// Throws: ShapeError for another shape, or another batch than before; ValueError for the state of another
   /// attention.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
+
+  /// Sets the weights that start as copies of others. Models call it after they draw initial weights of their own.
+  virtual void start_as_copies() const {}
 
   /// The settings that all mechanisms have. A mechanism with more options adds its own.
   std::vector<Setting> settings() const override;

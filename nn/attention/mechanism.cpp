@@ -11,6 +11,7 @@
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/longformer.h>
 #include <linnet/nn/attention/softmax.h>
 
 namespace linnet::nn {
@@ -20,7 +21,8 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(), fastmax1_mechanism(), fastmax2_mechanism(), fastformer_mechanism(), linear_mechanism(),
+      softmax_mechanism(),    fastmax1_mechanism(), fastmax2_mechanism(),
+      fastformer_mechanism(), linear_mechanism(),   longformer_mechanism(),
   };
   return all;
 }
@@ -116,6 +118,18 @@ std::optional<double> detail::parse_positive(std::string_view text) {
 }
 
 std::string detail::text_of(double number) { return fmt::to_string(number); }
+
+std::vector<int64_t> detail::parse_integers(std::string_view text, int64_t least, int64_t most) {
+  std::vector<int64_t> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(parse_integer(text.substr(begin, end - begin), least, most));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+std::string detail::joined(const std::vector<int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
 std::vector<std::string> detail::parse_words(std::string_view text, const std::vector<std::string>& words) {
   std::vector<std::string> named;

@@ -23,6 +23,7 @@ struct AttentionOption {
     word,            ///< one of `words`
     word_or_number,  ///< one of `words`, or a positive number
     integer,         ///< from `least` to `most`
+    integers,        ///< some from `least` to `most`, with commas
     words,           ///< some of `words`, with commas, or "none"
   };
 
@@ -168,6 +169,8 @@ std::optional<double> parse_positive(std::string_view text);
 std::string text_of(double number);
 std::vector<std::string> parse_words(std::string_view text, const std::vector<std::string>& words);
 std::string joined(const std::vector<std::string>& words);
+std::vector<int64_t> parse_integers(std::string_view text, int64_t least, int64_t most);
+std::string joined(const std::vector<int64_t>& numbers);
 
 }  // namespace linnet::detail
 
@@ -175,7 +178,7 @@ namespace linnet::nn {
 
 /// An option with one of several words, for an enum or an optional enum.
 template <class Config, class Value, class Member>
-AttentionOption word_option(const std::string& name, const std::string& help, Member Config::* member,
+AttentionOption word_option(const std::string& name, const std::string& help, Member Config::*member,
                             const OptionWords<Value>& table) {
   AttentionOption option{.name = name, .help = help, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
@@ -193,7 +196,7 @@ AttentionOption word_option(const std::string& name, const std::string& help, Me
 /// An option with one of several words or a positive number.
 template <class Config, class Value>
 AttentionOption word_or_number_option(const std::string& name, const std::string& help,
-                                      std::variant<Value, double> Config::* member, const OptionWords<Value>& table) {
+                                      std::variant<Value, double> Config::*member, const OptionWords<Value>& table) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::word_or_number, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
@@ -215,13 +218,26 @@ AttentionOption word_or_number_option(const std::string& name, const std::string
 
 /// An option with an integer from `least` to `most`.
 template <class Config>
-AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::* member,
+AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::*member,
                                int64_t least, int64_t most) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::integer, .least = least, .most = most};
   option.get = [=](const std::any& options) { return std::to_string(std::any_cast<const Config&>(options).*member); };
   option.set = [=](std::any& options, std::string_view text) {
     std::any_cast<Config&>(options).*member = detail::parse_integer(text, least, most);
+  };
+  return option;
+}
+
+/// An option with one or more integers from `least` to `most`.
+template <class Config>
+AttentionOption integers_option(const std::string& name, const std::string& help,
+                                std::vector<int64_t> Config::*member, int64_t least, int64_t most) {
+  AttentionOption option{
+      .name = name, .help = help, .kind = AttentionOption::Kind::integers, .least = least, .most = most};
+  option.get = [=](const std::any& options) { return detail::joined(std::any_cast<const Config&>(options).*member); };
+  option.set = [=](std::any& options, std::string_view text) {
+    std::any_cast<Config&>(options).*member = detail::parse_integers(text, least, most);
   };
   return option;
 }

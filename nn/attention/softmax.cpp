@@ -1,48 +1,12 @@
 #include <linnet/nn/attention/softmax.h>
 
-#include <algorithm>
-
-#include <linnet/core/autograd/tape.h>
+#include <linnet/nn/attention/token_rows.h>
 #include <linnet/nn/layers/positions.h>
-#include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/join.h>
 #include <linnet/ops/attention/attention.h>
 
 namespace linnet::nn {
 
 namespace {
-
-/// Rows of the tokens so far, [B, H, T, D], with capacity for more. A full capacity doubles, so that a text of N
-/// tokens copies O(N) rows. While the tape records, each token makes a new tensor instead, because the history of
-/// earlier tokens may keep the old one.
-class TokenRows {
- public:
-  /// Appends one token, [B, H, 1, D], and returns the rows so far.
-  Tensor append(const Tensor& row) {
-    if (grad_enabled()) {
-      room_ = count_ == 0 ? row : concat({so_far(), row}, 2);
-    } else {
-      if (count_ == 0 || count_ == room_.size(2)) grow(row);
-      room_.narrow(2, count_, 1).copy_(row);
-    }
-    ++count_;
-    return so_far();
-  }
-
- private:
-  Tensor so_far() const { return room_.narrow(2, 0, count_); }
-
-  void grow(const Tensor& row) {
-    Shape shape = row.shape();
-    shape[2] = std::max<int64_t>(16, 2 * count_);
-    const Tensor larger = zeros(shape, row.dtype(), row.device());  // not `empty`: AnomalyMode checks views of it
-    if (count_ > 0) larger.narrow(2, 0, count_).copy_(so_far());
-    room_ = larger;
-  }
-
-  Tensor room_;
-  int64_t count_ = 0;
-};
 
 struct KeysAndValues : AttentionState {
   TokenRows k, v;

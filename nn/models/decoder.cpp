@@ -44,13 +44,13 @@ void DecoderLM::init_weights() {
     if (name.ends_with("bias")) init::zeros_(tensor);
   }
   const double query_key_std = mechanism_of(config_.block.attention).query_key_std;
-  if (query_key_std == kStd) return;
   const int64_t queries_and_keys = 2 * config_.block.attention.width;
   for (auto& [name, tensor] : named_parameters()) {
-    if (!name.ends_with("attention.qkv.weight")) continue;
+    if (query_key_std == kStd || !name.ends_with("attention.qkv.weight")) continue;
     Tensor rows = tensor.detach().narrow(0, 0, queries_and_keys);
     init::normal_(rows, generator(), 0, query_key_std);
   }
+  for (int64_t i = 0; i < config_.layers; ++i) layer(i).attention().start_as_copies();
 }
 
 Tensor DecoderLM::embed(const Tensor& ids, int64_t start, Where where) const {

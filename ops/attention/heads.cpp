@@ -2,6 +2,7 @@
 #include <linnet/ops/detail/heads.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -23,22 +24,26 @@ void check_heads(const Tensor& x, const char* name) {
       fmt::format("{}{} has rank {}; [batch, heads, tokens, width] is needed", name, to_string(x.shape()), x.rank()));
 }
 
-void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char* name) {
-  if (!padding_mask.defined()) return;
-  if (padding_mask.dtype() != DType::boolean) {
-    throw DTypeError(
-        fmt::format("padding_mask is {}; it must be bool, false where a token is padding: ne(mask, 0) gives that",
-                    name_of(padding_mask.dtype())));
+void check_token_mask(const Tensor& mask, const char* mask_name, const char* meaning, const Tensor& x,
+                      const char* name) {
+  if (!mask.defined()) return;
+  if (mask.dtype() != DType::boolean) {
+    throw DTypeError(fmt::format("{} is {}; it must be bool, {}: ne(mask, 0) gives that", mask_name,
+                                 name_of(mask.dtype()), meaning));
   }
   const Shape wanted{x.shape()[0], x.shape()[x.rank() - 2]};
-  if (!(padding_mask.shape() == wanted)) {
-    throw ShapeError(fmt::format("padding_mask{} does not fit {}{}: it must be [batch, tokens], {}",
-                                 to_string(padding_mask.shape()), name, to_string(x.shape()), to_string(wanted)));
+  if (!(mask.shape() == wanted)) {
+    throw ShapeError(fmt::format("{}{} does not fit {}{}: it must be [batch, tokens], {}", mask_name,
+                                 to_string(mask.shape()), name, to_string(x.shape()), to_string(wanted)));
   }
-  if (padding_mask.device() != x.device()) {
-    throw DeviceError(fmt::format("padding_mask is on {}, {} on {}; move one with to(Device)",
-                                  name_of(padding_mask.device()), name, name_of(x.device())));
+  if (mask.device() != x.device()) {
+    throw DeviceError(fmt::format("{} is on {}, {} on {}; move one with to(Device)", mask_name,
+                                  name_of(mask.device()), name, name_of(x.device())));
   }
+}
+
+void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char* name) {
+  check_token_mask(padding_mask, "padding_mask", "false where a token is padding", x, name);
 }
 
 void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask) {
@@ -61,6 +66,12 @@ void check_dropout(double rate, const Generator* generator) {
   if (rate > 0 && generator == nullptr) {
     throw ValueError(fmt::format("dropout {} needs a generator; set options.generator", rate));
   }
+}
+
+double attention_scale(std::optional<double> scale, int64_t width) {
+  const double used = scale.value_or(width > 0 ? 1 / std::sqrt(static_cast<double>(width)) : 1);
+  if (!std::isfinite(used)) throw ValueError(fmt::format("scale is {}; it must be finite", used));
+  return used;
 }
 
 Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool causal, Device device) {

@@ -33,5 +33,5 @@ class OptionalView {
   View view_;
 };
 
-}  // namespace detail
+}  // namespace gnu::visibility("hidden")]]detail
 }  // namespace linnet

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vector>
+
+#include <linnet/core/device/backend.h>
 #include <linnet/core/tensor.h>
 
 /// The attentions with kernels of their own.
@@ -12,14 +15,26 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees. It computes
-/// softmax_attention and the quadratic form of Fastmax.
-Tensor quadratic_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
-                           const AttentionParams& params);
+/// Keys that queries [B, H, N, D] see, with their values.
+struct KeySet {
+  Tensor k, v;               ///< [B, H, M, D]
+  Tensor padding_mask = {};  ///< undefined, or bool [B, M] or [B, H, M]: false where a key is padding
+  /// Undefined, or int64 [B or 1, H or 1, N, 2]: query i sees keys [begin, end) of these two. Neither decreases with
+  /// i.
+  Tensor ranges = {};
+  RandomKey dropout_rng = {};  ///< for dropout of the weights
+};
+
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees in all of the
+/// sets, of which only softmax may have several. It computes softmax_attention and its sparse forms, and the
+/// quadratic form of Fastmax.
+///
+/// Cost: each set takes time for the tiles of keys that some query of a tile sees.
+Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, const AttentionParams& params);
 
 /// The factorised form of Fastmax (Gerami et al. 2024, eqs. 24–35), for tensors that are not empty.
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                      const FastmaxParams& params);
 
-}  // namespace detail
+}  // namespace gnu::visibility("hidden")]]detail
 }  // namespace linnet

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <linnet/core/random/generator.h>
@@ -16,6 +17,13 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// Throws: ShapeError.
 void check_heads(const Tensor& x, const char* name);
 
+/// Checks that `mask` is undefined, or bool [B, N] for x [B, H, N, D] or [B, N, C] and on its device. Errors say its
+/// `meaning`, such as "false where a token is padding".
+///
+/// Throws: ShapeError, DTypeError, DeviceError.
+void check_token_mask(const Tensor& mask, const char* mask_name, const char* meaning, const Tensor& x,
+                      const char* name);
+
 /// Checks that `padding_mask` is undefined, or bool [B, N] for x [B, H, N, D] or [B, N, C] and on its device.
 ///
 /// Throws: ShapeError, DTypeError, DeviceError.
@@ -30,6 +38,11 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
 ///
 /// Throws: ValueError.
 void check_dropout(double rate, const Generator* generator);
+
+/// The factor of q·k: `scale`, or 1/√D for heads of width D.
+///
+/// Throws: ValueError for one that is not finite.
+double attention_scale(std::optional<double> scale, int64_t width);
 
 /// A bool mask for scores [B, H, N, M]: true where a query may not see a key, because the key is padding or, when
 /// causal, comes after key i + (M − N) of query i. Undefined when all keys are seen.
@@ -63,5 +76,5 @@ Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 /// concatenation.
 std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x);
 
-}  // namespace detail
+}  // namespace gnu::visibility("hidden")]]detail
 }  // namespace linnet

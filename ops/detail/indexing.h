@@ -9,5 +9,5 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// contiguous, and have src's shape.
 Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
 
-}  // namespace detail
+}  // namespace gnu::visibility("hidden")]]detail
 }  // namespace linnet

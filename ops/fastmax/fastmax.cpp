@@ -114,10 +114,12 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
       .map = empty ? RowMap::none : params.map,
       .scale = 1,
       .causal = params.causal,
+      .accumulate = false,
       .dropout = 0,
       .dropout_rng = {},
       .tokens = {params.keep_of_256, params.shared_denominator, params.q_rng, params.k_rng}};
-  return detail::quadratic_attention(q, k, v, padding_mask, options);
+  detail::check_qkv(q, k, v, padding_mask);
+  return detail::quadratic_attention(q, {{.k = k, .v = v, .padding_mask = padding_mask}}, options);
 }
 
 }  // namespace

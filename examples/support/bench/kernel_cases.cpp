@@ -180,13 +180,13 @@ template <auto kForward, auto kBackward, class Options>
 KernelCase fused_attention(const Sizes& s, bool backward, double terms, const Options& options) {
   const AttentionTensors t(s);
   const auto forward = [s, t, options] {
-    (s.kernels().*kForward)(view(t.o), view(t.denominator), view(t.q), view(t.k), view(t.v), nullptr, options);
+    (s.kernels().*kForward)(view(t.o), view(t.denominator), view(t.q), view(t.k), view(t.v), {}, options);
   };
   if (!backward) return {"", 4 * terms, forward};
   forward();
   return {"", 10 * terms, [s, t, options] {
             (s.kernels().*kBackward)(view(t.dq), view(t.dk), view(t.dv), view(t.d_o), view(t.o), view(t.denominator),
-                                     view(t.q), view(t.k), view(t.v), nullptr, options);
+                                     view(t.q), view(t.k), view(t.v), {}, options);
           }};
 }
 

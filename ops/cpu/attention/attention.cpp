@@ -12,7 +12,7 @@ namespace {
 template <class T>
 void load_all(const AttentionContext<T>& context, const PreparedKeys<T>& prepared) {
   const AttentionInputs& in = context.in;
-  if (in.padding_mask == nullptr && !in.maps()) return;
+  if (in.mask.padding == nullptr && !in.maps()) return;
   const int64_t key_tiles = ceil_div(in.keys(), kKeys);
   constexpr int64_t kCost = 8;  // of one element, in additions
   parallel_for(in.heads() * key_tiles, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,
@@ -34,8 +34,11 @@ void forward(const AttentionContext<T>& context, const HeadKeys<T>& keys, const 
   QueryTile<T> query_tile(context, keys, workspace, head, first);
   const Rows<T> out = rows_of<T>(o, head).from(first);
   fetch_rows(out, query_tile.rows(), in.width());
+  T* denominators = data<T>(denominator) + head * in.queries() + first;
   Totals<T> sums;
-  int64_t from = 0;
+  bool add = in.params.accumulate;
+  if (add) sums.resume(denominators, query_tile.rows());
+  int64_t from = query_tile.seen_by_any().begin;
   do {  // once even without keys, to write the zeros
     const ScoreTile<T> weights = query_tile.tile(from, in.keys(), workspace.tile(0));
     fetch_rows(keys.k(from), weights.keys, in.width());
@@ -44,30 +47,31 @@ void forward(const AttentionContext<T>& context, const HeadKeys<T>& keys, const 
     query_tile.weigh(weights, from, sums);
     query_tile.draw(weights, from);
     query_tile.drop(weights);
-    if (in.params.kind.softmax && from > 0) {
+    if (in.params.kind.softmax && add) {
       for (int64_t r = 0; r < query_tile.rows(); ++r) scale_by(out[r], sums.rescale[r], in.width());
     }
-    query_tile.sum_visible(weights, keys.v(from), from, out, from > 0);
+    query_tile.sum_visible(weights, keys.v(from), from, out, add);
+    add = true;
     from += kKeys;
-  } while (from < query_tile.seen_by_any());
+  } while (from < query_tile.seen_by_any().end);
 
   for (int64_t r = 0; r < query_tile.rows(); ++r) {
-    if (query_tile.visible(r) > 0) scale_by(out[r], 1 / sums.total[r], in.width());
+    const KeyRange seen = query_tile.visible(r);
+    if (seen.begin < seen.end) scale_by(out[r], 1 / sums.total[r], in.width());
   }
   // Backward computes the weights again from the denominators.
-  T* to = data<T>(denominator) + head * in.queries() + first;
   if (!in.params.kind.softmax) {
-    std::copy_n(sums.total, query_tile.rows(), to);
+    std::copy_n(sums.total, query_tile.rows(), denominators);
     return;
   }
 #pragma omp simd
   for (int64_t r = 0; r < query_tile.rows(); ++r) {
-    to[r] = sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]);
+    denominators[r] = sums.maximum[r] + static_cast<T>(kLog2E) * vec::log(sums.total[r]);
   }
 }
 
-void attention(View o, View denominator, View q, View k, View v, const View* padding_mask, AttentionParams params) {
-  const AttentionInputs in{q, k, v, padding_mask, params};
+void attention(View o, View denominator, View q, View k, View v, AttentionMask mask, AttentionParams params) {
+  const AttentionInputs in{q, k, v, mask, params};
   const int64_t query_tiles = ceil_div(in.queries(), kQueries);
   dispatch_floating(o.dtype, [&]<class T>(T) {
     const AttentionContext<T> context(in);

@@ -5,9 +5,9 @@
 /// each tile takes five matrix products. With p_ij = f(s_ij) / g_i, G = ∂L/∂o and delta_i = G_i·o_i:
 ///   ∂v_j = Σ_i p_ij G_i,   ∂q_i = Σ_j ∂s_ij k_j,   ∂k_j = Σ_i ∂s_ij q_i,
 /// with ∂s_ij from G_i·v_j and delta_i (`score_gradients`).
-/// A task takes some keys of a head and all of its queries, so that the gradients of keys and values are sums in a
-/// fixed order; those of queries are added over the tasks, in order too. It is compute-bound: by the products, then
-/// by the exponentials; its tiles stay in a core's own caches.
+/// A task takes some keys of a head and all queries that see any of them, so that the gradients of keys and values
+/// are sums in a fixed order; those of queries are added over the tasks, in order too. It is compute-bound: by the
+/// products, then by the exponentials; its tiles stay in a core's own caches.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -36,15 +36,15 @@ class KeyGradients {
   KeyGradients(const AttentionContext<T>& context, const View& result)
       : context_(context),
         result_(result),
-        compact_(context.in.padding_mask != nullptr ? context.in.heads() * context.in.keys() * width() : 0) {}
+        compact_(context.in.mask.padding != nullptr ? context.in.heads() * context.in.keys() * width() : 0) {}
 
   Rows<T> rows(int64_t head) const {
-    if (context_.in.padding_mask == nullptr) return rows_of<T>(result_, head);
+    if (context_.in.mask.padding == nullptr) return rows_of<T>(result_, head);
     return {compact_.data() + head * context_.in.keys() * width(), width()};
   }
 
   void finish() const {
-    if (context_.in.padding_mask == nullptr) return;
+    if (context_.in.mask.padding == nullptr) return;
     parallel_tasks(context_.in.heads(), [&](int64_t head) {
       const Rows<T> from = rows(head), to = rows_of<T>(result_, head);
       for (int64_t p = 0; p < context_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
@@ -62,6 +62,93 @@ class KeyGradients {
   Scratch<T> compact_;
 };
 
+/// Where the gradients of queries are summed. Each tile of queries has one range of keys, that of its first visible
+/// key, whose task writes to the result. The tasks of the ranges after it write to `partial` rows, which are added in
+/// the end.
+template <class T>
+class QueryGradients {
+ public:
+  QueryGradients(const AttentionContext<T>& context, const KeySplit& split, const View& result)
+      : context_(context),
+        result_(result),
+        count_(split.count),
+        partial_queries_(context.in.heads() * split.count),
+        partial_(find_partial_queries(split) * width()) {}
+
+  bool is_partial(int64_t head, int64_t range, int64_t query) const {
+    if (range == 0) return false;
+    const PartialQueries& partial = partial_queries_[head * count_ + range];
+    return query >= partial.first && query < partial.end;
+  }
+  /// The rows for a tile of queries, from `first` on, by way of one range of keys.
+  Rows<T> rows(int64_t head, int64_t range, int64_t first) const {
+    if (!is_partial(head, range, first)) return rows_of<T>(result_, head).from(first);
+    const PartialQueries& partial = partial_queries_[head * count_ + range];
+    return {partial_.data() + (partial.row + first - partial.first) * width(), width()};
+  }
+
+  /// Sets the result to 0 where a tile of queries may see no key. All other tiles write it.
+  void clear_unseen() const {
+    parallel_tasks(context_.in.heads(), [&](int64_t head) {
+      const Rows<T> rows = rows_of<T>(result_, head);
+      const int64_t end =
+          context_.in.mask.ranges != nullptr ? context_.in.queries() : context_.first_query_tile(head, 0);
+      for (int64_t i = 0; i < end; ++i) std::fill_n(rows[i], width(), T{0});
+    });
+  }
+
+  /// Adds the partial rows to the result, in the order of the keys.
+  void finish() const {
+    if (partial_.data() == nullptr) return;
+    const int64_t query_tiles = ceil_div(context_.in.queries(), kQueries);
+    parallel_for(context_.in.heads() * query_tiles, kGrain / (count_ * kQueries * width()) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t task = begin; task < end; ++task) {
+                     const int64_t head = task / query_tiles, first = task % query_tiles * kQueries;
+                     const int64_t tile_rows = std::min(kQueries, context_.in.queries() - first);
+                     const Rows<T> dq = rows_of<T>(result_, head).from(first);
+                     for (int64_t range = 1; range < count_; ++range) {
+                       if (!is_partial(head, range, first)) continue;
+                       const Rows<T> more = rows(head, range, first);
+                       for (int64_t r = 0; r < tile_rows; ++r) add(dq[r], more[r], width());
+                     }
+                   }
+                 });
+  }
+
+ private:
+  /// The queries [first, end), whose rows begin at `row` of partial_.
+  struct PartialQueries {
+    int64_t first, end, row;
+  };
+
+  int64_t width() const { return context_.in.width(); }
+
+  /// Fills partial_queries_, and returns the number of their rows.
+  int64_t find_partial_queries(const KeySplit& split) const {
+    int64_t rows = 0;
+    for (int64_t head = 0; head < context_.in.heads(); ++head) {
+      for (int64_t range = 1; range < count_; ++range) {
+        const int64_t begin = std::min(range * split.size, context_.padding.count(head));
+        const int64_t first = context_.first_query_tile(head, begin);
+        const int64_t tiles = first_where(ceil_div(context_.in.queries(), kQueries), [&](int64_t tile) {
+          return context_.visible(head, tile * kQueries).begin >= begin;
+        });
+        const int64_t end = std::max(std::min(tiles * kQueries, context_.in.queries()), first);
+        partial_queries_[head * count_ + range] = {first, end, rows};
+        rows += end - first;
+      }
+    }
+    return rows;
+  }
+
+  const AttentionContext<T>& context_;
+  const View& result_;
+  int64_t count_;
+  Scratch<PartialQueries> partial_queries_;
+  Scratch<T> partial_;
+};
+
 template <class T>
 class Backward {
  public:
@@ -70,15 +157,15 @@ class Backward {
       : in_(in),
         context_(in),
         split_(in_.heads(), in_.keys()),
-        dq_(dq),
         d_o_(d_o),
         o_(o),
         denominator_(denominator),
+        dq_(context_, split_, dq),
         dk_(context_, dk),
-        dv_(context_, dv),
-        partial_((split_.count - 1) * in_.heads() * in_.queries() * in_.width()) {}
+        dv_(context_, dv) {}
 
   void run() const {
+    if (!in_.params.accumulate) dq_.clear_unseen();
     // In a causal head the first keys have the most queries: their tasks come first.
     in_.for_heads(split_.count, in_.queries(), [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in_, 2, 2);
@@ -88,7 +175,7 @@ class Backward {
         backward_of_keys(workspace, prepared, head, range);
       }
     });
-    if (split_.count > 1) add_partial();
+    dq_.finish();
     dk_.finish();
     dv_.finish();
   }
@@ -101,23 +188,29 @@ class Backward {
     const int64_t begin = std::min(range * split_.size, count), end = std::min(begin + split_.size, count);
     const HeadKeys<T> keys = prepared.load(head, begin, end, 0);
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
-    const Rows<T> all_dq = query_gradients(range, head);
-    // The first tile that contributes to a gradient writes it; gradients without a tile are set to 0 here.
-    const int64_t first_query = first_query_tile(head, begin, end);
-    const int64_t last_query = std::min(first_query + kQueries, in_.queries()) - 1;
-    const int64_t written = first_query > last_query ? begin : std::min(end, context_.visible(head, last_query));
-    clear(all_dq, 0, first_query);
-    clear(dk, written, end);
-    clear(dv, written, end);
+    // The first tile of queries writes the gradients of the keys that it sees; those of the other keys are set to 0.
+    const int64_t first_query = begin < end ? context_.first_query_tile(head, begin) : in_.queries();
+    KeyRange written{end, end};
+    if (first_query < in_.queries()) written = context_.seen_by_tile(head, first_query);
+    written = {std::clamp(written.begin, begin, end), std::clamp(written.end, begin, end)};
+    for (const Rows<T>& rows : {dk, dv}) {
+      clear(rows, begin, written.begin);
+      clear(rows, std::max(written.begin, written.end), end);
+    }
     int64_t read_until = begin;  // rows of keys before this one have been read, and are cached
     for (int64_t first = first_query; first < in_.queries(); first += kQueries) {
+      const KeyRange seen = context_.seen_by_tile(head, first);
+      if (seen.begin >= end) break;
       QueryTile<T> query_tile(context_, keys, workspace, head, first);
       const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
       query_tile.to_columns(g, 1, workspace.columns(1));
       const QueryFactors<T> factors = query_factors(query_tile, head, first);
-      const Rows<T> dq = all_dq.from(first);
+      const Rows<T> dq = dq_.rows(head, range, first);
+      const bool add_to_dq = in_.params.accumulate && !dq_.is_partial(head, range, first);
       fetch_rows(dq, query_tile.rows(), in_.width());
-      for (int64_t from = begin; from < std::min(end, query_tile.seen_by_any()); from += kKeys) {
+      const int64_t first_key = std::max(begin, seen.begin), end_key = std::min(end, seen.end);
+      if (first_key >= end_key && !add_to_dq) clear(dq, 0, query_tile.rows());
+      for (int64_t from = first_key; from < end_key; from += kKeys) {
         const ScoreTile<T> weights = query_tile.tile(from, end, workspace.tile(0));
         const ScoreTile<T> ds = query_tile.tile(from, end, workspace.tile(1));
         const int64_t unread = from < read_until ? 0 : ds.keys;
@@ -129,7 +222,7 @@ class Backward {
         query_tile.drop(ds);
         query_tile.differentiate(weights, ds, from, factors);
         query_tile.drop(weights);
-        query_tile.sum_visible(ds, keys.k(from), from, dq, from > begin);
+        query_tile.sum_visible(ds, keys.k(from), from, dq, add_to_dq || from > first_key);
         fetch_rows(dk.from(from), unread, in_.width());
         query_tile.sum_by_key(ds, query_tile.queries(), dk.from(from), first > first_query);
         fetch_rows(dv.from(from), unread, in_.width());
@@ -145,13 +238,6 @@ class Backward {
     for (int64_t r = begin; r < end; ++r) std::fill_n(rows[r], in_.width(), T{0});
   }
 
-  /// The first query of the first tile of queries that sees any of the keys [begin, end).
-  int64_t first_query_tile(int64_t head, int64_t begin, int64_t end) const {
-    if (begin == end) return in_.queries();
-    const int64_t causal_offset = in_.params.causal ? in_.keys() - in_.queries() : in_.keys();
-    return std::max(context_.padding.position(head, begin) - causal_offset, int64_t{0}) / kQueries * kQueries;
-  }
-
   QueryFactors<T> query_factors(const QueryTile<T>& query_tile, int64_t head, int64_t first) const {
     const Rows<const T> g = rows_of<const T>(d_o_, head).from(first);
     const Rows<const T> y = rows_of<const T>(o_, head).from(first);
@@ -165,41 +251,17 @@ class Backward {
     return factors;
   }
 
-  /// The gradients of all queries by way of one range of keys: in the result for the first range, in `partial_` for
-  /// the others.
-  Rows<T> query_gradients(int64_t range, int64_t head) const {
-    if (range == 0) return rows_of<T>(dq_, head);
-    return {partial_.data() + ((range - 1) * in_.heads() + head) * in_.queries() * in_.width(), in_.width()};
-  }
-
-  /// Adds the gradients of queries from all ranges of keys, in order.
-  void add_partial() const {
-    const int64_t query_tiles = ceil_div(in_.queries(), kQueries);
-    parallel_for(in_.heads() * query_tiles, kGrain / (split_.count * kQueries * in_.width()) + 1,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t task = begin; task < end; ++task) {
-                     const int64_t head = task / query_tiles, first = task % query_tiles * kQueries;
-                     const int64_t rows = std::min(kQueries, in_.queries() - first);
-                     const Rows<T> dq = query_gradients(0, head).from(first);
-                     for (int64_t range = 1; range < split_.count; ++range) {
-                       const Rows<T> more = query_gradients(range, head).from(first);
-                       for (int64_t r = 0; r < rows; ++r) add(dq[r], more[r], in_.width());
-                     }
-                   }
-                 });
-  }
-
   const AttentionInputs& in_;
   AttentionContext<T> context_;
   KeySplit split_;
-  const View &dq_, &d_o_, &o_, &denominator_;
+  const View &d_o_, &o_, &denominator_;
+  QueryGradients<T> dq_;
   KeyGradients<T> dk_, dv_;
-  Scratch<T> partial_;
 };
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
-                        const View* padding_mask, AttentionParams params) {
-  const AttentionInputs in{q, k, v, padding_mask, params};
+                        AttentionMask mask, AttentionParams params) {
+  const AttentionInputs in{q, k, v, mask, params};
   dispatch_floating(o.dtype, [&]<class T>(T) { Backward<T>(in, dq, dk, dv, d_o, o, denominator).run(); });
 }
 

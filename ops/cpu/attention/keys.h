@@ -13,7 +13,7 @@ namespace linnet::cpu::LINNET_ISA {
 
 struct AttentionInputs {
   View q, k, v;
-  const View* padding_mask;  ///< null when nothing is padding
+  AttentionMask mask;
   AttentionParams params;
 
   int64_t heads() const { return q.shape[0] * q.shape[1]; }
@@ -57,43 +57,52 @@ template <class T>
   for (int64_t r = 0; r < count; ++r) fetch(x[r], width);
 }
 
-/// Which keys are not padding: numbers them 0, 1, … in each sequence.
+/// Which keys are not padding: numbers them 0, 1, … in each row of the mask, which is a sequence or a head.
 class Padding {
  public:
   explicit Padding(const AttentionInputs& in)
       : in_(in),
-        sequences_(in.padding_mask != nullptr ? in.q.shape[0] : 0),
-        before_(sequences_ * (in.keys() + 1)),
-        positions_(sequences_ * in.keys()) {
-    for (int64_t b = 0; b < sequences_; ++b) find_kept(b);
+        of_heads_(in.mask.padding != nullptr && in.mask.padding->rank == 3),
+        rows_(in.mask.padding == nullptr ? 0
+              : of_heads_                ? in.heads()
+                                         : in.q.shape[0]),
+        before_(rows_ * (in.keys() + 1)),
+        positions_(rows_ * in.keys()) {
+    for (int64_t row = 0; row < rows_; ++row) find_kept(row);
   }
 
   /// The number of a head's keys.
   int64_t count(int64_t head) const { return count_before(head, in_.keys()); }
   /// The number of keys among the first `positions` positions.
   int64_t count_before(int64_t head, int64_t positions) const {
-    return sequences_ > 0 ? before_[in_.sequence(head) * (in_.keys() + 1) + positions] : positions;
+    return rows_ > 0 ? before_[row_of(head) * (in_.keys() + 1) + positions] : positions;
   }
   /// The position of key j.
   int64_t position(int64_t head, int64_t j) const {
-    return sequences_ > 0 ? positions_[in_.sequence(head) * in_.keys() + j] : j;
+    return rows_ > 0 ? positions_[row_of(head) * in_.keys() + j] : j;
   }
 
  private:
-  void find_kept(int64_t b) {
-    const View& padding_mask = *in_.padding_mask;
-    int64_t* before = before_.data() + b * (in_.keys() + 1);
+  int64_t row_of(int64_t head) const { return of_heads_ ? head : in_.sequence(head); }
+
+  void find_kept(int64_t row) {
+    const View& mask = *in_.mask.padding;
+    const int64_t heads = in_.q.shape[1];
+    const int64_t first =
+        of_heads_ ? row / heads * mask.strides[0] + row % heads * mask.strides[1] : row * mask.strides[0];
+    const int64_t stride = mask.strides[of_heads_ ? 2 : 1];
+    int64_t* before = before_.data() + row * (in_.keys() + 1);
     int64_t count = 0;
     for (int64_t p = 0; p < in_.keys(); ++p) {
       before[p] = count;
-      if (data<bool>(padding_mask)[b * padding_mask.strides[0] + p * padding_mask.strides[1]])
-        positions_[b * in_.keys() + count++] = p;
+      if (data<bool>(mask)[first + p * stride]) positions_[row * in_.keys() + count++] = p;
     }
     before[in_.keys()] = count;
   }
 
   const AttentionInputs& in_;
-  int64_t sequences_;  ///< 0 when nothing is padding
+  bool of_heads_;
+  int64_t rows_;  ///< 0 when nothing is padding
   Scratch<int64_t> before_, positions_;
 };
 
@@ -117,8 +126,8 @@ class PreparedKeys {
   PreparedKeys(const AttentionInputs& in, const Padding& padding, int64_t rows)
       : in_(in),
         padding_(padding),
-        k_(in.padding_mask != nullptr || in.maps() ? rows * in.width() : 0),
-        v_(in.padding_mask != nullptr ? rows * in.width() : 0),
+        k_(in.mask.padding != nullptr || in.maps() ? rows * in.width() : 0),
+        v_(in.mask.padding != nullptr ? rows * in.width() : 0),
         inverse_(in.maps() ? rows : 0) {}
 
   /// Prepares a head's keys [begin, end); copies go to the rows from `row` on.
@@ -129,10 +138,10 @@ class PreparedKeys {
     const Rows<const T> k = rows_of<const T>(in_.k, head), v = rows_of<const T>(in_.v, head);
     if (in_.maps()) {
       keys.mapped.make(count, [&](int64_t r) { return k[position(r)]; });
-    } else if (in_.padding_mask != nullptr) {
+    } else if (in_.mask.padding != nullptr) {
       for (int64_t r = 0; r < count; ++r) std::copy_n(k[position(r)], width, k_.data() + (row + r) * width);
     }
-    if (in_.padding_mask == nullptr) return keys;
+    if (in_.mask.padding == nullptr) return keys;
     for (int64_t r = 0; r < count; ++r) std::copy_n(v[position(r)], width, v_.data() + (row + r) * width);
     return keys;
   }

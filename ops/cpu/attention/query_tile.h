@@ -56,6 +56,26 @@ class TokenFactors {
   Scratch<T> queries_, keys_;
 };
 
+/// The keys [begin, end), numbered without padding.
+struct KeyRange {
+  int64_t begin, end;
+};
+
+/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too.
+template <class Condition>
+int64_t first_where(int64_t count, Condition condition) {
+  int64_t begin = 0, end = count;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (condition(middle)) {
+      end = middle;
+    } else {
+      begin = middle + 1;
+    }
+  }
+  return begin;
+}
+
 /// Inputs, padding and token dropout of one call, shared by all tasks.
 template <class T>
 struct AttentionContext {
@@ -65,10 +85,27 @@ struct AttentionContext {
 
   explicit AttentionContext(const AttentionInputs& inputs) : in(inputs) {}
 
-  /// The number of keys that a query sees: the first ones. Not decreasing in `query`.
-  int64_t visible(int64_t head, int64_t query) const {
+  /// The keys that a query sees. Neither end decreases with `query`.
+  KeyRange visible(int64_t head, int64_t query) const {
+    if (in.mask.ranges != nullptr) {
+      const View& ranges = *in.mask.ranges;
+      const int64_t b = in.sequence(head), h = head % in.q.shape[1];
+      const int64_t* range = data<const int64_t>(ranges) + b * ranges.strides[0] + h * ranges.strides[1] + 2 * query;
+      return {padding.count_before(head, range[0]), padding.count_before(head, range[1])};
+    }
     const int64_t positions = in.params.causal ? query + 1 + in.keys() - in.queries() : in.keys();
-    return padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()));
+    return {0, padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()))};
+  }
+  /// A range with every key that the tile of queries from `first` on sees.
+  KeyRange seen_by_tile(int64_t head, int64_t first) const {
+    const int64_t last = std::min(first + kQueries, in.queries()) - 1;
+    return {visible(head, first).begin, visible(head, last).end};
+  }
+  /// The first query of the first tile of queries that may see keys from `key` on; the number of queries if none
+  /// does.
+  int64_t first_query_tile(int64_t head, int64_t key) const {
+    const int64_t first = first_where(in.queries(), [&](int64_t i) { return visible(head, i).end > key; });
+    return first < in.queries() ? first / kQueries * kQueries : in.queries();
   }
 };
 
@@ -133,7 +170,7 @@ class QueryTile {
     const AttentionInputs& in = context.in;
     for (int64_t r = 0; r < rows_; ++r) visible_[r] = context.visible(head, first + r);
     if (in.maps()) {
-      for (int64_t r = 0; r < rows_ && visible_[r] == 0; ++r) mapped_.clear(r);
+      for (int64_t r = 0; r < rows_ && visible_[r].end == 0; ++r) mapped_.clear(r);
     }
     if (in.drops_tokens()) std::copy_n(context.tokens.queries(head) + first, rows_, token_factors_);
     to_columns(queries_, static_cast<T>(in.params.scale * (in.params.kind.softmax ? kLog2E : 1)), transposed_);
@@ -148,28 +185,40 @@ class QueryTile {
   }
 
   int64_t rows() const { return rows_; }
-  int64_t visible(int64_t r) const { return visible_[r]; }
-  int64_t seen_by_any() const { return visible_[rows_ - 1]; }
+  KeyRange visible(int64_t r) const { return visible_[r]; }
+  /// A range with every key that any query sees.
+  KeyRange seen_by_any() const { return {visible_[0].begin, visible_[rows_ - 1].end}; }
   Rows<const T> queries() const { return queries_; }
 
   /// A tile of scores with the keys from `from` on, at most up to `to`, without keys that no query sees.
   ScoreTile<T> tile(int64_t from, int64_t to, T* memory) {
-    const int64_t count = std::min({kKeys, to - from, seen_by_any() - from});
-    if (from + count <= visible_[0]) return {memory, count, width_, nullptr};
+    const int64_t count = std::max(std::min({kKeys, to - from, seen_by_any().end - from}), int64_t{0});
+    ScoreTile<T> tile{memory, count, width_, nullptr, nullptr};
+    const bool all_begun = visible_[rows_ - 1].begin <= from;
+    if (from + count <= visible_[0].end && all_begun) return tile;
     for (int64_t j = 0, r = 0; j < count; ++j) {
-      while (visible_[r] <= from + j) ++r;
-      hidden_[j] = r;
+      while (visible_[r].end <= from + j) ++r;
+      first_seeing_[j] = r;
     }
-    return {memory, count, width_, hidden_};
+    tile.first_seeing = first_seeing_;
+    if (all_begun) return tile;
+    for (int64_t j = 0, r = 0; j < count; ++j) {
+      while (r < rows_ && visible_[r].begin <= from + j) ++r;
+      end_seeing_[j] = r;
+    }
+    tile.end_seeing = end_seeing_;
+    return tile;
   }
 
   /// s_jc = x_j·y_c for the columns y_c of `columns` [D, padded rows], where query c sees key j.
   void products(const ScoreTile<T>& s, Rows<const T> x, const T* columns) const {
     const int64_t step = s.first_seeing == nullptr ? s.keys : kQueryStep<T>;
     for (int64_t j = 0; j < s.keys; j += step) {
-      const int64_t unseen = s.first_seeing == nullptr ? 0 : s.first_seeing[j] / kQueryStep<T> * kQueryStep<T>;
-      tile_product<T>(std::min(step, s.keys - j), width_ - unseen, context_.in.width(), {x[j], x.stride, 1},
-                      {columns + unseen, width_}, {s[j] + unseen, width_}, false);
+      const int64_t keys = std::min(step, s.keys - j), first = s.first_of(j) / kQueryStep<T> * kQueryStep<T>;
+      const int64_t end = round_up(s.end_of(j + keys - 1), kQueryStep<T>);
+      if (first >= end) continue;
+      tile_product<T>(keys, end - first, context_.in.width(), {x[j], x.stride, 1}, {columns + first, width_},
+                      {s[j] + first, width_}, false);
     }
   }
   /// s_ij = scale · q_i·k_j, times log2 e for softmax.
@@ -200,8 +249,9 @@ class QueryTile {
     const int64_t step = w.first_seeing == nullptr ? rows_ : all_finite(x, w.keys, width) ? kQueryStep<T> : 1;
     for (int64_t r = 0; r < rows_; r += step) {
       const int64_t rows = std::min(step, rows_ - r);
-      const int64_t seen = std::clamp(visible_[r + rows - 1] - from, int64_t{0}, w.keys);
-      tile_product<T>(rows, width, seen, weights.from(r, 0), x, out.from(r), add);
+      const int64_t first = std::clamp(visible_[r].begin - from, int64_t{0}, w.keys);
+      const int64_t end = std::clamp(visible_[r + rows - 1].end - from, first, w.keys);
+      tile_product<T>(rows, width, end - first, weights.from(r, first), x.from(first), out.from(r), add);
     }
   }
 
@@ -209,9 +259,10 @@ class QueryTile {
   void sum_by_key(const ScoreTile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
     const int64_t step = w.first_seeing == nullptr ? w.keys : kQueryStep<T>;
     for (int64_t j = 0; j < w.keys; j += step) {
-      const int64_t unseen = w.first_seeing == nullptr ? 0 : w.first_seeing[j];
-      tile_product<T>(std::min(step, w.keys - j), context_.in.width(), rows_ - unseen, {w[j] + unseen, w.width, 1},
-                      x.from(unseen), out.from(j), add);
+      const int64_t keys = std::min(step, w.keys - j), first = w.first_of(j);
+      const int64_t end = std::clamp(w.end_of(j + keys - 1), first, rows_);
+      tile_product<T>(keys, context_.in.width(), end - first, {w[j] + first, w.width, 1}, x.from(first), out.from(j),
+                      add);
     }
   }
 
@@ -260,7 +311,8 @@ class QueryTile {
   MappedRows<T> mapped_;
   Rows<const T> queries_;
   T *transposed_, *factors_, *drawn_;
-  int64_t visible_[kQueries], hidden_[kKeys];
+  KeyRange visible_[kQueries];
+  int64_t first_seeing_[kKeys], end_seeing_[kKeys];
   T token_factors_[kQueries] = {};
 };
 

@@ -42,14 +42,23 @@ template <class T>
 struct ScoreTile {
   T* data;
   int64_t keys, width;
-  /// first_seeing[j]: the first query that sees key j; not decreasing in j. Null where all queries see all keys.
+  /// Queries [first_seeing[j], end_seeing[j]) see key j; neither decreases with j. Both are null where all queries
+  /// see all keys. `end_seeing` alone is null where all later queries see a key too.
   const int64_t* first_seeing;
+  const int64_t* end_seeing;
 
   T* operator[](int64_t j) const { return data + j * width; }
 
-  /// The number of keys that any of the kQueryStep queries from `c` on sees.
+  int64_t first_of(int64_t j) const { return first_seeing == nullptr ? 0 : first_seeing[j]; }
+  int64_t end_of(int64_t j) const { return end_seeing == nullptr ? width : end_seeing[j]; }
+
+  /// The end of the keys that any of the kQueryStep queries from `c` on sees.
   int64_t seen(int64_t c) const {
     return std::lower_bound(first_seeing, first_seeing + keys, c + kQueryStep<T>) - first_seeing;
+  }
+  /// The first key that any of them sees.
+  int64_t first_seen(int64_t c) const {
+    return end_seeing == nullptr ? 0 : std::upper_bound(end_seeing, end_seeing + keys, c) - end_seeing;
   }
 
   /// Calls `f(j, row, c, count)` for key j and the queries [c, c + count). `count` is a compile-time constant except
@@ -57,16 +66,16 @@ struct ScoreTile {
   /// exponentials are not vectorised.
   template <class F>
   [[gnu::flatten]] void for_each_row(F f) const {
-    const auto rows = [&](int64_t c, auto count, int64_t end) {
-      for (int64_t j = 0; j < end; ++j) f(j, (*this)[j], c, count);
+    const auto rows = [&](int64_t c, auto count, int64_t first, int64_t end) {
+      for (int64_t j = first; j < end; ++j) f(j, (*this)[j], c, count);
     };
     if (first_seeing != nullptr) {
       for (int64_t c = 0; c < width; c += kQueryStep<T>)
-        rows(c, std::integral_constant<int64_t, kQueryStep<T>>{}, seen(c));
+        rows(c, std::integral_constant<int64_t, kQueryStep<T>>{}, first_seen(c), seen(c));
     } else if (width == kQueries) {
-      rows(0, std::integral_constant<int64_t, kQueries>{}, keys);
+      rows(0, std::integral_constant<int64_t, kQueries>{}, 0, keys);
     } else {
-      rows(0, width, keys);
+      rows(0, width, 0, keys);
     }
   }
 
@@ -75,6 +84,7 @@ struct ScoreTile {
     if (first_seeing == nullptr) return;
     for (int64_t j = 0; j < keys; ++j) {
       T* row = (*this)[j];
+      if (end_seeing != nullptr) std::fill(row + std::min(end_seeing[j], width), row + width, value);
       const int64_t whole = first_seeing[j] / kQueryStep<T> * kQueryStep<T>;
       for (int64_t c = 0; c < whole; c += kQueryStep<T>) std::fill_n(row + c, kQueryStep<T>, value);
       if (whole == first_seeing[j]) continue;
@@ -89,11 +99,11 @@ struct ScoreTile {
     constexpr int64_t kLanes = product::kLanes<T>, kColumns = 4 * kLanes;
     if (first_seeing != nullptr) {
       for (int64_t c = 0; c < width; c += kQueryStep<T>)
-        fold_vectors<kQueryStep<T> / kLanes>(c, seen(c), start, out, f);
+        fold_vectors<kQueryStep<T> / kLanes>(c, first_seen(c), seen(c), start, out, f);
     } else if (width % kColumns == 0) {
-      for (int64_t c = 0; c < width; c += kColumns) fold_vectors<4>(c, keys, start, out, f);
+      for (int64_t c = 0; c < width; c += kColumns) fold_vectors<4>(c, 0, keys, start, out, f);
     } else {
-      for (int64_t c = 0; c < width; c += kLanes) fold_vectors<1>(c, keys, start, out, f);
+      for (int64_t c = 0; c < width; c += kLanes) fold_vectors<1>(c, 0, keys, start, out, f);
     }
   }
   void sum_columns(T* out) const {
@@ -102,12 +112,12 @@ struct ScoreTile {
 
  private:
   template <int kVectors, class F>
-  void fold_vectors(int64_t c, int64_t end, T start, T* out, F f) const {
+  void fold_vectors(int64_t c, int64_t first, int64_t end, T start, T* out, F f) const {
     using V = product::VectorOf<T, product::kLanes<T>>;
     V value[kVectors];
 #pragma GCC unroll 8
     for (V& v : value) v = V{} + start;
-    for (int64_t j = 0; j < end; ++j) {
+    for (int64_t j = first; j < end; ++j) {
 #pragma GCC unroll 8
       for (int l = 0; l < kVectors; ++l) {
         value[l] = f(value[l], *reinterpret_cast<const V*>((*this)[j] + c + l * product::kLanes<T>));
@@ -127,6 +137,16 @@ struct Totals {
   T rescale[kQueries];
 
   Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
+
+  /// The totals of `queries` queries of softmax from their stored denominators m + log2 Σ 2^(s − m), for outputs that
+  /// are divided by them.
+  void resume(const T* denominators, int64_t queries) {
+    for (int64_t r = 0; r < queries; ++r) {
+      if (denominators[r] < std::numeric_limits<T>::lowest()) continue;  // −∞: no key so far
+      maximum[r] = denominators[r];
+      total[r] = 1;
+    }
+  }
 };
 
 /// e^s = 2^(s·log2 e). The scores of softmax are multiplied by log2 e as part of their scale, at no cost, and powers
@@ -175,12 +195,12 @@ void weigh_dropped(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& 
   const T a0 = static_cast<T>(kind.a0), a1 = static_cast<T>(kind.a1), a2 = static_cast<T>(kind.a2);
   T total[kQueries] = {};
   s.for_each_row([&](int64_t j, T* row, int64_t first, auto count) {
-    const int64_t first_seeing = s.first_seeing != nullptr ? s.first_seeing[j] : 0;
+    const int64_t first_seeing = s.first_of(j), end_seeing = s.end_of(j);
 #pragma omp simd
     for (int64_t c = first; c < first + count; ++c) {
       const T rest = row[c] * (a1 + row[c] * a2);
       row[c] = a0 + rest * (query_factors[c] * key_factors[j]);
-      total[c] += c < first_seeing ? T{0} : shared ? row[c] : a0 + rest;
+      total[c] += c < first_seeing || c >= end_seeing ? T{0} : shared ? row[c] : a0 + rest;
     }
   });
   s.hide(T{0});

@@ -4,14 +4,20 @@
 #include <functional>
 #include <vector>
 
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
 
 #include "tests/support/near.h"
 
 /// What the tests of the attention ops share: explicit N×N formulas in float64, and ways to compare.
 
 namespace linnet::test {
+
+/// The largest |a − b| of tensors of one shape; NaN where one is.
+inline double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>(); }
 
 /// Whether query i may see key j.
 using Sees = std::function<bool(int64_t b, int64_t i, int64_t j)>;

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/attention/longformer_attention.h>
+
+namespace linnet::nn {
+
+/// Options that only Longformer has. LongformerAttentionOptions says what they mean.
+struct LongformerConfig {
+  int64_t window = 256;                 ///< even
+  std::vector<int64_t> dilation = {1};  ///< one for all heads, or one for each
+  int64_t global_tokens = 1;            ///< the first tokens of each sequence
+};
+
+/// Longformer's attention: each token sees a window of tokens around it and the global tokens, which see all. Its
+/// submodules are `qkv`, one projection for queries, keys and values, `qkv_global`, the same for the rows of global
+/// tokens, `conv`, the short convolution of `qkv`, if there is one, and `out`. `qkv_global` starts as a copy of
+/// `qkv`. Its one attention map holds the weights of the softmax.
+///
+/// Cost: time O(N·w·C) and memory O(N·C). The step form keeps the last w·dilation + 1 tokens and the global ones.
+/// Source: Beltagy et al. 2020, section 3.1.
+class LongformerAttention : public Attention {
+ public:
+  LongformerAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+  std::vector<Setting> settings() const override;
+  void start_as_copies() const override;
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
+  std::unique_ptr<AttentionState> start_state() const override;
+  Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+
+  /// Queries, keys and values of tokens x [B, N, C].
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
+  /// The same for global rows: queries of the global tokens [B, H, G, D], keys and values of all.
+  Qkv project_global(const Tensor& x) const;
+  LongformerAttentionOptions options(const Tensor& padding_mask) const;
+
+  LongformerConfig longformer_;
+  Linear qkv_, qkv_global_, out_;
+  std::optional<ShortConvolution> conv_;
+};
+
+Mechanism longformer_mechanism();
+
+}  // namespace linnet::nn
