@@ -18,10 +18,12 @@
 #include <linnet/core/views.h>
 #include <linnet/core/where.h>
 #include <linnet/nn/attention/attention.h>
+#include <linnet/nn/attention/bigbird.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/longformer.h>
+#include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/data/dataset.h>
@@ -58,8 +60,10 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/bigbird_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/attention/longformer_attention.h>
+#include <linnet/ops/attention/pooled_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>

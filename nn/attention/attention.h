@@ -169,10 +169,11 @@ std::vector<std::string> attention_mechanisms();
 /// form (with those that have one).
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
-/// `config.options` as the mechanism's struct, or the struct's defaults where there are none.
-template <class Options>
-Options options_of(const AttentionConfig& config) {
-  return config.options.has_value() ? std::any_cast<Options>(config.options) : Options{};
+/// The `options` of an AttentionConfig or AttentionSize as the mechanism's struct, or the struct's defaults where
+/// there are none.
+template <class Options, class HasOptions>
+Options options_of(const HasOptions& of) {
+  return of.options.has_value() ? std::any_cast<Options>(of.options) : Options{};
 }
 
 }  // namespace linnet::nn

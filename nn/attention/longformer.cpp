@@ -172,7 +172,7 @@ Mechanism longformer_mechanism() {
   m.refusal = refusal;
   // The weights of pairs: each token with its window and the global tokens, and these with all tokens.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
-    const LongformerConfig options;
+    const auto options = options_of<LongformerConfig>(size);
     const auto n = static_cast<double>(size.tokens);
     const double near =
         std::min(n, static_cast<double>(options.window + 1)) + static_cast<double>(options.global_tokens);

@@ -8,10 +8,12 @@
 #include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/attention/bigbird.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/longformer.h>
+#include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/softmax.h>
 
 namespace linnet::nn {
@@ -21,8 +23,8 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(),    fastmax1_mechanism(), fastmax2_mechanism(),
-      fastformer_mechanism(), linear_mechanism(),   longformer_mechanism(),
+      softmax_mechanism(), fastmax1_mechanism(),   fastmax2_mechanism(), fastformer_mechanism(),
+      linear_mechanism(),  longformer_mechanism(), bigbird_mechanism(),  poolingformer_mechanism(),
   };
   return all;
 }

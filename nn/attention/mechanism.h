@@ -62,6 +62,7 @@ struct AttentionSize {
   int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;
   bool causal = false;
   DType dtype = DType::float32;  ///< of queries, keys and values
+  std::any options = {};         ///< AttentionConfig::options
 };
 
 /// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.

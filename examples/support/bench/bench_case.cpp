@@ -30,7 +30,8 @@ nn::AttentionSize attention_size(const AttentionCase& c) {
           .tokens = c.tokens,
           .head_dim = c.head_dim,
           .causal = c.causal,
-          .dtype = c.dtype};
+          .dtype = c.dtype,
+          .options = config_of(c).options};
 }
 
 /// Operations of forward and backward; 0 for a mechanism that does not give them.

@@ -1,0 +1,96 @@
+#include <linnet/nn/attention/bigbird.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/ops/array/creation.h>
+
+namespace linnet::nn {
+
+BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      bigbird_(options_of<BigBirdConfig>(config)),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+  if (config.rotary) refuse("rotary positions");
+  if (bigbird_.block < 1 || bigbird_.random_blocks < 0) {
+    throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
+                                 bigbird_.block, bigbird_.random_blocks));
+  }
+  const RandomKey key = generator().next();
+  const std::vector<int64_t> words{static_cast<int64_t>(key.seed), static_cast<int64_t>(key.stream)};
+  random_key_ = buffer("random_key", tensor(words).to(device()));
+}
+
+BigBirdAttentionOptions BigBirdAttention::options(int64_t tokens, const Tensor& padding_mask) const {
+  const std::vector<int64_t> words = random_key_.to_vector<int64_t>();
+  const RandomKey key{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
+  return {.block = bigbird_.block,
+          .random_blocks = bigbird_random_blocks(tokens, bigbird_.block, bigbird_.random_blocks, config().heads, key),
+          .padding_mask = padding_mask,
+          .dropout = training() ? config().dropout : 0,
+          .generator = &generator()};
+}
+
+Qkv BigBirdAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
+  return split_qkv(projected, config().heads);
+}
+
+Tensor BigBirdAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return out_(merge_heads(bigbird_attention(q, k, v, options(x.size(1), padding_mask))));
+}
+
+std::vector<AttentionMap> BigBirdAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", bigbird_attention_weights(q, k, options(x.size(1), padding_mask))}};
+}
+
+std::vector<Setting> BigBirdAttention::settings() const {
+  std::vector<Setting> all = Attention::settings();
+  all.push_back({"block", bigbird_.block});
+  all.push_back({"random_blocks", bigbird_.random_blocks});
+  return all;
+}
+
+Mechanism bigbird_mechanism() {
+  Mechanism m{.name = "bigbird", .paper = "Zaheer et al. 2020, section 2", .make = maker<BigBirdAttention>()};
+  m.causal = false;  // the first block sees all tokens, and others see the last one
+  m.step = false;
+  m.options = BigBirdConfig{};
+  constexpr int64_t kMost = 1 << 30;
+  m.option_list = {
+      integer_option("block", "tokens of a block of bigbird (default: 16)", &BigBirdConfig::block, 1, kMost),
+      integer_option("random_blocks", "random blocks that a block of bigbird sees (default: 1)",
+                     &BigBirdConfig::random_blocks, 0, kMost),
+  };
+  // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+    const auto options = options_of<BigBirdConfig>(size);
+    const auto n = static_cast<double>(size.tokens), block = static_cast<double>(options.block);
+    const double seen = std::min(n, static_cast<double>(5 + options.random_blocks) * block);
+    const double pairs = n * seen + std::min(2 * block, n) * (n - seen);
+    return static_cast<double>(size.batch * size.heads * size.head_dim) * 14 * pairs;
+  };
+  m.least_bytes = least_qkv_bytes;
+  m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
+    const auto bigbird = options_of<BigBirdConfig>(config);
+    const RandomKey key = rng.next();
+    return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+              return bigbird_attention(q, k, v,
+                                       {.block = bigbird.block,
+                                        .random_blocks = bigbird_random_blocks(q.size(2), bigbird.block,
+                                                                               bigbird.random_blocks, q.size(1), key),
+                                        .dropout = config.dropout,
+                                        .generator = &rng});
+            }};
+  };
+  return m;
+}
+
+}  // namespace linnet::nn

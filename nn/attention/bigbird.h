@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/attention/bigbird_attention.h>
+
+namespace linnet::nn {
+
+/// Options that only BigBird has.
+struct BigBirdConfig {
+  int64_t block = 16;         ///< tokens of a block
+  int64_t random_blocks = 1;  ///< r: random blocks that each block sees
+};
+
+/// BigBird's attention: a block of tokens sees itself, its two neighbours, the first, the last and r random blocks.
+/// With at most 5 + 2r blocks it is softmax attention. Its submodules are `qkv`, one projection for queries, keys and
+/// values, `conv`, if it has a short convolution, and `out`. The buffer `random_key` decides on the random blocks,
+/// which are the same in training and evaluation. Its one attention map holds the weights of the softmax.
+///
+/// Cost: time O(N·block·(5 + r)·C) and memory O(N·C).
+/// Source: Zaheer et al. 2020.
+class BigBirdAttention : public Attention {
+ public:
+  BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
+
+  /// Queries, keys and values of tokens x [B, N, C].
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
+  BigBirdAttentionOptions options(int64_t tokens, const Tensor& padding_mask) const;
+
+  BigBirdConfig bigbird_;
+  Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
+  Tensor random_key_;  // int64 [2]: seed and stream
+};
+
+Mechanism bigbird_mechanism();
+
+}  // namespace linnet::nn

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/core/random/generator.h>
+#include <linnet/core/tensor.h>
+
+/// Attention to pools of tokens, the second level of Poolingformer.
+///
+/// Source: Zhang et al. 2021, "Poolingformer: Long Document Modeling with Pooling Attention".
+
+namespace linnet {
+
+/// Which tokens make a pool: pool p has tokens p·stride … p·stride + kernel − 1, cut at the last token, and there are
+/// ⌈N/stride⌉ pools. Tokens that are padding are left out.
+struct TokenPooling {
+  enum class Kind {
+    mean,         ///< the mean
+    max,          ///< the largest of each entry
+    convolution,  ///< a weighted mean, the paper's light dynamic convolution: weights softmax(W·x_c)
+  };
+  Kind kind = Kind::convolution;
+  int64_t kernel = 5;  ///< κ
+  int64_t stride = 4;  ///< ξ
+  /// W [kernel, D] for Kind::convolution, one map for all heads; x_c is the pool's token nearest to its centre.
+  Tensor weight = {};
+};
+
+/// The pools of x. A pool of padding alone is 0.
+///
+/// Shapes: x [B, H, N, D], `padding_mask` [B, N] or undefined → [B, H, P, D].
+/// Dtypes: one floating dtype; `padding_mask` is bool, false where a token is padding.
+/// Gradient: any number of times.
+/// Cost: kernel / stride passes over x.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a kernel or stride below 1, and a convolution without
+/// `weight`.
+Tensor pool_tokens(const Tensor& x, const TokenPooling& pooling, const Tensor& padding_mask = {}, Where where = {});
+
+/// Which pools pooled_attention lets a query see.
+struct PooledAttentionOptions {
+  TokenPooling keys = {};    ///< how keys are pooled
+  TokenPooling values = {};  ///< how values are pooled, with the kernel and stride of `keys`
+  /// w2: query i sees the pools whose centre, p·stride + (kernel − 1)/2, is at most w2/2 away.
+  int64_t window = 512;
+  /// Query i sees only pools without a token after it. The last pools, which would have one, are then never seen.
+  bool causal = false;
+  /// The factor of q·k; 1/√D when not given.
+  std::optional<double> scale = {};
+  /// Bool [B, N]: false where a token is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  Tensor padding_mask = {};
+  /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
+  /// 1/(1 − dropout). No mask is stored: backward draws it again.
+  double dropout = 0;
+  /// Draws the mask. Unused without dropout.
+  Generator* generator = nullptr;
+};
+
+/// o_i = Σ_p softmax_p(scale · q_i·k̄_p) v̄_p over the pools that query i sees, with the pools k̄ and v̄ of keys and
+/// values. A query that sees no pool gives 0 and has no gradient.
+///
+/// Shapes: q, k and v [B, H, N, D] → [B, H, N, D].
+/// Dtypes: one floating dtype.
+/// Gradient: once (fused).
+/// Cost: time O(B·H·N·(w2/stride)·D), memory beside the result linear in the tokens.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window below 0, other pools of values than of keys,
+/// a scale or dropout out of range, and as pool_tokens. Source: Zhang et al. 2021, section 3.
+Tensor pooled_attention(const Tensor& q, const Tensor& k, const Tensor& v, const PooledAttentionOptions& options = {},
+                        Where where = {});
+
+/// The weights of tokens in pooled_attention: those of pools, each times the weights of its tokens in the pool of
+/// values, which are equal for Kind::max. Rows sum to 1, or to 0 where a query sees no pool. For inspection: dropout
+/// is not applied.
+///
+/// Shapes: q, k and v [B, H, N, D] → [B, H, N, N].
+/// Dtypes: one floating dtype; float32 for bfloat16.
+/// Gradient: any number of times.
+/// Cost: time O(B·H·N²·D), memory O(B·H·N²).
+/// Throws: as pooled_attention.
+Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const PooledAttentionOptions& options = {}, Where where = {});
+
+}  // namespace linnet
