@@ -65,6 +65,9 @@ struct AttentionMask {
   /// int64 [B, H, N, 2], contiguous, or with strides 0: query i sees keys [begin, end) of these two. Neither
   /// decreases with i.
   const View* ranges = nullptr;
+  /// int32 [B, H, R, N], contiguous, where queries and keys are the same N tokens: query i does not see key j where
+  /// codes[r][i] − codes[r][j] is 0 or 1 for any r.
+  const View* codes = nullptr;
 };
 
 /// How `attention` weighs.
@@ -74,6 +77,8 @@ struct AttentionParams {
   double scale;           ///< s = scale · q·k
   bool causal;            ///< query i sees keys up to i + (keys − queries); without ranges alone
   bool accumulate;        ///< these keys are seen beside those of earlier calls; for softmax alone
+  bool has_self_score;    ///< the score of query i and key i is `self_score`; for softmax alone
+  double self_score;
   double dropout;         ///< of the weights after normalisation; 0 for none
   RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
   TokenDropout tokens;    ///< for polynomial weights only

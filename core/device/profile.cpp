@@ -37,6 +37,7 @@ void describe(KernelCall& call, const Argument& argument) {
   } else if constexpr (std::is_same_v<Argument, AttentionMask>) {
     describe(call, argument.padding);
     describe(call, argument.ranges);
+    describe(call, argument.codes);
   } else if constexpr (std::is_same_v<Argument, RandomKey>) {
     call.keys.push_back(argument);
   } else if constexpr (std::is_same_v<Argument, AttentionParams>) {

@@ -115,6 +115,8 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
       .scale = 1,
       .causal = params.causal,
       .accumulate = false,
+      .has_self_score = false,
+      .self_score = 0,
       .dropout = 0,
       .dropout_rng = {},
       .tokens = {params.keep_of_256, params.shared_denominator, params.q_rng, params.k_rng}};

@@ -221,8 +221,14 @@ class QueryTile {
                       {s[j] + first, width_}, false);
     }
   }
-  /// s_ij = scale · q_i·k_j, times log2 e for softmax.
-  void scores(const ScoreTile<T>& s, int64_t from) const { products(s, keys_.k(from), transposed_); }
+  /// s_ij = scale · q_i·k_j, times log2 e for softmax; −∞ for pairs that codes hide.
+  void scores(const ScoreTile<T>& s, int64_t from) const {
+    products(s, keys_.k(from), transposed_);
+    if (context_.in.mask.codes != nullptr) hide_by_codes(s, from);
+    if (context_.in.params.has_self_score) {
+      set_self(s, from, static_cast<T>(context_.in.params.self_score * kLog2E));
+    }
+  }
 
   void weigh(const ScoreTile<T>& s, int64_t from, Totals<T>& sums) const {
     const AttentionParams& params = context_.in.params;
@@ -236,7 +242,11 @@ class QueryTile {
                      const QueryFactors<T>& query_factors) const {
     const AttentionParams& params = context_.in.params;
     const T scale = static_cast<T>(params.scale);
-    if (!context_.in.drops_tokens()) return score_gradients(s, ds, query_factors, scale, params.kind);
+    if (!context_.in.drops_tokens()) {
+      score_gradients(s, ds, query_factors, scale, params.kind);
+      if (params.has_self_score) set_self(ds, from, T{0});
+      return;
+    }
     dropped_score_gradients(s, ds, query_factors, scale, params.kind, token_factors_,
                             context_.tokens.keys(head_) + from, params.tokens.shared_denominator);
   }
@@ -304,6 +314,32 @@ class QueryTile {
 
  private:
   bool drops() const { return context_.in.params.dropout > 0; }
+
+  /// Sets the entries of query i and key i.
+  void set_self(const ScoreTile<T>& s, int64_t from, T value) const {
+    const int64_t end = std::min(rows_, from + s.keys - first_);
+    for (int64_t r = std::max(from - first_, int64_t{0}); r < end; ++r) s[first_ + r - from][r] = value;
+  }
+
+  void hide_by_codes(const ScoreTile<T>& s, int64_t from) const {
+    const View& codes = *context_.in.mask.codes;
+    const int64_t rounds = codes.shape[2], tokens = codes.shape[3];
+    const int32_t* of_head = data<const int32_t>(codes) + head_ * rounds * tokens;
+    for (int64_t round = 0; round < rounds; ++round) {
+      int32_t of_queries[kQueries] = {};
+      std::copy_n(of_head + round * tokens + first_, rows_, of_queries);
+      const int32_t* of_keys = of_head + round * tokens + from;
+      for (int64_t j = 0; j < s.keys; ++j) {
+        T* row = s[j];
+        const int32_t of_key = of_keys[j];
+#pragma omp simd
+        for (int64_t c = 0; c < width_; ++c) {
+          const auto difference = static_cast<uint32_t>(of_queries[c]) - static_cast<uint32_t>(of_key);
+          row[c] = difference <= 1 ? -std::numeric_limits<T>::infinity() : row[c];
+        }
+      }
+    }
+  }
 
   const AttentionContext<T>& context_;
   const HeadKeys<T>& keys_;

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/core/random/generator.h>
+#include <linnet/core/tensor.h>
+
+/// Reformer's attention: a token sees the tokens that locality-sensitive hashing puts near it.
+///
+/// Source: Kitaev et al. 2020, "Reformer: The Efficient Transformer".
+
+namespace linnet {
+
+/// Which tokens lsh_attention lets see which.
+struct LshAttentionOptions {
+  int64_t chunk = 64;  ///< m: tokens of a chunk
+  /// Token i sees no token after it.
+  bool causal = false;
+  /// The factor of q·k. It is 1 because keys have length 1.
+  double scale = 1;
+  /// Bool [B, N]: false where a token is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  Tensor padding_mask = {};
+  /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
+  /// 1/(1 − dropout). No mask is stored: backward draws it again.
+  double dropout = 0;
+  /// Draws the masks, one for each round. Unused without dropout.
+  Generator* generator = nullptr;
+};
+
+/// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
+int64_t lsh_bucket_count(int64_t tokens, int64_t chunk);
+
+/// Random rotations [H, D, R, buckets/2] from N(0, 1), for `hashes` rounds R.
+///
+/// Dtypes: float32 or float64.
+Tensor lsh_rotations(int64_t heads, int64_t head_dim, int64_t hashes, int64_t buckets, Generator& generator,
+                     DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
+
+/// The bucket of each token in each round: the number of the largest of [x·Ω, −x·Ω], the first of equal ones.
+///
+/// Shapes: x [B, H, N, D], `rotations` Ω [H, D, R, buckets/2] → [B, H, R, N].
+/// Dtypes: one floating dtype → int64.
+/// Gradient: none.
+/// Cost: time O(B·H·N·R·buckets·D); blocks of tokens bound the memory.
+/// Throws: ShapeError, DTypeError, DeviceError.
+/// Source: Kitaev et al. 2020, section 2.
+Tensor lsh_buckets(const Tensor& x, const Tensor& rotations, Where where = {});
+
+/// The keys of shared queries and keys: x/‖x‖, as x·rsqrt(mean(x²) + 1e-6)/√D, so that 0 gives 0.
+///
+/// Gradient: any number of times.
+Tensor lsh_keys(const Tensor& x, Where where = {});
+
+/// o_i = Σ_j softmax_j(s_ij) v_j over the tokens that token i sees in any round, with s_ij = scale · q_i·k_j and k =
+/// lsh_keys(q).
+///
+/// In each round tokens are sorted by bucket, then by position, and cut into chunks. A token sees those of its bucket
+/// in its own chunk and in the one before; it sees itself where it sees nothing else (its own score is −50,000). A
+/// token seen in several rounds counts once: that is what the paper's weights of rounds and subtracted ln c_ij come
+/// to. Tokens that are padding are seen by none, and give 0.
+///
+/// Shapes: q and v [B, H, N, D], `buckets` [B, H, R, N] as lsh_buckets gives them → [B, H, N, D].
+/// Dtypes: one floating dtype for q and v; `buckets` is int64.
+/// Gradient: once (fused); none through the buckets.
+/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)). Buckets are sorted on the host.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a negative bucket, a scale or dropout
+/// out of range.
+/// Source: Kitaev et al. 2020, section 2, eqs. 2–6.
+Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, const LshAttentionOptions& options = {},
+                     Where where = {});
+
+/// The matrix of the weights with which lsh_attention sums the values. Rows sum to 1, or to 0 for padding. For
+/// inspection: dropout is not applied.
+///
+/// Shapes: q [B, H, N, D], `buckets` [B, H, R, N] → [B, H, N, N].
+/// Dtypes: one floating dtype; float32 for bfloat16.
+/// Gradient: any number of times.
+/// Cost: time O(B·H·N²·D), memory O(B·H·N²).
+/// Throws: as lsh_attention.
+Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options = {},
+                             Where where = {});
+
+}  // namespace linnet
