@@ -24,6 +24,7 @@
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/longformer.h>
 #include <linnet/nn/attention/poolingformer.h>
+#include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/data/dataset.h>
@@ -63,6 +64,7 @@
 #include <linnet/ops/attention/bigbird_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/attention/longformer_attention.h>
+#include <linnet/ops/attention/lsh_attention.h>
 #include <linnet/ops/attention/pooled_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>

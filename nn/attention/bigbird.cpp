@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/ops/array/creation.h>
+#include <linnet/nn/attention/random_key.h>
 
 namespace linnet::nn {
 
@@ -20,16 +20,13 @@ BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const Atten
     throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
                                  bigbird_.block, bigbird_.random_blocks));
   }
-  const RandomKey key = generator().next();
-  const std::vector<int64_t> words{static_cast<int64_t>(key.seed), static_cast<int64_t>(key.stream)};
-  random_key_ = buffer("random_key", tensor(words).to(device()));
+  random_key_ = buffer("random_key", tensor_of(generator().next()).to(device()));
 }
 
 BigBirdAttentionOptions BigBirdAttention::options(int64_t tokens, const Tensor& padding_mask) const {
-  const std::vector<int64_t> words = random_key_.to_vector<int64_t>();
-  const RandomKey key{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
   return {.block = bigbird_.block,
-          .random_blocks = bigbird_random_blocks(tokens, bigbird_.block, bigbird_.random_blocks, config().heads, key),
+          .random_blocks = bigbird_random_blocks(tokens, bigbird_.block, bigbird_.random_blocks, config().heads,
+                                                 random_key_of(random_key_)),
           .padding_mask = padding_mask,
           .dropout = training() ? config().dropout : 0,
           .generator = &generator()};

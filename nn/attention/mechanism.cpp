@@ -14,6 +14,7 @@
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/longformer.h>
 #include <linnet/nn/attention/poolingformer.h>
+#include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/softmax.h>
 
 namespace linnet::nn {
@@ -23,8 +24,9 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(), fastmax1_mechanism(),   fastmax2_mechanism(), fastformer_mechanism(),
-      linear_mechanism(),  longformer_mechanism(), bigbird_mechanism(),  poolingformer_mechanism(),
+      softmax_mechanism(),    fastmax1_mechanism(),      fastmax2_mechanism(),
+      fastformer_mechanism(), linear_mechanism(),        longformer_mechanism(),
+      bigbird_mechanism(),    poolingformer_mechanism(), reformer_mechanism(),
   };
   return all;
 }

@@ -22,6 +22,7 @@
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
@@ -123,10 +124,10 @@ std::vector<Round> sorted_rounds(const Tensor& buckets, const LshAttentionOption
   return sorted;
 }
 
-/// Rows `index` [B, H, N] of x [B, H, N, D], in memory [B, N, H, D].
+/// Rows `index` [B, H, M] of x [B, H, N, D], in memory [B, M, H, D].
 Tensor rows_at(const Tensor& x, const Tensor& index) {
-  const Tensor tokens_first = x.transpose(1, 2);
-  return gather(tokens_first, 1, index.transpose(1, 2).unsqueeze(-1).expand(tokens_first.shape())).transpose(1, 2);
+  const Shape shape{x.size(0), index.size(2), x.size(1), x.size(3)};
+  return gather(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
 }
 
 AttentionParams params_of(const AttentionParams& params, const std::vector<RandomKey>& rngs, size_t round) {
@@ -201,6 +202,40 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
   });
 }
 
+/// LshAttentionOptions::released.
+Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Round>& rounds,
+                          const LshAttentionOptions& options) {
+  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
+  const auto count = static_cast<int64_t>(rounds.size()), chunks = count * tokens / options.chunk;
+  std::vector<Tensor> orders, inverses;
+  for (const Round& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
+  const Tensor order = concat(orders, 2);
+  const auto cut = [&](const Tensor& x) {
+    return rows_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});
+  };
+  const auto with_chunk_before = [&](const Tensor& x) {
+    return concat({concat({x.narrow(2, chunks - 1, 1), x.narrow(2, 0, chunks - 1)}, 2), x}, 3);
+  };
+  const Tensor scores = matmul(cut(q), transpose(with_chunk_before(cut(k)))) * options.scale;
+  const Tensor position = order.reshape({batch, heads, chunks, options.chunk, 1});
+  const Tensor of_queries = position, of_keys = with_chunk_before(position).transpose(3, 4);
+  Tensor masked = masked_fill(scores, eq(of_queries, of_keys), kSelfScore);
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  if (options.causal) masked = masked_fill(masked, gt(of_keys, of_queries), kNever);
+  if (options.padding_mask.defined()) {
+    const Tensor kept = options.padding_mask.unsqueeze(1).unsqueeze(-1).expand({batch, heads, tokens, 1});
+    masked = masked_fill(masked, logical_not(with_chunk_before(cut(kept)).transpose(3, 4)), kNever);
+  }
+  const auto unsorted = [&](const Tensor& x) {  // [B, H, R, N, ·]
+    const Tensor of_rounds = x.reshape({batch, heads, count, tokens, x.size(-1)});
+    const Tensor index = stack(inverses, 2).unsqueeze(-1).expand(of_rounds.shape());
+    return gather(of_rounds, 3, index);
+  };
+  const Tensor o = unsorted(matmul(softmax(masked), with_chunk_before(cut(v))));
+  const Tensor log_sums = unsorted(logsumexp(masked, {-1}, true));
+  return sum(o * softmax(log_sums, 2), {2}).reshape({batch, heads, tokens, width});
+}
+
 void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options) {
   detail::check_heads(q, "q");
   if (buckets.rank() != 4 || buckets.size(0) != q.size(0) || buckets.size(1) != q.size(1) || buckets.size(2) < 1 ||
@@ -217,6 +252,14 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
   }
   detail::check_dropout(options.dropout, options.generator);
   detail::check_padding_mask(options.padding_mask, q, "q");
+  if (!options.released) return;
+  if (options.dropout > 0) {
+    throw ValueError(fmt::format("dropout is {}, but the released form has none; leave one out", options.dropout));
+  }
+  if (q.size(2) % options.chunk != 0) {
+    throw ValueError(fmt::format("the released form takes whole chunks, and {} tokens are none of {}; add padding",
+                                 q.size(2), options.chunk));
+  }
 }
 
 }  // namespace
@@ -279,8 +322,10 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   if (q.numel() == 0) return v * 0;
   // A padded token is a query too, whose content must not reach a key's gradient.
   const Tensor queries = detail::without_padding(q, options.padding_mask);
-  return attend_in_rounds(queries, lsh_keys(queries), detail::without_padding(v, options.padding_mask),
-                          sorted_rounds(buckets, options), params, rngs);
+  const Tensor keys = lsh_keys(queries), values = detail::without_padding(v, options.padding_mask);
+  const std::vector<Round> rounds = sorted_rounds(buckets, options);
+  return options.released ? released_attention(queries, keys, values, rounds, options)
+                          : attend_in_rounds(queries, keys, values, rounds, params, rngs);
 }
 
 Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options,

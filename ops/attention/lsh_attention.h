@@ -25,6 +25,11 @@ struct LshAttentionOptions {
   double dropout = 0;
   /// Draws the masks, one for each round. Unused without dropout.
   Generator* generator = nullptr;
+  /// The form of Hugging Face's LSHSelfAttention and of the Long Range Arena: a token sees tokens of other buckets
+  /// too, counts those of several rounds several times, and the chunk before the first of a round is the last of the
+  /// round before (of the last one, in the first round). Composed of ops: memory O(B·H·R·N·chunk), no dropout, and
+  /// the chunk must divide N.
+  bool released = false;
 };
 
 /// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
@@ -64,13 +69,13 @@ Tensor lsh_keys(const Tensor& x, Where where = {});
 /// Gradient: once (fused); none through the buckets.
 /// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)). Buckets are sorted on the host.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a negative bucket, a scale or dropout
-/// out of range.
+/// out of range, and with `released` a dropout or a chunk that does not divide N.
 /// Source: Kitaev et al. 2020, section 2, eqs. 2–6.
 Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, const LshAttentionOptions& options = {},
                      Where where = {});
 
 /// The matrix of the weights with which lsh_attention sums the values. Rows sum to 1, or to 0 for padding. For
-/// inspection: dropout is not applied.
+/// inspection: `dropout` and `released` are ignored.
 ///
 /// Shapes: q [B, H, N, D], `buckets` [B, H, R, N] → [B, H, N, N].
 /// Dtypes: one floating dtype; float32 for bfloat16.

@@ -163,6 +163,41 @@ TEST_CASE("lsh_attention is what reformer-pytorch computes, with its gradients a
   }
 }
 
+TEST_CASE("lsh_attention in the released form is Hugging Face's layer") {
+  const std::filesystem::path path =
+      std::filesystem::path(LINNET_TEST_DATA) / "goldens/mechanisms/reformer_released.safetensors";
+  const TensorMap file = read_safetensors(path).tensors;
+  const auto heads = [&](const char* name) {
+    return linear(file.at("test.input"), file.at(name)).reshape({2, 32, 2, 8}).transpose(1, 2);
+  };
+  const Tensor q = heads("query_key.weight"), v = heads("value.weight");
+  const Tensor buckets = lsh_buckets(q, file.at("rotations"));
+  CHECK(buckets.to_vector<int64_t>() == file.at("buckets").to_vector<int64_t>());
+  const Tensor o = lsh_attention(q, v, buckets, {.chunk = 8, .released = true});
+  CHECK(largest_difference(o.transpose(1, 2).reshape({2, 32, 16}), file.at("test.output")) < 1e-12);
+}
+
+TEST_CASE(
+    "lsh_attention in the released form with one bucket and chunk is the other form: padding, causal, gradients") {
+  const Inputs in = normal_inputs(2, 2, 40, 4, 1, 8);
+  Inputs one = in;
+  one.buckets = zeros({2, 2, 3, 40}, DType::int64);
+  for (const bool causal : {false, true}) {
+    for (const bool padded : {false, true}) {
+      CAPTURE(causal);
+      CAPTURE(padded);
+      LshAttentionOptions options{.chunk = 40, .causal = causal};
+      if (padded) options.padding_mask = some_padding(40);
+      const std::vector<Tensor> expected = forward_backward(one, options);
+      options.released = true;
+      const std::vector<Tensor> results = forward_backward(one, options);
+      const Tensor kept = padded ? options.padding_mask.unsqueeze(1).unsqueeze(-1).to(DType::float64) : ones({1});
+      // Each token is twice among the keys, in its own chunk and in the one before: weights are the same.
+      CHECK(largest_difference(results[2] * kept.to(DType::float64), expected[2]) < 1e-12);
+    }
+  }
+}
+
 TEST_CASE("lsh_attention with one bucket and a chunk for all tokens is softmax attention without the token itself") {
   const Inputs in = normal_inputs(2, 2, 70, 8, 3, 16);
   const Tensor self = gt(eye(70, 70, DType::float64), 0);
@@ -333,6 +368,9 @@ TEST_CASE("lsh_attention says what is wrong") {
   CHECK_THROWS_AS(lsh_attention(in.q, in.v, in.buckets.to(DType::int32)), DTypeError);
   CHECK_THROWS_AS(lsh_attention(in.q, in.v.narrow(2, 0, 5), in.buckets), ShapeError);
   Generator rng(1);
+  refused({.chunk = 2, .dropout = 0.5, .generator = &rng, .released = true},
+          "dropout is 0.5, but the released form has none; leave one out");
+  refused({.chunk = 4, .released = true}, "the released form takes whole chunks, and 6 tokens are none of 4");
   CHECK_THROWS_WITH_AS(lsh_rotations(1, 2, 1, 3, rng), doctest::Contains("1 hashes to 3 buckets"), ValueError);
   CHECK_THROWS_AS(lsh_buckets(in.q, zeros({2, 4, 1, 1}, DType::float64)), ShapeError);
 }

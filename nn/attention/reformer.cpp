@@ -1,0 +1,111 @@
+#include <linnet/nn/attention/reformer.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/attention/random_key.h>
+#include <linnet/ops/array/join.h>
+
+namespace linnet::nn {
+
+ReformerAttention::ReformerAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      reformer_(options_of<ReformerConfig>(config)),
+      qk_(*this, "qk", config.width, config.width, config.bias),
+      v_(*this, "v", config.width, config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 2 * config.width, config.short_conv, config.causal);
+  if (config.rotary) refuse("rotary positions");
+  if (reformer_.hashes < 1 || reformer_.chunk < 1) {
+    throw ValueError(fmt::format("{}: {} hashes and chunks of {} tokens; both must be at least 1", label(),
+                                 reformer_.hashes, reformer_.chunk));
+  }
+  if (reformer_.released && config.dropout > 0) refuse("dropout in the released form");
+  random_key_ = buffer("random_key", tensor_of(generator().next()).to(device()));
+}
+
+LshAttentionOptions ReformerAttention::options(const Tensor& padding_mask) const {
+  return {.chunk = reformer_.chunk,
+          .causal = config().causal,
+          .scale = reformer_.scale,
+          .padding_mask = padding_mask,
+          .dropout = training() ? config().dropout : 0,
+          .generator = &generator(),
+          .released = reformer_.released};
+}
+
+ReformerAttention::Heads ReformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor qk = qk_(x), v = v_(x);
+  if (conv_) {
+    const Tensor convolved = (*conv_)(concat({qk, v}, 2), padding_mask);
+    qk = convolved.narrow(2, 0, config().width);
+    v = convolved.narrow(2, config().width, config().width);
+  }
+  const Tensor q = split_heads(qk, config().heads);
+  const RandomKey key = training() ? generator().next() : random_key_of(random_key_);
+  Generator rotations(0);
+  rotations.set_state({key.seed, key.stream});
+  const int64_t buckets = lsh_bucket_count(x.size(1), reformer_.chunk);
+  return {q, split_heads(v, config().heads),
+          lsh_buckets(q, lsh_rotations(config().heads, head_dim(), reformer_.hashes, buckets, rotations, q.dtype(),
+                                       q.device()))};
+}
+
+Tensor ReformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, v, buckets] = project(x, padding_mask);
+  return out_(merge_heads(lsh_attention(q, v, buckets, options(padding_mask))));
+}
+
+std::vector<AttentionMap> ReformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, v, buckets] = project(x, padding_mask);
+  return {{"", lsh_attention_weights(q, buckets, options(padding_mask))}};
+}
+
+std::vector<Setting> ReformerAttention::settings() const {
+  std::vector<Setting> all = Attention::settings();
+  all.push_back({"hashes", reformer_.hashes});
+  all.push_back({"chunk", reformer_.chunk});
+  all.push_back({"scale", reformer_.scale});
+  all.push_back({"released", reformer_.released});
+  return all;
+}
+
+Mechanism reformer_mechanism() {
+  Mechanism m{.name = "reformer", .paper = "Kitaev et al. 2020, section 2", .make = maker<ReformerAttention>()};
+  m.step = false;  // a new token moves others into other chunks
+  m.options = ReformerConfig{};
+  constexpr int64_t kMost = 1 << 20;
+  m.option_list = {
+      integer_option("hashes", "rounds of hashing of reformer (default: 4)", &ReformerConfig::hashes, 1, kMost),
+      integer_option("chunk", "tokens of a chunk of reformer (default: 64)", &ReformerConfig::chunk, 1, kMost),
+  };
+  // The weights of pairs: two chunks for each token in each round. Hashing takes N·buckets·D/2 more a round.
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+    const auto options = options_of<ReformerConfig>(size);
+    const auto n = static_cast<double>(size.tokens), rounds = static_cast<double>(options.hashes);
+    const double seen = std::min(n, static_cast<double>(2 * options.chunk)) * (size.causal ? 0.75 : 1);
+    const double hashing = static_cast<double>(lsh_bucket_count(size.tokens, options.chunk));
+    return static_cast<double>(size.batch * size.heads * size.head_dim) * rounds * n * (14 * seen + hashing);
+  };
+  m.least_bytes = least_qkv_bytes;
+  // Without linear maps, queries are keys.
+  m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
+    const auto reformer = options_of<ReformerConfig>(config);
+    return {{}, [=, &rng](const Tensor& q, const Tensor&, const Tensor& v) {
+              const Tensor rotations =
+                  lsh_rotations(q.size(1), q.size(3), reformer.hashes, lsh_bucket_count(q.size(2), reformer.chunk),
+                                rng, q.dtype(), q.device());
+              return lsh_attention(q, v, lsh_buckets(q, rotations),
+                                   {.chunk = reformer.chunk,
+                                    .causal = config.causal,
+                                    .scale = reformer.scale,
+                                    .dropout = config.dropout,
+                                    .generator = &rng});
+            }};
+  };
+  return m;
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/attention/lsh_attention.h>
+
+namespace linnet::nn {
+
+/// Options that only Reformer has.
+struct ReformerConfig {
+  int64_t hashes = 4;     ///< R: rounds of hashing
+  int64_t chunk = 64;     ///< m: tokens of a chunk
+  double scale = 1;       ///< the factor of q·k; reformer-pytorch has 1/√D
+  bool released = false;  ///< LshAttentionOptions::released
+};
+
+/// Reformer's attention: queries are keys too, of length 1, and locality-sensitive hashing decides which tokens see
+/// which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both, if there is one,
+/// and `out`. The random rotations are drawn for each call in training; in evaluation the buffer `random_key` decides
+/// on them. Its one attention map holds the weights of the softmax.
+///
+/// Cost: time O(R·N·m·C) and memory O(N·C + R·N·H). There is no step form.
+/// Source: Kitaev et al. 2020, section 2.
+class ReformerAttention : public Attention {
+ public:
+  ReformerAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  struct Heads {
+    Tensor q, v, buckets;
+  };
+
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
+
+  Heads project(const Tensor& x, const Tensor& padding_mask) const;
+  LshAttentionOptions options(const Tensor& padding_mask) const;
+
+  ReformerConfig reformer_;
+  Linear qk_, v_, out_;
+  std::optional<ShortConvolution> conv_;
+  Tensor random_key_;  // int64 [2]: seed and stream
+};
+
+Mechanism reformer_mechanism();
+
+}  // namespace linnet::nn
