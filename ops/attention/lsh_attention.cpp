@@ -96,7 +96,7 @@ std::vector<Round> sorted_rounds(const Tensor& buckets, const LshAttentionOption
   for (int64_t r = 0; r < rounds; ++r) {
     std::vector<int64_t> order(count), inverse(count), ranges(2 * count);
     std::vector<int32_t> earlier(count * static_cast<size_t>(r));
-    parallel_tasks(batch * heads, [&](int64_t head) {
+    parallel_tasks(tokens > 0 ? batch * heads : 0, [&](int64_t head) {
       const auto first = static_cast<size_t>(head * tokens);
       const SortedHead of_head(bucket_of.data() + (head * rounds + r) * tokens, kept,
                                static_cast<size_t>(head / heads * tokens), tokens, options.chunk, options.causal);
@@ -319,7 +319,6 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   params.dropout = options.dropout;
   std::vector<RandomKey> rngs;
   for (int64_t r = 0; r < buckets.size(2) && options.dropout > 0; ++r) rngs.push_back(options.generator->next());
-  if (q.numel() == 0) return v * 0;
   // A padded token is a query too, whose content must not reach a key's gradient.
   const Tensor queries = detail::without_padding(q, options.padding_mask);
   const Tensor keys = lsh_keys(queries), values = detail::without_padding(v, options.padding_mask);

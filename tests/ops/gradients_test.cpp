@@ -54,10 +54,12 @@ void add_small_cases(Registry& registry) {
     add("embedding", [rows](auto& in) { return embedding(in[0], rows); });
     add("index_select", [rows](auto& in) { return index_select(in[0], 0, rows); });
     add("gather", [columns](auto& in) { return gather(in[0], 1, columns); });
-    add("scatter_add", [columns](auto& in) { return scatter_add(in[0], 1, columns, in[1]); }, 2);
+    add(
+        "scatter_add", [columns](auto& in) { return scatter_add(in[0], 1, columns, in[1]); }, 2);
     add("tril", [](auto& in) { return tril(in[0], 1); });
     add("triu", [](auto& in) { return triu(in[0], 1); });
-    add("stack", [](auto& in) { return stack(in); }, 2);
+    add(
+        "stack", [](auto& in) { return stack(in); }, 2);
     add("pad", [](auto& in) { return pad(in[0], {1, 1}); });
     add("topk", [](auto& in) { return topk(in[0], 2).values; });
   }
@@ -270,8 +272,11 @@ TEST_CASE("gradients: each op is tried on broadcast, empty and size-1 inputs, or
   check_tried("a dimension of size 1", all, size_one, {});
   const std::string fixed = "it takes operands of the shapes that its definition names, and no other";
   Exempt no_broadcast;
-  for (const char* op : {"fastmax", "fastmax_weights", "linear_attention", "linear_attention_weights",
-                         "softmax_attention", "softmax_attention_weights", "mse_loss", "scatter_add", "stack"}) {
+  for (const char* op :
+       {"fastmax", "fastmax_weights", "linear_attention", "linear_attention_weights", "softmax_attention",
+        "softmax_attention_weights", "mse_loss", "scatter_add", "stack", "bigbird_attention",
+        "bigbird_attention_weights", "longformer_attention", "longformer_attention_weights", "lsh_attention",
+        "pool_tokens", "pooled_attention", "pooled_attention_weights"}) {
     no_broadcast[op] = fixed;
   }
   check_tried("an operand that is broadcast", several, broadcast, no_broadcast);

@@ -40,6 +40,7 @@ void add_indexing_cases(Registry& registry);
 void add_matmul_cases(Registry& registry);
 void add_layer_cases(Registry& registry);
 void add_attention_cases(Registry& registry);
+void add_sparse_attention_cases(Registry& registry);
 
 /// Adds cases for the views and copies of core/tensor.h, named `Tensor::name`; in tests/core/view_cases.cpp.
 void add_view_cases(Registry& registry);
