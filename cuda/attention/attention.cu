@@ -1,10 +1,5 @@
-#include <algorithm>
-#include <type_traits>
-
+#include <linnet/cuda/attention/launches.cuh>
 #include <linnet/cuda/attention/mapped_rows.cuh>
-#include <linnet/cuda/attention/mma_tiles.cuh>
-#include <linnet/cuda/attention/tiles.cuh>
-#include <linnet/cuda/device/scratch.cuh>
 
 /// Quadratic attention, tile by tile of queries and keys: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
 /// weights of Fastmax (Gerami et al. 2024, eqs. 7–9), by the same kernels. Scores stay in registers and shared
@@ -30,69 +25,42 @@ bool has_mma() {
 
 namespace {
 
-void attention(View o, View denominator, View q, View k, View v, const View* padding_mask, AttentionParams params) {
-  const FirstQueries first_queries(q, k, padding_mask, params.causal);
+/// A padding mask [B, M]; null where each head has its own, whose first queries are not looked for.
+const View* of_sequences(const View* padding_mask) {
+  return padding_mask != nullptr && padding_mask->rank == 2 ? padding_mask : nullptr;
+}
+
+bool is_sparse(const AttentionCall& call) {
+  return call.mask.ranges != nullptr || call.params.accumulate || call.params.has_self_score ||
+         (call.mask.padding != nullptr && call.mask.padding->rank == 3);
+}
+
+void attention(View o, View denominator, View q, View k, View v, AttentionMask mask, AttentionParams params) {
+  const FirstQueries first_queries(q, k, of_sequences(mask.padding), params.causal);
   if (params.map != RowMap::none) {
-    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, padding_mask);
+    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, mask.padding);
     params.map = RowMap::none;
-    return attention(o, denominator, queries.view(), keys.view(), v, padding_mask, params);
+    return attention(o, denominator, queries.view(), keys.view(), v, mask, params);
   }
-  const bool done = dispatch_mma(q, [&](auto width, auto zero) {
-    using E = decltype(zero);
-    const QuadraticInputs<float, E> in(q, k, v, padding_mask, params, first_queries);
-    const HeadTiles tiles{0, in.batch * in.heads, 0, in.query_tiles()};
-    launch(attend_mma<decltype(width)::value, E, NoInterChunk>, tiles.count(), kMmaThreads, in, HeadsView<E>(o),
-           data<float>(denominator), tiles, NoInterChunk());
-  });
-  if (done) return;
-  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
-    using T = decltype(computed);
-    using S = decltype(shared);
-    using E = decltype(element);
-    const QuadraticInputs<T, E> in(q, k, v, padding_mask, params, first_queries);
-    const int64_t tiles = in.query_tiles(), column_tiles = column_tiles_of<T>(in.width);
-    launch(attend<T, S, E>, in.batch * in.heads * tiles * column_tiles, kThreads, in, HeadsView<E>(o),
-           data<T>(denominator), tiles, column_tiles);
-  });
+  const AttentionCall call{q, k, v, mask, params, first_queries};
+  if (is_sparse(call)) return sparse_attention(call, o, denominator);
+  launch_attention<QuadraticInputs>(call, o, denominator);
 }
 
 void attention_backward(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
-                        const View* padding_mask, AttentionParams params) {
-  const FirstQueries first_queries(q, k, padding_mask, params.causal);
+                        AttentionMask mask, AttentionParams params) {
+  const FirstQueries first_queries(q, k, of_sequences(mask.padding), params.causal);
   if (params.map != RowMap::none) {
-    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, padding_mask);
+    const MappedRows queries(params.map, q, first_queries.of()), keys(params.map, k, mask.padding);
     params.map = RowMap::none;
-    attention_backward(dq, dk, dv, d_o, o, denominator, queries.view(), keys.view(), v, padding_mask, params);
+    attention_backward(dq, dk, dv, d_o, o, denominator, queries.view(), keys.view(), v, mask, params);
     queries.differentiate(dq);
     keys.differentiate(dk);
     return;
   }
-  const int64_t heads = q.shape[0] * q.shape[1];
-  const bool done = dispatch_mma(q, [&](auto width, auto zero) {
-    using E = decltype(zero);
-    const QuadraticInputs<float, E> in(q, k, v, padding_mask, params, first_queries);
-    const Scratch<float> delta(heads * in.queries);
-    const auto from = with_deltas(in, d_o, o, denominator, delta);
-    const HeadTiles key_tiles{0, heads, 0, in.key_tiles()}, query_tiles{0, heads, 0, in.query_tiles()};
-    launch(attend_backward_keys_mma<decltype(width)::value, E, NoInterChunk>, key_tiles.count(), kMmaThreads, in,
-           from, HeadsView<E>(dk), HeadsView<E>(dv), key_tiles, NoInterChunk());
-    launch(attend_backward_queries_mma<decltype(width)::value, E, NoInterChunk>, query_tiles.count(), kMmaThreads, in,
-           from, HeadsView<E>(dq), query_tiles, NoInterChunk());
-  });
-  if (done) return;
-  dispatch_products(q.dtype, [&](auto computed, auto shared, auto element) {
-    using T = decltype(computed);
-    using S = decltype(shared);
-    using E = decltype(element);
-    const QuadraticInputs<T, E> in(q, k, v, padding_mask, params, first_queries);
-    const int64_t column_tiles = column_tiles_of<T>(in.width);
-    const Scratch<T> delta(heads * in.queries);
-    const auto from = with_deltas(in, d_o, o, denominator, delta);
-    launch(attend_backward_keys<T, S, E>, heads * in.key_tiles() * column_tiles, kThreads, in, from, HeadsView<E>(dk),
-           HeadsView<E>(dv), in.key_tiles(), column_tiles);
-    launch(attend_backward_queries<T, S, E>, heads * in.query_tiles() * column_tiles, kThreads, in, from,
-           HeadsView<E>(dq), in.query_tiles(), column_tiles);
-  });
+  const AttentionCall call{q, k, v, mask, params, first_queries};
+  if (is_sparse(call)) return sparse_attention_backward(call, dq, dk, dv, d_o, o, denominator);
+  launch_attention_backward<QuadraticInputs>(call, dq, dk, dv, d_o, o, denominator);
 }
 
 }  // namespace

@@ -15,9 +15,33 @@ namespace linnet::cuda {
 /// e^s = 2^(s·log2 e), because exp2 costs half of what exp does.
 constexpr double kLog2E = 1.4426950408889634;
 
+/// The keys [begin, end).
+struct KeyRange {
+  int64_t begin, end;
+
+  __device__ bool has(int64_t key) const { return key >= begin && key < end; }
+};
+
+/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too.
+template <class Condition>
+__device__ int64_t first_where(int64_t count, Condition condition) {
+  int64_t begin = 0, end = count;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (condition(middle)) {
+      end = middle;
+    } else {
+      begin = middle + 1;
+    }
+  }
+  return begin;
+}
+
 /// The arguments of all kernels of quadratic attention. Elements are of type E, computed in T.
 template <class T, class E>
 struct QuadraticInputs {
+  using Computed = T;
+
   HeadsView<const E> q, k, v;
   PaddingMask padding_mask;
   int64_t batch, heads, queries, keys, width;
@@ -31,12 +55,12 @@ struct QuadraticInputs {
   LiveKey dropout_rng, q_rng, k_rng;
   FirstQuery first_query;
 
-  QuadraticInputs(const View& q_view, const View& k_view, const View& v_view, const View* mask_view,
+  QuadraticInputs(const View& q_view, const View& k_view, const View& v_view, const AttentionMask& mask,
                   const AttentionParams& params, const FirstQueries& first_queries)
       : q(q_view),
         k(k_view),
         v(v_view),
-        padding_mask(mask_view),
+        padding_mask(mask.padding),
         batch(q_view.shape[0]),
         heads(q_view.shape[1]),
         queries(q_view.shape[2]),
@@ -80,7 +104,87 @@ struct QuadraticInputs {
     if (i >= queries) return 0;
     return causal ? min(max(i + 1 + keys - queries, int64_t{0}), keys) : keys;
   }
-  __device__ int64_t visible_to_tile(int64_t first) const { return visible(min(first + kTile<T>, queries) - 1); }
+
+  // ---- What SparseInputs have otherwise ----
+
+  static constexpr bool kSparse = false;
+
+  /// Whether query `i` of a head sees key `j`, unless it is padding.
+  __device__ bool sees(int64_t, int64_t i, int64_t j) const { return j < visible(i); }
+  /// A range with every key that the tile of queries from `first` on sees.
+  __device__ KeyRange visible_to_tile(int64_t, int64_t first) const {
+    return {0, visible(min(first + kTile<T>, queries) - 1)};
+  }
+  /// A range with every query that sees any of the `count` keys from `key` on.
+  __device__ KeyRange queries_of(int64_t, int64_t key, int64_t) const {
+    return {causal ? max(key + queries - keys, int64_t{0}) : 0, queries};
+  }
+  /// Whether all queries from `query` on see all `count` keys from `key` on, except padding.
+  __device__ bool all_see(int64_t, int64_t query, int64_t, int64_t key, int64_t count) const {
+    return key + count <= visible(query);
+  }
+};
+
+/// The arguments where ranges and codes say which keys a query sees, or results of other keys are continued. They
+/// have kernels of their own, because the others have no register left.
+template <class T, class E>
+struct SparseInputs : QuadraticInputs<T, E> {
+  static constexpr bool kSparse = true;
+
+  const int64_t* ranges = nullptr;  ///< [B, H, N, 2]; null where there are none
+  int64_t range_batch_stride = 0, range_head_stride = 0;
+  const int32_t* codes = nullptr;  ///< [B, H, rounds, N]
+  int64_t rounds = 0;
+  bool accumulate, has_self_score;
+  T self_score;  ///< times log2 e
+
+  SparseInputs(const View& q, const View& k, const View& v, const AttentionMask& mask, const AttentionParams& params,
+               const FirstQueries& first_queries)
+      : QuadraticInputs<T, E>(q, k, v, mask, params, first_queries),
+        accumulate(params.accumulate),
+        has_self_score(params.has_self_score),
+        self_score(static_cast<T>(params.self_score * kLog2E)) {
+    if (mask.ranges != nullptr) {
+      ranges = static_cast<const int64_t*>(mask.ranges->data);
+      range_batch_stride = mask.ranges->strides[0];
+      range_head_stride = mask.ranges->strides[1];
+    }
+    if (mask.codes != nullptr) {
+      codes = static_cast<const int32_t*>(mask.codes->data);
+      rounds = mask.codes->shape[2];
+    }
+  }
+
+  __device__ bool sees(int64_t head, int64_t i, int64_t j) const { return visible(head, i).has(j); }
+  /// The keys that query `i` of a head sees, except padding. Neither end decreases with i < queries.
+  __device__ KeyRange visible(int64_t head, int64_t i) const {
+    if (ranges == nullptr || i >= this->queries) return {0, QuadraticInputs<T, E>::visible(i)};
+    const int64_t* range =
+        ranges + head / this->heads * range_batch_stride + head % this->heads * range_head_stride + 2 * i;
+    return {range[0], range[1]};
+  }
+  /// The range begins with a tile of keys.
+  __device__ KeyRange visible_to_tile(int64_t head, int64_t first) const {
+    return {visible(head, first).begin / kTile<T> * kTile<T>,
+            visible(head, min(first + kTile<T>, this->queries) - 1).end};
+  }
+  __device__ KeyRange queries_of(int64_t head, int64_t key, int64_t count) const {
+    if (ranges == nullptr) return QuadraticInputs<T, E>::queries_of(head, key, count);
+    return {first_where(this->queries, [&](int64_t i) { return visible(head, i).end > key; }),
+            first_where(this->queries, [&](int64_t i) { return visible(head, i).begin >= key + count; })};
+  }
+  __device__ bool all_see(int64_t head, int64_t query, int64_t rows, int64_t key, int64_t count) const {
+    if (codes != nullptr || has_self_score || query + rows > this->queries) return false;
+    return visible(head, query + rows - 1).begin <= key && key + count <= visible(head, query).end;
+  }
+  /// Whether codes hide key `j` from query `i`.
+  __device__ bool hidden_by_codes(int64_t head, int64_t i, int64_t j) const {
+    for (int64_t round = 0; round < rounds; ++round) {
+      const int32_t* of_round = codes + (head * rounds + round) * this->keys;
+      if (static_cast<uint32_t>(of_round[i]) - static_cast<uint32_t>(of_round[j]) <= 1) return true;
+    }
+    return false;
+  }
 };
 
 /// The number of tiles of columns, for each of which a block computes a tile of the result; 1 without columns.
@@ -113,7 +217,7 @@ struct QuadraticTask {
   __device__ HeadMatrix<const E> keys(const QuadraticInputs<T, E>& in, const HeadsView<const E>& x) const {
     HeadMatrix<const E> result = rows(x, in.keys, in.width);
     if (in.padding_mask.data != nullptr) {
-      result.padding_mask = in.padding_mask.data + b * in.padding_mask.batch_stride;
+      result.padding_mask = in.padding_mask.data + b * in.padding_mask.batch_stride + h * in.padding_mask.head_stride;
       result.mask_stride = in.padding_mask.stride;
     }
     return result;

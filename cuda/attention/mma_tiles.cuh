@@ -76,20 +76,46 @@ struct NoInterChunk {
   static constexpr bool kAny = false;
 
   template <class In>
-  __device__ int64_t first_key(const In&, int64_t) const {
-    return 0;
+  __device__ int64_t first_key(const In& in, int64_t head, int64_t first) const {
+    return in.visible_to_tile(head, first).begin;
   }
   template <class In>
-  __device__ int64_t end_query(const In& in, int64_t) const {
-    return in.queries;
+  __device__ int64_t end_query(const In& in, int64_t head, int64_t first) const {
+    return in.queries_of(head, first, kMmaTile).end;
   }
 };
 
+/// sum += x, for the rows of x from `first` on.
+template <class E, int kWidth>
+__device__ void add_rows(const HeadMatrix<E>& x, int64_t first, WarpSums<kWidth>& sum) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t i = first + sum.row(r);
+    if (i >= x.count) continue;
+#pragma unroll
+    for (int c = 0; c < kWidth / 4; ++c) {
+      if (sum.column(c) < x.width) sum.of[r][c] += static_cast<float>(x.data[i * x.stride + sum.column(c)]);
+    }
+  }
+}
+
+/// Continues the sums of other keys: from the outputs so far, divided by their denominators.
+template <class E, int kWidth>
+__device__ void resume(const SparseInputs<float, E>& in, const QuadraticTask<float, E>& task, const HeadMatrix<E>& o,
+                       const float* denominator, WarpSums<kWidth>& sum, Totals<float, 2>& totals) {
+  if (!in.accumulate) return;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t i = task.first + sum.row(r);
+    if (i < in.queries) totals.resume(r, denominator[task.head * in.queries + i]);
+  }
+  add_rows(o, task.first, sum);
+}
+
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j and f = exp for softmax.
-template <int kWidth, class E, class OtherChunks>
+template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_mma(QuadraticInputs<float, E> in, HeadsView<E> o, float* denominator, HeadTiles tiles,
-               OtherChunks other_chunks) {
+    attend_mma(In in, HeadsView<E> o, float* denominator, HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
@@ -104,13 +130,16 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       __syncthreads();
       other_chunks.add_values(in, task, q_tile, sum, totals.total);
     }
-    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
-    for (int64_t key = other_chunks.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+    if constexpr (In::kSparse) {
+      resume(in, task, task.rows(o, in.queries, in.width), denominator, sum, totals);
+    }
+    const int64_t seen_by_any = in.visible_to_tile(task.head, task.first).end;
+    for (int64_t key = other_chunks.first_key(in, task.head, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
       weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -119,7 +148,8 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
         for (float& x : sum.of[r]) x *= totals.rescale[r];
       }
       if (!tile.whole) {  // no infinity may reach a query from its future
-        add_infinities(sum, weights, v_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+        add_infinities(sum, weights, v_tile,
+                       [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
       }
       add_product(sum, weights, v_tile);
       __syncthreads();  // before the next tiles overwrite these
@@ -136,10 +166,10 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
-template <int kWidth, class E, class OtherChunks>
+template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_keys_mma(QuadraticInputs<float, E> in, QuadraticCotangents<float, E> from, HeadsView<E> dk,
-                             HeadsView<E> dv, HeadTiles tiles, OtherChunks other_chunks) {
+    attend_backward_keys_mma(In in, QuadraticCotangents<float, E> from, HeadsView<E> dk, HeadsView<E> dv,
+                             HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
   __shared__ RowTile<kWidth, kQueryRows> q_tile;
@@ -158,9 +188,8 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       other_chunks.add_values(in, task, k_tile, dv_sum, total);
       other_chunks.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
     }
-    // The first query that sees any of these keys is task.first + queries − keys.
-    const int64_t first = in.causal ? max(task.first + in.queries - in.keys, int64_t{0}) : 0;
-    const int64_t end = other_chunks.end_query(in, task.first);
+    const int64_t first = in.queries_of(task.head, task.first, kMmaTile).begin;
+    const int64_t end = other_chunks.end_query(in, task.head, task.first);
     for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
       load_rows(q_tile, q, query);
       load_rows(g_tile, g, query);
@@ -168,12 +197,13 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       __syncthreads();
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
-      const bool whole = query + kQueryRows <= in.queries && task.first + kMmaTile <= in.visible(query);
+      const bool whole =
+          query + kQueryRows <= in.queries && in.all_see(task.head, query, kQueryRows, task.first, kMmaTile);
       const TilePosition tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
                       [&](int i) { return factors[KeyScores::query(i)]; });
       if (!tile.whole) {
-        const auto sees = [&](int r, int i) { return task.first + r < in.visible(query + i); };
+        const auto sees = [&](int r, int i) { return in.sees(task.head, query + i, task.first + r); };
         add_infinities(dv_sum, weights, g_tile, sees);
         add_infinities(dk_sum, gradients, q_tile, sees);
       }
@@ -188,10 +218,10 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 }
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
-template <int kWidth, class E, class OtherChunks>
+template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
-    attend_backward_queries_mma(QuadraticInputs<float, E> in, QuadraticCotangents<float, E> from, HeadsView<E> dq,
-                                HeadTiles tiles, OtherChunks other_chunks) {
+    attend_backward_queries_mma(In in, QuadraticCotangents<float, E> from, HeadsView<E> dq, HeadTiles tiles,
+                                OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tile;
@@ -210,22 +240,27 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       __syncthreads();
       other_chunks.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
     }
-    const int64_t seen_by_all = in.visible(task.first), seen_by_any = in.visible_to_tile(task.first);
-    for (int64_t key = other_chunks.first_key(in, task.first); key < seen_by_any; key += kMmaTile) {
+    const int64_t seen_by_any = in.visible_to_tile(task.head, task.first).end;
+    for (int64_t key = other_chunks.first_key(in, task.head, task.first); key < seen_by_any; key += kMmaTile) {
       load_rows(k_tile, k, key);
       load_rows(v_tile, v, key);
       __syncthreads();
       WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
       WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
-      const TilePosition tile{task.head, task.first, key, key + kMmaTile <= seen_by_all};
+      const TilePosition tile{task.head, task.first, key, in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
       score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
       if (!tile.whole) {
-        add_infinities(sum, gradients, k_tile, [&](int r, int j) { return key + j < in.visible(task.first + r); });
+        add_infinities(sum, gradients, k_tile,
+                       [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
       }
       add_product(sum, gradients, k_tile);
       __syncthreads();  // before the next tiles overwrite these
     }
-    store_rows(task.rows(dq, in.queries, in.width), task.first, sum, [](int, float x, int64_t) { return x; });
+    const HeadMatrix<E> result = task.rows(dq, in.queries, in.width);
+    if constexpr (In::kSparse) {
+      if (in.accumulate) add_rows(result, task.first, sum);
+    }
+    store_rows(result, task.first, sum, [](int, float x, int64_t) { return x; });
   }
 }
 

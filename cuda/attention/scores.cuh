@@ -70,10 +70,35 @@ __noinline__ __device__ uint32_t unpadded_keys(const bool* padding_mask, int64_t
   return kept;
 }
 
-/// The scores whose key is neither padding nor in the future of the query.
-template <class Scores, class T, class E>
-__device__ ScoreMask<Scores> seen_of(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
-                                     const TilePosition& tile) {
+/// Clears the scores of pairs that ranges or codes hide.
+template <class Scores, class In>
+__noinline__ __device__ void clear_outside_ranges(const In& in, const TilePosition& tile, ScoreMask<Scores>& seen) {
+#pragma unroll 1
+  for (int q = 0; q < Scores::kQueries; ++q) {
+    const int64_t i = tile.query + Scores::query(q);
+    if (i >= in.queries) continue;
+    const KeyRange range = in.visible(tile.head, i);
+#pragma unroll 1
+    for (int c = 0; c < Scores::kKeys; ++c) {
+      const int64_t j = tile.key + Scores::key(c);
+      if (!range.has(j) || in.hidden_by_codes(tile.head, i, j)) seen.clear(q, c);
+    }
+  }
+}
+
+/// Sets the entries of query i and key i.
+template <class In, class Scores, class T>
+__device__ void set_self(const In& in, const TilePosition& tile, Scores s, T value) {
+  if (!in.has_self_score) return;
+  for_each_score<Scores>([&](int q, int c) {
+    if (tile.query + Scores::query(q) == tile.key + Scores::key(c)) s.at(q, c) = value;
+  });
+}
+
+/// The scores whose key is neither padding nor in the future of the query, nor hidden by ranges or codes.
+template <class Scores, class In, class E>
+__device__ ScoreMask<Scores> seen_of(const In& in, const HeadMatrix<const E>& k, const TilePosition& tile) {
+  using T = typename In::Computed;
   ScoreMask<Scores> seen;
   if (tile.whole && k.padding_mask == nullptr) return seen;
   const auto in_tile = [](int64_t n) { return static_cast<int>(min(max(n, -int64_t{kTile<T>}), int64_t{kTile<T>})); };
@@ -88,6 +113,7 @@ __device__ ScoreMask<Scores> seen_of(const QuadraticInputs<T, E>& in, const Head
     const bool sees = query < queries && key < keys && key <= query + ahead && (kept >> c & 1) != 0;
     if (!sees) seen.clear(q, c);
   });
+  if constexpr (In::kSparse) clear_outside_ranges(in, tile, seen);
   return seen;
 }
 

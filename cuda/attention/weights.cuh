@@ -23,6 +23,12 @@ struct Totals {
       rescale[q] = 1;
     }
   }
+  /// The totals of query q from its stored denominator, for an output that is divided by it.
+  __device__ void resume(int q, T denominator) {
+    if (denominator == -infinity<T>()) return;  // no key so far
+    maximum[q] = denominator;
+    total[q] = 1;
+  }
   /// 1 / g, by which a query's sum is multiplied in the end; 0 where no key is seen.
   __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
   /// The denominator g that is saved for backward; for softmax log2 g.
@@ -35,13 +41,14 @@ struct Totals {
 /// Turns products q·k into weights in place, and updates each query's maximum and denominator.
 ///   softmax:     e^(s − m)
 ///   polynomial:  f(s) = a0 + a1 s + a2 s²
-template <class T, class E, class Scores>
-__device__ void weigh(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k, const TilePosition& tile,
-                      Scores s, Totals<T, Scores::kQueries>& totals) {
+template <class In, class T, class E, class Scores>
+__device__ void weigh(const In& in, const HeadMatrix<const E>& k, const TilePosition& tile, Scores s,
+                      Totals<T, Scores::kQueries>& totals) {
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
     for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= in.binary_scale; });
+    if constexpr (In::kSparse) set_self(in, tile, s, in.self_score);
     hide(seen, s, -infinity<T>());
 #pragma unroll
     for (int q = 0; q < Scores::kQueries; ++q) {
@@ -148,19 +155,22 @@ __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const 
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
 /// Dropout of whole tokens multiplies d_o·v_j by the pair's factor c_j, and delta too where dropout is shared with
 /// the denominator.
-template <class T, class E, class Scores, class Factors>
-__device__ void score_gradients(const QuadraticInputs<T, E>& in, const HeadMatrix<const E>& k,
-                                const TilePosition& tile, Scores s, Scores ds, Factors factors) {
+template <class In, class E, class Scores, class Factors>
+__device__ void score_gradients(const In& in, const HeadMatrix<const E>& k, const TilePosition& tile, Scores s,
+                                Scores ds, Factors factors) {
+  using T = typename In::Computed;
   const auto kept_mask = kept_weights_of<Scores>(in, tile);
   drop(in, kept_mask, ds);
   QueryFactors<T> of[Scores::kQueries];
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
   if (in.softmax) {
+    if constexpr (In::kSparse) set_self(in, tile, s, in.self_score / in.binary_scale);
     for_each_score<Scores>([&](int q, int c) {
       s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].log_or_inverse);
       ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);  // gradient of [Vaswani eq.1]
     });
+    if constexpr (In::kSparse) set_self(in, tile, ds, T{0});
   } else if (!in.drops_tokens()) {
     for_each_score<Scores>([&](int q, int c) {
       const T score = s.at(q, c) * in.scale, inverse = of[q].log_or_inverse;

@@ -23,17 +23,18 @@ struct HeadsView {
   }
 };
 
-/// The padding mask [B, N] as kernels are passed it; without data no token is padding.
+/// The padding mask [B, N] or [B, H, N] as kernels are passed it; without data no token is padding.
 struct PaddingMask {
   const bool* data = nullptr;
-  int64_t batch_stride = 0, stride = 0;
+  int64_t batch_stride = 0, head_stride = 0, stride = 0;
 
   PaddingMask() = default;
   explicit PaddingMask(const View* x) {
     if (x == nullptr) return;
     data = static_cast<const bool*>(x->data);
     batch_stride = x->strides[0];
-    stride = x->strides[1];
+    head_stride = x->rank == 3 ? x->strides[1] : 0;
+    stride = x->strides[x->rank - 1];
   }
 
   __device__ bool has(int64_t b, int64_t i) const { return data == nullptr || data[b * batch_stride + i * stride]; }

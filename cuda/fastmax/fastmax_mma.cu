@@ -43,7 +43,7 @@ class Sweeps {
  public:
   Sweeps(const View& q, const View& k, const View& v, const View* padding_mask, const FastmaxParams& params,
          const FirstQueries& first_queries)
-      : in_(q, k, v, padding_mask, intra_chunk_params(params), first_queries),
+      : in_(q, k, v, {.padding = padding_mask}, intra_chunk_params(params), first_queries),
         feature_groups_{in_.a0, in_.a1, in_.a2} {}
 
   void forward(const View& o, const View& denominator) const {

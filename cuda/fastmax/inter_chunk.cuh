@@ -123,7 +123,7 @@ struct InterChunk {
     return in.causal ? max(first + in.causal_offset(), int64_t{0}) / chunk_group.chunk_size : 0;
   }
   template <class E>
-  __device__ int64_t first_key(const QuadraticInputs<float, E>& in, int64_t first) const {
+  __device__ int64_t first_key(const QuadraticInputs<float, E>& in, int64_t, int64_t first) const {
     return in.causal ? chunks_before(in, first) * chunk_group.chunk_size : in.keys;
   }
   /// For a tile of keys: the first chunk of queries in its state, and the end of the queries that are not in it.
@@ -134,7 +134,7 @@ struct InterChunk {
     return min(ceil_div(max(sees_all, int64_t{1}), chunk_group.chunk_size), chunk_group.all_chunks());
   }
   template <class E>
-  __device__ int64_t end_query(const QuadraticInputs<float, E>& in, int64_t first) const {
+  __device__ int64_t end_query(const QuadraticInputs<float, E>& in, int64_t, int64_t first) const {
     return in.causal ? min(chunk_behind(in, first) * chunk_group.chunk_size, in.queries) : 0;
   }
 
