@@ -20,7 +20,9 @@
 #include <linnet/nn/attention/attention.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/informer.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/data/dataset.h>
@@ -57,7 +59,9 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/informer_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
+#include <linnet/ops/attention/linformer_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>

@@ -10,7 +10,9 @@
 #include <linnet/core/error.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/informer.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/softmax.h>
 
 namespace linnet::nn {
@@ -20,7 +22,8 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(), fastmax1_mechanism(), fastmax2_mechanism(), fastformer_mechanism(), linear_mechanism(),
+      softmax_mechanism(), fastmax1_mechanism(),  fastmax2_mechanism(), fastformer_mechanism(),
+      linear_mechanism(),  linformer_mechanism(), informer_mechanism(),
   };
   return all;
 }
