@@ -50,7 +50,7 @@ std::string place(const ModelMaps& model, int64_t index, int64_t head) {
 HeatMapGrid empty_grid() {
   return {.x_label = "token that is attended to",
           .y_label = "token that attends",
-          .value_label = "weight, as a part of the largest in its row"};
+          .value_label = "size of the weight, as a part of the largest in its row"};
 }
 
 void write(const HeatMapGrid& grid, const fs::path& out, const std::string& name) {

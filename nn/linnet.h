@@ -21,11 +21,13 @@
 #include <linnet/nn/attention/bigbird.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/informer.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/longformer.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/reformer.h>
-#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
@@ -62,7 +64,9 @@
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/bigbird_attention.h>
+#include <linnet/ops/attention/informer_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
+#include <linnet/ops/attention/linformer_attention.h>
 #include <linnet/ops/attention/longformer_attention.h>
 #include <linnet/ops/attention/lsh_attention.h>
 #include <linnet/ops/attention/pooled_attention.h>

@@ -30,8 +30,9 @@ void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
 /// Throws: ValueError for a causal attention of a mechanism that has no causal form.
 void check_causal(const Mechanism& mechanism, const AttentionConfig& config) {
   if (!config.causal || mechanism.causal) return;
-  throw ValueError(
-      fmt::format("{} has no causal form; choose one of {}", mechanism.name, fmt::join(causal_mechanisms(), ", ")));
+  const std::string& why = mechanism.why_not_causal;
+  throw ValueError(fmt::format("{} has no causal form{}; choose one of {}", mechanism.name,
+                               why.empty() ? "" : fmt::format(" ({})", why), fmt::join(causal_mechanisms(), ", ")));
 }
 
 thread_local AttentionMaps* collection = nullptr;
@@ -55,6 +56,17 @@ std::unique_ptr<Attention> make_attention(Module& parent, std::string name, cons
     throw ValueError(fmt::format("{}{}{}: {}", parent.path(), parent.path().empty() ? "" : ".", name, error.what()));
   }
   return mechanism->make(parent, std::move(name), config);
+}
+
+Tensor make_shared_parameter(const Module& model, const AttentionConfig& config) {
+  const Mechanism& mechanism = mechanism_of(config);
+  if (!mechanism.shared) return {};
+  try {
+    check_options(mechanism, config);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("{}: {}", model.label(), error.what()));
+  }
+  return mechanism.shared(model, config);
 }
 
 Attention::Attention(Module& parent, std::string name, const AttentionConfig& config)

@@ -27,10 +27,13 @@ struct AttentionConfig {
   bool rotary = false;                ///< rotary positions, where Mechanism::rotary
   double dropout = 0;                 ///< of the attention weights; fastmax has its own kinds
   int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
+  int64_t max_tokens = 0;             ///< of the longest sequence, where the mechanism needs it; models set it
   /// Options that only this mechanism has, in a struct of its own such as
   /// `FastmaxConfig{.form = FastmaxForm::factorised}`; empty for the defaults.
   std::any options = {};
   AttentionMaker make = {};  ///< makes an attention of your own that is not registered with register_mechanism
+  /// What make_shared_parameter returned, for all layers of a model; models that share it set it.
+  Tensor shared = {};
 };
 
 /// The state of an attention's step form, which stands for the earlier tokens.
@@ -51,7 +54,8 @@ class AttentionState {
 };
 
 /// The weights with which an attention summed the tokens, one matrix for each head. Row i holds the weights for token
-/// i, which sum to 1, or to 0 where all tokens are padding.
+/// i, which sum to 1, or to 0 where all tokens are padding. Where an attention projects the tokens first, as
+/// linformer does, weights may be negative and rows have any sum.
 struct AttentionMap {
   /// The path of the attention in its model, such as `blocks.0.attention`, with the map's own name if there are
   /// several.
@@ -73,6 +77,8 @@ struct AttentionMap {
 /// | fastformer | N·C | C |
 /// | longformer | w·N·C | grow with w |
 /// | linear | the faster of N²·C and N·C·D | C·D |
+/// | linformer | N·K·C for K slots | none |
+/// | informer | N·C·ln N | none |
 class Attention : public Module {
  public:
   /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when
@@ -166,8 +172,15 @@ std::vector<std::string> attention_mechanisms();
 ///
 /// Throws: ValueError for an unknown name (with the known ones), for heads that do not divide the width, for an
 /// option out of range, for the options of another mechanism, and for `causal` with a mechanism that has no causal
-/// form (with those that have one).
+/// form (with the reason and those that have one).
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
+
+/// The parameter that the attentions of all layers of a model share, such as Linformer's layerwise projection, with
+/// its initial values; undefined where they share none. The model registers it, and hands it to its layers as
+/// AttentionConfig::shared.
+///
+/// Throws: ValueError for the options of another mechanism, and as the mechanism does for options out of range.
+Tensor make_shared_parameter(const Module& model, const AttentionConfig& config);
 
 /// The `options` of an AttentionConfig or AttentionSize as the mechanism's struct, or the struct's defaults where
 /// there are none.

@@ -11,7 +11,9 @@
 #include <linnet/nn/attention/bigbird.h>
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
+#include <linnet/nn/attention/informer.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/longformer.h>
 #include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/reformer.h>
@@ -24,9 +26,9 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(),    fastmax1_mechanism(),      fastmax2_mechanism(),
-      fastformer_mechanism(), linear_mechanism(),        longformer_mechanism(),
-      bigbird_mechanism(),    poolingformer_mechanism(), reformer_mechanism(),
+      softmax_mechanism(),       fastmax1_mechanism(),  fastmax2_mechanism(),   fastformer_mechanism(),
+      linear_mechanism(),        linformer_mechanism(), longformer_mechanism(), bigbird_mechanism(),
+      poolingformer_mechanism(), reformer_mechanism(),  informer_mechanism(),
   };
   return all;
 }

@@ -83,9 +83,14 @@ struct Mechanism {
   bool rotary = false;  ///< takes rotary positions
   /// Has a causal form, which language models need. make_attention refuses AttentionConfig::causal without it.
   bool causal = true;
+  std::string why_not_causal = {};  ///< where it has none: "whether it chooses a query depends on later ones"
   /// Has a step form, Attention::step, where it is causal. Without it Attention::start throws, and generate()
   /// evaluates the sequence form for every new token.
   bool step = true;
+
+  /// Makes the parameter that the layers of `model` share by `config`; undefined where they share none. See
+  /// make_shared_parameter.
+  std::function<Tensor(const Module& model, const AttentionConfig& config)> shared = {};
 
   /// For `bench`: the number of multiplications and additions of forward and backward between the linear maps, given
   /// the `kernels` that were called.

@@ -15,7 +15,8 @@ struct DecoderConfig {
   int64_t context = 0;  ///< the longest text that learned positions take
   int64_t layers = 1;
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  BlockConfig block = {};     ///< of every layer; the model sets its `causal`, and `rotary` from `positions`
+  /// Of every layer. The model sets its `causal`, `rotary` from `positions` and `max_tokens` from `context`.
+  BlockConfig block = {};
   Positions positions = Positions::learned;
 };
 

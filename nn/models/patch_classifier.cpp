@@ -10,6 +10,11 @@ namespace linnet::nn {
 
 namespace {
 
+int64_t tokens_of(const PatchClassifierConfig& config) {
+  const int64_t per_side = config.side / config.patch;
+  return per_side * per_side;
+}
+
 PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.patch < 1 || config.side < 1 || config.side % config.patch != 0) {
     throw ValueError(
@@ -19,14 +24,11 @@ PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.layers < 1) {
     throw ValueError(fmt::format("PatchClassifier: {} layers; it takes at least 1", config.layers));
   }
-  config.block.attention.causal = false;
-  config.block.attention.rotary = config.positions == Positions::rotary;
+  AttentionConfig& attention = config.block.attention;
+  attention.causal = false;
+  attention.rotary = config.positions == Positions::rotary;
+  attention.max_tokens = tokens_of(config);
   return config;
-}
-
-int64_t tokens_of(const PatchClassifierConfig& config) {
-  const int64_t per_side = config.side / config.patch;
-  return per_side * per_side;
 }
 
 }  // namespace
@@ -41,7 +43,11 @@ PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& co
       blocks_(*this, "blocks"),
       norm_(*this, "norm", config.block.attention.width, {.bias = config.block.attention.bias}),
       head_(*this, "head", config.block.attention.width, config.classes) {
-  for (int64_t i = 0; i < (config.share_layers ? 1 : config.layers); ++i) blocks_.add(config_.block);
+  BlockConfig block = config_.block;
+  if (const Tensor shared = make_shared_parameter(*this, block.attention); shared.defined()) {
+    block.attention.shared = parameter("shared_attention", shared);
+  }
+  for (int64_t i = 0; i < (config.share_layers ? 1 : config.layers); ++i) blocks_.add(block);
 }
 
 /// [B, side·side] → [B, tokens, patch·patch]; tokens and their pixels row by row.

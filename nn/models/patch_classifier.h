@@ -12,12 +12,15 @@ struct PatchClassifierConfig {
   int64_t classes = 10;
   int64_t layers = 1;
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  BlockConfig block = {};     ///< of every layer; the model clears its `causal`, and sets `rotary` from `positions`
+  /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
+  /// `shared`.
+  BlockConfig block = {};
   Positions positions = Positions::learned;
 };
 
 /// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start as N(0, 1), with
-/// fastformer as N(0, 0.3). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`.
+/// fastformer as N(0, 0.3). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`. Parameter, where the attentions
+/// share one: `shared_attention`.
 ///
 /// Source: Dosovitskiy et al. 2021.
 class PatchClassifier : public Module {

@@ -15,22 +15,11 @@ namespace linnet {
 namespace {
 
 using detail::checked_index;
+using detail::gather_elements;
 using detail::scatter_add_elements;
+using detail::select_slices;
 
 // The primitives, in pairs that are each other's backward. Their indices have been checked.
-
-Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size);
-
-Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
-  Op op("index_select", {}, {x, index});
-  Shape shape = x.shape();
-  shape[dim] = index.numel();
-  Tensor out = Tensor::empty(shape, x.dtype(), x.device());
-  backend(out).index_select(detail::view(out), detail::view(x), detail::view(index), dim);
-  return op.record(out, [dim, index = op.save(index), size = x.shape()[dim]](const Tensor& g) {
-    return Grads{add_slices(g.to(computed_in(g.dtype())), dim, index(), size).to(g.dtype()), {}};
-  });
-}
 
 /// A tensor of zeros with size `size` along `dim`, to which the slices of src are added at `index`.
 Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size) {
@@ -43,7 +32,20 @@ Tensor add_slices(const Tensor& src, int dim, const Tensor& index, int64_t size)
       out, [dim, index = op.save(index)](const Tensor& g) { return Grads{select_slices(g, dim, index()), {}}; });
 }
 
-Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
+}  // namespace
+
+Tensor detail::select_slices(const Tensor& x, int dim, const Tensor& index) {
+  Op op("index_select", {}, {x, index});
+  Shape shape = x.shape();
+  shape[dim] = index.numel();
+  Tensor out = Tensor::empty(shape, x.dtype(), x.device());
+  backend(out).index_select(detail::view(out), detail::view(x), detail::view(index), dim);
+  return op.record(out, [dim, index = op.save(index), size = x.shape()[dim]](const Tensor& g) {
+    return Grads{add_slices(g.to(computed_in(g.dtype())), dim, index(), size).to(g.dtype()), {}};
+  });
+}
+
+Tensor detail::gather_elements(const Tensor& x, int dim, const Tensor& index) {
   Op op("gather", {}, {x, index});
   Tensor out = Tensor::empty(index.shape(), x.dtype(), x.device());
   backend(out).gather(detail::view(out), detail::view(x), detail::view(index), dim);
@@ -52,8 +54,6 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
     return Grads{scatter_add_elements(zeros(shape, src.dtype(), g.device()), dim, index(), src).to(g.dtype()), {}};
   });
 }
-
-}  // namespace
 
 Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
   Op op("scatter_add", {}, {x, index, src});

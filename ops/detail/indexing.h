@@ -5,8 +5,13 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// scatter_add without its checks, for indices that a kernel made or that have been checked. They are int64,
-/// contiguous, and have src's shape.
+// Ops without their checks, for indices that a kernel made or that have been checked: int64 and contiguous.
+
+/// index_select.
+Tensor select_slices(const Tensor& x, int dim, const Tensor& index);
+/// gather.
+Tensor gather_elements(const Tensor& x, int dim, const Tensor& index);
+/// scatter_add, with an index of src's shape.
 Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
 
 }  // namespace gnu::visibility("hidden")]]detail

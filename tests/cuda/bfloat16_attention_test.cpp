@@ -5,7 +5,9 @@
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/informer_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
+#include <linnet/ops/attention/linformer_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -113,6 +115,27 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
     }
     additive(8, 8, Interaction::add);
     additive(8, 24, Interaction::product);  // composed, with full weights
+  }
+}
+
+TEST_CASE("gpu: attention of bfloat16 to slots, and of chosen queries, is float32's to rounding") {
+  if (!has_gpu("linformer's and informer's attention of bfloat16 on the GPU")) return;
+  const auto padding_mask = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
+  for (const int64_t width : {8, 40}) {
+    const std::vector<Shape> shapes(3, {2, 3, 70, width});
+    for (const bool padded : {false, true}) {
+      const auto mask = [&, padded](Device device) { return padded ? padding_mask(device) : Tensor(); };
+      agree_in_bfloat16("linformer", kCancelling, shapes, [&](auto& in) {
+        const Device device = in[0].device();
+        const auto projection = [&](uint64_t seed) { return uniform({16, 80}, seed).to(DType::float32).to(device); };
+        return linformer_attention(in[0], in[1], in[2], projection(5), projection(6), {.padding_mask = mask(device)});
+      });
+      agree_in_bfloat16("informer", kCancelling, shapes, [&](auto& in) {
+        Generator generator(6);
+        return informer_attention(in[0], in[1], in[2],
+                                  {.queries = 12, .padding_mask = mask(in[0].device()), .generator = &generator});
+      });
+    }
   }
 }
 

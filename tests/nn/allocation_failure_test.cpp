@@ -87,7 +87,7 @@ class Training {
 TEST_CASE("memory: a training step in which any request fails throws, leaks nothing, and can be made again") {
   if (!allocations_are_counted("requests for memory that fail")) return;
   const WithThreads with(1);
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Training training(mechanism);
     const double loss = training.step();
@@ -175,7 +175,7 @@ TEST_CASE("memory: text that could not be generated for want of memory is genera
   if (!allocations_are_counted("requests for memory that fail")) return;
   const WithThreads with(1);
   const std::vector<int64_t> prompt{1, 2};
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Training training(mechanism);
     const auto generate = [&] {

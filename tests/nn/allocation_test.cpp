@@ -153,7 +153,7 @@ TEST_CASE("allocations are counted: every form of new, malloc's kind and mmap, o
 TEST_CASE("a warm training step takes no memory for tensors, and few small allocations an op") {
   const WithThreads with(1);
   const bool counted = allocations_are_counted("the allocations of a training step");
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     release_cached_memory();  // blocks that others left would do for what a step lacks
     Training training(mechanism);
@@ -176,7 +176,7 @@ TEST_CASE("with several threads training takes no more memory than what each thr
   constexpr int64_t kKept = int64_t{2} << 20;  // core/device/allocator.h
   const WithThreads with(kThreads);
   const bool counted = allocations_are_counted("the allocations of training with several threads");
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     release_cached_memory();  // blocks that others left would do for what a step lacks
     Training training(mechanism);

@@ -134,7 +134,7 @@ Table by_end(std::vector<std::pair<std::string, Start>> starts) {
   };
 }
 
-constexpr int64_t kWidth = 32, kHeads = 2, kHeadDim = kWidth / kHeads, kTaps = 4;
+constexpr int64_t kWidth = 32, kHeads = 2, kHeadDim = kWidth / kHeads, kTaps = 4, kTokens = 16;
 
 /// Every mechanism, and every option that brings parameters or changes their shapes.
 std::vector<nn::AttentionConfig> attentions() {
@@ -152,7 +152,11 @@ std::vector<nn::AttentionConfig> attentions() {
                      .options = nn::FastformerConfig{.interaction = Interaction::concat, .share_heads = true}});
   configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.full_logits = true}});
   configs.push_back({.mechanism = "fastformer", .options = nn::FastformerConfig{.projections = 5}});
-  for (nn::AttentionConfig& config : configs) config.width = kWidth, config.heads = kHeads;
+  configs.push_back(
+      {.mechanism = "linformer", .options = nn::LinformerConfig{.rank = 4, .share = nn::LinformerShare::key_value}});
+  for (nn::AttentionConfig& config : configs) {
+    config.width = kWidth, config.heads = kHeads, config.max_tokens = kTokens;
+  }
   return configs;
 }
 
@@ -164,7 +168,9 @@ Table attention_table(const nn::AttentionConfig& config) {
   std::vector<std::pair<std::string, Start>> starts = {{"conv.weight", uniform(1 / std::sqrt(kTaps))},
                                                        {"out.weight", linear(kWidth)},
                                                        {"out.bias", linear(kWidth)},
-                                                       {"_projection", linear(2 * kHeadDim)}};
+                                                       {"_projection", linear(2 * kHeadDim)},
+                                                       {"attention.e", normal(1 / std::sqrt(kTokens))},
+                                                       {"attention.f", normal(1 / std::sqrt(kTokens))}};
   for (const char* name : {"w_q", "w_k", "w1", "w2", "w3", "w4", "w_q_bias", "w_k_bias"}) {
     starts.emplace_back(name, logits);
   }
@@ -233,7 +239,7 @@ TEST_CASE("initial values: every attention mechanism and option") {
 }
 
 TEST_CASE("initial values: DecoderLM, its residual branches by its depth, and queries and keys of fastmax2") {
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     for (const int64_t layers : {1, 3}) {
       for (const bool share : {false, true}) {
         CAPTURE(mechanism);
@@ -267,7 +273,7 @@ TEST_CASE("initial values: PatchClassifier, and its positions by the mechanism")
   for (const std::string& mechanism : nn::attention_mechanisms()) {
     CAPTURE(mechanism);
     const nn::PatchClassifierConfig config{
-        .side = 12, .patch = 3, .classes = 7, .layers = 2, .block = block(mechanism)};
+        .side = 12, .patch = 3, .classes = 7, .layers = 2, .block = block(mechanism)};  // kTokens of them
     check_starts(draw(30, [&](Generator& rng) { return std::make_unique<nn::PatchClassifier>(rng, config); }),
                  by_end({{"norm.weight", constant(1)},
                          {"norm1.weight", constant(1)},
@@ -280,6 +286,8 @@ TEST_CASE("initial values: PatchClassifier, and its positions by the mechanism")
                          {"pos.weight", normal(mechanism == "fastformer" ? 0.3 : 1)},
                          {"w_q", linear(kHeadDim)},
                          {"w_k", linear(kHeadDim)},
+                         {"attention.e", normal(1 / std::sqrt(kTokens))},
+                         {"attention.f", normal(1 / std::sqrt(kTokens))},
                          {"fc2.weight", linear(3 * kWidth)},
                          {"fc2.bias", linear(3 * kWidth)},
                          {"", linear(kWidth)}}));

@@ -73,7 +73,7 @@ int64_t resident_bytes() {
 TEST_CASE("load: sixteen models that train in sixteen threads come to the bits of each alone") {
   constexpr size_t kModels = 16;
   constexpr int kSteps = 30;
-  const std::vector<std::string> mechanisms = nn::attention_mechanisms();
+  const std::vector<std::string> mechanisms = nn::causal_mechanisms();
   const auto train = [&](size_t i) {
     Training training(mechanisms[i % mechanisms.size()], i);
     for (int step = 0; step < kSteps; ++step) training.step();
@@ -95,7 +95,7 @@ TEST_CASE("load: sixteen models that train in sixteen threads come to the bits o
 
 TEST_CASE("load: small steps take no more memory as they go on") {
   const int64_t steps = whole() ? 200'000 : 2'000;
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Training training(mechanism, 1);
     for (int64_t step = 0; step < steps / 10; ++step) training.step();

@@ -19,6 +19,7 @@ nn::AttentionConfig config_of(const AttentionCase& c) {
                              .heads = c.heads,
                              .causal = c.causal,
                              .dropout = c.dropout,
+                             .max_tokens = c.tokens,
                              .options = nn::find_mechanism(c.mechanism).options};
   if (const nn::AttentionOption* form = form_option(c.mechanism)) form->set(config.options, c.form);
   return config;
@@ -137,8 +138,9 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   if (c.causal) require_causal("--layer", c.mechanism);
   Generator rng(c.seed);
   const int64_t width = c.heads * c.head_dim;
-  const Layer layer(rng, c.dtype, c.device,
-                    {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal});
+  const Layer layer(
+      rng, c.dtype, c.device,
+      {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal, .max_tokens = c.tokens});
   const Tensor noise = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device);
   const Tensor x = noise.to(layer.activation_dtype()).set_requires_grad();
   std::vector<Tensor> inputs = layer.parameters();

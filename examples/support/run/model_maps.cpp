@@ -1,6 +1,7 @@
 #include "support/run/model_maps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -125,6 +126,7 @@ HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head) {
   const bool causal = model.settings.task != "mnist";
   for (int64_t i = 0; i < map.rows; ++i) {
     const std::span row(map.values.data() + i * map.cols, static_cast<size_t>(map.cols));
+    for (double& weight : row) weight = std::abs(weight);  // a weight may be negative
     const double largest = std::ranges::max(row);
     for (double& weight : row) weight /= largest;
     if (causal) std::ranges::fill(row.subspan(static_cast<size_t>(i + 1)), std::numeric_limits<double>::quiet_NaN());

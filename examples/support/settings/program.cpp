@@ -79,8 +79,11 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
 }  // namespace
 
 void require_causal(std::string_view flag, std::string_view mechanism) {
-  if (nn::find_mechanism(mechanism).causal) return;
-  throw UsageError(fmt::format("{} {} has no causal form, which texts need; choose one of {}", flag, mechanism,
+  const nn::Mechanism& found = nn::find_mechanism(mechanism);
+  if (found.causal) return;
+  const std::string& why = found.why_not_causal;
+  throw UsageError(fmt::format("{} {} has no causal form{}, which texts need; choose one of {}", flag, mechanism,
+                               why.empty() ? "" : fmt::format(" ({})", why),
                                fmt::join(nn::causal_mechanisms(), ", ")));
 }
 
@@ -166,7 +169,7 @@ void add_common_flags(CLI::App& app, Settings& s) {
 void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--attention-dropout", s.attention_dropout,
-                 "rate on the weights (softmax, fastformer), or on queries and keys (fastmax, linear)");
+                 "rate on the weights, or on queries and keys (fastmax, linear)");
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) add_option_flag(app, option, s);
   }

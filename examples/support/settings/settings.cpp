@@ -108,18 +108,6 @@ void erase_defaults_of_others(Settings& s) {
   }
 }
 
-void validate_options(const Settings& s) {
-  const nn::AttentionConfig config = block_config(s).attention;
-  const nn::Mechanism& mechanism = mechanism_of(s);
-  const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
-  if (!refusal) return;
-  const auto given = s.options.find(refusal->option);
-  const std::string value =
-      given != s.options.end() ? given->second : mechanism.option(refusal->option)->get(config.options);
-  throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
-                               s.attention, refusal->why));
-}
-
 /// Checks the words that no table in choices.h holds. Flags check them too, but config.json may hold anything.
 void validate_words(const Settings& s) {
   const auto one_of = [](const char* flag, const std::string& word, const std::vector<std::string>& known) {
@@ -179,6 +167,19 @@ nn::BlockConfig block_config(const Settings& s) {
                         .options = attention_options(s)},
           .hidden = s.feed_forward * s.width,
           .dropout = s.dropout};
+}
+
+void check_options(const Settings& s, int64_t max_tokens) {
+  nn::AttentionConfig config = block_config(s).attention;
+  config.max_tokens = max_tokens;
+  const nn::Mechanism& mechanism = mechanism_of(s);
+  const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
+  if (!refusal) return;
+  const auto given = s.options.find(refusal->option);
+  const std::string value =
+      given != s.options.end() ? given->second : mechanism.option(refusal->option)->get(config.options);
+  throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
+                               s.attention, refusal->why));
 }
 
 Settings completed(Settings s) {
@@ -258,7 +259,7 @@ void validate(const Settings& s) {
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
-  validate_options(s);  // this, positions_of and device_of check all other words
+  check_options(s);  // this, positions_of and device_of check all other words
   if (s.task != "mnist") require_causal("--attention", s.attention);
   positions_of(s);
   device_of(s);

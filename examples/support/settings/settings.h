@@ -106,6 +106,9 @@ std::string describe(const Settings& settings);
 std::any attention_options(const Settings& settings);
 /// How a model's blocks are built, with the mechanism's own options. Throws as `attention_options` does.
 nn::BlockConfig block_config(const Settings& settings);
+/// Throws UsageError for options that the mechanism refuses together. `max_tokens` is the length of the model's
+/// longest sequence, 0 while it is not known.
+void check_options(const Settings& settings, int64_t max_tokens = 0);
 /// The value of settings.positions. Throws UsageError for an unknown word.
 nn::Positions positions_of(const Settings& settings);
 /// The settings with defaults for those options of the mechanism that were not set.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
-/// Loads the images. Throws IoError unless they are square, and UsageError if the patches do not tile an image or if
-/// there are too few images for one batch.
+/// Loads the images. Throws IoError unless they are square, and UsageError if the patches do not tile an image, if
+/// the attention's options do not fit their number, or if there are too few images for one batch.
 NamedImages images_for(const Settings& s) {
   NamedImages data = load_images(s);
   const int64_t height = data.train.height(), width = data.train.width();
@@ -30,6 +30,7 @@ NamedImages images_for(const Settings& s) {
     throw UsageError(fmt::format("--patch {}: does not divide images of {} pixels a side; choose one of {}", s.patch,
                                  height, fmt::join(sides, ", ")));
   }
+  check_options(s, (height / s.patch) * (height / s.patch));
   if (s.batch <= data.train.size()) return data;
   throw UsageError(
       fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(data.train.size())));

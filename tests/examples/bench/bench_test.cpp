@@ -76,14 +76,17 @@ void refused(const Arguments& arguments, const std::string& part) {
 }  // namespace
 
 TEST_CASE("bench attention and layer: every mechanism, with the fields that programs read") {
-  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear"}) {
+  for (const std::string& mechanism : linnet::nn::attention_mechanisms()) {
     CAPTURE(mechanism);
     const auto attention = object_of(kQuick + Arguments{"attention", "--mechanism", mechanism, "--tokens", "32"});
     check_positive(attention,
                    {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "gb_per_second"});
-    CHECK(attention["least_bytes"] == 11 * 4 * 32 * 32 * 4);  // 4 heads, 32 tokens, 32 numbers, float32
-    const auto layer =
-        object_of(kQuick + Arguments{"layer", "--layer", mechanism, "--causal", "--tokens", "32", "--width", "64"});
+    const int64_t projections = mechanism == "linformer" ? 6 * 32 * 32 : 0;  // of 32 slots
+    // 4 heads, 32 tokens, 32 numbers, float32
+    CHECK(attention["least_bytes"] == (11 * 4 * 32 * 32 + projections) * 4);
+    Arguments flags{"layer", "--layer", mechanism, "--tokens", "32", "--width", "64"};
+    if (linnet::nn::find_mechanism(mechanism).causal) flags.emplace_back("--causal");
+    const auto layer = object_of(kQuick + flags);
     check_positive(layer, {"forward_ms", "forward_backward_ms", "peak_bytes", "flops", "gflops", "floor_ms"});
     CHECK(layer["device"] == "cpu");
     CHECK_FALSE(layer.contains("least_bytes"));  // a layer has linear maps beside the attention
@@ -126,6 +129,14 @@ TEST_CASE("bench attention: FLOPs are those of the form that ran") {
   const double first_order =
       object_of(flags + Arguments{"auto", "--mechanism", "fastmax1", "--dropout", "0.1"})["flops"];
   CHECK(first_order == 14.0 * 2 * 64 * 17 * 17);
+}
+
+TEST_CASE("bench attention: the operations of projections, and of sampled scores") {
+  const Arguments flags = kQuick + Arguments{"attention", "--tokens", "128", "--head-dim", "16", "--heads", "2"};
+  CHECK(object_of(flags + Arguments{"--mechanism", "linformer"})["flops"] == 26.0 * 2 * 128 * 64 * 16);
+  CHECK(object_of(flags + Arguments{"--mechanism", "informer"})["flops"] == 16.0 * 2 * 128 * 25 * 16);
+  CHECK(object_of(flags + Arguments{"--mechanism", "informer", "--tokens", "15"})["flops"] ==
+        14.0 * 2 * 15 * 15 * 16);
 }
 
 TEST_CASE("bench step: a step beside its matrix products") {

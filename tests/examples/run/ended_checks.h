@@ -38,8 +38,13 @@ inline void check_fails(const linnet::test::Ended& ended, const std::string& par
   CHECK(std::ranges::count(ended.err, '\n') == (with_stand_in ? 2 : 1));
 }
 
-/// The mechanisms that runs are tried with.
+/// The mechanisms that runs are tried with, on texts and on images.
 inline const Arguments kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"};
+inline const Arguments kImageMechanisms = [] {
+  Arguments all = kMechanisms;
+  for (const char* name : {"linformer", "informer"}) all.emplace_back(name);
+  return all;
+}();
 
 /// A data set in data/ beside the project would be found: then there is no stand-in to test, and a line says so.
 inline bool stand_in_hidden(const std::string& data_set) {

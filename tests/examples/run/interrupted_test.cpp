@@ -90,11 +90,14 @@ TEST_CASE("a run that was interrupted and resumed is the uninterrupted one, to t
 }
 
 TEST_CASE("interrupted and resumed: the same for images, past the end of an epoch") {
-  const Workshop shop;
   if (stand_in_hidden("mnist")) return;
-  const Arguments flags{"--positions", "sinusoidal", "--steps",      "60", "--batch",   "250", "--accumulate", "2",
-                        "--patch",     "7",          "--eval-every", "5",  "--dropout", "0.1"};
-  check_resume("train_mnist", shop, shop.tiny_images("run") + flags);
+  for (const Arguments& attention :
+       {Arguments{}, {"--attention", "linformer"}, {"--attention", "informer", "--informer-queries", "5"}}) {
+    const Workshop shop;
+    const Arguments flags{"--positions", "sinusoidal", "--steps",      "60", "--batch",   "250", "--accumulate", "2",
+                          "--patch",     "7",          "--eval-every", "5",  "--dropout", "0.1"};
+    check_resume("train_mnist", shop, shop.tiny_images("run") + flags + attention);
+  }
 }
 
 TEST_CASE("SIGTERM is taken as Ctrl-C is") {

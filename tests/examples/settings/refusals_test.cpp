@@ -108,6 +108,22 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   }
   refused("train_shakespeare", {"--attention", "linear", "--positions", "rotary"},
           "--positions rotary does not apply to --attention linear");
+  refused("train_shakespeare", {"--attention", "informer"},
+          "--attention informer has no causal form (whether it chooses a query depends on later ones), which texts "
+          "need; choose one of softmax");
+  refused("train_shakespeare", {"--attention", "linformer"},
+          "--attention linformer has no causal form (each of its slots mixes all tokens), which texts need");
+  refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "50"},
+          "--linformer-rank 50 does not apply to --attention linformer, whose rank is at most the 49 tokens of the "
+          "model; use less");
+  refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "-1"}, "--linformer-rank");
+  refused("train_mnist", {"--attention", "linformer", "--linformer-share", "all"}, "--linformer-share");
+  refused("train_mnist", {"--attention", "informer", "--informer-factor", "0"},
+          "--informer-factor 0: must be from 1 to 1000000");
+  refused("train_mnist", {"--attention", "informer", "--linformer-rank", "8"},
+          "--linformer-rank 8 does not apply to --attention informer");
+  refused("train_mnist", {"--attention", "softmax", "--informer-queries", "8"},
+          "--informer-queries 8 does not apply to --attention softmax");
   refused("train_shakespeare", {"--attention", "fastmax2", "--share", "heads"},
           "--share heads does not apply to --attention fastmax2");
   refused("train_shakespeare", {"--fastmax-form", "quadratic"},

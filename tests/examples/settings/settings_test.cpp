@@ -48,8 +48,9 @@ TEST_CASE("presets: the published settings, each valid as it is") {
   CHECK(mnist.feed_forward == 2);
   CHECK(mnist.epochs == 10);
   for (const Settings& settings : {cpu, gpu, mnist}) {
-    for (const char* attention : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear"}) {
-      CHECK(refusal(settings, [&](Settings& s) { s.attention = attention; }) == "");
+    for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+      if (settings.task != "mnist" && !mechanism.causal) continue;
+      CHECK(refusal(settings, [&](Settings& s) { s.attention = mechanism.name; }) == "");
     }
   }
   CHECK_THROWS_WITH_AS(preset("mnist", "nanogpt-cpu"), doctest::Contains("the presets for mnist are mnist-small"),
@@ -136,7 +137,7 @@ TEST_CASE("config.json of another version: what it lacks has its default, what i
 
 TEST_CASE("config.json of an older version: Fastformer's defaults, which every file held, are as if not said") {
   const nlohmann::json defaults{{"fastformer_interaction", "product"}, {"share", {"query-value"}}, {"columns", 3}};
-  for (const std::string& attention : linnet::nn::attention_mechanisms()) {
+  for (const std::string& attention : linnet::nn::causal_mechanisms()) {
     CAPTURE(attention);
     Settings settings = preset("shakespeare", "nanogpt-cpu");
     settings.attention = attention;

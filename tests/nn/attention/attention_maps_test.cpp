@@ -32,7 +32,10 @@ std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechani
   std::vector<nn::AttentionConfig> configs;
   for (const std::string& mechanism : mechanisms) {
     for (const bool causal : {false, true}) {
-      nn::AttentionConfig config{.mechanism = mechanism, .width = kWidth, .heads = kHeads, .causal = causal};
+      if (causal && !nn::find_mechanism(mechanism).causal) continue;
+      nn::AttentionConfig config{
+          .mechanism = mechanism, .width = kWidth, .heads = kHeads, .causal = causal, .max_tokens = kTokens};
+      if (mechanism == "informer") config.options = nn::InformerConfig{.queries = 2};
       configs.push_back(config);
       config.short_conv = 2;
       configs.push_back(config);
@@ -68,8 +71,9 @@ nn::DecoderConfig decoder(const std::string& mechanism) {
 
 }  // namespace
 
-TEST_CASE("attention maps: times the values they are what softmax, Fastmax and linear attention give") {
-  for (const nn::AttentionConfig& config : configs({"softmax", "fastmax1", "fastmax2", "linear"})) {
+TEST_CASE("attention maps: times the values they are what every attention gives that sums values") {
+  for (const nn::AttentionConfig& config :
+       configs({"softmax", "fastmax1", "fastmax2", "linear", "linformer", "informer"})) {
     CAPTURE(config.mechanism);
     CAPTURE(config.causal);
     CAPTURE(config.short_conv);
@@ -81,7 +85,7 @@ TEST_CASE("attention maps: times the values they are what softmax, Fastmax and l
       REQUIRE(maps.size() == 1);
       CHECK(maps[0].name == "mix");
       CHECK(maps[0].weights.shape() == Shape{kBatch, kHeads, kTokens, kTokens});
-      check_rows(maps[0].weights, config.causal);
+      if (config.mechanism != "linformer") check_rows(maps[0].weights, config.causal);
 
       Tensor qkv = model.apply("qkv", x);
       if (config.short_conv > 0) {
@@ -133,7 +137,7 @@ TEST_CASE("attention maps: Fastformer has one for each projection but the last")
 
 TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes nothing else") {
   const Tensor ids = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1}).reshape({1, kTokens});
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     // In training, where dropout draws from the generator: collecting must draw nothing.
     Generator rng(6), same(6);
@@ -155,6 +159,25 @@ TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes
       CHECK_FALSE(weights.requires_grad());
     }
     CHECK_FALSE(same_bits(all.front().weights, all.back().weights));
+  }
+}
+
+TEST_CASE("AttentionMaps of image classifiers, whose attentions need no causal form") {
+  const Tensor images = ones({2, 16});
+  for (const std::string& mechanism : nn::attention_mechanisms()) {
+    CAPTURE(mechanism);
+    nn::AttentionConfig attention{.mechanism = mechanism, .width = kWidth, .heads = kHeads, .dropout = 0.3};
+    if (mechanism == "informer") attention.options = nn::InformerConfig{.queries = 2};
+    const nn::PatchClassifierConfig config{.side = 4, .patch = 1, .layers = 2, .block = {.attention = attention}};
+    Generator rng(6), same(6);
+    const nn::PatchClassifier model(rng, config), other(same, config);
+    const Tensor expected = other(images);
+    const nn::AttentionMaps maps;
+    CHECK(same_bits(model(images), expected));
+    CHECK(rng.state().draws == same.state().draws);
+    REQUIRE(maps.all().size() == (mechanism == "fastformer" ? 4 : 2));
+    const Shape& shape = maps.all().front().weights.shape();
+    CHECK(shape == Shape{2, kHeads, mechanism == "fastformer" ? 1 : 16, 16});
   }
 }
 

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <any>
 #include <cmath>
+#include <iterator>
 
 #include <linnet/core/device/profile.h>
 #include <linnet/linnet.h>
@@ -58,7 +60,7 @@ std::vector<nn::AttentionConfig> fastformer_configs() {
 
 std::vector<nn::AttentionConfig> causal_configs() {
   std::vector<nn::AttentionConfig> configs;
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true});
   }
   configs.push_back({.mechanism = "softmax", .width = 12, .heads = 3, .causal = true, .rotary = true});
@@ -80,10 +82,35 @@ std::vector<nn::AttentionConfig> causal_configs() {
     config.causal = true;
     configs.push_back(config);
   }
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     configs.push_back({.mechanism = mechanism, .width = 12, .heads = 3, .causal = true, .short_conv = 3});
   }
   return configs;
+}
+
+/// Configs without causality: those of causal_configs, of mechanisms without a causal form, and their options.
+std::vector<nn::AttentionConfig> whole_configs() {
+  std::vector<nn::AttentionConfig> configs = causal_configs();
+  for (nn::AttentionConfig& config : configs) config.causal = false;
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    if (mechanism.causal) continue;
+    configs.push_back({.mechanism = mechanism.name, .width = 12, .heads = 3});
+    configs.push_back({.mechanism = mechanism.name, .width = 12, .heads = 3, .short_conv = 3});
+  }
+  configs.push_back({.mechanism = "linformer",
+                     .width = 12,
+                     .heads = 3,
+                     .max_tokens = 9,
+                     .options = nn::LinformerConfig{.rank = 4, .share = nn::LinformerShare::key_value}});
+  configs.push_back({.mechanism = "informer", .width = 12, .heads = 3, .options = nn::InformerConfig{.queries = 2}});
+  return configs;
+}
+
+/// Whether the place of a token matters to the mechanism itself: a projection along the tokens has a number for each
+/// place, and which keys are sampled depends on the query's.
+bool knows_places(const nn::AttentionConfig& config) {
+  const auto* const informer = std::any_cast<nn::InformerConfig>(&config.options);
+  return config.mechanism == "linformer" || (informer != nullptr && informer->queries > 0);
 }
 
 }  // namespace
@@ -171,18 +198,18 @@ TEST_CASE("attention: causal outputs do not see what comes later, to the bit") {
 }
 
 TEST_CASE("attention: without causality, tokens are a set, and padding is not seen") {
-  for (nn::AttentionConfig config : causal_configs()) {
+  for (const nn::AttentionConfig& config : whole_configs()) {
     if (config.rotary) continue;
     CAPTURE(config.mechanism);
-    config.causal = false;
     Generator rng(9);
-    const AttentionModel model(rng, config);
+    AttentionModel model(rng, config);
+    model.eval();  // in which the samples of informer stay the same
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({2, 5, 12}, rng, DType::float64);
     const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
     const double change =
         largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order));
-    CHECK((change < 1e-12) == (config.short_conv == 0));  // which is there to see the order
+    CHECK((change < 1e-12) == (config.short_conv == 0 && !knows_places(config)));  // it is there to see the order
 
     const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
     const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);
@@ -195,7 +222,9 @@ TEST_CASE("attention: without causality, tokens are a set, and padding is not se
 }
 
 TEST_CASE("attention: every parameter and the input get gradients") {
-  for (const nn::AttentionConfig& config : causal_configs()) {
+  std::vector<nn::AttentionConfig> configs = causal_configs();
+  std::ranges::copy(whole_configs(), std::back_inserter(configs));
+  for (const nn::AttentionConfig& config : configs) {
     CAPTURE(config.mechanism);
     Generator rng(10);
     const AttentionModel model(rng, config);
@@ -247,6 +276,12 @@ TEST_CASE("attention: names and numbers of parameters") {
   CHECK(names_of(linear) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
                                                      "attention.out.weight", "attention.out.bias",
                                                      "attention.conv.weight"});
+  const AttentionModel linformer(rng, {.mechanism = "linformer", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(linformer) ==
+        std::vector<std::string>{"attention.e", "attention.f", "attention.qkv.weight", "attention.out.weight"});
+  const AttentionModel informer(rng, {.mechanism = "informer", .width = 12, .heads = 3, .bias = false});
+  CHECK(names_of(informer) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
+  CHECK(informer.named_buffers().front().name == "attention.seed");
   const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
@@ -309,6 +344,9 @@ TEST_CASE("attention: dropout in training only") {
   configs.push_back({.mechanism = "softmax"});
   configs.push_back({.mechanism = "fastformer"});
   configs.push_back({.mechanism = "linear"});
+  configs.push_back({.mechanism = "linformer"});
+  configs.push_back({.mechanism = "informer"});
+  configs.push_back({.mechanism = "informer", .options = nn::InformerConfig{.queries = 2}});
   configs.push_back({.mechanism = "fastmax1"});
   configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
   configs.push_back({.mechanism = "fastmax2"});
@@ -369,8 +407,10 @@ TEST_CASE("attention: what cannot be is refused") {
   const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
     CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
   };
-  refused({.mechanism = "cosine", .width = 8},
-          "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear");
+  refused(
+      {.mechanism = "cosine", .width = 8},
+      "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, linformer, "
+      "informer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
   refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
           "1 projections; it takes at least 2");
@@ -397,6 +437,32 @@ TEST_CASE("attention: what cannot be is refused") {
       "quadratic dropout does not apply to linear attention, which drops whole queries and keys alone; use token");
   refused({.mechanism = "linear", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
           "linear has none of the options of fastmax1");
+  refused({.mechanism = "linformer", .width = 8, .causal = true},
+          "linformer has no causal form (each of its slots mixes all tokens); choose one of softmax, fastmax1, "
+          "fastmax2, fastformer, linear");
+  refused({.mechanism = "informer", .width = 8, .causal = true},
+          "informer has no causal form (whether it chooses a query depends on later ones); choose one of softmax");
+  refused({.mechanism = "linformer", .width = 8, .max_tokens = -1},
+          "linformer projects a number of tokens that is fixed, but max_tokens is -1; set it to the model's longest "
+          "sequence");
+  refused({.mechanism = "linformer", .width = 8, .max_tokens = 9, .options = nn::LinformerConfig{.rank = 10}},
+          "linformer_rank is 10, above the 9 tokens that max_tokens allows");
+  refused({.mechanism = "linformer", .width = 8, .options = nn::LinformerConfig{.rank = -1}},
+          "linformer_rank is -1; it must be at least 1, or 0 for 64");
+  refused(
+      {.mechanism = "linformer", .width = 8, .options = nn::LinformerConfig{.share = nn::LinformerShare::layerwise}},
+      "layers share one projection, which is not there; set `shared` to what make_shared_parameter returns");
+  refused({.mechanism = "informer", .width = 8, .options = nn::InformerConfig{.factor = 0}},
+          "informer_factor is 0; it must be at least 1");
+  refused({.mechanism = "informer", .width = 8, .options = nn::InformerConfig{.queries = -1}},
+          "informer_queries is -1; it must be at least 1, or 0 for a number that grows with the tokens");
+  for (const char* mechanism : {"linformer", "informer"}) {
+    refused({.mechanism = mechanism, .width = 8, .rotary = true}, "has no rotary positions");
+  }
+  refused({.mechanism = "informer", .width = 8, .options = nn::LinformerConfig{}},
+          "informer has none of the options of linformer (linformer_rank, linformer_share); leave them out");
+  refused({.mechanism = "linformer", .width = 8, .options = nn::InformerConfig{}},
+          "linformer has none of the options of informer (informer_factor, informer_queries); leave them out");
   refused({.mechanism = "softmax", .width = 8, .options = nn::LinearAttentionConfig{}},
           "softmax has none of the options of linear (dropout_kind); leave them out");
   refused({.mechanism = "fastmax1", .width = 8, .options = nn::FastmaxConfig{.scale = FastmaxScale::paper}},

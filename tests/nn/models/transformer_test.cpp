@@ -75,7 +75,7 @@ TEST_CASE("DecoderLM: the state of linear mechanisms has one size, and is right 
     CHECK((late == early) == (mechanism != "softmax"));  // which keeps all keys and values
     CHECK(largest_difference(logits, model(ids).select(1, kLate - 1)) < 1e-12);
   };
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     check(mechanism, nn::Positions::none);
     check(mechanism, nn::Positions::sinusoidal);
   }
@@ -96,7 +96,7 @@ TEST_CASE("DecoderLM: the step form gives what the sequence form gives, for ever
       CHECK(largest_difference(model.step(state, ids.select(1, t)), sequence.select(1, t)) < 1e-12);
     }
   };
-  for (const std::string& mechanism : nn::attention_mechanisms()) check(small_decoder(mechanism));
+  for (const std::string& mechanism : nn::causal_mechanisms()) check(small_decoder(mechanism));
   for (const nn::Positions positions : {nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::none}) {
     check(small_decoder("softmax", positions));
     check(small_decoder("fastmax2", positions));
@@ -126,7 +126,7 @@ TEST_CASE("DecoderLM: every kind of positions changes the result") {
 }
 
 TEST_CASE("DecoderLM: it learns a sequence by heart, with every mechanism") {
-  for (const std::string& mechanism : nn::attention_mechanisms()) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Generator rng(3);
     nn::DecoderLM model(rng, small_decoder(mechanism));

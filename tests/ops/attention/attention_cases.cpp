@@ -1,8 +1,11 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/informer_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
+#include <linnet/ops/attention/linformer_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -80,6 +83,51 @@ class Cases {
         [options](const Inputs& in) { return linear_attention_weights(in[0], in[1], options); }, true);
   }
 
+  /// With projections of up to `most` tokens to `slots`.
+  void linformer(const std::string& variant, Size size, int64_t slots, int64_t most,
+                 const LinformerAttentionOptions& options = {}) {
+    add("linformer_attention", variant, linformer_inputs(size, slots, most), [options](const Inputs& in) {
+      Generator generator(3);
+      LinformerAttentionOptions drawn = options;
+      drawn.generator = &generator;
+      return linformer_attention(in[0], in[1], in[2], in[3], in[4], drawn);
+    });
+  }
+
+  void linformer_weights(const std::string& variant, Size size, int64_t slots, int64_t most,
+                         const LinformerAttentionOptions& options = {}) {
+    Inputs inputs = linformer_inputs(size, slots, most);
+    inputs.erase(inputs.begin() + 2);  // the values
+    add(
+        "linformer_attention_weights", variant, inputs,
+        [options](const Inputs& in) { return linformer_attention_weights(in[0], in[1], in[2], in[3], options); },
+        true);
+  }
+
+  /// Draws the same samples at each call.
+  void informer(const std::string& variant, Size size, const InformerAttentionOptions& options = {}) {
+    add("informer_attention", variant, heads(size), [options](const Inputs& in) {
+      Generator generator(3);
+      InformerAttentionOptions drawn = options;
+      drawn.generator = &generator;
+      return informer_attention(in[0], in[1], in[2], drawn);
+    });
+  }
+
+  void informer_weights(const std::string& variant, Size size, const InformerAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "informer_attention_weights", variant, inputs,
+        [options](const Inputs& in) {
+          Generator generator(3);
+          InformerAttentionOptions drawn = options;
+          drawn.generator = &generator;
+          return informer_attention_weights(in[0], in[1], drawn);
+        },
+        true);
+  }
+
   void pool(const std::string& variant, Size size, const AttentionPoolOptions& options = {}) {
     add("attention_pool", variant, {draw({size.b, size.h, size.n}), draw({size.b, size.h, size.n, size.d})},
         [options](const Inputs& in) { return attention_pool(in[0], in[1], options); });
@@ -123,6 +171,12 @@ class Cases {
   }
 
  private:
+  Inputs linformer_inputs(Size size, int64_t slots, int64_t most) {
+    Inputs inputs = heads(size);
+    for (int i = 0; i < 2; ++i) inputs.push_back(draw({slots, most}));
+    return inputs;
+  }
+
   AdditiveInputs additive_inputs(Size size, Interaction interaction, int64_t projections, bool full) {
     AdditiveInputs in;
     for (int64_t i = 0; i < projections; ++i) in.projections.push_back(draw({size.b, size.h, size.n, size.d}));
@@ -262,6 +316,48 @@ void add_linear_cases(Cases& cases) {
   }
 }
 
+void add_linformer_cases(Cases& cases) {
+  cases.linformer("all", {2, 2, 5, 5, 3}, 4, 5);
+  cases.linformer("fewer tokens than columns", {2, 2, 5, 5, 3}, 4, 7);
+  cases.linformer("as many slots as tokens", {1, 2, 4, 4, 3}, 4, 4);
+  cases.linformer("scale", {1, 2, 4, 4, 3}, 2, 4, {.scale = 0.3});
+  cases.linformer("more keys than queries", {1, 2, 2, 4, 3}, 3, 4);
+  cases.linformer("padding", {2, 2, 5, 5, 3}, 4, 7, {.padding_mask = padding(5)});
+  cases.linformer("dropout, padding", {2, 2, 5, 5, 3}, 4, 7, {.padding_mask = padding(5), .dropout = 0.4});
+  cases.linformer("size 1", {1, 1, 1, 1, 1}, 1, 1);
+  cases.linformer("no queries", {2, 1, 0, 3, 2}, 2, 3);
+  cases.linformer("no keys", {2, 1, 3, 0, 2}, 2, 3);
+  cases.linformer("no batch", {0, 2, 3, 3, 2}, 2, 3);
+  cases.linformer_weights("all", {2, 2, 5, 5, 3}, 4, 7);
+  cases.linformer_weights("padding", {2, 2, 5, 5, 3}, 4, 7, {.padding_mask = padding(5), .scale = 0.3});
+  cases.linformer_weights("size 1", {1, 1, 1, 1, 1}, 1, 1);
+  cases.linformer_weights("no keys", {2, 1, 3, 0, 2}, 2, 3);
+}
+
+void add_informer_cases(Cases& cases) {
+  const Tensor samples = tensor<int64_t>({0, 3, 3, 1, 4, 2, 5, 5, 0, 1, 2, 6, 6, 3, 1, 4}).reshape({8, 2});
+  cases.informer("all chosen", {2, 2, 5, 5, 3});
+  cases.informer("factor 1", {2, 2, 8, 8, 3}, {.factor = 1});
+  cases.informer("queries", {2, 2, 8, 8, 3}, {.queries = 5});
+  cases.informer("samples", {2, 2, 8, 8, 3}, {.samples = samples.to(case_device())});
+  cases.informer("padding", {2, 2, 8, 8, 3}, {.queries = 3, .padding_mask = padding(8)});
+  cases.informer("factor 1, padding", {2, 2, 8, 8, 3}, {.factor = 1, .padding_mask = padding(8)});
+  cases.informer("samples, padding", {2, 2, 8, 8, 3},
+                 {.padding_mask = padding(8), .samples = clamp(samples, 1, 6).to(case_device())});
+  cases.informer("dropout", {2, 2, 8, 8, 3}, {.queries = 3, .dropout = 0.3});
+  cases.informer("dropout, padding", {2, 2, 8, 8, 3}, {.queries = 3, .padding_mask = padding(8), .dropout = 0.3});
+  cases.informer("more samples than one stream", {1, 1, 40, 40, 2});
+  cases.informer("size 1", {1, 1, 1, 1, 1});
+  cases.informer("no tokens", {2, 1, 0, 0, 2});
+  cases.informer("no batch", {0, 2, 8, 8, 2}, {.queries = 3});
+  cases.informer("no width", {1, 2, 8, 8, 0}, {.queries = 3});
+  cases.informer_weights("all chosen", {2, 2, 5, 5, 3});
+  cases.informer_weights("queries", {2, 2, 8, 8, 3}, {.queries = 3});
+  cases.informer_weights("padding", {2, 2, 8, 8, 3}, {.queries = 3, .padding_mask = padding(8)});
+  cases.informer_weights("size 1", {1, 1, 1, 1, 1});
+  cases.informer_weights("no tokens", {2, 1, 0, 0, 2});
+}
+
 void add_fastformer_cases(Cases& cases) {
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? " causal" : "";
@@ -337,8 +433,11 @@ void add_attention_cases(Registry& registry) {
   add_linear_cases(cases);
   add_fastformer_cases(cases);
   add_weights_cases(cases);
+  add_linformer_cases(cases);
+  add_informer_cases(cases);
   registry.exempt.emplace_back("fastmax_scale", "returns a number");
   registry.exempt.emplace_back("fastmax_form", "returns a choice");
+  registry.exempt.emplace_back("informer_queries", "returns a number");
 }
 
 }  // namespace linnet::test

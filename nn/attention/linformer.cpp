@@ -1,0 +1,146 @@
+#include <linnet/nn/attention/linformer.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/init.h>
+#include <linnet/ops/attention/linformer_attention.h>
+
+namespace linnet::nn {
+
+namespace {
+
+constexpr int64_t kRank = 64;
+
+OptionWords<LinformerShare> share_words() {
+  return {{"headwise", LinformerShare::headwise},
+          {"key-value", LinformerShare::key_value},
+          {"layerwise", LinformerShare::layerwise}};
+}
+
+int64_t rank_of(const AttentionConfig& config) {
+  const int64_t rank = options_of<LinformerConfig>(config).rank;
+  return rank == 0 ? std::min(kRank, config.max_tokens) : rank;
+}
+
+/// Refuses more slots than tokens, once these are known.
+std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
+  if (config.max_tokens == 0 || rank_of(config) <= config.max_tokens) return std::nullopt;
+  return OptionRefusal{"linformer_rank",
+                       fmt::format("whose rank is at most the {} tokens of the model; use less", config.max_tokens)};
+}
+
+/// Throws: ValueError, with `label`.
+void check(const AttentionConfig& config, const char* label) {
+  const int64_t rank = options_of<LinformerConfig>(config).rank;
+  if (config.max_tokens < 1) {
+    throw ValueError(
+        fmt::format("{}: linformer projects a number of tokens that is fixed, but max_tokens is {}; set it to the "
+                    "model's longest sequence",
+                    label, config.max_tokens));
+  }
+  if (rank < 0)
+    throw ValueError(fmt::format("{}: linformer_rank is {}; it must be at least 1, or 0 for {}", label, rank, kRank));
+  if (rank > config.max_tokens) {
+    throw ValueError(fmt::format("{}: linformer_rank is {}, above the {} tokens that max_tokens allows", label, rank,
+                                 config.max_tokens));
+  }
+}
+
+Tensor new_projection(const AttentionConfig& config, Generator& rng, DType dtype, Device device) {
+  const Tensor projection = Tensor::empty({rank_of(config), config.max_tokens}, dtype, device);
+  init::normal_(projection, rng, 0, 1 / std::sqrt(static_cast<double>(config.max_tokens)));
+  return projection;
+}
+
+}  // namespace
+
+LinformerAttention::LinformerAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.causal) refuse("causal form");
+  if (config.rotary) refuse("rotary positions");
+  check(config, label());
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, false);
+  const LinformerShare share = options_of<LinformerConfig>(config).share;
+  if (share == LinformerShare::layerwise) {
+    if (!config.shared.defined()) {
+      throw ValueError(
+          fmt::format("{}: layers share one projection, which is not there; set `shared` to what "
+                      "make_shared_parameter returns, for all of them",
+                      label()));
+    }
+    e_ = config.shared;
+  } else {
+    e_ = parameter("e", new_projection(config, generator(), dtype(), device()));
+  }
+  f_ =
+      share == LinformerShare::headwise ? parameter("f", new_projection(config, generator(), dtype(), device())) : e_;
+}
+
+Qkv LinformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
+  return split_qkv(projected, config().heads);
+}
+
+Tensor LinformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  const Tensor o = linformer_attention(
+      q, k, v, e_, f_,
+      {.padding_mask = padding_mask, .dropout = training() ? config().dropout : 0, .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::vector<AttentionMap> LinformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", linformer_attention_weights(q, k, e_, f_, {.padding_mask = padding_mask})}};
+}
+
+Mechanism linformer_mechanism() {
+  Mechanism m{.name = "linformer", .paper = "Wang et al. 2020, eq. 7", .make = maker<LinformerAttention>()};
+  m.options = LinformerConfig{};
+  m.option_list = {
+      integer_option(
+          "linformer_rank",
+          "slots that linformer projects the tokens to (default: 0, for 64, or as many as there are tokens)",
+          &LinformerConfig::rank, 0, 1'000'000'000),
+      word_option(
+          "linformer_share",
+          "what shares linformer's projections: heads, keys and values too, or all layers (default: headwise)",
+          &LinformerConfig::share, share_words())};
+  m.refusal = refusal;
+  m.causal = m.step = false;
+  m.why_not_causal = "each of its slots mixes all tokens";
+  m.shared = [](const Module& model, const AttentionConfig& config) -> Tensor {
+    if (options_of<LinformerConfig>(config).share != LinformerShare::layerwise) return {};
+    check(config, model.label());
+    return new_projection(config, model.generator(), model.dtype(), model.device());
+  };
+  // The projections take 4·N·K·D operations forward and 8·N·K·D backward for each head, attention to the slots as
+  // many as softmax attention to K keys.
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+    const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
+    return static_cast<double>(size.batch * size.heads) * 26 * n * static_cast<double>(std::min(kRank, size.tokens)) *
+           d;
+  };
+  // Two projections are read by both passes, and their gradients written.
+  m.least_bytes = [](const AttentionSize& size) {
+    const int64_t numbers = 6 * std::min(kRank, size.tokens) * size.tokens;
+    return least_qkv_bytes(size) + static_cast<double>(numbers * size_of(computed_in(size.dtype)));
+  };
+  m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
+    const auto projection = [&] { return new_projection(config, rng, DType::float32, device).set_requires_grad(); };
+    const Tensor e = projection(), f = projection();
+    return {{e, f}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+              return linformer_attention(q, k, v, e, f, {.dropout = config.dropout, .generator = &rng});
+            }};
+  };
+  return m;
+}
+
+}  // namespace linnet::nn
