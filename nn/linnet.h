@@ -22,6 +22,7 @@
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/attention/performer.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
@@ -58,6 +59,7 @@
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/linear_attention.h>
+#include <linnet/ops/attention/performer_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>

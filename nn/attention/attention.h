@@ -72,6 +72,7 @@ struct AttentionMap {
 /// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
 /// | fastformer | N·C | C |
 /// | linear | the faster of N²·C and N·C·D | C·D |
+/// | performer | N·C·m, with m features | C·m |
 class Attention : public Module {
  public:
   /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when

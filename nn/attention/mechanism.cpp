@@ -11,6 +11,7 @@
 #include <linnet/nn/attention/fastformer.h>
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/linear.h>
+#include <linnet/nn/attention/performer.h>
 #include <linnet/nn/attention/softmax.h>
 
 namespace linnet::nn {
@@ -21,6 +22,7 @@ namespace {
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
       softmax_mechanism(), fastmax1_mechanism(), fastmax2_mechanism(), fastformer_mechanism(), linear_mechanism(),
+      performer_mechanism(),
   };
   return all;
 }

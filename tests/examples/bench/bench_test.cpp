@@ -76,7 +76,7 @@ void refused(const Arguments& arguments, const std::string& part) {
 }  // namespace
 
 TEST_CASE("bench attention and layer: every mechanism, with the fields that programs read") {
-  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear"}) {
+  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"}) {
     CAPTURE(mechanism);
     const auto attention = object_of(kQuick + Arguments{"attention", "--mechanism", mechanism, "--tokens", "32"});
     check_positive(attention,

@@ -39,7 +39,7 @@ inline void check_fails(const linnet::test::Ended& ended, const std::string& par
 }
 
 /// The mechanisms that runs are tried with.
-inline const Arguments kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"};
+inline const Arguments kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"};
 
 /// A data set in data/ beside the project would be found: then there is no stand-in to test, and a line says so.
 inline bool stand_in_hidden(const std::string& data_set) {

@@ -48,7 +48,7 @@ TEST_CASE("presets: the published settings, each valid as it is") {
   CHECK(mnist.feed_forward == 2);
   CHECK(mnist.epochs == 10);
   for (const Settings& settings : {cpu, gpu, mnist}) {
-    for (const char* attention : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear"}) {
+    for (const char* attention : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"}) {
       CHECK(refusal(settings, [&](Settings& s) { s.attention = attention; }) == "");
     }
   }
@@ -172,7 +172,7 @@ TEST_CASE("text programs refuse a mechanism without a causal form before they wr
   const std::string message =
       "--attention whole has no causal form, which texts need; choose one of softmax, fastmax1, fastmax2, "
       "fastformer, "
-      "linear";
+      "linear, performer";
   const auto set = [](Settings& s) { s.attention = "whole"; };
   CHECK(refusal(preset("shakespeare", "nanogpt-cpu"), set) == message);
   CHECK(refusal(preset("mnist", "mnist-small"), set).empty());

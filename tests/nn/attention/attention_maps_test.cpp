@@ -68,8 +68,8 @@ nn::DecoderConfig decoder(const std::string& mechanism) {
 
 }  // namespace
 
-TEST_CASE("attention maps: times the values they are what softmax, Fastmax and linear attention give") {
-  for (const nn::AttentionConfig& config : configs({"softmax", "fastmax1", "fastmax2", "linear"})) {
+TEST_CASE("attention maps: times the values they are what softmax, Fastmax, linear attention and Performers give") {
+  for (const nn::AttentionConfig& config : configs({"softmax", "fastmax1", "fastmax2", "linear", "performer"})) {
     CAPTURE(config.mechanism);
     CAPTURE(config.causal);
     CAPTURE(config.short_conv);

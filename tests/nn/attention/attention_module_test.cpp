@@ -143,7 +143,7 @@ TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence f
 }
 
 TEST_CASE("FeatureSums: the step form of a long text, where sums would round away what is added") {
-  for (const char* mechanism : {"fastmax1", "fastmax2", "linear"}) {
+  for (const char* mechanism : {"fastmax1", "fastmax2", "linear", "performer"}) {
     Generator rng(15);
     const AttentionModel model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
     const Tensor x = randn({1, 600, 8}, rng, DType::float64);
@@ -247,6 +247,10 @@ TEST_CASE("attention: names and numbers of parameters") {
   CHECK(names_of(linear) == std::vector<std::string>{"attention.qkv.weight", "attention.qkv.bias",
                                                      "attention.out.weight", "attention.out.bias",
                                                      "attention.conv.weight"});
+  const AttentionModel performer(rng, {.mechanism = "performer", .width = 12, .heads = 3, .short_conv = 2});
+  CHECK(names_of(performer) == names_of(linear));
+  CHECK(performer.named_buffers().size() == 1);
+  CHECK(performer.state().at("attention.omega").shape() == Shape{5, 4});  // ⌊4 ln 4⌋ features
   const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
@@ -309,6 +313,7 @@ TEST_CASE("attention: dropout in training only") {
   configs.push_back({.mechanism = "softmax"});
   configs.push_back({.mechanism = "fastformer"});
   configs.push_back({.mechanism = "linear"});
+  configs.push_back({.mechanism = "performer"});
   configs.push_back({.mechanism = "fastmax1"});
   configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
   configs.push_back({.mechanism = "fastmax2"});
@@ -369,8 +374,9 @@ TEST_CASE("attention: what cannot be is refused") {
   const auto refused = [&](const nn::AttentionConfig& config, const char* because) {
     CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
   };
-  refused({.mechanism = "cosine", .width = 8},
-          "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear");
+  refused(
+      {.mechanism = "cosine", .width = 8},
+      "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, performer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
   refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
           "1 projections; it takes at least 2");
@@ -395,6 +401,17 @@ TEST_CASE("attention: what cannot be is refused") {
        .width = 8,
        .options = nn::LinearAttentionConfig{.dropout_kind = FastmaxDropout::quadratic}},
       "quadratic dropout does not apply to linear attention, which drops whole queries and keys alone; use token");
+  refused({.mechanism = "performer", .width = 8, .rotary = true}, "performer has no rotary positions");
+  refused({.mechanism = "performer",
+           .width = 8,
+           .options = nn::PerformerConfig{.dropout_kind = FastmaxDropout::standard}},
+          "standard dropout does not apply to performer, which drops whole queries and keys alone; use token");
+  refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.features = 0}},
+          "0 features; it takes at least 1");
+  refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.redraw = -1}},
+          "new features every -1 steps; 0 is never");
+  refused({.mechanism = "performer", .width = 8, .options = nn::LinearAttentionConfig{}},
+          "performer has none of the options of linear");
   refused({.mechanism = "linear", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
           "linear has none of the options of fastmax1");
   refused({.mechanism = "softmax", .width = 8, .options = nn::LinearAttentionConfig{}},

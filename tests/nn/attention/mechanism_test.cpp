@@ -70,7 +70,7 @@ TEST_CASE("register_mechanism refuses a name that there is already, and what can
   CHECK_THROWS_WITH_AS(nn::register_mechanism({.name = "new"}), doctest::Contains("needs a name and `make`"),
                        ValueError);
   CHECK(nn::attention_mechanisms() ==
-        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"});
+        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"});
 }
 
 TEST_CASE(
@@ -78,7 +78,7 @@ TEST_CASE(
   const test::RegisteredMechanism whole(
       {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
   CHECK(nn::causal_mechanisms() ==
-        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"});
+        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"});
   CHECK(nn::attention_mechanisms().back() == "whole");
   Generator rng(1);
   nn::AttentionConfig config{.mechanism = "whole", .width = 4};
@@ -87,7 +87,8 @@ TEST_CASE(
   config.causal = true;
   CHECK_THROWS_WITH_AS(
       test::AttentionModel(rng, config),
-      "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer, linear",
+      "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer, linear, "
+      "performer",
       ValueError);
   config.causal = false;  // which a language model sets
   CHECK_THROWS_WITH_AS(nn::DecoderLM(rng, {.vocabulary = 5, .context = 4, .block = {.attention = config}}),
@@ -147,7 +148,7 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
     const bool is_code = name.ends_with(".h") || name.ends_with(".cpp");
     if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
     const std::string text = linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / name);
-    for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "\"linear\"", "== \"softmax\""}) {
+    for (const char* mechanism : {"\"fastmax", "\"fastformer\"", "\"linear\"", "\"performer\"", "== \"softmax\""}) {
       CAPTURE(mechanism);
       CHECK_MESSAGE(text.find(mechanism) == std::string::npos, name);
     }
