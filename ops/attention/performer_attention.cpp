@@ -139,9 +139,8 @@ Tensor performer_attention(const Tensor& q, const Tensor& k, const Tensor& v, co
   }
   const Tensor constant = omega.detach();
   if (options.dropout == 0) return attend(q, k, v, constant, options);
-  const RandomKey of_queries = options.generator->next(), of_keys = options.generator->next();
-  return drop_tokens(attend(q, k, drop_tokens(v, options.dropout, of_keys), constant, options), options.dropout,
-                     of_queries);
+  const Tensor values = drop_tokens(v, options.dropout, options.generator->next());
+  return drop_tokens(attend(q, k, values, constant, options), options.dropout, options.generator->next());
 }
 
 Tensor performer_attention_weights(const Tensor& q, const Tensor& k, const Tensor& omega,

@@ -31,7 +31,7 @@ struct PerformerAttentionOptions {
   /// of its query and one of its key, 0 or the inverse of the keep rate. The denominator uses all of them. A query
   /// that is dropped gives 0.
   double dropout = 0;
-  /// Draws the factors: two draws when there is dropout, none otherwise.
+  /// Draws the factors, of keys and then of queries: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 

@@ -100,13 +100,15 @@ class Cases {
           drawn.generator = &generator;
           return performer_attention(in[0], in[1], in[2], omega_for(omega, in[0]), drawn);
         },
-        options.form != PerformerForm::automatic);
+        options.form != PerformerForm::automatic || size.n == 0 || size.m == 0);
   }
 
   void performer_log(const std::string& variant, Size size) {
     add(
         "performer_log_features", variant, {draw({size.b, size.n, size.d})},
-        [omega = omega(size)](const Inputs& in) { return performer_log_features(in[0], omega_for(omega, in[0])); },
+        [omega = omega(size).narrow(0, 0, size.d)](const Inputs& in) {
+          return performer_log_features(in[0], omega_for(omega, in[0]));
+        },
         true);
   }
 
