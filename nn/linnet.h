@@ -26,6 +26,7 @@
 #include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/longformer.h>
 #include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/attention/performer.h>
 #include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/softmax.h>
@@ -69,6 +70,7 @@
 #include <linnet/ops/attention/linformer_attention.h>
 #include <linnet/ops/attention/longformer_attention.h>
 #include <linnet/ops/attention/lsh_attention.h>
+#include <linnet/ops/attention/performer_attention.h>
 #include <linnet/ops/attention/pooled_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>

@@ -181,6 +181,11 @@ void Module::train(bool on) {
   for (Module* child : children_) child->train(on);
 }
 
+void Module::begin_step(int64_t step) {
+  if (training_) on_step(step);
+  for (Module* child : children_) child->begin_step(step);
+}
+
 void Module::add_settings(const std::string& prefix, std::vector<Setting>& to) const {
   for (Setting& setting : settings()) {
     setting.name = join_path(prefix, setting.name);

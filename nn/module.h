@@ -110,6 +110,11 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  /// Says that step `step` of training begins, counted from 0, to the parts of a model that change between optimizer
+  /// steps, such as a Performer's random features. Call it before the first forward of the step, and outside of a
+  /// Recording. Since it depends on the step and the generator, a run that is resumed with both goes on as it would
+  /// have. Most models have no such parts, and in evaluation nothing changes.
+  void begin_step(int64_t step);
 
   // ---- State ----
 
@@ -177,6 +182,9 @@ class Module {
   /// Registers a tensor that is part of the state but not trained, and returns it: a handle of the one that is saved
   /// and loaded. Update it in place, with `copy_`: assigning to the handle leaves the registered one as it was.
   Tensor buffer(const std::string& name, Tensor tensor);
+
+  /// What this module alone does where step `step` begins; see begin_step. Called in training only.
+  virtual void on_step(int64_t) {}
 
   /// What a layer outside of a module is told: `nn::Linear fc(rng, 3, 4)`, `nn::LayerNorm norm(64)`.
   template <class First>

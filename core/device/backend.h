@@ -163,9 +163,10 @@ class RecordedWork {
   virtual void replay(uint64_t draws) = 0;
 };
 
-/// The functions of a device, none of them null. On GPUs bfloat16 is taken by the elementwise functions, `dropout`,
-/// `reduce` to sums, `gather`, `index_select`, `gemm`, the norms, `attention`, `fastmax`, `additive_attention` and
-/// `short_conv`. Their parameters, the parameters' gradients and the state for backward are then float32.
+/// The functions of a device, none of them null unless its comment says so. On GPUs bfloat16 is taken by the
+/// elementwise functions, `dropout`, `reduce` to sums, `gather`, `index_select`, `gemm`, the norms, `attention`,
+/// `fastmax`, `additive_attention` and `short_conv`. Their parameters, the parameters' gradients and the state for
+/// backward are then float32.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();
@@ -276,6 +277,14 @@ struct Backend {
                   const FastmaxParams& params);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
                            const View* padding_mask, const FastmaxParams& params);
+
+  /// FAVOR+ (Choromanski et al. 2021) with φ_r(x) = exp(ω_r·x' − ‖x'‖²/2), x' = x/D^¼, on tensors as for `attention`,
+  /// none of them empty, and a contiguous `omega` [m, D]. `denominators` [2, B, H, N], contiguous, is for backward: g
+  /// and the shift of each query's exponents. Only the CPU has these two; other tables need not fill them.
+  void (*performer_attention)(View o, View denominators, View q, View k, View v, View omega, const View* padding_mask,
+                              bool causal);
+  void (*performer_attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominators, View q, View k,
+                                       View v, View omega, const View* padding_mask, bool causal);
 
   // Attention pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
   // causal (out [B, H, N, D]), and over all j otherwise (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D];

@@ -77,6 +77,7 @@ struct AttentionMap {
 /// | fastformer | N·C | C |
 /// | longformer | w·N·C | grow with w |
 /// | linear | the faster of N²·C and N·C·D | C·D |
+/// | performer | N·C·m, with m features | C·m |
 /// | linformer | N·K·C for K slots | none |
 /// | informer | N·C·ln N | none |
 class Attention : public Module {

@@ -27,4 +27,10 @@ Tensor FeatureSums::attend(const Tensor& query_features, const Tensor& key_featu
   return result.narrow(-1, 0, width) / result.narrow(-1, width, 1);  // [FAST eq.19]
 }
 
+void FeatureSums::rescale(const Tensor& factor) {
+  for (Tensor* sums : {&past_, &recent_}) {
+    if (sums->defined()) *sums = *sums * factor;
+  }
+}
+
 }  // namespace linnet::nn

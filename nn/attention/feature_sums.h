@@ -17,6 +17,11 @@ class FeatureSums : public AttentionState {
   /// Dtypes: the features' for the result. v may be bfloat16 beside float32.
   Tensor attend(const Tensor& query_features, const Tensor& key_features, const Tensor& v);
 
+  /// Multiplies the features of all keys so far, where features are relative to numbers that change.
+  ///
+  /// Shapes: factor [B, H, F, 1].
+  void rescale(const Tensor& factor);
+
   ShortConvolution::State conv;
 
  private:

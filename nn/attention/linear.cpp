@@ -6,26 +6,11 @@
 
 #include <linnet/core/error.h>
 #include <linnet/nn/attention/feature_sums.h>
+#include <linnet/nn/attention/token_dropout.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/reduction.h>
 
 namespace linnet::nn {
-
-namespace {
-
-OptionWords<FastmaxDropout> dropout_words() {
-  return {{"token", FastmaxDropout::token},
-          {"standard", FastmaxDropout::standard},
-          {"quadratic", FastmaxDropout::quadratic}};
-}
-
-/// Refuses dropout of single features.
-std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
-  if (options_of<LinearAttentionConfig>(config).dropout_kind == FastmaxDropout::token) return std::nullopt;
-  return OptionRefusal{"dropout_kind", "which drops whole queries and keys alone; use token"};
-}
-
-}  // namespace
 
 LinearAttention::LinearAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config),
@@ -33,8 +18,9 @@ LinearAttention::LinearAttention(Module& parent, std::string name, const Attenti
       out_(*this, "out", config.width, config.width, config.bias) {
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary) refuse("rotary positions");
-  if (const auto refused = refusal(config)) {
-    const std::string kind = detail::word_of(dropout_words(), options_of<LinearAttentionConfig>(config).dropout_kind);
+  if (const auto refused = refuse_feature_dropout<LinearAttentionConfig>(config)) {
+    const std::string kind =
+        detail::word_of(token_dropout_words(), options_of<LinearAttentionConfig>(config).dropout_kind);
     throw ValueError(
         fmt::format("{}: {} dropout does not apply to linear attention, {}", label(), kind, refused->why));
   }
@@ -77,11 +63,9 @@ Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) con
 Mechanism linear_mechanism() {
   Mechanism m{.name = "linear", .paper = "Katharopoulos et al. 2020, eqs. 4-12", .make = maker<LinearAttention>()};
   m.options = LinearAttentionConfig{};
-  AttentionOption kind = word_option("dropout_kind", "what linear attention drops: token, whole queries and keys",
-                                     &LinearAttentionConfig::dropout_kind, dropout_words());
-  kind.of_dropout = true;
-  m.option_list = {kind};
-  m.refusal = refusal;
+  m.option_list = {token_dropout_option<LinearAttentionConfig>(
+      "what linear attention drops: token, whole queries and keys")};
+  m.refusal = refuse_feature_dropout<LinearAttentionConfig>;
   // The factorised form takes 4·N·D·(D + 1) operations forward and 10·N·D·(D + 1) backward for each head.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
     if (std::ranges::find(kernels, "fastmax") == kernels.end()) return quadratic_operations(size, kernels);

@@ -15,6 +15,7 @@
 #include <linnet/nn/attention/linear.h>
 #include <linnet/nn/attention/linformer.h>
 #include <linnet/nn/attention/longformer.h>
+#include <linnet/nn/attention/performer.h>
 #include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/softmax.h>
@@ -26,9 +27,9 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(),       fastmax1_mechanism(),  fastmax2_mechanism(),   fastformer_mechanism(),
-      linear_mechanism(),        linformer_mechanism(), longformer_mechanism(), bigbird_mechanism(),
-      poolingformer_mechanism(), reformer_mechanism(),  informer_mechanism(),
+      softmax_mechanism(), fastmax1_mechanism(),      fastmax2_mechanism(),  fastformer_mechanism(),
+      linear_mechanism(),  performer_mechanism(),     linformer_mechanism(), longformer_mechanism(),
+      bigbird_mechanism(), poolingformer_mechanism(), reformer_mechanism(),  informer_mechanism(),
   };
   return all;
 }

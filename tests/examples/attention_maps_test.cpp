@@ -68,7 +68,7 @@ Settings machine_of(const Workshop& shop) {
 TEST_CASE("attention maps of trained models: rows whose largest is 1, and nothing of what comes later") {
   const Workshop shop;
   add_images(shop);
-  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear"}) {
+  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer"}) {
     CAPTURE(mechanism);
     train_text(shop, mechanism);
     const ModelMaps model = read_maps(shop / mechanism, {.prompt = "to be, or"}, machine_of(shop));

@@ -115,7 +115,7 @@ TEST_CASE("load: small steps take no more memory as they go on") {
 TEST_CASE("load: long sequences through each linear mechanism, both passes, in linear memory and with their digits") {
   const int64_t tokens = whole() ? 1'000'000 : 100'000;
   constexpr int64_t kWidth = 8;
-  for (const std::string mechanism : {"fastmax1", "fastmax2", "fastformer", "linear"}) {
+  for (const std::string mechanism : {"fastmax1", "fastmax2", "fastformer", "linear", "performer"}) {
     for (const bool causal : {false, true}) {
       CAPTURE(mechanism);
       CAPTURE(causal);

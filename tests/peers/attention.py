@@ -1,6 +1,7 @@
 """Attention mechanisms in plain PyTorch, as their papers write them. q, k, v: [B, H, N, D]."""
 
 import functools
+import math
 
 import torch
 import torch.nn.functional as F
@@ -72,6 +73,43 @@ def linear_quadratic(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 def linear_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     """Eqs. 5 to 12 of Katharopoulos et al. 2020: sums over the keys first, prefix sums when causal."""
     q, k = F.elu(q) + 1, F.elu(k) + 1
+    if causal:
+        state = torch.einsum("bhnm,bhnd->bhnmd", k, v).cumsum(2)
+        return torch.einsum("bhnm,bhnmd->bhnd", q, state) / (q * k.cumsum(2)).sum(-1, keepdim=True)
+    return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(2).unsqueeze(-1))
+
+
+@functools.cache
+def projection(width: int) -> Tensor:
+    """Ω of FAVOR+, D ln D rows: orthogonal blocks with lengths of normal vectors, and the signs that make them Haar."""
+    features = int(width * math.log(width))
+    blocks = [torch.linalg.qr(torch.randn(width, width)) for _ in range(-(-features // width))]
+    rows = torch.cat([(q * r.diagonal().sign()).T for q, r in blocks])[:features]
+    return rows * torch.randn(features, width).norm(dim=1, keepdim=True)
+
+
+def performer_features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """φ(q), φ(k) of FAVOR+ (Choromanski et al. 2021), relative to the largest exponent of each feature and query."""
+    omega = projection(q.shape[-1])
+    q, k = q.shape[-1] ** -0.25 * q, k.shape[-1] ** -0.25 * k
+    a, b = q @ omega.T, k @ omega.T - 0.5 * (k * k).sum(-1, keepdim=True)
+    most = b.detach().amax(2, keepdim=True)
+    a = a + most
+    return torch.exp(a - a.detach().amax(-1, keepdim=True)), torch.exp(b - most)
+
+
+def performer_quadratic(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """(φ(q) φ(k)^T * mask) v / g"""
+    q, k = performer_features(q, k)
+    f = q @ k.transpose(-1, -2)
+    if causal:
+        f = f.tril()
+    return f @ v / f.sum(-1, keepdim=True)
+
+
+def performer_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """Sums over the keys first, prefix sums when causal."""
+    q, k = performer_features(q, k)
     if causal:
         state = torch.einsum("bhnm,bhnd->bhnmd", k, v).cumsum(2)
         return torch.einsum("bhnm,bhnmd->bhnd", q, state) / (q * k.cumsum(2)).sum(-1, keepdim=True)

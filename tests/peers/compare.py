@@ -56,13 +56,13 @@ class Case(typing.NamedTuple):
 
 def attention(mechanism: str, tokens: int, causal: bool) -> Case:
     shape = ["attention", "--mechanism", mechanism, "--tokens", str(tokens)] + (["--causal"] if causal else [])
-    forms = {"softmax": SOFTMAX, "linear": LINEAR}.get(mechanism, FASTMAX)
+    forms = {"softmax": SOFTMAX, "linear": LINEAR, "performer": LINEAR}.get(mechanism, FASTMAX)
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
              for name, extra in forms.items() for flag in ([], ["--compile"])
              if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
-    if mechanism == "linear" and tokens > 4096:  # it would hold some tokens² numbers a head
+    if mechanism in ("linear", "performer") and tokens > 4096:  # it would hold some tokens² numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" in name}
     name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
     return Case(name, "forward_backward_ms", shape, peers)
@@ -96,6 +96,9 @@ CASES = [
     attention("fastmax1", 4096, False), attention("fastmax2", 1024, False), attention("fastmax2", 1024, True),
     attention("fastmax2", 4096, False), attention("fastmax2", 4096, True),
     *(attention("linear", tokens, causal) for tokens in (1024, 4096, 16384) for causal in (False, True)),
+    # A causal peer of 16,384 tokens would hold tokens · 110 · 32 numbers a head, or tokens².
+    *(attention("performer", tokens, causal) for tokens in (1024, 4096) for causal in (False, True)),
+    attention("performer", 16384, False),
     layer(False), layer(True),
 ]  # fmt: skip
 SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]

@@ -33,6 +33,8 @@ class Attention(nn.Module):
             o = attention.softmax(q, k, v, self.causal)
         elif self.mechanism == "linear":
             o = attention.linear_quadratic(q, k, v, self.causal)
+        elif self.mechanism == "performer":
+            o = attention.performer_quadratic(q, k, v, self.causal)
         else:
             o = attention.fastmax_quadratic(q, k, v, self.causal, int(self.mechanism[-1]))
         return self.out(o.transpose(1, 2).flatten(2))

@@ -62,6 +62,11 @@ def bench_attention(a: argparse.Namespace) -> dict:
             "factorised": lambda q, k, v: attention.linear_factorised(q, k, v, a.causal),
             "quadratic": lambda q, k, v: attention.linear_quadratic(q, k, v, a.causal),
         }
+    elif a.mechanism == "performer":
+        functions = {
+            "factorised": lambda q, k, v: attention.performer_factorised(q, k, v, a.causal),
+            "quadratic": lambda q, k, v: attention.performer_quadratic(q, k, v, a.causal),
+        }
     else:
         functions = {
             "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),

@@ -213,6 +213,28 @@ KernelCase fastmax(const Sizes& s, bool backward) {
   return fused_attention<&Backend::fastmax, &Backend::fastmax_backward>(s, backward, terms, params);
 }
 
+/// FAVOR+. Forward makes features of queries and keys, and sums and uses S: 8 products of a feature and a number of a
+/// token. Backward does so once more, sums R, and takes the gradients of features and of tokens from that.
+KernelCase performer_attention(const Sizes& s, bool backward) {
+  const AttentionTensors t(s);
+  Generator rng(s.at.seed);
+  const int64_t features = performer_features(s.at.head_dim);
+  const Tensor omega = performer_projection(features, s.at.head_dim, rng, DType::float32, s.at.device);
+  const Tensor denominators = s.space({2, s.at.batch, s.at.heads, s.at.tokens});
+  const auto forward = [s, t, omega, denominators] {
+    s.kernels().performer_attention(view(t.o), view(denominators), view(t.q), view(t.k), view(t.v), view(omega),
+                                    nullptr, s.at.causal);
+  };
+  const double d = static_cast<double>(s.at.head_dim), terms = s.count / d * static_cast<double>(features);
+  if (!backward) return {"", terms * (4 * d + 4 * (d + 1)), forward};
+  forward();
+  return {"", terms * (8 * d + 10 * (d + 1)), [s, t, omega, denominators] {
+            s.kernels().performer_attention_backward(view(t.dq), view(t.dk), view(t.dv), view(t.d_o), view(t.o),
+                                                     view(denominators), view(t.q), view(t.k), view(t.v), view(omega),
+                                                     nullptr, s.at.causal);
+          }};
+}
+
 /// Fastformer's attention: about 10 operations for each channel of a token, backward 20.
 KernelCase additive_attention(const Sizes& s, bool backward) {
   const auto& [batch, heads, tokens, width] = std::tuple{s.at.batch, s.at.heads, s.at.tokens, s.at.head_dim};
@@ -279,7 +301,9 @@ std::vector<std::function<KernelCase()>> kernel_cases(const AttentionCase& at) {
         layer_norm_backward, cross_entropy, cross_entropy_backward, embedding, embedding_backward, norms, adamw}) {
     cases.emplace_back([make, s] { return make(s); });
   }
-  for (const auto make : {linear, short_conv, attention, fastmax, additive_attention}) {
+  std::vector<KernelCase (*)(const Sizes&, bool)> both{linear, short_conv, attention, fastmax, additive_attention};
+  if (at.device == Device::cpu) both.push_back(performer_attention);  // GPUs have no kernel for it
+  for (const auto make : both) {
     for (const bool backward : {false, true}) cases.emplace_back([make, s, backward] { return make(s, backward); });
   }
   return cases;

@@ -41,6 +41,7 @@ int64_t TrainingStep::parameters() const {
 double TrainingStep::operator()(int64_t step, double lr) {
   optimizer_.set_lr(lr);
   make_ready(step);
+  task_.model().begin_step(step);
   const std::vector<Tensor> results = recorded_(next_batches_);
   try {
     make_ready(step + 1);  // overlaps with the GPU, which is still computing this step

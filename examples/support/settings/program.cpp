@@ -169,7 +169,7 @@ void add_common_flags(CLI::App& app, Settings& s) {
 void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--attention-dropout", s.attention_dropout,
-                 "rate on the weights, or on queries and keys (fastmax, linear)");
+                 "rate on the weights, or on queries and keys (fastmax, linear, performer)");
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) add_option_flag(app, option, s);
   }

@@ -18,6 +18,11 @@ inline int32_t to_bits(float x) { return std::bit_cast<int32_t>(x); }
 inline double exp(double x) { return std::exp(x); }
 inline double log(double x) { return std::log(x); }
 inline double exp2_below_one(double x) { return std::exp2(x); }
+inline double nearest(double x) { return std::nearbyint(x); }
+inline double exp2_times(double x, double power) {
+  const double k = nearest(x), exponent = k + power;
+  return exponent < -1000 ? 0 : std::ldexp(std::exp2(x - k), static_cast<int>(exponent));
+}
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
 inline double log1p(double x) { return std::log1p(x); }
@@ -43,22 +48,42 @@ inline float exp(float x) {
   return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
 }
 
-/// 2^x for x ≤ 0, or above 0 by no more than rounding; 0 for x < −125. For the weights of softmax, at half the cost
-/// of `exp`: no reduction by ln 2 and no clamping.
-inline float exp2_below_one(float x) {
-  constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
-  const float shifted = x + kRound;
-  const float r = x - (shifted - kRound);
+/// 2^r for |r| ≤ ½.
+inline float exp2_near_zero(float r) {
   float p = 0.000153533620f;
   p = p * r + 0.00133988747f;
   p = p * r + 0.00961843736f;
   p = p * r + 0.0555033247f;
   p = p * r + 0.240226479f;
   p = p * r + 0.693147203f;
-  p = p * r + 1.0f;
-  // 2^k: the shift leaves only the exponent bits of `shifted`. The product keeps a NaN.
-  const float power = from_bits(static_cast<int32_t>(static_cast<uint32_t>(to_bits(shifted)) << 23));
-  return x < -125.0f ? 0.0f : p * power;
+  return p * r + 1.0f;
+}
+
+/// 2^k, where `shifted` is k + 12582912 + 127, rounded to an integer: the shift leaves only its exponent bits.
+inline float power_of_two(float shifted) {
+  return from_bits(static_cast<int32_t>(static_cast<uint32_t>(to_bits(shifted)) << 23));
+}
+
+/// 2^x for x ≤ 0, or above 0 by no more than rounding; 0 for x < −125. For the weights of softmax, at half the cost
+/// of `exp`: no reduction by ln 2 and no clamping.
+inline float exp2_below_one(float x) {
+  constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
+  const float shifted = x + kRound;
+  const float r = x - (shifted - kRound);
+  return x < -125.0f ? 0.0f : exp2_near_zero(r) * power_of_two(shifted);  // the product keeps a NaN
+}
+
+/// The integer next to x, for |x| < 2^22; any number near x elsewhere.
+inline float nearest(float x) {
+  constexpr float kRound = 12582912.0f;
+  return (x + kRound) - kRound;
+}
+
+/// 2^x · 2^power for an integer `power` ≤ −nearest(x); 0 where nearest(x) + power < −125. The factor 2^power is exact:
+/// it changes no digit of 2^x.
+inline float exp2_times(float x, float power) {
+  const float k = nearest(x), exponent = k + power;
+  return exponent < -125.0f ? 0.0f : exp2_near_zero(x - k) * power_of_two(exponent + (12582912.0f + 127.0f));
 }
 
 /// log(x) = k·ln 2 + log(1 + f), where x = 2^k · (1 + f) and 1 + f is within [√½, √2).

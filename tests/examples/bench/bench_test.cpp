@@ -240,13 +240,14 @@ TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share 
     CHECK(row["share"].get<double>() * row["ms"].get<double>() ==
           doctest::Approx(1e3 * std::max(by_memory, by_products)));
   }
-  CHECK(rows.size() == 26);
+  CHECK(rows.size() == 28);
   constexpr double kNumbers = 2 * 64 * 32;  // of x [2, 64, 2 · 16]
   CHECK(rows["binary add"]["bytes"] == 4 * 3 * kNumbers);
   CHECK(rows["adamw"]["bytes"] == 4 * 7 * kNumbers);
   CHECK(rows["gemm, with a bias"]["flops"] == 2 * kNumbers * 32);
   CHECK(rows["attention"]["flops"] == 4 * kNumbers * 64);
   CHECK(rows["fastmax_backward"]["flops"] == 10 * 2 * 64 * 2 * 153 * 17);
+  CHECK(rows["performer_attention"]["flops"] == 2 * 64 * 2 * 44 * (4 * 16 + 4 * 17));
 
   const Ended text = run_program("bench", Arguments{"--seconds", "0.001"} + small);
   CHECK(text.out.starts_with("Bounds measured in this run: copies read and write "));

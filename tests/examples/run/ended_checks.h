@@ -39,10 +39,11 @@ inline void check_fails(const linnet::test::Ended& ended, const std::string& par
 }
 
 /// The mechanisms that runs are tried with, on texts and on images.
-inline const Arguments kMechanisms{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"};
+inline const Arguments kMechanisms{"softmax",   "fastmax1",   "fastmax2",      "fastformer", "linear",
+                                   "performer", "longformer", "poolingformer", "reformer"};
 inline const Arguments kImageMechanisms = [] {
   Arguments all = kMechanisms;
-  for (const char* name : {"linformer", "informer"}) all.emplace_back(name);
+  for (const char* name : {"linformer", "bigbird", "informer"}) all.emplace_back(name);
   return all;
 }();
 

@@ -106,6 +106,20 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
             "--dropout-kind " + std::string(kind) +
                 " does not apply to --attention linear, which drops whole queries and keys alone; use token");
   }
+  refused(
+      "train_shakespeare", {"--attention", "performer", "--attention-dropout", "0.1", "--dropout-kind", "standard"},
+      "--dropout-kind standard does not apply to --attention performer, which drops whole queries and keys alone; "
+      "use token");
+  refused("train_shakespeare", {"--attention", "performer", "--positions", "rotary"},
+          "--positions rotary does not apply to --attention performer");
+  for (const char* features : {"0", "-1", "2.5", "many"}) {
+    refused("train_shakespeare", {"--attention", "performer", "--performer-features", features},
+            "--performer-features " + std::string(features) + ": must be from 1 to 1000000, or auto");
+  }
+  refused("train_shakespeare", {"--attention", "performer", "--performer-redraw", "-1"},
+          "--performer-redraw -1: must be from 0 to 1000000000");
+  refused("train_shakespeare", {"--attention", "linear", "--performer-features", "8"},
+          "--performer-features 8 does not apply to --attention linear");
   refused("train_shakespeare", {"--attention", "linear", "--positions", "rotary"},
           "--positions rotary does not apply to --attention linear");
   refused("train_shakespeare", {"--attention", "informer"},

@@ -173,7 +173,7 @@ TEST_CASE("text programs refuse a mechanism without a causal form before they wr
   const std::string message =
       "--attention whole has no causal form, which texts need; choose one of softmax, fastmax1, fastmax2, "
       "fastformer, "
-      "linear";
+      "linear, performer, longformer, poolingformer, reformer";
   const auto set = [](Settings& s) { s.attention = "whole"; };
   CHECK(refusal(preset("shakespeare", "nanogpt-cpu"), set) == message);
   CHECK(refusal(preset("mnist", "mnist-small"), set).empty());

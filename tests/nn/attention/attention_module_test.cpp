@@ -170,7 +170,7 @@ TEST_CASE("SoftmaxAttention: backward through the step form gives the sequence f
 }
 
 TEST_CASE("FeatureSums: the step form of a long text, where sums would round away what is added") {
-  for (const char* mechanism : {"fastmax1", "fastmax2", "linear"}) {
+  for (const char* mechanism : {"fastmax1", "fastmax2", "linear", "performer"}) {
     Generator rng(15);
     const AttentionModel model(rng, {.mechanism = mechanism, .width = 8, .heads = 2, .causal = true});
     const Tensor x = randn({1, 600, 8}, rng, DType::float64);
@@ -282,6 +282,10 @@ TEST_CASE("attention: names and numbers of parameters") {
   const AttentionModel informer(rng, {.mechanism = "informer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(informer) == std::vector<std::string>{"attention.qkv.weight", "attention.out.weight"});
   CHECK(informer.named_buffers().front().name == "attention.seed");
+  const AttentionModel performer(rng, {.mechanism = "performer", .width = 12, .heads = 3, .short_conv = 2});
+  CHECK(names_of(performer) == names_of(linear));
+  CHECK(performer.named_buffers().size() == 1);
+  CHECK(performer.state().at("attention.omega").shape() == Shape{5, 4});  // ⌊4 ln 4⌋ features
   const AttentionModel shared(rng, {.mechanism = "fastformer", .width = 12, .heads = 3, .bias = false});
   CHECK(names_of(shared) == std::vector<std::string>{"attention.w_q", "attention.w_k", "attention.query.weight",
                                                      "attention.key.weight", "attention.out.weight"});
@@ -347,6 +351,11 @@ TEST_CASE("attention: dropout in training only") {
   configs.push_back({.mechanism = "linformer"});
   configs.push_back({.mechanism = "informer"});
   configs.push_back({.mechanism = "informer", .options = nn::InformerConfig{.queries = 2}});
+  configs.push_back({.mechanism = "performer"});
+  configs.push_back({.mechanism = "longformer"});
+  configs.push_back({.mechanism = "bigbird"});
+  configs.push_back({.mechanism = "poolingformer"});
+  configs.push_back({.mechanism = "reformer"});
   configs.push_back({.mechanism = "fastmax1"});
   configs.push_back({.mechanism = "fastmax1", .options = nn::FastmaxConfig{.dropout_kind = FastmaxDropout::token}});
   configs.push_back({.mechanism = "fastmax2"});
@@ -409,8 +418,8 @@ TEST_CASE("attention: what cannot be is refused") {
   };
   refused(
       {.mechanism = "cosine", .width = 8},
-      "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, linformer, "
-      "informer");
+      "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, performer, "
+      "linformer, longformer, bigbird, poolingformer, reformer, informer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
   refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
           "1 projections; it takes at least 2");
@@ -435,11 +444,22 @@ TEST_CASE("attention: what cannot be is refused") {
        .width = 8,
        .options = nn::LinearAttentionConfig{.dropout_kind = FastmaxDropout::quadratic}},
       "quadratic dropout does not apply to linear attention, which drops whole queries and keys alone; use token");
+  refused({.mechanism = "performer", .width = 8, .rotary = true}, "performer has no rotary positions");
+  refused({.mechanism = "performer",
+           .width = 8,
+           .options = nn::PerformerConfig{.dropout_kind = FastmaxDropout::standard}},
+          "standard dropout does not apply to performer, which drops whole queries and keys alone; use token");
+  refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.features = 0}},
+          "0 features; it takes at least 1");
+  refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.redraw = -1}},
+          "new features every -1 steps; 0 is never");
+  refused({.mechanism = "performer", .width = 8, .options = nn::LinearAttentionConfig{}},
+          "performer has none of the options of linear");
   refused({.mechanism = "linear", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
           "linear has none of the options of fastmax1");
   refused({.mechanism = "linformer", .width = 8, .causal = true},
           "linformer has no causal form (each of its slots mixes all tokens); choose one of softmax, fastmax1, "
-          "fastmax2, fastformer, linear");
+          "fastmax2, fastformer, linear, performer, longformer, poolingformer, reformer");
   refused({.mechanism = "informer", .width = 8, .causal = true},
           "informer has no causal form (whether it chooses a query depends on later ones); choose one of softmax");
   refused({.mechanism = "linformer", .width = 8, .max_tokens = -1},

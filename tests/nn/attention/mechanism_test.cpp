@@ -69,16 +69,17 @@ TEST_CASE("register_mechanism refuses a name that there is already, and what can
                        "there is a mechanism 'softmax' already; choose another name", ValueError);
   CHECK_THROWS_WITH_AS(nn::register_mechanism({.name = "new"}), doctest::Contains("needs a name and `make`"),
                        ValueError);
-  CHECK(nn::attention_mechanisms() ==
-        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "linformer", "informer"});
+  CHECK(nn::attention_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer",
+                                                               "linear", "performer", "linformer", "longformer",
+                                                               "bigbird", "poolingformer", "reformer", "informer"});
 }
 
 TEST_CASE(
     "a mechanism without a causal form is refused where causal is asked for, with the names of those that have one") {
   const test::RegisteredMechanism whole(
       {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
-  CHECK(nn::causal_mechanisms() ==
-        std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear"});
+  CHECK(nn::causal_mechanisms() == std::vector<std::string>{"softmax", "fastmax1", "fastmax2", "fastformer", "linear",
+                                                            "performer", "longformer", "poolingformer", "reformer"});
   CHECK(nn::attention_mechanisms().back() == "whole");
   Generator rng(1);
   nn::AttentionConfig config{.mechanism = "whole", .width = 4};
@@ -87,7 +88,8 @@ TEST_CASE(
   config.causal = true;
   CHECK_THROWS_WITH_AS(
       test::AttentionModel(rng, config),
-      "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer, linear",
+      "attention: whole has no causal form; choose one of softmax, fastmax1, fastmax2, fastformer, linear, "
+      "performer, longformer, poolingformer, reformer",
       ValueError);
   {
     const test::RegisteredMechanism other({.name = "other",
@@ -157,7 +159,8 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
     if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
     const std::string text = linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / name);
     for (const char* mechanism :
-         {"\"fastmax", "\"fastformer\"", "\"linear\"", "\"linformer\"", "\"informer\"", "== \"softmax\""}) {
+         {"\"fastmax", "\"fastformer\"", "\"linear\"", "\"performer\"", "\"linformer\"", "\"longformer\"",
+          "\"bigbird\"", "\"poolingformer\"", "\"reformer\"", "\"informer\"", "== \"softmax\""}) {
       CAPTURE(mechanism);
       CHECK_MESSAGE(text.find(mechanism) == std::string::npos, name);
     }

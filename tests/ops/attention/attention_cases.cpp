@@ -6,6 +6,7 @@
 #include <linnet/ops/attention/informer_attention.h>
 #include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/attention/linformer_attention.h>
+#include <linnet/ops/attention/performer_attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -124,6 +125,48 @@ class Cases {
           InformerAttentionOptions drawn = options;
           drawn.generator = &generator;
           return informer_attention_weights(in[0], in[1], drawn);
+        },
+        true);
+  }
+
+  /// Ω is no input: it has no gradient. Its numbers are those of float32.
+  static Tensor omega(const Size& size) {
+    Generator generator(8);
+    return performer_projection(size.d + 2, size.d, generator);
+  }
+  /// Ω for inputs of a dtype, which a test may have converted.
+  static Tensor omega_for(const Tensor& omega, const Tensor& q) {
+    return omega.to(computed_in(q.dtype())).to(q.device());
+  }
+
+  void performer(const std::string& variant, Size size, const PerformerAttentionOptions& options = {}) {
+    add(
+        "performer_attention", variant, heads(size),
+        [options, omega = omega(size)](const Inputs& in) {
+          Generator generator(7);
+          PerformerAttentionOptions drawn = options;
+          drawn.generator = &generator;
+          return performer_attention(in[0], in[1], in[2], omega_for(omega, in[0]), drawn);
+        },
+        options.form != PerformerForm::automatic || size.n == 0 || size.m == 0);
+  }
+
+  void performer_log(const std::string& variant, Size size) {
+    add(
+        "performer_log_features", variant, {draw({size.b, size.n, size.d})},
+        [omega = omega(size).narrow(0, 0, size.d)](const Inputs& in) {
+          return performer_log_features(in[0], omega_for(omega, in[0]));
+        },
+        true);
+  }
+
+  void performer_weights(const std::string& variant, Size size, const PerformerAttentionOptions& options = {}) {
+    Inputs inputs = heads(size);
+    inputs.pop_back();
+    add(
+        "performer_attention_weights", variant, inputs,
+        [options, omega = omega(size)](const Inputs& in) {
+          return performer_attention_weights(in[0], in[1], omega_for(omega, in[0]), options);
         },
         true);
   }
@@ -358,6 +401,32 @@ void add_informer_cases(Cases& cases) {
   cases.informer_weights("no tokens", {2, 1, 0, 0, 2});
 }
 
+void add_performer_cases(Cases& cases) {
+  cases.performer_log("features", {2, 1, 3, 0, 4});
+  cases.performer_log("features, empty", {2, 1, 0, 0, 4});
+  cases.performer_log("features, size 1", {1, 1, 1, 0, 1});
+  for (const bool causal : {false, true}) {
+    for (const PerformerForm form : {PerformerForm::automatic, PerformerForm::composed, PerformerForm::reference}) {
+      const std::string suffix = std::string(form == PerformerForm::automatic  ? ""
+                                             : form == PerformerForm::composed ? ", composed"
+                                                                               : ", reference") +
+                                 (causal ? ", causal" : "");
+      PerformerAttentionOptions options{.causal = causal, .form = form};
+      cases.performer("all" + suffix, {2, 2, 5, 5, 3}, options);
+      cases.performer("more keys than queries" + suffix, {1, 1, 2, 4, 3}, options);
+      cases.performer("more queries than keys" + suffix, {1, 1, 4, 2, 3}, options);
+      cases.performer("size 1" + suffix, {1, 1, 1, 1, 1}, options);
+      cases.performer("no queries" + suffix, {2, 1, 0, 3, 2}, options);
+      cases.performer("no keys" + suffix, {2, 1, 3, 0, 2}, options);
+      if (form == PerformerForm::automatic) cases.performer("two tiles" + suffix, {1, 1, 67, 67, 4}, options);
+      options.padding_mask = padding(5);
+      cases.performer("padding" + suffix, {2, 2, 5, 5, 3}, options);
+      options.dropout = 0.2;
+      cases.performer("dropout, padding" + suffix, {2, 2, 5, 5, 3}, options);
+    }
+  }
+}
+
 void add_fastformer_cases(Cases& cases) {
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? " causal" : "";
@@ -408,6 +477,11 @@ void add_weights_cases(Cases& cases) {
     cases.linear_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal});
     cases.linear_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
     cases.linear_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
+    cases.performer_weights("all" + suffix, {2, 2, 5, 5, 3}, {.causal = causal});
+    cases.performer_weights("padding" + suffix, {2, 2, 5, 5, 3}, {.causal = causal, .padding_mask = padding(5)});
+    cases.performer_weights("more keys than queries" + suffix, {1, 2, 3, 5, 2}, {.causal = causal});
+    cases.performer_weights("size 1" + suffix, {1, 1, 1, 1, 1}, {.causal = causal});
+    cases.performer_weights("no keys" + suffix, {2, 1, 3, 0, 2}, {.causal = causal});
     cases.fastmax_weights("order 2" + suffix, {1, 2, 4, 4, 3}, {.causal = causal});
     cases.fastmax_weights("order 1" + suffix, {1, 2, 4, 4, 3}, {.order = 1, .causal = causal});
     cases.fastmax_weights("padding" + suffix, {2, 1, 5, 5, 3},
@@ -431,6 +505,7 @@ void add_attention_cases(Registry& registry) {
   add_softmax_cases(cases);
   add_fastmax_cases(cases);
   add_linear_cases(cases);
+  add_performer_cases(cases);
   add_fastformer_cases(cases);
   add_weights_cases(cases);
   add_linformer_cases(cases);
@@ -438,6 +513,8 @@ void add_attention_cases(Registry& registry) {
   registry.exempt.emplace_back("fastmax_scale", "returns a number");
   registry.exempt.emplace_back("fastmax_form", "returns a choice");
   registry.exempt.emplace_back("informer_queries", "returns a number");
+  registry.exempt.emplace_back("performer_features", "returns a number");
+  registry.exempt.emplace_back("performer_projection", "its result depends on the generator alone");
 }
 
 }  // namespace linnet::test

@@ -1,0 +1,163 @@
+#include <linnet/nn/attention/performer.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/attention/feature_sums.h>
+#include <linnet/nn/attention/token_dropout.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/matmul/matmul.h>
+
+namespace linnet::nn {
+
+namespace {
+
+constexpr int64_t kMostFeatures = 1'000'000, kMostSteps = 1'000'000'000;
+
+/// The sums, with features relative to the largest exponent of each so far.
+struct PerformerSums : FeatureSums {
+  Tensor most;  // [B, H, 1, m]
+};
+
+}  // namespace
+
+PerformerAttention::PerformerAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      options_(options_of<PerformerConfig>(config)),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+  if (config.rotary) refuse("rotary positions");
+  if (const auto refused = refuse_feature_dropout<PerformerConfig>(config)) {
+    const std::string kind = detail::word_of(token_dropout_words(), options_.dropout_kind);
+    throw ValueError(fmt::format("{}: {} dropout does not apply to performer, {}", label(), kind, refused->why));
+  }
+  if (options_.features && *options_.features < 1) {
+    throw ValueError(fmt::format("{}: {} features; it takes at least 1", label(), *options_.features));
+  }
+  if (options_.redraw < 0) {
+    throw ValueError(fmt::format("{}: new features every {} steps; 0 is never", label(), options_.redraw));
+  }
+  omega_ = buffer("omega", draw());
+}
+
+Tensor PerformerAttention::draw() const {
+  return performer_projection(options_.features.value_or(performer_features(head_dim())), head_dim(), generator(),
+                              dtype(), device());
+}
+
+void PerformerAttention::on_step(int64_t step) {
+  if (options_.redraw > 0 && step > 0 && step % options_.redraw == 0) omega_.copy_(draw());
+}
+
+Qkv PerformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
+  return split_qkv(projected, config().heads);
+}
+
+Tensor PerformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  const Tensor o = performer_attention(q, k, v, omega_,
+                                       {.causal = config().causal,
+                                        .padding_mask = padding_mask,
+                                        .dropout = training() ? config().dropout : 0,
+                                        .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::vector<AttentionMap> PerformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
+  const auto [q, k, v] = project(x, padding_mask);
+  return {{"", performer_attention_weights(q, k, omega_, {.causal = config().causal, .padding_mask = padding_mask})}};
+}
+
+std::unique_ptr<AttentionState> PerformerAttention::start_state() const { return std::make_unique<PerformerSums>(); }
+
+Tensor PerformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
+  auto& sums = dynamic_cast<PerformerSums&>(state);
+  Tensor projected = qkv_(x);
+  if (conv_) projected = conv_->step(sums.conv, projected);
+  const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
+  // A query's −‖q'‖²/2 is in the numerator and the denominator of its result, so it is left out.
+  const Tensor a = matmul(q * std::pow(static_cast<double>(head_dim()), -0.25), transpose(omega_));
+  const Tensor b = performer_log_features(k, omega_);
+  // The largest exponents cancel too, so they have no gradient.
+  const Tensor most = sums.most.defined() ? maximum(sums.most, b.detach()) : b.detach();
+  if (sums.most.defined()) sums.rescale(transpose(exp(sums.most - most)));
+  sums.most = most;
+  const Tensor shifted = a + most;
+  const Tensor o = sums.attend(exp(shifted - max(shifted.detach(), {-1}, true)), exp(b - most), v);
+  return out_(merge_heads(o.to(x.dtype())));
+}
+
+std::vector<Setting> PerformerAttention::settings() const {
+  std::vector<Setting> all = Attention::settings();
+  all.push_back({"performer_redraw", options_.redraw, /*may_differ=*/true});
+  return all;
+}
+
+namespace {
+
+AttentionOption features_option() {
+  const std::string word = "auto";
+  AttentionOption option{.name = "performer_features",
+                         .help = "random features of performer (default: auto, D ln D for heads of D numbers)",
+                         .kind = AttentionOption::Kind::word_or_number,
+                         .words = {word}};
+  option.get = [=](const std::any& options) {
+    const auto& features = std::any_cast<const PerformerConfig&>(options).features;
+    return features ? std::to_string(*features) : word;
+  };
+  option.set = [=](std::any& options, std::string_view text) {
+    std::optional<int64_t> features;
+    try {
+      if (text != word) features = detail::parse_integer(text, 1, kMostFeatures);
+    } catch (const ValueError& error) {
+      throw ValueError(fmt::format("{}, or {}", error.what(), word));
+    }
+    std::any_cast<PerformerConfig&>(options).features = features;
+  };
+  return option;
+}
+
+}  // namespace
+
+Mechanism performer_mechanism() {
+  Mechanism m{.name = "performer",
+              .paper = "Choromanski et al. 2021, lemma 1 and section 2.4",
+              .make = maker<PerformerAttention>()};
+  m.options = PerformerConfig{};
+  m.option_list = {
+      features_option(),
+      integer_option("performer_redraw",
+                     "steps after which performer draws new features; 0 for never (default: 1000)",
+                     &PerformerConfig::redraw, 0, kMostSteps),
+      token_dropout_option<PerformerConfig>("what performer drops: token, whole queries and keys"),
+  };
+  m.refusal = refuse_feature_dropout<PerformerConfig>;
+  // For each head, with m features: forward makes features of queries and keys, and sums and uses S; backward does so
+  // once more, sums R, and takes ∂φ from S and R and ∂q and ∂k from that.
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+    const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
+    const auto features = static_cast<double>(performer_features(size.head_dim));
+    return static_cast<double>(size.batch * size.heads) * n * features * (12 * d + 14 * (d + 1));
+  };
+  m.least_bytes = least_qkv_bytes;
+  m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
+    const int64_t width = config.width / config.heads;
+    const int64_t features = options_of<PerformerConfig>(config).features.value_or(performer_features(width));
+    const Tensor omega = performer_projection(features, width, rng, DType::float32, device);
+    return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+              return performer_attention(q, k, v, omega,
+                                         {.causal = config.causal, .dropout = config.dropout, .generator = &rng});
+            }};
+  };
+  return m;
+}
+
+}  // namespace linnet::nn

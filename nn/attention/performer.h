@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
+#include <linnet/ops/attention/performer_attention.h>
+#include <linnet/ops/fastmax/fastmax.h>
+
+namespace linnet::nn {
+
+/// Options that only performer has.
+struct PerformerConfig {
+  std::optional<int64_t> features = {};  ///< m; performer_features(D) without a value
+  int64_t redraw = 1000;                 ///< steps of training after which Ω is drawn anew; 0 for never
+  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< of whole queries and keys; other kinds are refused
+};
+
+/// Multi-head FAVOR+ attention: an estimate of softmax attention by positive random features. Its submodules are
+/// `qkv`, one projection for queries, keys and values, `conv`, if it has a short convolution, and `out`. The random
+/// matrix Ω of all heads is the buffer `omega` [m, D]. Its one attention map holds the weights φ(q_i)·φ(k_j), divided
+/// by their sum over the keys.
+///
+/// Ω is drawn anew in begin_step, where the number of the step is a multiple of `redraw`: neither in evaluation, nor
+/// between forward and backward, nor between the micro-batches of a step. Without begin_step it stays as it is.
+///
+/// Cost: time O(N·C·m) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ and the largest exponent of each
+/// feature for each head, whose size does not grow with the text.
+/// Source: Choromanski et al. 2021, lemma 1 and section 2.4.
+class PerformerAttention : public Attention {
+ public:
+  PerformerAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
+  std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
+  std::unique_ptr<AttentionState> start_state() const override;
+  Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+  void on_step(int64_t step) override;
+
+  /// Queries, keys and values of tokens x [B, N, C].
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
+  Tensor draw() const;
+
+  PerformerConfig options_;
+  Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
+  Tensor omega_;
+};
+
+Mechanism performer_mechanism();
+
+}  // namespace linnet::nn

@@ -1,0 +1,483 @@
+#include <linnet/ops/attention/performer_attention.h>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/error.h>
+#include <linnet/core/files/safetensors.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/attention/attention.h>
+#include <linnet/ops/matmul/matmul.h>
+
+#include "tests/ops/attention/attention_reference.h"
+#include "tests/support/same_bits.h"
+
+/// FAVOR+ against its formula in float64, the code of another author, and what holds of every attention; and its
+/// random matrix against what it must be for the estimate to be one.
+
+using namespace linnet;
+using namespace linnet::test;
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr PerformerForm kForms[] = {PerformerForm::automatic, PerformerForm::composed, PerformerForm::reference};
+
+Tensor projection(int64_t features, int64_t width, DType dtype = DType::float64, uint64_t seed = 31) {
+  Generator generator(seed);
+  return performer_projection(features, width, generator, dtype);
+}
+
+struct Inputs {
+  Tensor q, k, v, omega;
+};
+
+/// m = 2·D + 3 features, so that the last block is cut.
+Inputs normal_inputs(int64_t b, int64_t h, int64_t n, int64_t m, int64_t d, DType dtype = DType::float64) {
+  return {normal({b, h, n, d}, 1, dtype), normal({b, h, m, d}, 2, dtype), normal({b, h, m, d}, 3, dtype),
+          projection(2 * d + 3, d, dtype)};
+}
+
+/// The formula, weight by weight, from the logarithms of features in float64. They are relative to the largest sum of
+/// two that a query sees.
+std::vector<double> reference(const Inputs& in, const Sees& sees) {
+  const auto exponents = [&](const Tensor& x) {
+    return performer_log_features(x.to(DType::float64), in.omega.to(DType::float64));
+  };
+  const Tensor of_queries = exponents(in.q), of_keys = exponents(in.k);
+  const std::vector<double> a = of_queries.to_vector<double>(), c = of_keys.to_vector<double>();
+  const int64_t heads = in.q.size(1), n = in.q.size(2), m = in.k.size(2), features = in.omega.size(0);
+  const auto each = [&](int64_t b, int64_t h, int64_t i, int64_t j, const auto& f) {
+    const auto query = static_cast<size_t>(((b * heads + h) * n + i) * features);
+    const auto key = static_cast<size_t>(((b * heads + h) * m + j) * features);
+    for (size_t r = 0; r < static_cast<size_t>(features); ++r) f(a[query + r] + c[key + r]);
+  };
+  std::vector<double> largest;
+  for (int64_t b = 0; b < in.q.size(0); ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < n; ++i) {
+        double most = -kInfinity;
+        for (int64_t j = 0; j < m; ++j) {
+          if (sees(b, i, j)) each(b, h, i, j, [&](double x) { most = std::max(most, x); });
+        }
+        largest.push_back(most);
+      }
+    }
+  }
+  const auto weight = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    double total = 0;
+    const double most = largest[static_cast<size_t>((b * heads + h) * n + i)];
+    each(b, h, i, j, [&](double x) { total += std::exp(x - most); });
+    return total;
+  };
+  return weighted_means(weight, n, in.v, sees);
+}
+
+/// Gradients of q, k and v under a cotangent drawn from seed 4, and the output.
+std::vector<Tensor> forward_backward(Inputs in, const PerformerAttentionOptions& options) {
+  for (Tensor* x : {&in.q, &in.k, &in.v}) {
+    *x = x->detach();
+    x->set_requires_grad();
+  }
+  const Tensor o = performer_attention(in.q, in.k, in.v, in.omega, options);
+  std::vector<Tensor> results = grad({o}, {in.q, in.k, in.v}, {.grad_outputs = {normal(o.shape(), 4, o.dtype())}});
+  results.push_back(o.detach());
+  return results;
+}
+
+bool all_finite(const Tensor& x) {
+  for (const double value : x.to_vector<double>()) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+/// φ(q)·φ(k) for all pairs, and what it estimates, exp(q·k/√D): [N, M].
+struct Estimate {
+  Tensor estimate, exact;
+};
+
+Estimate estimate_weights(const Tensor& q, const Tensor& k, const Tensor& omega) {
+  const auto features = static_cast<double>(omega.size(0)), width = static_cast<double>(omega.size(1));
+  return {matmul(exp(performer_log_features(q, omega)), transpose(exp(performer_log_features(k, omega)))) / features,
+          exp(matmul(q, transpose(k)) / std::sqrt(width))};
+}
+
+}  // namespace
+
+TEST_CASE("performer_projection: rows of a block are orthogonal, and have lengths of normal vectors") {
+  for (const auto& [features, width] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 8}, {20, 8}, {110, 32}}) {
+    CAPTURE(features);
+    CAPTURE(width);
+    const Tensor omega = projection(features, width);
+    CHECK(omega.shape() == Shape{features, width});
+    const Tensor rows = omega / sqrt(sum(square(omega), {1}, true));
+    for (int64_t first = 0; first < features; first += width) {
+      const int64_t count = std::min(width, features - first);
+      const Tensor block = rows.narrow(0, first, count);
+      CHECK(max(abs(matmul(block, transpose(block)) - eye(count, -1, DType::float64))).item<double>() < 1e-14);
+    }
+  }
+  // ‖ω‖² has mean D and variance 2·D, and is not that of the row that gave the direction.
+  const Tensor squares = sum(square(projection(4000, 16)), {1});
+  CHECK(mean(squares).item<double>() == doctest::Approx(16).epsilon(0.03));
+  CHECK(var(squares).item<double>() == doctest::Approx(32).epsilon(0.15));
+}
+
+TEST_CASE("performer_projection is one draw, the same for every dtype") {
+  Generator generator(31);
+  const Tensor omega = performer_projection(20, 8, generator);
+  CHECK(generator.state().draws == 1);
+  CHECK(same_bits(omega, projection(20, 8).to(DType::float32)));
+  CHECK_FALSE(same_bits(performer_projection(20, 8, generator), omega));
+  CHECK(performer_features(32) == 110);
+  CHECK(performer_features(64) == 266);
+  CHECK(performer_features(2) == 1);
+  CHECK(performer_features(1) == 1);
+  CHECK_THROWS_WITH_AS(performer_projection(0, 8, generator, DType::float32, Device::cpu, {"a.cpp", 1}),
+                       "performer_projection: 0 features of width 8; both must be at least 1 (a.cpp:1)", ValueError);
+  CHECK_THROWS_AS(performer_projection(8, 0, generator), ValueError);
+  CHECK_THROWS_AS(performer_projection(8, 8, generator, DType::int64), DTypeError);
+  CHECK(generator.state().draws == 2);
+}
+
+TEST_CASE("performer_projection: the weights of softmax attention are what features estimate, without a bias") {
+  constexpr int kDraws = 1000;
+  const Tensor q = normal({16, 16}, 1) * 0.25, k = normal({16, 16}, 2) * 0.25;
+  Generator generator(3);
+  Tensor total = zeros({16, 16}, DType::float64), squares = total, exact;
+  for (int i = 0; i < kDraws; ++i) {
+    const Estimate weights =
+        estimate_weights(q, k, performer_projection(performer_features(16), 16, generator, DType::float64));
+    total = total + weights.estimate;
+    squares = squares + square(weights.estimate);
+    exact = weights.exact;
+  }
+  const Tensor average = total / kDraws, variance = squares / kDraws - square(average);
+  // Directions in a half space, as a QR without its signs gives them, make this 10.
+  const double z = std::sqrt(mean(square(average - exact) / (variance / (kDraws - 1))).item<double>());
+  CHECK(z > 0.85);
+  CHECK(z < 1.2);
+}
+
+TEST_CASE("performer_projection: the error of the weights falls with the root of the number of features") {
+  // With 24 draws the slope is −0.50 to within 0.03 for D = 16 and for 64.
+  for (const auto& [width, draws, bound] : {std::tuple<int64_t, int, double>{16, 24, 0.03}, {64, 3, 0.06}}) {
+    CAPTURE(width);
+    const Tensor q = normal({24, width}, 1) * 0.25, k = normal({24, width}, 2) * 0.25;
+    Generator generator(5);
+    double x = 0, y = 0, xx = 0, xy = 0, count = 0;
+    for (int64_t features = 64; features <= 4096; features *= 4) {
+      double error = 0;
+      for (int i = 0; i < draws; ++i) {
+        const Estimate weights =
+            estimate_weights(q, k, performer_projection(features, width, generator, DType::float64));
+        error += mean(square(weights.estimate / weights.exact - 1)).item<double>() / draws;
+      }
+      const double log_m = std::log(static_cast<double>(features)), log_error = std::log(error) / 2;
+      x += log_m, y += log_error, xx += log_m * log_m, xy += log_m * log_error, count += 1;
+    }
+    const double slope = (xy - x * y / count) / (xx - x * x / count);
+    CAPTURE(slope);
+    CHECK(std::abs(slope + 0.5) < bound);
+  }
+}
+
+TEST_CASE("performer_attention is what the formula gives another author, and his code with its ε to 2 %") {
+  for (const bool causal : {false, true}) {
+    CAPTURE(causal);
+    const std::string name = causal ? "performer_causal" : "performer";
+    const std::filesystem::path path =
+        std::filesystem::path(LINNET_TEST_DATA) / ("goldens/mechanisms/" + name + ".safetensors");
+    const TensorMap file = read_safetensors(path).tensors;
+    const auto error = [&](const Tensor& actual, const std::string& of) {
+      return relative_error(actual, file.at(of).to_vector<double>());
+    };
+    for (const PerformerForm form : kForms) {
+      CAPTURE(static_cast<int>(form));
+      Tensor q = file.at("test.q").clone().set_requires_grad(), k = file.at("test.k").clone().set_requires_grad(),
+             v = file.at("test.v").clone().set_requires_grad();
+      const Tensor o = performer_attention(q, k, v, file.at("omega"), {.causal = causal, .form = form});
+      CHECK(error(o, "exact.output") < 1e-12);
+      CHECK(error(o, "test.output") < 0.02);
+      const std::vector<Tensor> gradients = grad({o}, {q, k, v}, {.grad_outputs = {file.at("test.cotangent")}});
+      CHECK(error(gradients[0], "exact.grad.q") < 1e-10);
+      CHECK(error(gradients[1], "exact.grad.k") < 1e-10);
+      CHECK(error(gradients[2], "exact.grad.v") < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("performer_attention is the explicit formula, in every form") {
+  for (const bool causal : {false, true}) {
+    for (const auto& [n, m] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 5}, {64, 64}, {65, 65}, {140, 140}, {3, 70}, {70, 3}}) {
+      CAPTURE(causal);
+      CAPTURE(n);
+      CAPTURE(m);
+      const Inputs in = normal_inputs(2, 2, n, m, 5);
+      const std::vector<double> expected = reference(in, sees(n, m, causal));
+      for (const PerformerForm form : kForms) {
+        CAPTURE(static_cast<int>(form));
+        const Tensor o = performer_attention(in.q, in.k, in.v, in.omega, {.causal = causal, .form = form});
+        CHECK(relative_error(o, expected) < 1e-13);
+      }
+    }
+  }
+}
+
+TEST_CASE("performer_attention in float32 is as exact as its sums") {
+  Inputs in = normal_inputs(1, 1, 150, 150, 32, DType::float32);
+  in.omega = projection(110, 32, DType::float32);
+  for (const bool causal : {false, true}) {
+    for (const PerformerForm form : kForms) {
+      const Tensor o = performer_attention(in.q, in.k, in.v, in.omega, {.causal = causal, .form = form});
+      CHECK(o.dtype() == DType::float32);
+      CHECK(relative_error(o, reference(in, sees(150, 150, causal))) < 2e-6);
+    }
+  }
+}
+
+TEST_CASE("performer_attention: gradients of the fused form are those of the explicit weights, over many chunks") {
+  for (const int64_t heads : {2, 17}) {  // chunks in parallel, and one head after the other
+    const int64_t tokens = heads == 2 ? 530 : 270;
+    const Tensor padding_mask = keep_all_but(1, tokens, {{0, 0}, {0, 130}, {0, 131}, {0, tokens - 1}});
+    for (const PerformerAttentionOptions& options :
+         {PerformerAttentionOptions{}, {.causal = true}, {.causal = true, .padding_mask = padding_mask}}) {
+      for (const double size : {1.0, 6.0}) {  // with large numbers a chunk has many runs
+        CAPTURE(heads);
+        CAPTURE(options.causal);
+        CAPTURE(size);
+        Inputs in = normal_inputs(1, heads, tokens, tokens, heads == 2 ? 5 : 1);
+        in.q = in.q * size;
+        in.k = in.k * size;
+        PerformerAttentionOptions by_formula = options;
+        by_formula.form = PerformerForm::reference;
+        const std::vector<Tensor> expected = forward_backward(in, by_formula),
+                                  results = forward_backward(in, options);
+        for (size_t i = 0; i < results.size(); ++i) {
+          CAPTURE(i);
+          CHECK(relative_error(results[i], expected[i].to_vector<double>()) < 1e-11);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "performer_attention leaves out padded keys, whatever they hold; without keys it is 0 and has no gradient") {
+  const Inputs in = normal_inputs(2, 2, 6, 6, 3);
+  const Tensor padding_mask = keep_all_but(2, 6, {{0, 0}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
+  for (const bool causal : {false, true}) {
+    for (const PerformerForm form : kForms) {
+      CAPTURE(causal);
+      CAPTURE(static_cast<int>(form));
+      const PerformerAttentionOptions options{.causal = causal, .padding_mask = padding_mask, .form = form};
+      const std::vector<Tensor> expected = forward_backward(in, options);
+      CHECK(relative_error(expected[3], reference(in, sees(6, 6, causal, padding_mask))) < 1e-13);
+      for (const Tensor& x : expected) CHECK(sum(x.narrow(0, 1, 1) * x.narrow(0, 1, 1)).item<double>() == 0);
+      for (const double value : {1e30, -1e30, kNan, kInfinity}) {
+        CAPTURE(value);
+        Inputs changed = in;
+        changed.k = with_tokens(with_tokens(in.k, 0, 3, 4, value), 1, 0, 6, value);
+        changed.v = with_tokens(with_tokens(in.v, 0, 3, 4, value), 1, 0, 6, value);
+        check_same_bits(forward_backward(changed, options), expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("Causal performer_attention: the future changes no bit of the past") {
+  for (const int64_t heads : {2, 17}) {
+    const Inputs in = normal_inputs(1, heads, 300, 300, 24, DType::float32);
+    const PerformerAttentionOptions options{.causal = true};
+    const Tensor expected = performer_attention(in.q, in.k, in.v, in.omega, options);
+    for (const int64_t t : {1, 16, 63, 64, 270, 299}) {
+      for (const double value : {3.0, 30.0, kNan, kInfinity}) {
+        CAPTURE(t);
+        CAPTURE(value);
+        const Tensor o = performer_attention(with_tokens(in.q, 0, t, 300, value), with_tokens(in.k, 0, t, 300, value),
+                                             with_tokens(in.v, 0, t, 300, value), in.omega, options);
+        CHECK(same_bits(o.narrow(2, 0, t), expected.narrow(2, 0, t)));
+      }
+    }
+  }
+}
+
+TEST_CASE("performer_attention does not care for the order of the keys") {
+  const Inputs in = normal_inputs(1, 2, 90, 90, 8);
+  Generator rng(5);
+  const Tensor order = randperm(90, rng);
+  for (const PerformerForm form : kForms) {
+    const Tensor o = performer_attention(in.q, in.k, in.v, in.omega, {.form = form});
+    const Tensor other = performer_attention(in.q, index_select(in.k, 2, order), index_select(in.v, 2, order),
+                                             in.omega, {.form = form});
+    CHECK(relative_error(other, o.to_vector<double>()) < 1e-13);
+  }
+}
+
+TEST_CASE("performer_attention and its gradients are the same for any number of threads") {
+  for (const int64_t batch : {1, 9}) {
+    const Inputs in = normal_inputs(batch, 2, 1100, 1100, 16, DType::float32);
+    for (const bool causal : {false, true}) {
+      Generator generator(11);
+      check_threads_change_no_bit([&] {
+        generator.set_state({11, 0});
+        return forward_backward(in, {.causal = causal, .dropout = 0.1, .generator = &generator});
+      });
+    }
+  }
+}
+
+TEST_CASE("performer_attention stays finite and right for large numbers") {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    for (const auto& [size, bound] : {std::pair{30.0, 1e-3}, {100.0, 1e-2}}) {
+      for (const bool causal : {false, true}) {
+        Inputs in = normal_inputs(1, 1, 96, 96, 64, dtype);
+        in.omega = projection(266, 64, dtype);
+        in.q = in.q * size;
+        in.k = in.k * size;
+        // Exponents reach −size²·√D/2, so their rounding in float32 is 10⁻³ and more.
+        const std::vector<double> expected = reference(in, sees(96, 96, causal));
+        for (const PerformerForm form : kForms) {
+          CAPTURE(size);
+          CAPTURE(causal);
+          CAPTURE(static_cast<int>(form));
+          const std::vector<Tensor> results = forward_backward(in, {.causal = causal, .form = form});
+          for (const Tensor& x : results) CHECK(all_finite(x));
+          CHECK(relative_error(results[3], expected) < (dtype == DType::float32 ? bound : 1e-10));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Causal performer_attention: a large key drowns neither earlier queries nor their gradients") {
+  // The norms of keys fall, and so exponents rise by about 2,000 from the first key to the last.
+  Inputs in = normal_inputs(1, 1, 130, 130, 8, DType::float64);
+  std::vector<double> sizes;
+  for (int64_t n = 0; n < 130; ++n) sizes.push_back(40.0 - 0.3 * static_cast<double>(n));
+  in.k = in.k * tensor(sizes).reshape({130, 1});
+  const std::vector<Tensor> expected = forward_backward(in, {.causal = true, .form = PerformerForm::reference});
+  const std::vector<Tensor> results = forward_backward(in, {.causal = true});
+  for (size_t i = 0; i < results.size(); ++i) {
+    CHECK(relative_error(results[i], expected[i].to_vector<double>()) < 1e-10);
+  }
+  const Inputs narrow{in.q.to(DType::float32), in.k.to(DType::float32), in.v.to(DType::float32),
+                      in.omega.to(DType::float32)};
+  for (const Tensor& x : forward_backward(narrow, {.causal = true})) CHECK(all_finite(x));
+}
+
+TEST_CASE("performer_attention drops whole queries and keys; the denominator keeps all") {
+  const Inputs in = normal_inputs(2, 2, 150, 150, 6);
+  const Tensor padding_mask = keep_all_but(2, 150, {{0, 2}, {1, 77}});
+  for (const bool causal : {false, true}) {
+    const auto results = [&](PerformerForm form) {
+      Generator generator(9);
+      std::vector<Tensor> all = forward_backward(
+          in,
+          {.causal = causal, .padding_mask = padding_mask, .form = form, .dropout = 0.25, .generator = &generator});
+      CHECK(generator.state().draws == 2);
+      return all;
+    };
+    const std::vector<Tensor> fused = results(PerformerForm::automatic);
+    for (const PerformerForm form : {PerformerForm::composed, PerformerForm::reference}) {
+      const std::vector<Tensor> other = results(form);
+      for (size_t i = 0; i < other.size(); ++i) {
+        CHECK(relative_error(other[i], fused[i].to_vector<double>()) < 1e-12);
+      }
+    }
+    // A row is that of the weights times the factors of its keys, or 0.
+    int64_t dropped = 0;
+    for (const double size : sum(square(fused[3]), {3}).to_vector<double>()) dropped += size == 0 ? 1 : 0;
+    CHECK(dropped > 600 * 0.15);
+    CHECK(dropped < 600 * 0.35);
+  }
+}
+
+TEST_CASE("Dropout leaves the expectation of performer_attention as it is") {
+  const Inputs in = normal_inputs(1, 1, 4, 8, 3);
+  Generator generator(10);
+  Tensor total = zeros({1, 1, 4, 3}, DType::float64);
+  constexpr int kDraws = 4000;
+  for (int i = 0; i < kDraws; ++i) {
+    total = total + performer_attention(in.q, in.k, in.v, in.omega, {.dropout = 0.25, .generator = &generator});
+  }
+  CHECK(relative_error(total / kDraws, performer_attention(in.q, in.k, in.v, in.omega).to_vector<double>()) < 0.05);
+}
+
+TEST_CASE("performer_attention with many features is softmax attention") {
+  const Inputs in = normal_inputs(1, 2, 40, 40, 8);
+  const Tensor q = in.q * 0.5, k = in.k * 0.5, omega = projection(20000, 8);
+  for (const bool causal : {false, true}) {
+    const std::vector<double> expected = softmax_attention(q, k, in.v, {.causal = causal}).to_vector<double>();
+    CHECK(relative_error(performer_attention(q, k, in.v, omega, {.causal = causal}), expected) < 0.02);
+  }
+}
+
+TEST_CASE("performer_attention takes memory linear in the tokens, whatever the features") {
+  constexpr int64_t kTokens = 4096, kWidth = 8;
+  Inputs in = normal_inputs(1, 2, kTokens, kTokens, kWidth, DType::float32);
+  in.omega = projection(128, kWidth, DType::float32);
+  const WithThreads with(1);
+  for (const bool causal : {false, true}) {
+    release_cached_memory();
+    reset_peak_memory();
+    const int64_t live = memory_stats().live;
+    forward_backward(in, {.causal = causal});
+    CHECK(memory_stats().peak - live < 2 * kTokens * kWidth * 4 * 16);  // features of all tokens would be as much
+  }
+}
+
+TEST_CASE("performer_attention notices features that are drawn between forward and backward") {
+  Inputs in = normal_inputs(1, 1, 5, 5, 4);
+  for (const PerformerForm form : {PerformerForm::automatic, PerformerForm::composed}) {
+    in.q.set_requires_grad();
+    const Tensor o = performer_attention(in.q, in.k, in.v, in.omega, {.form = form});
+    in.omega.fill_(1);
+    CHECK_THROWS_AS(backward(sum(o)), AutogradError);
+  }
+}
+
+TEST_CASE("performer_attention says what is wrong") {
+  const Inputs in = normal_inputs(2, 3, 4, 5, 6);
+  const auto& [q, k, v, omega] = in;
+  CHECK_THROWS_WITH_AS(
+      performer_attention(q.reshape({6, 4, 6}), k, v, omega, {}, {"a.cpp", 1}),
+      "performer_attention: q[6, 4, 6] has rank 3; [batch, heads, tokens, width] is needed (a.cpp:1)", ShapeError);
+  CHECK_THROWS_WITH_AS(
+      performer_attention(q, k, v, projection(7, 5), {}, {"a.cpp", 1}),
+      "performer_attention: omega[7, 5] does not fit q[2, 3, 4, 6]: it must be [features, 6] with a feature or more "
+      "(a.cpp:1)",
+      ShapeError);
+  CHECK_THROWS_AS(performer_attention(q, k, v, omega.narrow(0, 0, 0)), ShapeError);
+  CHECK_THROWS_WITH_AS(performer_attention(q, k, v, omega.to(DType::float32), {}, {"a.cpp", 1}),
+                       "performer_attention: omega is float32; beside q of float64 it must be float64 (a.cpp:1)",
+                       DTypeError);
+  for (const PerformerForm form : kForms) {
+    CHECK_THROWS_AS(performer_attention(q, k.to(DType::float32), v, omega, {.form = form}), DTypeError);
+    CHECK_THROWS_AS(performer_attention(q, k, v.to(DType::float32), omega, {.form = form}), DTypeError);
+  }
+  CHECK_THROWS_AS(performer_attention(q.to(DType::int64), k.to(DType::int64), v.to(DType::int64), omega), DTypeError);
+  CHECK_THROWS_AS(performer_attention(q, k, v, omega, {.padding_mask = ones({2, 5})}), DTypeError);
+  CHECK_THROWS_AS(performer_attention(q, k, v, omega, {.padding_mask = ones({2, 4}, DType::boolean)}), ShapeError);
+  CHECK_THROWS_WITH_AS(performer_attention(q, k, v, omega, {.dropout = 1.5}, {"a.cpp", 1}),
+                       "performer_attention: dropout is 1.5; it must be in [0, 1] (a.cpp:1)", ValueError);
+  Generator rng(1);
+  CHECK_THROWS_WITH_AS(performer_attention(q, k, v, omega, {.dropout = 1, .generator = &rng}, {"a.cpp", 1}),
+                       "performer_attention: dropout is 1; it must be below 1 (a.cpp:1)", ValueError);
+  CHECK_THROWS_WITH_AS(performer_attention(q, k, v, omega, {.dropout = 0.1}, {"a.cpp", 1}),
+                       "performer_attention: dropout 0.1 needs a generator; set options.generator (a.cpp:1)",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(
+      performer_attention_weights(q, k.narrow(3, 0, 5), omega),
+      doctest::Contains("performer_attention_weights: q[2, 3, 4, 6] and k[2, 3, 5, 5] differ in width"), ShapeError);
+}
