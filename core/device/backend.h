@@ -73,11 +73,11 @@ struct AttentionMask {
 /// How `attention` weighs.
 struct AttentionParams {
   AttentionKind kind;
-  RowMap map;             ///< of q and k
-  double scale;           ///< s = scale · q·k
-  bool causal;            ///< query i sees keys up to i + (keys − queries); without ranges alone
-  bool accumulate;        ///< these keys are seen beside those of earlier calls; for softmax alone
-  bool has_self_score;    ///< the score of query i and key i is `self_score`; for softmax alone
+  RowMap map;           ///< of q and k
+  double scale;         ///< s = scale · q·k
+  bool causal;          ///< query i sees keys up to i + (keys − queries); without ranges alone
+  bool accumulate;      ///< these keys are seen beside those of earlier calls; for softmax alone
+  bool has_self_score;  ///< the score of query i and key i is `self_score`; for softmax alone
   double self_score;
   double dropout;         ///< of the weights after normalisation; 0 for none
   RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/attention/random_key.h>
+#include <linnet/ops/array/random.h>
 
 namespace linnet::nn {
 
@@ -20,13 +20,13 @@ BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const Atten
     throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
                                  bigbird_.block, bigbird_.random_blocks));
   }
-  random_key_ = buffer("random_key", tensor_of(generator().next()).to(device()));
+  seed_ = buffer("seed", randint(0, int64_t{1} << 32, {1}, generator()));
 }
 
 BigBirdAttentionOptions BigBirdAttention::options(int64_t tokens, const Tensor& padding_mask) const {
   return {.block = bigbird_.block,
           .random_blocks = bigbird_random_blocks(tokens, bigbird_.block, bigbird_.random_blocks, config().heads,
-                                                 random_key_of(random_key_)),
+                                                 {static_cast<uint64_t>(seed_.item<int64_t>()), 0}),
           .padding_mask = padding_mask,
           .dropout = training() ? config().dropout : 0,
           .generator = &generator()};

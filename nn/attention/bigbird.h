@@ -18,7 +18,7 @@ struct BigBirdConfig {
 
 /// BigBird's attention: a block of tokens sees itself, its two neighbours, the first, the last and r random blocks.
 /// With at most 5 + 2r blocks it is softmax attention. Its submodules are `qkv`, one projection for queries, keys and
-/// values, `conv`, if it has a short convolution, and `out`. The buffer `random_key` decides on the random blocks,
+/// values, `conv`, if it has a short convolution, and `out`. The buffer `seed` decides on the random blocks,
 /// which are the same in training and evaluation. Its one attention map holds the weights of the softmax.
 ///
 /// Cost: time O(N·block·(5 + r)·C) and memory O(N·C).
@@ -40,7 +40,7 @@ class BigBirdAttention : public Attention {
   BigBirdConfig bigbird_;
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;
-  Tensor random_key_;  // int64 [2]: seed and stream
+  Tensor seed_;  // int64 [1] on the CPU
 };
 
 Mechanism bigbird_mechanism();

@@ -184,7 +184,7 @@ namespace linnet::nn {
 
 /// An option with one of several words, for an enum or an optional enum.
 template <class Config, class Value, class Member>
-AttentionOption word_option(const std::string& name, const std::string& help, Member Config::*member,
+AttentionOption word_option(const std::string& name, const std::string& help, Member Config::* member,
                             const OptionWords<Value>& table) {
   AttentionOption option{.name = name, .help = help, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
@@ -202,7 +202,7 @@ AttentionOption word_option(const std::string& name, const std::string& help, Me
 /// An option with one of several words or a positive number.
 template <class Config, class Value>
 AttentionOption word_or_number_option(const std::string& name, const std::string& help,
-                                      std::variant<Value, double> Config::*member, const OptionWords<Value>& table) {
+                                      std::variant<Value, double> Config::* member, const OptionWords<Value>& table) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::word_or_number, .words = detail::words_of(table)};
   option.get = [=](const std::any& options) {
@@ -224,7 +224,7 @@ AttentionOption word_or_number_option(const std::string& name, const std::string
 
 /// An option with an integer from `least` to `most`.
 template <class Config>
-AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::*member,
+AttentionOption integer_option(const std::string& name, const std::string& help, int64_t Config::* member,
                                int64_t least, int64_t most) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::integer, .least = least, .most = most};
@@ -238,7 +238,7 @@ AttentionOption integer_option(const std::string& name, const std::string& help,
 /// An option with one or more integers from `least` to `most`.
 template <class Config>
 AttentionOption integers_option(const std::string& name, const std::string& help,
-                                std::vector<int64_t> Config::*member, int64_t least, int64_t most) {
+                                std::vector<int64_t> Config::* member, int64_t least, int64_t most) {
   AttentionOption option{
       .name = name, .help = help, .kind = AttentionOption::Kind::integers, .least = least, .most = most};
   option.get = [=](const std::any& options) { return detail::joined(std::any_cast<const Config&>(options).*member); };

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/attention/random_key.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/array/random.h>
 
 namespace linnet::nn {
 
@@ -23,7 +23,7 @@ ReformerAttention::ReformerAttention(Module& parent, std::string name, const Att
                                  reformer_.hashes, reformer_.chunk));
   }
   if (reformer_.released && config.dropout > 0) refuse("dropout in the released form");
-  random_key_ = buffer("random_key", tensor_of(generator().next()).to(device()));
+  seed_ = buffer("seed", randint(0, int64_t{1} << 32, {1}, generator()));
 }
 
 LshAttentionOptions ReformerAttention::options(const Tensor& padding_mask) const {
@@ -36,7 +36,12 @@ LshAttentionOptions ReformerAttention::options(const Tensor& padding_mask) const
           .released = reformer_.released};
 }
 
-ReformerAttention::Heads ReformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+Generator ReformerAttention::evaluation_draws() const {
+  return Generator(static_cast<uint64_t>(seed_.item<int64_t>()));
+}
+
+ReformerAttention::Heads ReformerAttention::project(const Tensor& x, const Tensor& padding_mask,
+                                                    Generator& draws) const {
   Tensor qk = qk_(x), v = v_(x);
   if (conv_) {
     const Tensor convolved = (*conv_)(concat({qk, v}, 2), padding_mask);
@@ -44,22 +49,21 @@ ReformerAttention::Heads ReformerAttention::project(const Tensor& x, const Tenso
     v = convolved.narrow(2, config().width, config().width);
   }
   const Tensor q = split_heads(qk, config().heads);
-  const RandomKey key = training() ? generator().next() : random_key_of(random_key_);
-  Generator rotations(0);
-  rotations.set_state({key.seed, key.stream});
   const int64_t buckets = lsh_bucket_count(x.size(1), reformer_.chunk);
   return {q, split_heads(v, config().heads),
-          lsh_buckets(q, lsh_rotations(config().heads, head_dim(), reformer_.hashes, buckets, rotations, q.dtype(),
-                                       q.device()))};
+          lsh_buckets(
+              q, lsh_rotations(config().heads, head_dim(), reformer_.hashes, buckets, draws, q.dtype(), q.device()))};
 }
 
 Tensor ReformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
-  const auto [q, v, buckets] = project(x, padding_mask);
+  Generator of_evaluation = evaluation_draws();
+  const auto [q, v, buckets] = project(x, padding_mask, training() ? generator() : of_evaluation);
   return out_(merge_heads(lsh_attention(q, v, buckets, options(padding_mask))));
 }
 
 std::vector<AttentionMap> ReformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
-  const auto [q, v, buckets] = project(x, padding_mask);
+  Generator draws = training() ? generator() : evaluation_draws();  // a copy: maps take no draw of the model
+  const auto [q, v, buckets] = project(x, padding_mask, draws);
   return {{"", lsh_attention_weights(q, buckets, options(padding_mask))}};
 }
 

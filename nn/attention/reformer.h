@@ -20,7 +20,7 @@ struct ReformerConfig {
 
 /// Reformer's attention: queries are keys too, of length 1, and locality-sensitive hashing decides which tokens see
 /// which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both, if there is one,
-/// and `out`. The random rotations are drawn for each call in training; in evaluation the buffer `random_key` decides
+/// and `out`. The random rotations are drawn for each call in training; in evaluation the buffer `seed` decides
 /// on them. Its one attention map holds the weights of the softmax.
 ///
 /// Cost: time O(R·N·m·C) and memory O(N·C + R·N·H). There is no step form.
@@ -39,13 +39,15 @@ class ReformerAttention : public Attention {
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
-  Heads project(const Tensor& x, const Tensor& padding_mask) const;
+  /// Draws the rotations from `draws`.
+  Heads project(const Tensor& x, const Tensor& padding_mask, Generator& draws) const;
+  Generator evaluation_draws() const;
   LshAttentionOptions options(const Tensor& padding_mask) const;
 
   ReformerConfig reformer_;
   Linear qk_, v_, out_;
   std::optional<ShortConvolution> conv_;
-  Tensor random_key_;  // int64 [2]: seed and stream
+  Tensor seed_;  // int64 [1] on the CPU
 };
 
 Mechanism reformer_mechanism();

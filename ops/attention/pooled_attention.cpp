@@ -1,7 +1,10 @@
 #include <linnet/ops/attention/pooled_attention.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -101,13 +104,20 @@ class Pools {
     return padded.slice(dim, t, t + (count_ - 1) * pooling_.stride + 1, pooling_.stride);
   }
 
-  /// The token nearest to each pool's centre.
+  /// Each pool's token nearest to its centre, the earlier of two; 0 without tokens.
   Tensor centres() const {
-    std::vector<int64_t> positions;
-    for (int64_t p = 0; p < count_; ++p) {
-      positions.push_back(std::min(p * pooling_.stride + (pooling_.kernel - 1) / 2, tokens_ - 1));
+    std::vector<int64_t> farthest_first;
+    for (int64_t t = 0; t < pooling_.kernel; ++t) farthest_first.push_back(t);
+    std::ranges::sort(farthest_first, std::greater(), [&](int64_t t) {
+      const int64_t twice = 2 * t - (pooling_.kernel - 1);
+      return std::pair(std::abs(twice), twice);
+    });
+    Tensor nearest;
+    for (const int64_t t : farthest_first) {
+      const Tensor token = place(padded_, 2, t);
+      nearest = nearest.defined() ? linnet::where(exist_.narrow(-1, t, 1), token, nearest) : token;
     }
-    return index_select(x_, 2, Recording::constant(tensor(positions), x_.device()));
+    return nearest;
   }
 
   const TokenPooling& pooling_;

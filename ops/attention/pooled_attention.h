@@ -22,7 +22,8 @@ struct TokenPooling {
   Kind kind = Kind::convolution;
   int64_t kernel = 5;  ///< κ
   int64_t stride = 4;  ///< ξ
-  /// W [kernel, D] for Kind::convolution, one map for all heads; x_c is the pool's token nearest to its centre.
+  /// W [kernel, D] for Kind::convolution, one map for all heads; x_c is the pool's token nearest to its centre,
+  /// the earlier of two.
   Tensor weight = {};
 };
 

@@ -33,5 +33,5 @@ class OptionalView {
   View view_;
 };
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

@@ -37,5 +37,5 @@ inline Tensor number_beside(const Tensor& x, Scalar value) {
   return number;
 }
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

@@ -26,5 +26,5 @@ Tensor fastmax_in(FastmaxForm form, const Tensor& q, const Tensor& k, const Tens
 /// The number of values of a random byte that keep a feature, for a dropout rate below 1.
 int bytes_kept(double dropout);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

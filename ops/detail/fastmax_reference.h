@@ -21,5 +21,5 @@ Tensor fastmax_reference_weights(const Tensor& q, const Tensor& k, const Tensor&
 /// x̂: each vector x [..., D] with mean 0 and (population) variance 1, eqs. 5 and 6.
 Tensor fastmax_standardised(const Tensor& x);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

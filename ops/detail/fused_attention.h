@@ -36,5 +36,5 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                      const FastmaxParams& params);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

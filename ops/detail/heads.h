@@ -76,5 +76,5 @@ Tensor empty_heads(const Shape& shape, DType dtype, Device device);
 /// concatenation.
 std::vector<Tensor> empty_gradients(const std::vector<Tensor>& x);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

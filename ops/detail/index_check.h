@@ -17,5 +17,5 @@ Shape position_of(int64_t i, const Shape& shape);
 /// Throws: DTypeError for a dtype other than int64 and int32; IndexError.
 Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

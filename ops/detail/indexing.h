@@ -14,5 +14,5 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index);
 /// scatter_add, with an index of src's shape.
 Tensor scatter_add_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

@@ -18,5 +18,5 @@ Tensor key_ranges(const Tensor& begin, const Tensor& end);
 /// Shapes: [1, 1, N, 2].
 Tensor window_ranges(int64_t tokens, int64_t before, int64_t after, int64_t first, Device device);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

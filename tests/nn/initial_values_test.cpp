@@ -169,6 +169,8 @@ Table attention_table(const nn::AttentionConfig& config) {
                                                        {"out.weight", linear(kWidth)},
                                                        {"out.bias", linear(kWidth)},
                                                        {"_projection", linear(2 * kHeadDim)},
+                                                       {"pool_k", constant(0)},
+                                                       {"pool_v", constant(0)},
                                                        {"attention.e", normal(1 / std::sqrt(kTokens))},
                                                        {"attention.f", normal(1 / std::sqrt(kTokens))}};
   for (const char* name : {"w_q", "w_k", "w1", "w2", "w3", "w4", "w_q_bias", "w_k_bias"}) {
@@ -286,6 +288,8 @@ TEST_CASE("initial values: PatchClassifier, and its positions by the mechanism")
                          {"pos.weight", normal(mechanism == "fastformer" ? 0.3 : 1)},
                          {"w_q", linear(kHeadDim)},
                          {"w_k", linear(kHeadDim)},
+                         {"pool_k", constant(0)},
+                         {"pool_v", constant(0)},
                          {"attention.e", normal(1 / std::sqrt(kTokens))},
                          {"attention.f", normal(1 / std::sqrt(kTokens))},
                          {"fc2.weight", linear(3 * kWidth)},

@@ -54,12 +54,10 @@ void add_small_cases(Registry& registry) {
     add("embedding", [rows](auto& in) { return embedding(in[0], rows); });
     add("index_select", [rows](auto& in) { return index_select(in[0], 0, rows); });
     add("gather", [columns](auto& in) { return gather(in[0], 1, columns); });
-    add(
-        "scatter_add", [columns](auto& in) { return scatter_add(in[0], 1, columns, in[1]); }, 2);
+    add("scatter_add", [columns](auto& in) { return scatter_add(in[0], 1, columns, in[1]); }, 2);
     add("tril", [](auto& in) { return tril(in[0], 1); });
     add("triu", [](auto& in) { return triu(in[0], 1); });
-    add(
-        "stack", [](auto& in) { return stack(in); }, 2);
+    add("stack", [](auto& in) { return stack(in); }, 2);
     add("pad", [](auto& in) { return pad(in[0], {1, 1}); });
     add("topk", [](auto& in) { return topk(in[0], 2).values; });
   }

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include <linnet/linnet.h>
 
 #include "tests/ops/attention/attention_reference.h"
@@ -150,10 +152,12 @@ TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes
       all = maps.all();
     }
     model(ids);  // no longer collected
-    const bool several = mechanism == "fastformer";
-    REQUIRE(all.size() == (several ? 4 : 2));
-    CHECK(all.front().name == (several ? "blocks.0.attention α" : "blocks.0.attention"));
-    CHECK(all.back().name == (several ? "blocks.1.attention β" : "blocks.1.attention"));
+    const std::map<std::string, std::pair<std::string, std::string>> several{
+        {"fastformer", {" α", " β"}}, {"poolingformer", {" window", " pools"}}};
+    const auto names = several.find(mechanism);
+    REQUIRE(all.size() == (names != several.end() ? 4 : 2));
+    CHECK(all.front().name == "blocks.0.attention" + (names != several.end() ? names->second.first : ""));
+    CHECK(all.back().name == "blocks.1.attention" + (names != several.end() ? names->second.second : ""));
     for (const auto& [name, weights] : all) {
       CHECK(weights.shape() == Shape{1, kHeads, kTokens, kTokens});
       CHECK_FALSE(weights.requires_grad());
@@ -175,7 +179,7 @@ TEST_CASE("AttentionMaps of image classifiers, whose attentions need no causal f
     const nn::AttentionMaps maps;
     CHECK(same_bits(model(images), expected));
     CHECK(rng.state().draws == same.state().draws);
-    REQUIRE(maps.all().size() == (mechanism == "fastformer" ? 4 : 2));
+    REQUIRE(maps.all().size() == (mechanism == "fastformer" || mechanism == "poolingformer" ? 4 : 2));
     const Shape& shape = maps.all().front().weights.shape();
     CHECK(shape == Shape{2, kHeads, mechanism == "fastformer" ? 1 : 16, 16});
   }

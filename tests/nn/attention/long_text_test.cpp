@@ -38,7 +38,8 @@ double error_at_the_end(const nn::AttentionConfig& config, const Tensor& x) {
 
 TEST_CASE("attention: the step form in float32 keeps its digits to the end of a long text") {
   for (const std::string& mechanism : nn::causal_mechanisms()) {
-    if (mechanism == "softmax") continue;  // it keeps no sums: see below
+    if (mechanism == "softmax" || mechanism == "longformer") continue;  // they keep no sums: see below
+    if (!nn::find_mechanism(mechanism).step) continue;
     CAPTURE(mechanism);
     const nn::AttentionConfig config{.mechanism = mechanism, .width = kWidth, .causal = true};
     Generator rng(42);

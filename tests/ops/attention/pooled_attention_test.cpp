@@ -86,7 +86,13 @@ Tensor pools_by_loops(const Tensor& x, const TokenPooling& pooling, const std::v
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t p = 0; p < pools; ++p) {
-        const int64_t centre = std::min(p * pooling.stride + (pooling.kernel - 1) / 2, tokens - 1);
+        int64_t centre = -1;  // the token nearest to it, the earlier of two
+        for (int64_t i = p * pooling.stride; i < std::min(p * pooling.stride + pooling.kernel, tokens); ++i) {
+          const auto distance = [&](int64_t token) {
+            return std::abs(2 * (token - p * pooling.stride) - (pooling.kernel - 1));
+          };
+          if (is_kept(b, i) && (centre < 0 || distance(i) < distance(centre))) centre = i;
+        }
         std::vector<double> factors;
         double total = 0;
         for (int64_t t = 0; t < pooling.kernel; ++t) {
@@ -94,7 +100,7 @@ Tensor pools_by_loops(const Tensor& x, const TokenPooling& pooling, const std::v
           double factor = 0;
           if (i < tokens && is_kept(b, i)) {
             double score = 0;
-            for (int64_t d = 0; d < width && pooling.kind == Kind::convolution && is_kept(b, centre); ++d) {
+            for (int64_t d = 0; d < width && pooling.kind == Kind::convolution; ++d) {
               score += weight[static_cast<size_t>(t * width + d)] * value(b, h, centre, d);
             }
             factor = std::exp(score);

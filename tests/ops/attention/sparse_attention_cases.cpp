@@ -114,8 +114,7 @@ class Cases {
     add(
         "lsh_attention_weights", variant, heads(size, 1),
         [options, buckets](const Inputs& in) { return lsh_attention_weights(in[0], buckets, options); }, true);
-    add(
-        "lsh_keys", variant, heads(size, 1), [](const Inputs& in) { return lsh_keys(in[0]); }, true);
+    add("lsh_keys", variant, heads(size, 1), [](const Inputs& in) { return lsh_keys(in[0]); }, true);
   }
 
   Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
