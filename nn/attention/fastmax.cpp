@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <linnet/nn/attention/feature_sums.h>
 #include <linnet/nn/layers/positions.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
@@ -124,16 +123,16 @@ std::vector<AttentionMap> FastmaxAttention::forward_maps(const Tensor& x, const 
   return {{"", fastmax_weights(q, k, call_options(padding_mask))}};
 }
 
-std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSums>(); }
+std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return std::make_unique<FeatureSumsState>(); }
 
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& sums = dynamic_cast<FeatureSums&>(state);
+  auto& past = dynamic_cast<FeatureSumsState&>(state);
   Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(sums.conv, projected);
+  if (conv_) projected = conv_->step(past.conv, projected);
   const auto [q, k, v] = split_qkv(projected, config().heads);
   const Tensor keys = features(standardised(k, state.tokens()));
   const Tensor queries = features(standardised(q, state.tokens()) * scale_) * coefficients_;
-  const Tensor o = sums.attend(queries, keys, v);
+  const Tensor o = past.sums.attend(queries, keys, v);
   return out_(merge_heads(o.to(x.dtype())));
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/layers/feature_sums.h>
 #include <linnet/nn/layers/heads.h>
 #include <linnet/nn/layers/linear.h>
 #include <linnet/nn/layers/short_convolution.h>
@@ -54,6 +55,36 @@ class FastmaxAttention : public Attention {
   Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
   Tensor coefficients_;    // of the features, on the side of the queries
 };
+
+/// The state of a step form that keeps sums of features.
+struct FeatureSumsState : AttentionState {
+  FeatureSums sums;
+  ShortConvolution::State conv;
+};
+
+// ---- The option `dropout_kind` of other mechanisms, which drop whole queries and keys alone. A struct of their
+// options has a member `FastmaxDropout dropout_kind` ----
+
+inline OptionWords<FastmaxDropout> token_dropout_words() {
+  return {{"token", FastmaxDropout::token},
+          {"standard", FastmaxDropout::standard},
+          {"quadratic", FastmaxDropout::quadratic}};
+}
+
+/// The option. `help` says what is dropped.
+template <class Config>
+AttentionOption token_dropout_option(const std::string& help) {
+  AttentionOption kind = word_option("dropout_kind", help, &Config::dropout_kind, token_dropout_words());
+  kind.of_dropout = true;
+  return kind;
+}
+
+/// A Mechanism::refusal: of dropout of single features.
+template <class Config>
+std::optional<OptionRefusal> refuse_feature_dropout(const AttentionConfig& config) {
+  if (options_of<Config>(config).dropout_kind == FastmaxDropout::token) return std::nullopt;
+  return OptionRefusal{"dropout_kind", "which drops whole queries and keys alone; use token"};
+}
 
 Mechanism fastmax1_mechanism();
 Mechanism fastmax2_mechanism();

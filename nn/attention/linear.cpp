@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/attention/feature_sums.h>
-#include <linnet/nn/attention/token_dropout.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/reduction.h>
 
@@ -47,16 +45,16 @@ std::vector<AttentionMap> LinearAttention::forward_maps(const Tensor& x, const T
   return {{"", linear_attention_weights(q, k, {.causal = config().causal, .padding_mask = padding_mask})}};
 }
 
-std::unique_ptr<AttentionState> LinearAttention::start_state() const { return std::make_unique<FeatureSums>(); }
+std::unique_ptr<AttentionState> LinearAttention::start_state() const { return std::make_unique<FeatureSumsState>(); }
 
 Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& sums = dynamic_cast<FeatureSums&>(state);
+  auto& past = dynamic_cast<FeatureSumsState&>(state);
   Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(sums.conv, projected);
+  if (conv_) projected = conv_->step(past.conv, projected);
   const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
   const Tensor queries = linear_attention_features(q);
   // Divided by their sum, so that products of small features stay in float32's range.
-  const Tensor o = sums.attend(queries / sum(queries, {-1}, true), linear_attention_features(k), v);
+  const Tensor o = past.sums.attend(queries / sum(queries, {-1}, true), linear_attention_features(k), v);
   return out_(merge_heads(o.to(x.dtype())));
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/layers/heads.h>
 #include <linnet/nn/layers/linear.h>

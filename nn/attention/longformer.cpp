@@ -6,7 +6,7 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/nn/attention/token_rows.h>
+#include <linnet/nn/layers/token_rows.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/attention/attention.h>

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/nn/attention/feature_sums.h>
-#include <linnet/nn/attention/token_dropout.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
@@ -20,7 +18,7 @@ namespace {
 constexpr int64_t kMostFeatures = 1'000'000, kMostSteps = 1'000'000'000;
 
 /// The sums, with features relative to the largest exponent of each so far.
-struct PerformerSums : FeatureSums {
+struct PerformerSums : FeatureSumsState {
   Tensor most;  // [B, H, 1, m]
 };
 
@@ -79,19 +77,19 @@ std::vector<AttentionMap> PerformerAttention::forward_maps(const Tensor& x, cons
 std::unique_ptr<AttentionState> PerformerAttention::start_state() const { return std::make_unique<PerformerSums>(); }
 
 Tensor PerformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
-  auto& sums = dynamic_cast<PerformerSums&>(state);
+  auto& past = dynamic_cast<PerformerSums&>(state);
   Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(sums.conv, projected);
+  if (conv_) projected = conv_->step(past.conv, projected);
   const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
   // A query's −‖q'‖²/2 is in the numerator and the denominator of its result, so it is left out.
   const Tensor a = matmul(q * std::pow(static_cast<double>(head_dim()), -0.25), transpose(omega_));
   const Tensor b = performer_log_features(k, omega_);
   // The largest exponents cancel too, so they have no gradient.
-  const Tensor most = sums.most.defined() ? maximum(sums.most, b.detach()) : b.detach();
-  if (sums.most.defined()) sums.rescale(transpose(exp(sums.most - most)));
-  sums.most = most;
+  const Tensor most = past.most.defined() ? maximum(past.most, b.detach()) : b.detach();
+  if (past.most.defined()) past.sums.rescale(transpose(exp(past.most - most)));
+  past.most = most;
   const Tensor shifted = a + most;
-  const Tensor o = sums.attend(exp(shifted - max(shifted.detach(), {-1}, true)), exp(b - most), v);
+  const Tensor o = past.sums.attend(exp(shifted - max(shifted.detach(), {-1}, true)), exp(b - most), v);
   return out_(merge_heads(o.to(x.dtype())));
 }
 

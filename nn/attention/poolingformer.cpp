@@ -86,20 +86,22 @@ Qkv PoolingformerAttention::project(const Tensor& x, const Tensor& padding_mask)
   return split_qkv(projected, config().heads);
 }
 
-Tensor PoolingformerAttention::first_level(const Qkv& heads, const Tensor& padding_mask) const {
-  return merge_heads(longformer_attention(heads.q, heads.k, heads.v, {}, {}, {}, first_options(padding_mask)));
+Tensor PoolingformerAttention::first_level(const Qkv& heads, const LongformerAttentionOptions& options) const {
+  return merge_heads(longformer_attention(heads.q, heads.k, heads.v, {}, {}, {}, options));
 }
 
 Tensor PoolingformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
-  const Tensor y = first_level(project(x, padding_mask), padding_mask);
+  const Tensor y = first_level(project(x, padding_mask), first_options(padding_mask));
   const auto [q, k, v] = split_qkv(qkv2_(y), config().heads);
   return out_(y + merge_heads(pooled_attention(q, k, v, second_options(padding_mask))));
 }
 
 std::vector<AttentionMap> PoolingformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
   const Qkv first = project(x, padding_mask);
-  const auto [q, k, v] = split_qkv(qkv2_(first_level(first, padding_mask)), config().heads);
-  return {{"window", longformer_attention_weights(first.q, first.k, {}, {}, first_options(padding_mask))},
+  LongformerAttentionOptions options = first_options(padding_mask);
+  options.dropout = 0;
+  const auto [q, k, v] = split_qkv(qkv2_(first_level(first, options)), config().heads);
+  return {{"window", longformer_attention_weights(first.q, first.k, {}, {}, options)},
           {"pools", pooled_attention_weights(q, k, v, second_options(padding_mask))}};
 }
 

@@ -42,7 +42,7 @@ class PoolingformerAttention : public Attention {
   /// Queries, keys and values of the first level.
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   /// y, with merged heads, of the first level.
-  Tensor first_level(const Qkv& heads, const Tensor& padding_mask) const;
+  Tensor first_level(const Qkv& heads, const LongformerAttentionOptions& options) const;
   LongformerAttentionOptions first_options(const Tensor& padding_mask) const;
   PooledAttentionOptions second_options(const Tensor& padding_mask) const;
 

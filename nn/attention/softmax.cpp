@@ -1,7 +1,7 @@
 #include <linnet/nn/attention/softmax.h>
 
-#include <linnet/nn/attention/token_rows.h>
 #include <linnet/nn/layers/positions.h>
+#include <linnet/nn/layers/token_rows.h>
 #include <linnet/ops/attention/attention.h>
 
 namespace linnet::nn {

@@ -17,6 +17,7 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
@@ -202,6 +203,11 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
   });
 }
 
+double inverse_root(int64_t width) { return width > 0 ? 1 / std::sqrt(static_cast<double>(width)) : 1; }
+
+/// lsh_keys, fused.
+Tensor fused_keys(const Tensor& q) { return rms_norm(q, {}, 1e-6) * inverse_root(q.size(-1)); }
+
 /// LshAttentionOptions::released.
 Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Round>& rounds,
                           const LshAttentionOptions& options) {
@@ -305,7 +311,7 @@ Tensor lsh_buckets(const Tensor& x, const Tensor& rotations, Where where) {
 
 Tensor lsh_keys(const Tensor& x, Where where) {
   const Call call("lsh_keys", where);
-  return rms_norm(x, {}, 1e-6) * (1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, x.size(-1)))));
+  return x * (rsqrt(mean(square(x), {-1}, true) + 1e-6) * inverse_root(x.size(-1)));
 }
 
 Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, const LshAttentionOptions& options,
@@ -321,10 +327,10 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   for (int64_t r = 0; r < buckets.size(2) && options.dropout > 0; ++r) rngs.push_back(options.generator->next());
   // A padded token is a query too, whose content must not reach a key's gradient.
   const Tensor queries = detail::without_padding(q, options.padding_mask);
-  const Tensor keys = lsh_keys(queries), values = detail::without_padding(v, options.padding_mask);
+  const Tensor values = detail::without_padding(v, options.padding_mask);
   const std::vector<Round> rounds = sorted_rounds(buckets, options);
-  return options.released ? released_attention(queries, keys, values, rounds, options)
-                          : attend_in_rounds(queries, keys, values, rounds, params, rngs);
+  return options.released ? released_attention(queries, lsh_keys(queries), values, rounds, options)
+                          : attend_in_rounds(queries, fused_keys(queries), values, rounds, params, rngs);
 }
 
 Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options,

@@ -57,7 +57,7 @@ class Pools {
     // A token that a pool has at place t is token t of it, or none behind the last one.
     const Tensor exists =
         padding_mask.defined() ? padding_mask : Recording::constant(ones({1, tokens_}, DType::boolean), x.device());
-    const int64_t more = padded_tokens() - tokens_;
+    const int64_t more = std::max(padded_tokens() - tokens_, int64_t{0});
     const Tensor padded = pad(exists, {0, more});
     std::vector<Tensor> places;
     for (int64_t t = 0; t < pooling.kernel; ++t) places.push_back(place(padded, 1, t));

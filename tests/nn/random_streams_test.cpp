@@ -91,7 +91,6 @@ std::vector<std::pair<nn::AttentionConfig, int64_t>> attentions() {
   all.push_back({{.mechanism = "longformer"}, 3});  // for windows, global tokens and their rows
   all.push_back({{.mechanism = "bigbird"}, 1});     // of so few blocks, which see all
   all.push_back({{.mechanism = "poolingformer"}, 2});
-  all.push_back({{.mechanism = "reformer"}, 5});  // for rotations and four rounds
   all.push_back({{.mechanism = "informer"}, 1});  // of so few tokens, whose queries are all chosen
   for (auto& [config, draws] : all) config.width = 16, config.heads = 2, config.dropout = 0.2;
   return all;

@@ -2,42 +2,13 @@
 
 #include <linnet/ops/cpu/fastmax/causal_product.h>
 #include <linnet/ops/cpu/fastmax/token_loader.h>
+#include <linnet/ops/cpu/performer/runs.h>
 #include <linnet/ops/cpu/performer/state.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Some tokens of one side: their exponents or features, and ỹ = [y; t]. Keys have y = v and t = 1, queries their
-/// cotangents (see `Terms`).
-template <class T>
-struct PerformerTerms {
-  Scratch<T> memory;
-  Rows<T> phi;  // [size, features]: exponents, and then features
-  Rows<T> y;    // [size, D + 1]
-  T *t, *x_copy, *y_copy;
-  Rows<const T> x{};  // [size, D], in place or in x_copy
-  Sequence<T> from{};
-  int64_t first = 0, size = 0;
-
-  PerformerTerms(int64_t width, int64_t features, int64_t capacity)
-      : memory(capacity * (features + y_stride(width) + 1 + 2 * width)),
-        phi{memory.data(), features},
-        y{phi[capacity], y_stride(width)},
-        t(y[capacity]),
-        x_copy(t + capacity),
-        y_copy(x_copy + capacity * width) {}
-
-  static int64_t y_stride(int64_t width) { return round_up(width + 1, product::kLanes<T>); }
-
-  bool has(int64_t n) const { return from.has(first + n); }
-};
-
 /// The products of FAVOR+ for one chunk, a range of positions of one head.
-///
-/// Causal: the sums of keys, S, grow token by token, and so do those of queries, R, from the last to the first. S is
-/// relative to the largest exponents so far, but not for each token: a chunk is cut into runs of tokens, and a run
-/// takes the exponents at its end. A run ends before an exponent would be kMostGrowth above the largest at its first
-/// token. So a query's denominator is at least 2^−kMostGrowth, and the digits of a small exponent are never lost to
-/// a much larger one of a later key. In the worst case a run is one token.
+/// Causal chunks are cut into runs: see runs.h.
 template <class T>
 class PerformerChunks {
  public:
@@ -130,7 +101,7 @@ class PerformerChunks {
   void attend_causally(Range range, PerformerState<T> before, const View& o, const View& denominators,
                        const PerformerState<T>* own) const {
     PerformerTerms<T> queries(width_, count_, kSubchunk), keys(width_, count_, kSubchunk);
-    Runs runs(count_, before.most);
+    PerformerRuns<T> runs(count_, before.most);
     const Scratch<T> memory(count_ * (width_ + 1));
     const Rows<T> s{memory.data(), width_};
     T* z = s[count_];
@@ -142,7 +113,7 @@ class PerformerChunks {
       load(loader_.queries(nullptr), range.head, first, size, queries);
       const Rows<T> out = results(queries, o, range.head);
       T g[kSubchunk], c[kSubchunk];
-      for_each_run(keys, runs, [&](int64_t begin, int64_t end, bool rescaled) {
+      runs.for_each(keys, [&](int64_t begin, int64_t end, bool rescaled) {
         if (rescaled) {
           rescale_rows(count_, width_, runs.factor, s);
           rescale_rows(count_, 1, runs.factor, Rows<T>{z, 1});
@@ -164,7 +135,7 @@ class PerformerChunks {
   void differentiate_queries_causally(Range range, PerformerState<T> before, const Cotangents& cotangents,
                                       const View& dq, const PerformerState<T>* own) const {
     PerformerTerms<T> queries(width_, count_, kSubchunk), keys(width_, count_, kSubchunk);
-    Runs runs(count_, before.most);
+    PerformerRuns<T> runs(count_, before.most);
     const Scratch<T> memory((kSubchunk + width_ + 1) * count_);
     const Rows<T> dphi{memory.data(), count_}, s{dphi[kSubchunk], count_};
     std::copy_n(before.sums.data, count_ * (width_ + 1), s.data);
@@ -172,7 +143,7 @@ class PerformerChunks {
     for_each_subchunk(range, false, [&](int64_t first, int64_t size) {
       load(loader_.keys(), range.head, first, size, keys);
       load(loader_.queries(&cotangents), range.head, first, size, queries);
-      for_each_run(keys, runs, [&](int64_t begin, int64_t end, bool rescaled) {
+      runs.for_each(keys, [&](int64_t begin, int64_t end, bool rescaled) {
         if (rescaled) {
           rescale_columns(count_, width_ + 1, runs.factor, s);
           if (own != nullptr) rescale_columns(count_, width_ + 1, runs.factor, own->sums);
@@ -259,19 +230,6 @@ class PerformerChunks {
  private:
   /// Tokens that are loaded together and stay in the L1 or L2 cache.
   static constexpr int64_t kSubchunk = 64;
-  /// How much an exponent to base 2 may grow within a run.
-  static constexpr T kMostGrowth = 40;
-
-  /// The largest exponents so far, and what a search for runs needs.
-  struct Runs {
-    Scratch<T> memory;
-    T *most, *factor, *first, *next;  // [features]
-
-    Runs(int64_t count, const T* before)
-        : memory(4 * count), most(memory.data()), factor(most + count), first(factor + count), next(first + count) {
-      std::copy_n(before, count, most);
-    }
-  };
 
   /// Calls `f(first, size)` for the subchunks of a range.
   template <class F>
@@ -308,47 +266,13 @@ class PerformerChunks {
     }
   }
 
-  /// How much the largest exponents grow from `first` to `next` with e: max_r(max(next_r, nearest(e_r)) − first_r).
-  T growth(const T* first, const T* next, const T* e) const {
-    T most = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t r = 0; r < count_; ++r) {
-      const T larger = vec::nearest(e[r]) > next[r] ? vec::nearest(e[r]) : next[r];
-      most = larger - first[r] > most ? larger - first[r] : most;
-    }
-    return most;
-  }
-
-  /// Calls `f(begin, end, rescaled)` for the runs of some keys, whose exponents are loaded. `runs.most` has then
-  /// grown to those of the run, and `runs.factor` holds the factors of the sums up to now, if `rescaled`.
-  template <class F>
-  void for_each_run(const PerformerTerms<T>& keys, Runs& runs, F f) const {
-    for (int64_t begin = 0; begin < keys.size;) {
-      std::copy_n(runs.most, count_, runs.first);
-      raise(count_, runs.first, keys.phi[begin]);
-      std::copy_n(runs.first, count_, runs.next);
-      int64_t end = begin + 1;
-      for (; end < keys.size; ++end) raise(count_, runs.next, keys.phi[end]);
-      if (growth(runs.first, runs.next, runs.next) > kMostGrowth) {
-        std::copy_n(runs.first, count_, runs.next);
-        for (end = begin + 1; growth(runs.first, runs.next, keys.phi[end]) <= kMostGrowth; ++end) {
-          raise(count_, runs.next, keys.phi[end]);
-        }
-      }
-      const bool rescaled = rescale_factors(count_, runs.most, runs.next, runs.factor);
-      std::swap(runs.most, runs.next);
-      f(begin, end, rescaled);
-      begin = end;
-    }
-  }
-
   /// The runs of a range: their first positions, and the largest exponents at their ends. Returns their number.
   int64_t find_runs(Range range, const T* most, PerformerTerms<T>& keys, int64_t* begins, Rows<T> ends) const {
-    Runs runs(count_, most);
+    PerformerRuns<T> runs(count_, most);
     int64_t found = 0;
     for_each_subchunk(range, false, [&](int64_t first, int64_t size) {
       load(loader_.keys(), range.head, first, size, keys);
-      for_each_run(keys, runs, [&](int64_t begin, int64_t, bool) {
+      runs.for_each(keys, [&](int64_t begin, int64_t, bool) {
         begins[found] = first + begin;
         std::copy_n(runs.most, count_, ends[found++]);
       });

@@ -112,7 +112,7 @@ std::vector<nn::AttentionConfig> whole_configs() {
 /// place, and which keys are sampled depends on the query's.
 bool knows_places(const nn::AttentionConfig& config) {
   const auto* const informer = std::any_cast<nn::InformerConfig>(&config.options);
-  const std::set<std::string> always{"linformer", "longformer", "poolingformer"};
+  const std::set<std::string> always{"linformer", "poolingformer"};
   return always.contains(config.mechanism) || (informer != nullptr && informer->queries > 0);
 }
 

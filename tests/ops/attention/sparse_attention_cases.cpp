@@ -111,6 +111,7 @@ class Cases {
         },
         options.released);
     options.released = false;
+    options.dropout = 0;
     add(
         "lsh_attention_weights", variant, heads(size, 1),
         [options, buckets](const Inputs& in) { return lsh_attention_weights(in[0], buckets, options); }, true);
@@ -191,7 +192,7 @@ void add_lsh_cases(Cases& cases) {
     cases.lsh("rounds" + suffix, {2, 2, 9, 3}, 3, {.chunk = 2, .causal = causal});
     cases.lsh("scale" + suffix, {1, 1, 7, 2}, 1, {.chunk = 3, .causal = causal, .scale = 0.3});
     cases.lsh("two tiles" + suffix, {1, 1, 70, 2}, 2, {.chunk = 8, .causal = causal});
-    cases.lsh("size 1" + suffix, {1, 1, 1, 1}, 2, {.chunk = 2, .causal = causal});
+    cases.lsh("size 1" + suffix, {1, 1, 1, 3}, 2, {.chunk = 2, .causal = causal});
     cases.lsh("no tokens" + suffix, {2, 1, 0, 2}, 2, {.chunk = 2, .causal = causal});
     cases.lsh("padding" + suffix, {2, 2, 9, 2}, 2, {.chunk = 2, .causal = causal, .padding_mask = padding(9)});
     cases.lsh("dropout" + suffix, {2, 1, 9, 2}, 2, {.chunk = 2, .causal = causal, .dropout = 0.2});

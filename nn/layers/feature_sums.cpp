@@ -1,4 +1,4 @@
-#include <linnet/nn/attention/feature_sums.h>
+#include <linnet/nn/layers/feature_sums.h>
 
 #include <utility>
 
@@ -22,7 +22,7 @@ Tensor FeatureSums::attend(const Tensor& query_features, const Tensor& key_featu
   // [F, g] = Sᵀ φ(q)                                                            [FAST eq.32] [FAST eq.33]
   const Tensor recent = matmul(query_features, recent_);
   const Tensor result = past_.defined() ? matmul(query_features, past_) + recent : recent;
-  if ((tokens() + 1) % kRecent == 0) past_ = add_to(past_, std::exchange(recent_, {}));
+  if (++tokens_ % kRecent == 0) past_ = add_to(past_, std::exchange(recent_, {}));
   const int64_t width = v.size(-1);
   return result.narrow(-1, 0, width) / result.narrow(-1, width, 1);  // [FAST eq.19]
 }

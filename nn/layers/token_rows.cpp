@@ -1,4 +1,4 @@
-#include <linnet/nn/attention/token_rows.h>
+#include <linnet/nn/layers/token_rows.h>
 
 #include <algorithm>
 
