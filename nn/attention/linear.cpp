@@ -63,8 +63,8 @@ Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) con
 Mechanism linear_mechanism() {
   Mechanism m{.name = "linear", .paper = "Katharopoulos et al. 2020, eqs. 4-12", .make = maker<LinearAttention>()};
   m.options = LinearAttentionConfig{};
-  m.option_list = {token_dropout_option<LinearAttentionConfig>(
-      "what linear attention drops: token, whole queries and keys")};
+  m.option_list = {
+      token_dropout_option<LinearAttentionConfig>("what linear attention drops: token, whole queries and keys")};
   m.refusal = refuse_feature_dropout<LinearAttentionConfig>;
   // The factorised form takes 4·N·D·(D + 1) operations forward and 10·N·D·(D + 1) backward for each head.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {

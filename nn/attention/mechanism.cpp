@@ -21,8 +21,8 @@ namespace {
 /// The list. A new mechanism is a file pair in nn/attention/ and a line here.
 std::vector<Mechanism>& list() {
   static std::vector<Mechanism>& all = *new std::vector<Mechanism>{
-      softmax_mechanism(), fastmax1_mechanism(), fastmax2_mechanism(), fastformer_mechanism(), linear_mechanism(),
-      performer_mechanism(),
+      softmax_mechanism(),    fastmax1_mechanism(), fastmax2_mechanism(),
+      fastformer_mechanism(), linear_mechanism(),   performer_mechanism(),
   };
   return all;
 }

@@ -28,5 +28,5 @@ Tensor composed_performer(const Tensor& q, const Tensor& k, const Tensor& v, con
 Tensor reference_performer_weights(const Tensor& q, const Tensor& k, const Tensor& omega, const Tensor& padding_mask,
                                    bool causal);
 
-}  // namespace gnu::visibility("hidden")]]detail
+}  // namespace detail
 }  // namespace linnet

@@ -138,10 +138,7 @@ TEST_CASE("random streams: each weight, and dropout of each layer and step, of D
       const nn::PatchClassifierConfig image{
           .side = 6, .patch = 2, .classes = 3, .layers = layers, .share_layers = share, .block = block};
       check_training([&](Generator& rng) { return std::make_unique<nn::PatchClassifier>(rng, image); },
-                     [&](nn::PatchClassifier& model) {
-                       return sum(square(model(ones({2, 36}))));
-                     },
-                     draws_a_loss);
+                     [&](nn::PatchClassifier& model) { return sum(square(model(ones({2, 36})))); }, draws_a_loss);
     }
   }
 }
@@ -149,10 +146,7 @@ TEST_CASE("random streams: each weight, and dropout of each layer and step, of D
 TEST_CASE("random streams: each weight, and dropout of each layer and step, of FastformerEncoder") {
   const nn::FastformerEncoderConfig config{.width = 16, .heads = 2, .hidden = 16, .layers = 2, .max_tokens = 5};
   check_training([&](Generator& rng) { return std::make_unique<nn::FastformerEncoder>(rng, config); },
-                 [&](nn::FastformerEncoder& model) {
-                   return sum(square(model(ones({2, 5, 16}))));
-                 },
-                 1 + 2 * 2);
+                 [&](nn::FastformerEncoder& model) { return sum(square(model(ones({2, 5, 16})))); }, 1 + 2 * 2);
 }
 
 TEST_CASE("random streams: each token that is sampled, by the generator given and not the model's") {

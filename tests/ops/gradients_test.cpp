@@ -270,10 +270,9 @@ TEST_CASE("gradients: each op is tried on broadcast, empty and size-1 inputs, or
   check_tried("a dimension of size 1", all, size_one, {});
   const std::string fixed = "it takes operands of the shapes that its definition names, and no other";
   Exempt no_broadcast;
-  for (const char* op :
-       {"fastmax", "fastmax_weights", "linear_attention", "linear_attention_weights", "performer_attention",
-        "performer_attention_weights", "softmax_attention", "softmax_attention_weights", "mse_loss", "scatter_add",
-        "stack"}) {
+  for (const char* op : {"fastmax", "fastmax_weights", "linear_attention", "linear_attention_weights",
+                         "performer_attention", "performer_attention_weights", "softmax_attention",
+                         "softmax_attention_weights", "mse_loss", "scatter_add", "stack"}) {
     no_broadcast[op] = fixed;
   }
   check_tried("an operand that is broadcast", several, broadcast, no_broadcast);

@@ -79,8 +79,8 @@ inline float nearest(float x) {
   return (x + kRound) - kRound;
 }
 
-/// 2^x · 2^power for an integer `power` ≤ −nearest(x); 0 where nearest(x) + power < −125. The factor 2^power is exact:
-/// it changes no digit of 2^x.
+/// 2^x · 2^power for an integer `power` ≤ −nearest(x); 0 where nearest(x) + power < −125. The factor 2^power is
+/// exact: it changes no digit of 2^x.
 inline float exp2_times(float x, float power) {
   const float k = nearest(x), exponent = k + power;
   return exponent < -125.0f ? 0.0f : exp2_near_zero(x - k) * power_of_two(exponent + (12582912.0f + 127.0f));

@@ -83,8 +83,7 @@ class PerformerChunks {
       make_queries(keys.most, 0, size, queries, c);
       const Rows<T> out = results(queries, o, range.head);
       tile_product<T>(size, width_, count_, {queries.phi.data, queries.phi.stride, 1}, s, out, false);
-      dot_rows(
-          size, [&](int64_t n) { return queries.phi[n]; }, [&](int64_t) { return z; }, g, count_);
+      dot_rows(size, [&](int64_t n) { return queries.phi[n]; }, [&](int64_t) { return z; }, g, count_);
       finish(range.head, queries, out, g, c, o, denominators);
     });
   }

@@ -286,9 +286,8 @@ void performer_attention_backward(View dq, View dk, View dv, View d_o, View o, V
                                   View v, View omega, const View* padding_mask, bool causal) {
   const FastmaxParams params = position_params(causal);
   const FastmaxInputs in{q, k, v, padding_mask, params};
-  dispatch_floating(q.dtype, [&]<class T>(T) {
-    Pass<T>(in, omega).backward(dq, dk, dv, Cotangents{d_o, o, denominators});
-  });
+  dispatch_floating(q.dtype,
+                    [&]<class T>(T) { Pass<T>(in, omega).backward(dq, dk, dv, Cotangents{d_o, o, denominators}); });
 }
 
 }  // namespace
