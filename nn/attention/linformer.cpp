@@ -27,7 +27,7 @@ int64_t rank_of(const AttentionConfig& config) {
 }
 
 /// Refuses more slots than tokens, once these are known.
-std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
+std::optional<OptionRefusal> linformer_refusal(const AttentionConfig& config) {
   if (config.max_tokens == 0 || rank_of(config) <= config.max_tokens) return std::nullopt;
   return OptionRefusal{"linformer_rank",
                        fmt::format("whose rank is at most the {} tokens of the model; use less", config.max_tokens)};
@@ -113,7 +113,7 @@ Mechanism linformer_mechanism() {
           "linformer_share",
           "what shares linformer's projections: heads, keys and values too, or all layers (default: headwise)",
           &LinformerConfig::share, share_words())};
-  m.refusal = refusal;
+  m.refusal = linformer_refusal;
   m.causal = m.step = false;
   m.why_not_causal = "each of its slots mixes all tokens";
   m.shared = [](const Module& model, const AttentionConfig& config) -> Tensor {

@@ -17,7 +17,7 @@ namespace linnet::nn {
 namespace {
 
 /// Refuses an odd window, and dilations that do not fit the heads.
-std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
+std::optional<OptionRefusal> longformer_refusal(const AttentionConfig& config) {
   const auto options = options_of<LongformerConfig>(config);
   if (options.window % 2 != 0) return OptionRefusal{"window", "half of which is on each side; use an even number"};
   const auto dilations = static_cast<int64_t>(options.dilation.size());
@@ -55,7 +55,7 @@ LongformerAttention::LongformerAttention(Module& parent, std::string name, const
       out_(*this, "out", config.width, config.width, config.bias) {
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary) refuse("rotary positions");
-  if (const auto refused = refusal(config)) {
+  if (const auto refused = longformer_refusal(config)) {
     const std::string value =
         refused->option == "window" ? std::to_string(longformer_.window) : detail::joined(longformer_.dilation);
     throw ValueError(
@@ -169,7 +169,7 @@ Mechanism longformer_mechanism() {
       integer_option("global_tokens", "first tokens, which see all and are seen by all (default: 1)",
                      &LongformerConfig::global_tokens, 0, kMost),
   };
-  m.refusal = refusal;
+  m.refusal = longformer_refusal;
   // The weights of pairs: each token with its window and the global tokens, and these with all tokens.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<LongformerConfig>(size);

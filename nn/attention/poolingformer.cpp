@@ -19,7 +19,7 @@ OptionWords<TokenPooling::Kind> pooling_words() {
 }
 
 /// Refuses an odd window.
-std::optional<OptionRefusal> refusal(const AttentionConfig& config) {
+std::optional<OptionRefusal> poolingformer_refusal(const AttentionConfig& config) {
   if (options_of<PoolingformerConfig>(config).window % 2 == 0) return std::nullopt;
   return OptionRefusal{"window", "half of which is on each side; use an even number"};
 }
@@ -47,7 +47,7 @@ PoolingformerAttention::PoolingformerAttention(Module& parent, std::string name,
       out_(*this, "out", config.width, config.width, config.bias) {
   if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
   if (config.rotary) refuse("rotary positions");
-  if (const auto refused = refusal(config)) {
+  if (const auto refused = poolingformer_refusal(config)) {
     throw ValueError(
         fmt::format("{}: window {} does not apply to poolingformer, {}", label(), options_.window, refused->why));
   }
@@ -129,7 +129,7 @@ Mechanism poolingformer_mechanism() {
       word_option("pooling", "how poolingformer pools tokens (default: conv, with learned weights)",
                   &PoolingformerConfig::pooling, pooling_words()),
   };
-  m.refusal = refusal;
+  m.refusal = poolingformer_refusal;
   // The weights of pairs: of tokens, then of tokens with pools.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<PoolingformerConfig>(size);

@@ -271,7 +271,7 @@ Tensor informer_attention_weights(const Tensor& q, const Tensor& k, const Inform
   const Call call("informer_attention_weights", where);
   check(q, k, k, options);
   const int64_t queries = queries_of(q.size(2), options);
-  const Tensor rows = softmax_attention_weights(q, k, {.padding_mask = options.padding_mask});
+  Tensor rows = softmax_attention_weights(q, k, {.padding_mask = options.padding_mask});
   if (queries == q.size(2)) return rows;
   const Choice choice(q, k, options, queries);
   const Tensor chosen = gt(choice.places(), 0).transpose(1, 2).unsqueeze(-1);

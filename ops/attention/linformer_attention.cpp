@@ -75,7 +75,7 @@ Tensor linformer_attention_weights(const Tensor& q, const Tensor& k, const Tenso
   const Tensor of_slots = softmax_attention_weights(
       detail::in_computed(q), slots(e, detail::in_computed(k), options.padding_mask),
       {.scale = options.scale, .padding_mask = seen_slots(options.padding_mask, e.size(0))});
-  const Tensor of_tokens = matmul(of_slots, f.narrow(1, 0, k.size(2)));
+  Tensor of_tokens = matmul(of_slots, f.narrow(1, 0, k.size(2)));
   if (!options.padding_mask.defined()) return of_tokens;
   return masked_fill(of_tokens, logical_not(options.padding_mask).unsqueeze(1).unsqueeze(1), 0);
 }

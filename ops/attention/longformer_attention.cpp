@@ -303,7 +303,7 @@ Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
     const auto some = [&](const Tensor& x) { return end - h == x.size(1) ? x : x.narrow(1, h, end - h); };
     heads.push_back(longformer.local_rows(some(q), some(k), some(v), dilation));
   }
-  const Tensor local = heads.size() == 1 ? heads[0] : concat(heads, 1);
+  Tensor local = heads.size() == 1 ? heads[0] : concat(heads, 1);
   if (globals == 0) return local;
   return longformer.replaced(local, longformer.global_rows(q_global, k_global, v_global));
 }
@@ -321,7 +321,7 @@ Tensor longformer_attention_weights(const Tensor& q, const Tensor& k, const Tens
     const Tensor padding = detail::unseen(q.size(2), q.size(2), options.padding_mask, false, q.device());
     return detail::masked_softmax(scores, padding.defined() ? logical_or(unseen, padding) : unseen);
   };
-  const Tensor local = weights(q, k, longformer.unseen(q));
+  Tensor local = weights(q, k, longformer.unseen(q));
   if (longformer.global().count == 0) return local;
   check_global(q_global, "q_global", q, longformer.global().count);
   check_global(k_global, "k_global", q, q.size(2));
