@@ -138,9 +138,9 @@ struct SparseInputs : QuadraticInputs<T, E> {
   bool accumulate, has_self_score;
   T self_score;  ///< times log2 e
 
-  SparseInputs(const View& q, const View& k, const View& v, const AttentionMask& mask, const AttentionParams& params,
-               const FirstQueries& first_queries)
-      : QuadraticInputs<T, E>(q, k, v, mask, params, first_queries),
+  SparseInputs(const View& q_view, const View& k_view, const View& v_view, const AttentionMask& mask,
+               const AttentionParams& params, const FirstQueries& first_queries)
+      : QuadraticInputs<T, E>(q_view, k_view, v_view, mask, params, first_queries),
         accumulate(params.accumulate),
         has_self_score(params.has_self_score),
         self_score(static_cast<T>(params.self_score * kLog2E)) {

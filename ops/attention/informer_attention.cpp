@@ -194,6 +194,7 @@ class Choice {
   /// Of queries [n, H, D] and keys [n, u, H, D], [n, H, u]: a product of a row for each query and head.
   static Tensor scores(const Tensor& queries, const Tensor& keys) {
     std::vector<Tensor> heads;
+    heads.reserve(static_cast<size_t>(queries.size(1)));
     for (int64_t h = 0; h < queries.size(1); ++h) {
       heads.push_back(matmul(queries.narrow(1, h, 1), keys.select(2, h).transpose(1, 2)));
     }

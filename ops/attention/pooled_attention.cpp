@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ class Pools {
     const int64_t more = std::max(padded_tokens() - tokens_, int64_t{0});
     const Tensor padded = pad(exists, {0, more});
     std::vector<Tensor> places;
+    places.reserve(static_cast<size_t>(pooling.kernel));
     for (int64_t t = 0; t < pooling.kernel; ++t) places.push_back(place(padded, 1, t));
     exist_ = stack(places, -1).unsqueeze(1);
     padded_ = pad(x_, {0, 0, 0, more});
@@ -106,8 +108,8 @@ class Pools {
 
   /// Each pool's token nearest to its centre, the earlier of two; 0 without tokens.
   Tensor centres() const {
-    std::vector<int64_t> farthest_first;
-    for (int64_t t = 0; t < pooling_.kernel; ++t) farthest_first.push_back(t);
+    std::vector<int64_t> farthest_first(static_cast<size_t>(pooling_.kernel));
+    std::iota(farthest_first.begin(), farthest_first.end(), int64_t{0});
     std::ranges::sort(farthest_first, std::greater(), [&](int64_t t) {
       const int64_t twice = 2 * t - (pooling_.kernel - 1);
       return std::pair(std::abs(twice), twice);
