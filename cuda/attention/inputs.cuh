@@ -135,6 +135,9 @@ struct SparseInputs : QuadraticInputs<T, E> {
   int64_t range_batch_stride = 0, range_head_stride = 0;
   const int32_t* codes = nullptr;  ///< [B, H, rounds, N]
   int64_t rounds = 0;
+  /// Where results of other keys are continued, their denominators [B, H, N]: a copy, because the block of the first
+  /// columns writes the new ones while others read these. Null otherwise.
+  const T* earlier_denominators = nullptr;
   bool accumulate, has_self_score;
   T self_score;  ///< times log2 e
 

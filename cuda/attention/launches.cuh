@@ -19,12 +19,38 @@ struct AttentionCall {
   const FirstQueries& first_queries;
 };
 
+/// Gives inputs the denominators that are continued, and keeps them until the kernel is launched.
+template <class T>
+class EarlierDenominators {
+ public:
+  template <class In>
+  EarlierDenominators(In& in, const View& denominator) : copy_(count_of(in)) {
+    if constexpr (In::kSparse) {
+      if (!in.accumulate) return;
+      check(cudaMemcpyAsync(copy_.data(), data<const T>(denominator), static_cast<size_t>(count_of(in)) * sizeof(T),
+                            cudaMemcpyDeviceToDevice, stream()),
+            "a copy of denominators");
+      in.earlier_denominators = copy_.data();
+    }
+  }
+
+ private:
+  template <class In>
+  static int64_t count_of(const In& in) {
+    if constexpr (In::kSparse) return in.accumulate ? in.batch * in.heads * in.queries : 0;
+    return 0;
+  }
+
+  Scratch<T> copy_;
+};
+
 template <template <class, class> class Inputs>
 void launch_attention(const AttentionCall& call, const View& o, const View& denominator) {
   const bool done = dispatch_mma(call.q, [&](auto width, auto zero) {
     using E = decltype(zero);
     using In = Inputs<float, E>;
-    const In in(call.q, call.k, call.v, call.mask, call.params, call.first_queries);
+    In in(call.q, call.k, call.v, call.mask, call.params, call.first_queries);
+    const EarlierDenominators<float> earlier(in, denominator);
     const HeadTiles tiles{0, in.batch * in.heads, 0, in.query_tiles()};
     launch(attend_mma<decltype(width)::value, E, NoInterChunk, In>, tiles.count(), kMmaThreads, in, HeadsView<E>(o),
            data<float>(denominator), tiles, NoInterChunk());
@@ -35,7 +61,8 @@ void launch_attention(const AttentionCall& call, const View& o, const View& deno
     using S = decltype(shared);
     using E = decltype(element);
     using In = Inputs<T, E>;
-    const In in(call.q, call.k, call.v, call.mask, call.params, call.first_queries);
+    In in(call.q, call.k, call.v, call.mask, call.params, call.first_queries);
+    const EarlierDenominators<T> earlier(in, denominator);
     const int64_t tiles = in.query_tiles(), column_tiles = column_tiles_of<T>(in.width);
     launch(attend<T, S, E, In>, in.batch * in.heads * tiles * column_tiles, kThreads, in, HeadsView<E>(o),
            data<T>(denominator), tiles, column_tiles);

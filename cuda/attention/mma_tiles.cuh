@@ -102,12 +102,12 @@ __device__ void add_rows(const HeadMatrix<E>& x, int64_t first, WarpSums<kWidth>
 /// Continues the sums of other keys: from the outputs so far, divided by their denominators.
 template <class E, int kWidth>
 __device__ void resume(const SparseInputs<float, E>& in, const QuadraticTask<float, E>& task, const HeadMatrix<E>& o,
-                       const float* denominator, WarpSums<kWidth>& sum, Totals<float, 2>& totals) {
+                       WarpSums<kWidth>& sum, Totals<float, 2>& totals) {
   if (!in.accumulate) return;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int64_t i = task.first + sum.row(r);
-    if (i < in.queries) totals.resume(r, denominator[task.head * in.queries + i]);
+    if (i < in.queries) totals.resume(r, in.earlier_denominators[task.head * in.queries + i]);
   }
   add_rows(o, task.first, sum);
 }
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       other_chunks.add_values(in, task, q_tile, sum, totals.total);
     }
     if constexpr (In::kSparse) {
-      resume(in, task, task.rows(o, in.queries, in.width), denominator, sum, totals);
+      resume(in, task, task.rows(o, in.queries, in.width), sum, totals);
     }
     const int64_t seen_by_any = in.visible_to_tile(task.head, task.first).end;
     for (int64_t key = other_chunks.first_key(in, task.head, task.first); key < seen_by_any; key += kMmaTile) {

@@ -23,13 +23,13 @@ __device__ void store_thread_tile(const HeadMatrix<E>& x, int64_t first, int64_t
 /// Continues the sums of other keys: from the outputs so far, divided by their denominators.
 template <class T, class E>
 __device__ void resume(const SparseInputs<T, E>& in, const QuadraticTask<T, E>& task, const HeadMatrix<E>& o,
-                       const T* denominator, ThreadTile<T>& sum, Totals<T, kThreadTile<T>>& totals) {
+                       ThreadTile<T>& sum, Totals<T, kThreadTile<T>>& totals) {
   if (!in.accumulate) return;
 #pragma unroll
   for (int r = 0; r < kThreadTile<T>; ++r) {
     const int64_t i = task.first + thread_row<T>() + r;
     if (i >= in.queries) continue;
-    totals.resume(r, denominator[task.head * in.queries + i]);
+    totals.resume(r, in.earlier_denominators[task.head * in.queries + i]);
 #pragma unroll
     for (int c = 0; c < kThreadTile<T>; ++c) {
       const int64_t d = task.column + thread_column<T>() + c;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
     const HeadMatrix<const E> q = task.queries(in, in.q), k = task.keys(in, in.k), v = task.keys(in, in.v);
     ThreadTile<T> sum;
     Totals<T, kThreadTile<T>> totals;
-    if constexpr (In::kSparse) resume(in, task, task.rows(o, in.queries, in.width), denominator, sum, totals);
+    if constexpr (In::kSparse) resume(in, task, task.rows(o, in.queries, in.width), sum, totals);
     const KeyRange seen = in.visible_to_tile(task.head, task.first);
     for (int64_t key = seen.begin; key < seen.end; key += kTile<T>) {
       ThreadTile<T> weights = products_of_rows<T>(shared, q, task.first, k, key);

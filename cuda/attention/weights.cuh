@@ -165,9 +165,13 @@ __device__ void score_gradients(const In& in, const HeadMatrix<const E>& k, cons
 #pragma unroll
   for (int q = 0; q < Scores::kQueries; ++q) of[q] = factors(q);
   if (in.softmax) {
-    if constexpr (In::kSparse) set_self(in, tile, s, in.self_score / in.binary_scale);
+    if constexpr (In::kSparse) {
+      for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= in.binary_scale; });
+      set_self(in, tile, s, in.self_score);  // the same bits as in forward
+    }
     for_each_score<Scores>([&](int q, int c) {
-      s.at(q, c) = exp2(s.at(q, c) * in.binary_scale - of[q].log_or_inverse);
+      const T score = In::kSparse ? s.at(q, c) : s.at(q, c) * in.binary_scale;
+      s.at(q, c) = exp2(score - of[q].log_or_inverse);
       ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);  // gradient of [Vaswani eq.1]
     });
     if constexpr (In::kSparse) set_self(in, tile, ds, T{0});
