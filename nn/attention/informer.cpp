@@ -43,11 +43,11 @@ Generator InformerAttention::evaluation_draws() const {
 }
 
 Tensor InformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
-  const auto [q, k, v] = project(x, padding_mask);
-  const auto attend = [&, &q = q, &k = k, &v = v](Generator& draws, double dropout) {
+  const Qkv heads = project(x, padding_mask);
+  const auto attend = [&](Generator& draws, double dropout) {
     InformerAttentionOptions options = call_options(padding_mask, draws);
     options.dropout = dropout;
-    return out_(merge_heads(informer_attention(q, k, v, options)));
+    return out_(merge_heads(informer_attention(heads.q, heads.k, heads.v, options)));
   };
   if (training()) return attend(generator(), config().dropout);
   Generator draws = evaluation_draws();

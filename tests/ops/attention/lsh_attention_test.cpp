@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -71,7 +72,7 @@ std::vector<int64_t> times_seen(const Tensor& buckets, const LshAttentionOptions
       };
       std::vector<int64_t> order;
       for (int64_t i = 0; i < tokens; ++i) order.push_back(i);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return bucket(a) < bucket(b); });
+      std::ranges::sort(order, {}, [&](int64_t i) { return std::pair(bucket(i), i); });
       for (int64_t a = 0; a < tokens; ++a) {
         for (int64_t b = 0; b < tokens; ++b) {
           const int64_t i = order[static_cast<size_t>(a)], j = order[static_cast<size_t>(b)];
