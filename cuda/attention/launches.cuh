@@ -26,7 +26,7 @@ class EarlierDenominators {
   template <class In>
   EarlierDenominators(In& in, const View& denominator) : copy_(count_of(in)) {
     if constexpr (In::kSparse) {
-      if (!in.accumulate) return;
+      if (copy_.data() == nullptr) return;
       check(cudaMemcpyAsync(copy_.data(), data<const T>(denominator), static_cast<size_t>(count_of(in)) * sizeof(T),
                             cudaMemcpyDeviceToDevice, stream()),
             "a copy of denominators");

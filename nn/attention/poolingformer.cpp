@@ -71,8 +71,9 @@ LongformerAttentionOptions PoolingformerAttention::first_options(const Tensor& p
   return options;
 }
 
-PooledAttentionOptions PoolingformerAttention::second_options(const Tensor& padding_mask) const {
-  PooledAttentionOptions options = pool_options(options_, pool_k_, pool_v_);
+PooledAttentionOptions PoolingformerAttention::second_options(DType dtype, const Tensor& padding_mask) const {
+  const auto weight = [&](const Tensor& pool) { return pool.defined() ? pool.to(dtype) : pool; };
+  PooledAttentionOptions options = pool_options(options_, weight(pool_k_), weight(pool_v_));
   options.causal = config().causal;
   options.padding_mask = padding_mask;
   options.dropout = training() ? config().dropout : 0;
@@ -93,7 +94,7 @@ Tensor PoolingformerAttention::first_level(const Qkv& heads, const LongformerAtt
 Tensor PoolingformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
   const Tensor y = first_level(project(x, padding_mask), first_options(padding_mask));
   const auto [q, k, v] = split_qkv(qkv2_(y), config().heads);
-  return out_(y + merge_heads(pooled_attention(q, k, v, second_options(padding_mask))));
+  return out_(y + merge_heads(pooled_attention(q, k, v, second_options(q.dtype(), padding_mask))));
 }
 
 std::vector<AttentionMap> PoolingformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
@@ -102,7 +103,7 @@ std::vector<AttentionMap> PoolingformerAttention::forward_maps(const Tensor& x, 
   options.dropout = 0;
   const auto [q, k, v] = split_qkv(qkv2_(first_level(first, options)), config().heads);
   return {{"window", longformer_attention_weights(first.q, first.k, {}, {}, options)},
-          {"pools", pooled_attention_weights(q, k, v, second_options(padding_mask))}};
+          {"pools", pooled_attention_weights(q, k, v, second_options(q.dtype(), padding_mask))}};
 }
 
 std::vector<Setting> PoolingformerAttention::settings() const {

@@ -44,7 +44,8 @@ class PoolingformerAttention : public Attention {
   /// y, with merged heads, of the first level.
   Tensor first_level(const Qkv& heads, const LongformerAttentionOptions& options) const;
   LongformerAttentionOptions first_options(const Tensor& padding_mask) const;
-  PooledAttentionOptions second_options(const Tensor& padding_mask) const;
+  /// For queries of `dtype`, which may be bfloat16 beside parameters of float32.
+  PooledAttentionOptions second_options(DType dtype, const Tensor& padding_mask) const;
 
   PoolingformerConfig options_;
   Linear qkv_, qkv2_, out_;

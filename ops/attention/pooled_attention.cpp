@@ -73,8 +73,8 @@ class Pools {
   /// The weights of the tokens in each pool, [B or 1, 1 or H, P, κ]. Not for Kind::max.
   Tensor weights() const {
     if (pooling_.kind == Kind::convolution) {
-      const Tensor scores = matmul(centres(), transpose(pooling_.weight));
-      return detail::masked_softmax(scores, logical_not(exist_));
+      const Tensor scores = matmul(detail::in_computed(centres()), transpose(detail::in_computed(pooling_.weight)));
+      return detail::masked_softmax(scores, logical_not(exist_)).to(x_.dtype());
     }
     const Tensor counted = exist_.to(x_.dtype());
     return counted / maximum(sum(counted, {-1}, true), 1);

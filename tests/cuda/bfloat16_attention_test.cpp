@@ -72,8 +72,8 @@ Tensor additive(const Inputs& in, bool causal, double rate = 0) {
 TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its gradients") {
   if (!has_gpu("attention of bfloat16 on the GPU")) return;
   const auto padding_mask = [](Device device) { return lt(ids({2, 70}, 4, device), 3); };
-  const auto agree_at = [](const char* what, int64_t width, const Moves& attend) {
-    agree_in_bfloat16(what + std::string(" ") + std::to_string(width), kRoundings,
+  const auto agree_at = [](const char* what, int64_t width, const Moves& attend, double allowed = kRoundings) {
+    agree_in_bfloat16(what + std::string(" ") + std::to_string(width), allowed,
                       std::vector<Shape>(3, {2, 3, 70, width}), attend);
   };
   for (const bool causal : {false, true}) {
@@ -94,10 +94,12 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
           return fastmax(in[0], in[1], in[2], options);
         });
       }
-      agree_at("linear", width, [&, form = form](auto& in) {
+      // The weights are nearly equal, so gradients of queries are differences of nearly equal means.
+      const auto linear = [&, form = form](auto& in) {
         return linear_attention(in[0], in[1], in[2],
                                 {.causal = causal, .padding_mask = padding_mask(in[0].device()), .form = form});
-      });
+      };
+      agree_at("linear", width, linear, kCancelling);
     }
     const auto additive = [&](int64_t width, int64_t weights, Interaction interaction) {
       agree_at("additive", width, [&](auto& in) {
