@@ -33,12 +33,12 @@ double norm_of(const std::vector<double>& x) {
 }
 
 /// Gives all matrices numbers of one size, so that attention weights and logits differ from one another as in a
-/// trained model, and nothing saturates.
+/// trained model, and nothing saturates. Matrices that start as 0 stay 0.
 void level(const nn::Module& model) {
   for (const Tensor& parameter : model.parameters()) {
     if (parameter.rank() < 2) continue;
     const double size = norm_of(parameter.to_vector<double>()) / std::sqrt(static_cast<double>(parameter.numel()));
-    parameter.detach().copy_(parameter.detach() * (0.18 / size));
+    if (size > 0) parameter.detach().copy_(parameter.detach() * (0.18 / size));
   }
 }
 
