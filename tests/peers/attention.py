@@ -116,6 +116,177 @@ def performer_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tenso
     return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(2).unsqueeze(-1))
 
 
+def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor:
+    """Wang et al. 2020, eq. 7: the maps e and f [K, N] sum keys and values over the tokens."""
+    k, v = torch.einsum("kn,bhnd->bhkd", e, k), torch.einsum("kn,bhnd->bhkd", f, v)
+    return softmax(q, k, v, False)
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Rows of x [B, H, M, C] that index [B or 1, H, K] names: [B, H, K, C]. One list of rows is faster than gather."""
+    batch, heads, count, width = x.shape
+    rows = index + count * torch.arange(batch * heads).view(batch, heads, 1)
+    return x.reshape(-1, width).index_select(0, rows.flatten()).view(batch, heads, -1, width)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
+    """Softmax attention in each block, with q [B, H, blocks, queries, D], k and v [B, H, blocks, keys, D] and bool seen
+    [blocks, queries or 1, keys]: [B, H, blocks · queries, D]. A query that sees no key gives 0.
+    """
+    o = F.scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), seen)
+    return o.flatten(1, 2).unflatten(0, q.shape[:2])
+
+
+def with_neighbours(x: Tensor, block: int, before: int, after: int) -> Tensor:
+    """Blocks of tokens with those before and after, 0 beyond the ends: [B, H, N / block, before + block + after, D]."""
+    return F.pad(x, (0, 0, before, after)).unfold(2, before + block + after, block).transpose(-1, -2)
+
+
+def near(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int, first: int) -> Tensor:
+    """Softmax over the tokens at most window / 2 away, or at most window before when causal, and the `first` ones."""
+    tokens = q.shape[2]
+    block = math.gcd(tokens, 128)
+    before, after = (window, 0) if causal else (window // 2, window // 2)
+    i = torch.arange(tokens).view(-1, block, 1)
+    j = i[:, :1] - before + torch.arange(before + block + after)
+    seen = (j >= first) & (j < tokens) & (j >= i - before) & (j <= i + after)
+
+    def keys(x: Tensor) -> Tensor:
+        shared = x[:, :, None, :first].expand(-1, -1, tokens // block, -1, -1)
+        return torch.cat([shared, with_neighbours(x, block, before, after)], 3)
+
+    return attend(q.unflatten(2, (-1, block)), keys(k), keys(v), F.pad(seen, (first, 0), value=True))
+
+
+def longformer(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int = 256, global_tokens: int = 1) -> Tensor:
+    """Beltagy et al. 2020, section 3.1, with the first tokens as global ones, which take the maps of the others."""
+    rows = softmax(q[:, :, :global_tokens], k, v, causal)
+    return torch.cat([rows, near(q, k, v, causal, window, global_tokens)[:, :, global_tokens:]], 2)
+
+
+def random_blocks(heads: int, blocks: int, count: int) -> Tensor:
+    """For each block but the first and the last, others that BigBird does not see anyway: [H, blocks - 2, count]."""
+    i, j = torch.arange(1, blocks - 1)[:, None], torch.arange(blocks)
+    free = ((i - j).abs() > 1) & (j > 0) & (j < blocks - 1)
+    return torch.stack([torch.multinomial(free.float(), count) for _ in range(heads)])
+
+
+def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16) -> Tensor:
+    """Zaheer et al. 2020, section 2, with random_blocks as `others`; N is a multiple of the block, and not so small that
+    attention would be dense.
+    """
+    heads, blocks = q.shape[1], q.shape[2] // block
+    i = torch.arange(1, blocks - 1)[:, None]
+    fixed = torch.cat([torch.zeros_like(i), i - 1, i, i + 1, torch.full_like(i, blocks - 1)], 1)
+    once = F.pad((fixed[:, 1:4] > 0) & (fixed[:, 1:4] < blocks - 1), (1, 1 + others.shape[2]), value=True)
+    index = torch.cat([fixed.expand(heads, -1, -1), others], 2)
+
+    def keys(x: Tensor) -> Tensor:
+        rows = take(x.unflatten(2, (-1, block)).flatten(3), index.flatten(1)[None])
+        return rows.view(*x.shape[:2], blocks - 2, -1, x.shape[3])
+
+    middle = attend(
+        q[:, :, block:-block].unflatten(2, (-1, block)), keys(k), keys(v), once.repeat_interleave(block, 1)[:, None]
+    )
+    ends = softmax(torch.cat([q[:, :, :block], q[:, :, -block:]], 2), k, v, False)
+    return torch.cat([ends[:, :, :block], middle, ends[:, :, block:]], 2)
+
+
+def pools(x: Tensor, w: Tensor, stride: int) -> Tensor:
+    """Light dynamic convolution: from every stride-th token on, a mean of K tokens by softmax(w x_c), where w is [K, D]
+    and x_c the token in their middle. The last pool ends with the tokens.
+    """
+    kernel, tokens = w.shape[0], x.shape[2]
+    places = torch.arange(0, tokens, stride)[:, None] + torch.arange(kernel)
+    logits = (x[:, :, (kernel - 1) // 2 :: stride] @ w.T).masked_fill(places >= tokens, -torch.inf)
+    rows = F.pad(x, (0, 0, 0, kernel - stride)).unfold(2, kernel, stride)
+    return (rows * torch.softmax(logits, -1)[..., None, :]).sum(-1)
+
+
+def poolingformer(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    causal: bool,
+    window: int = 256,
+    window2: int = 512,
+    stride: int = 4,
+) -> Tensor:
+    """Zhang et al. 2021, section 3, without maps between the levels; N is a multiple of the stride."""
+    y = near(q, k, v, causal, window, 0)
+    tokens, kernel = q.shape[2], w_k.shape[0]
+    block = math.gcd(tokens, 128)
+    before = (window2 + kernel - 1) // (2 * stride)
+    after = 0 if causal else before
+    i = torch.arange(tokens).view(-1, block, 1)
+    p = i[:, :1] // stride - before + torch.arange(before + block // stride + after)
+    seen = (p >= 0) & (p < tokens // stride) & ((2 * stride * p + kernel - 1 - 2 * i).abs() <= window2)
+    if causal:
+        seen &= stride * p + kernel - 1 <= i
+    keys, values = (with_neighbours(pools(y, w, stride), block // stride, before, after) for w in (w_k, w_v))
+    return y + attend(q.unflatten(2, (-1, block)), keys, values, seen)
+
+
+def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64) -> Tensor:
+    """Kitaev et al. 2020, section 2, with rotations [H, D, R, buckets / 2]; N is a multiple of the chunk. Tokens of
+    other buckets are hidden, and a token that several rounds see counts once.
+    """
+    heads, tokens, width = q.shape[1:]
+    rounds, chunks = rotations.shape[2], tokens // chunk
+
+    def sort(x: Tensor) -> Tensor:
+        """Rows of x [B, H, N, C] in the order of each round: [B, H, R, chunks, chunk, C]."""
+        return take(x, order.flatten(2)).unflatten(2, (rounds, chunks, chunk))
+
+    def look_back(x: Tensor, none: int = 0) -> Tensor:
+        """Each chunk behind the one before it, and the first of a round behind `none`."""
+        return torch.cat([F.pad(x[:, :, :, :-1], (0, 0, 0, 0, 1, 0), value=none), x], 4)
+
+    def pairs(x: Tensor, none: int) -> tuple[Tensor, Tensor]:
+        """x of the queries of a chunk as a column, and of its keys as a row."""
+        return x, look_back(x, none).transpose(-1, -2)
+
+    with torch.no_grad():
+        rotated = torch.einsum("bhnd,hdrk->bhrnk", q, rotations)
+        bucket = torch.cat([rotated, -rotated], -1).argmax(-1)
+        order = bucket.argsort(stable=True)
+        back = order.argsort()
+        # Bucket and chunk in one number: in each round a token sees those of its own place and of the one before.
+        place = (bucket * (chunks + 1) + back // chunk).int()
+        seen = 0
+        for of_round in sort(place.transpose(2, 3)).split(1, -1):
+            i, j = pairs(of_round, -2)
+            seen = seen + ((j == i) | (j == i - 1)).to(q.dtype)
+        in_columns = lambda x: x.int().view(*x.shape[:3], chunks, chunk, 1)  # noqa: E731
+        i, j = pairs(in_columns(bucket.gather(3, order)), -1)
+        hidden = i != j
+        i, j = pairs(in_columns(order), -1)
+        if causal:
+            hidden |= j > i
+        bias = seen.log().neg().masked_fill(hidden, -torch.inf)
+    q, v = sort(q), look_back(sort(v))
+    k = look_back(q * torch.rsqrt(q.square().mean(-1, keepdim=True) + 1e-6) * width**-0.5)
+    s = (q @ k.transpose(-1, -2)).masked_fill(i == j, -5e4) + bias
+    total = s.logsumexp(-1, keepdim=True)
+    o = torch.exp(s - total) @ v
+
+    def unsort(x: Tensor) -> Tensor:
+        return take(x.flatten(3, 4).flatten(1, 2), back.flatten(1, 2)).unflatten(1, (heads, rounds))
+
+    return (torch.softmax(unsort(total), 2) * unsort(o)).sum(2)
+
+
+def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor) -> Tensor:
+    """Zhou et al. 2021, eqs. 3 and 4, with the keys samples [N, u] drawn for each query, and as many queries chosen."""
+    with torch.no_grad():
+        s = torch.einsum("bhnd,bhnud->bhnu", q, k[:, :, samples])
+        chosen = (s.amax(-1) - s.sum(-1) / q.shape[2]).topk(samples.shape[1]).indices
+    o = softmax(take(q, chosen), k, v, False)
+    return v.mean(2, keepdim=True).expand_as(v).scatter(2, chosen[..., None].expand_as(o), o)
+
+
 def additive(q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, causal: bool) -> Tensor:
     """Eqs. 3 to 6 of the Fastformer paper; causal with prefix sums, shifted by the largest logit of all."""
 

@@ -38,6 +38,7 @@ print(json.dumps({"version": str(torch.__version__), "fused": fused}))
 SOFTMAX = {"sdpa": [], "softmax(q·kᵀ / √D) v": ["--formulation", "formula"]}
 FASTMAX = {"factorised": ["--formulation", "factorised"], "(f(q·kᵀ) ∘ mask) v / g": ["--formulation", "quadratic"]}
 LINEAR = {"factorised": ["--formulation", "factorised"], "(φ(q)·φ(k)ᵀ ∘ mask) v / g": ["--formulation", "quadratic"]}
+FORMS = {"softmax": SOFTMAX, "fastmax1": FASTMAX, "fastmax2": FASTMAX, "linear": LINEAR, "performer": LINEAR}
 
 
 class Torch(typing.NamedTuple):
@@ -56,16 +57,18 @@ class Case(typing.NamedTuple):
 
 def attention(mechanism: str, tokens: int, causal: bool) -> Case:
     shape = ["attention", "--mechanism", mechanism, "--tokens", str(tokens)] + (["--causal"] if causal else [])
-    forms = {"softmax": SOFTMAX, "linear": LINEAR, "performer": LINEAR}.get(mechanism, FASTMAX)
+    case = Case(f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}", "forward_backward_ms", shape,
+                {"eager": shape, "compiled": ["--compile"] + shape})
+    if mechanism not in FORMS:
+        return case
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
-             for name, extra in forms.items() for flag in ([], ["--compile"])
+             for name, extra in FORMS[mechanism].items() for flag in ([], ["--compile"])
              if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
     if mechanism in ("linear", "performer") and tokens > 4096:  # it would hold some tokens² numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" in name}
-    name = f"{mechanism}{' causal' if causal else ''}, D 32, N {tokens:,}"
-    return Case(name, "forward_backward_ms", shape, peers)
+    return case._replace(theirs=peers)
 
 
 def layer(causal: bool) -> Case:
@@ -99,6 +102,10 @@ CASES = [
     # A causal peer of 16,384 tokens would hold tokens · 110 · 32 numbers a head, or tokens².
     *(attention("performer", tokens, causal) for tokens in (1024, 4096) for causal in (False, True)),
     attention("performer", 16384, False),
+    *(attention(mechanism, tokens, causal) for mechanism in ("longformer", "poolingformer", "reformer")
+      for tokens in (1024, 4096, 16384) for causal in (False, True)),
+    *(attention(mechanism, tokens, False) for mechanism in ("linformer", "bigbird", "informer")
+      for tokens in (1024, 4096, 16384)),
     layer(False), layer(True),
 ]  # fmt: skip
 SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]

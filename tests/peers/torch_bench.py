@@ -10,6 +10,7 @@ runs `attention --mechanism softmax --formulation formula`; the rest needs PyTor
 
 import argparse
 import json
+import math
 import resource
 import statistics
 import time
@@ -48,10 +49,36 @@ def times(run: Callable[[], torch.Tensor], leaves: list[torch.Tensor], seconds: 
     return {"forward_ms": median_ms(forward, seconds), "forward_backward_ms": median_ms(forward_backward, seconds)}
 
 
+def of_one_form(a: argparse.Namespace) -> tuple[dict[str, Callable], list[torch.Tensor]]:
+    """The mechanisms that have one form, with linnet's default options, and the tensors that get gradients besides q, k
+    and v. Rotations and samples are drawn anew for each call, as linnet does.
+    """
+    if a.causal and a.mechanism in ("linformer", "bigbird", "informer"):
+        raise SystemExit(f"--causal: {a.mechanism} has no causal form")
+    if a.mechanism == "linformer":
+        e, f = ((a.tokens**-0.5 * torch.randn(64, a.tokens)).requires_grad_() for _ in range(2))
+        return {"projected": lambda q, k, v: attention.linformer(q, k, v, e, f)}, [e, f]
+    if a.mechanism == "longformer":
+        return {"blocked": lambda q, k, v: attention.longformer(q, k, v, a.causal)}, []
+    if a.mechanism == "bigbird":
+        others = attention.random_blocks(a.heads, a.tokens // 16, 1)
+        return {"blocked": lambda q, k, v: attention.bigbird(q, k, v, others)}, []
+    if a.mechanism == "poolingformer":
+        w = torch.zeros(5, a.head_dim)
+        return {"blocked": lambda q, k, v: attention.poolingformer(q, k, v, w, w, a.causal)}, []
+    if a.mechanism == "reformer":
+        shape = (a.heads, a.head_dim, 4, max(2, -(-a.tokens // 64)) // 2)
+        return {"chunked": lambda q, k, v: attention.reformer(q, v, torch.randn(shape), a.causal)}, []
+    if a.mechanism == "informer":
+        shape = (a.tokens, min(a.tokens, 5 * math.ceil(math.log(a.tokens))))
+        return {"sampled": lambda q, k, v: attention.informer(q, k, v, torch.randint(a.tokens, shape))}, []
+    raise SystemExit(f"--mechanism {a.mechanism}: it has no peer here")
+
+
 def bench_attention(a: argparse.Namespace) -> dict:
     shape = (a.batch, a.tokens, a.heads, a.head_dim)
     maps = [torch.randn(shape, requires_grad=True) for _ in range(3)]
-    order = int(a.mechanism[-1]) if a.mechanism.startswith("fastmax") else 0
+    learned: list[torch.Tensor] = []
     if a.mechanism == "softmax":
         functions = {
             "sdpa": lambda q, k, v: attention.softmax(q, k, v, a.causal),
@@ -67,18 +94,21 @@ def bench_attention(a: argparse.Namespace) -> dict:
             "factorised": lambda q, k, v: attention.performer_factorised(q, k, v, a.causal),
             "quadratic": lambda q, k, v: attention.performer_quadratic(q, k, v, a.causal),
         }
-    else:
+    elif a.mechanism.startswith("fastmax"):
+        order = int(a.mechanism[-1])
         functions = {
             "quadratic": lambda q, k, v: attention.fastmax_quadratic(q, k, v, a.causal, order),
             "factorised": lambda q, k, v: attention.fastmax_factorised(q, k, v, a.causal, order),
         }
+    else:
+        functions, learned = of_one_form(a)
     formulation = a.formulation or next(iter(functions))
     if formulation not in functions:
         raise SystemExit(f"--formulation {formulation}: {a.mechanism} has {' and '.join(functions)}")
     function = functions[formulation]
     if a.compile:
         function = torch.compile(function)
-    return times(lambda: function(*(x.transpose(1, 2) for x in maps)), maps, a.seconds)
+    return times(lambda: function(*(x.transpose(1, 2) for x in maps)), maps + learned, a.seconds)
 
 
 def bench_layer(a: argparse.Namespace) -> dict:
@@ -128,7 +158,7 @@ def main() -> None:
     case = kinds.add_parser("attention")
     case.set_defaults(run=bench_attention)
     case.add_argument("--mechanism", default="softmax")
-    case.add_argument("--formulation", help="sdpa (default) or formula of softmax, quadratic (default) or factorised")
+    case.add_argument("--formulation", help="sdpa or formula of softmax, quadratic or factorised of some others")
     case.add_argument("--head-dim", type=int, default=32)
     layer = kinds.add_parser("layer")
     layer.set_defaults(run=bench_layer)
