@@ -172,22 +172,22 @@ def random_blocks(heads: int, blocks: int, count: int) -> Tensor:
 
 
 def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16) -> Tensor:
-    """Zaheer et al. 2020, section 2, with random_blocks as `others`; N is a multiple of the block, and not so small that
-    attention would be dense.
+    """Zaheer et al. 2020, section 2, with random_blocks as `others`; N is a multiple of the block, and so large that
+    attention is sparse.
     """
-    heads, blocks = q.shape[1], q.shape[2] // block
-    i = torch.arange(1, blocks - 1)[:, None]
-    fixed = torch.cat([torch.zeros_like(i), i - 1, i, i + 1, torch.full_like(i, blocks - 1)], 1)
-    once = F.pad((fixed[:, 1:4] > 0) & (fixed[:, 1:4] < blocks - 1), (1, 1 + others.shape[2]), value=True)
-    index = torch.cat([fixed.expand(heads, -1, -1), others], 2)
+    inner = q.shape[2] // block - 2
+    # The first and the last block count once, where they are neighbours too.
+    seen = torch.ones(inner, 5 + others.shape[2], dtype=torch.bool)
+    seen[0, 1] = seen[-1, 3] = False
 
     def keys(x: Tensor) -> Tensor:
-        rows = take(x.unflatten(2, (-1, block)).flatten(3), index.flatten(1)[None])
-        return rows.view(*x.shape[:2], blocks - 2, -1, x.shape[3])
+        x = x.unflatten(2, (-1, block))
+        first, last = (end.expand(-1, -1, inner, -1, -1) for end in (x[:, :, :1], x[:, :, -1:]))
+        drawn = take(x.flatten(3), others.flatten(1)[None]).view(*x.shape[:2], inner, -1, x.shape[4])
+        return torch.cat([first, x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:], last, drawn], 3)
 
-    middle = attend(
-        q[:, :, block:-block].unflatten(2, (-1, block)), keys(k), keys(v), once.repeat_interleave(block, 1)[:, None]
-    )
+    seen = seen.repeat_interleave(block, 1)[:, None]
+    middle = attend(q[:, :, block:-block].unflatten(2, (-1, block)), keys(k), keys(v), seen)
     ends = softmax(torch.cat([q[:, :, :block], q[:, :, -block:]], 2), k, v, False)
     return torch.cat([ends[:, :, :block], middle, ends[:, :, block:]], 2)
 
