@@ -9,8 +9,6 @@
 
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
-#include <linnet/ops/array/arithmetic.h>
-#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
@@ -18,7 +16,6 @@
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/key_ranges.h>
-#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
 namespace {
@@ -88,7 +85,11 @@ void check_random_blocks(const BlockPattern& pattern, const Tensor& random_block
   }
 }
 
-void check_arguments(const Tensor& q, const BigBirdAttentionOptions& options) {
+/// The pattern of a call, whose arguments it checks.
+BlockPattern checked_pattern(const Tensor& q, const Tensor& k, const Tensor& v,
+                             const BigBirdAttentionOptions& options) {
+  detail::check_qkv(q, k, v, {});
+  detail::check_same_shape(k, "k", q, "q");
   if (options.block < 1) throw ValueError(fmt::format("block is {}; it must be at least 1", options.block));
   const Tensor& random = options.random_blocks;
   if (random.defined() && (random.rank() != 3 || random.dtype() != DType::int64 || random.device() != Device::cpu)) {
@@ -97,6 +98,9 @@ void check_arguments(const Tensor& q, const BigBirdAttentionOptions& options) {
   }
   detail::check_dropout(options.dropout, options.generator);
   detail::check_padding_mask(options.padding_mask, q, "q");
+  BlockPattern pattern(q, options);
+  check_random_blocks(pattern, options.random_blocks);
+  return pattern;
 }
 
 /// The keys of the first and the last block, in which the row beside one of them does not see it a second time. The
@@ -127,18 +131,16 @@ detail::KeySet random_keys(const BlockPattern& pattern, const Tensor& k, const T
       }
     }
   }
-  const int64_t batch = k.size(0), each = pattern.random * pattern.block, count = pattern.middle_rows() * each;
-  const Tensor at = Recording::constant(tensor(positions, {1, pattern.heads, count}), k.device())
-                        .expand({batch, pattern.heads, count});
-  const auto chosen = [&](const Tensor& x) {
-    return gather(x, 2, at.unsqueeze(-1).expand({batch, pattern.heads, count, x.size(3)}));
-  };
+  const int64_t each = pattern.random * pattern.block, count = pattern.middle_rows() * each;
+  const Tensor at = Recording::constant(tensor(positions, {1, pattern.heads, count}), k.device());
   Tensor mask;
   if (padding_mask.defined()) {
-    mask = gather(padding_mask.unsqueeze(1).expand({batch, pattern.heads, pattern.tokens}), 2, at);
+    const int64_t batch = k.size(0);
+    mask = gather(padding_mask.unsqueeze(1).expand({batch, pattern.heads, pattern.tokens}), 2,
+                  at.expand({batch, pattern.heads, count}));
   }
-  return {.k = chosen(k),
-          .v = chosen(v),
+  return {.k = detail::tokens_at(k, at),
+          .v = detail::tokens_at(v, at),
           .padding_mask = mask,
           .ranges = pattern.ranges([&](int64_t i) { return std::pair((i - 1) * each, i * each); }, k.device())};
 }
@@ -175,20 +177,10 @@ Tensor bigbird_random_blocks(int64_t tokens, int64_t block, int64_t count, int64
 Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v, const BigBirdAttentionOptions& options,
                          Where where) {
   const Call call("bigbird_attention", where);
-  detail::check_qkv(q, k, v, {});
-  detail::check_same_shape(k, "k", q, "q");
-  check_arguments(q, options);
-  const BlockPattern pattern(q, options);
-  check_random_blocks(pattern, options.random_blocks);
-  AttentionParams params{};
-  params.kind.softmax = true;
-  params.scale = detail::attention_scale(options.scale, q.size(3));
-  params.dropout = options.dropout;
-  const auto attend = [&](const Tensor& queries, std::vector<detail::KeySet> sets) {
-    for (detail::KeySet& set : sets) {
-      if (options.dropout > 0) set.dropout_rng = options.generator->next();
-    }
-    return detail::quadratic_attention(queries, sets, params);
+  const BlockPattern pattern = checked_pattern(q, k, v, options);
+  const auto attend = [&](const Tensor& queries, const std::vector<detail::KeySet>& sets) {
+    return detail::softmax_over(queries, sets,
+                                {.scale = options.scale, .dropout = options.dropout, .generator = options.generator});
   };
   const detail::KeySet all{.k = k, .v = v, .padding_mask = options.padding_mask};
   if (pattern.dense()) return attend(q, {all});
@@ -209,13 +201,7 @@ Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
 Tensor bigbird_attention_weights(const Tensor& q, const Tensor& k, const BigBirdAttentionOptions& options,
                                  Where where) {
   const Call call("bigbird_attention_weights", where);
-  detail::check_qkv(q, k, k, {});
-  detail::check_same_shape(k, "k", q, "q");
-  check_arguments(q, options);
-  const BlockPattern pattern(q, options);
-  check_random_blocks(pattern, options.random_blocks);
-  const Tensor scores = matmul(detail::in_computed(q), transpose(detail::in_computed(k))) *
-                        detail::attention_scale(options.scale, q.size(3));
+  const BlockPattern pattern = checked_pattern(q, k, k, options);
   Tensor unseen = detail::unseen(q.size(2), q.size(2), options.padding_mask, false, q.device());
   if (!pattern.dense()) {
     std::vector<bool> hidden;
@@ -234,9 +220,9 @@ Tensor bigbird_attention_weights(const Tensor& q, const Tensor& k, const BigBird
     }
     const Tensor far =
         Recording::constant(tensor(hidden, {1, pattern.heads, pattern.tokens, pattern.tokens}), q.device());
-    unseen = unseen.defined() ? logical_or(unseen, far) : far;
+    unseen = detail::either(unseen, far);
   }
-  return detail::masked_softmax(scores, unseen);
+  return detail::softmax_weights(q, k, options.scale, unseen);
 }
 
 }  // namespace linnet

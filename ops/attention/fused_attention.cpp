@@ -90,6 +90,18 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
           params](const Tensor& g) { return quadratic_attention_backward(g, o(), denominator, q(), sets, params); });
 }
 
+Tensor softmax_over(const Tensor& q, std::vector<KeySet> sets, const SoftmaxAttentionOptions& options) {
+  AttentionParams params{};
+  params.kind.softmax = true;
+  params.scale = attention_scale(options.scale, q.size(3));
+  params.causal = options.causal;
+  params.dropout = options.dropout;
+  for (KeySet& set : sets) {
+    if (options.dropout > 0) set.dropout_rng = options.generator->next();
+  }
+  return quadratic_attention(q, sets, params);
+}
+
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,
                      const FastmaxParams& params) {
   Op op("fastmax", Where{}, {q, k, v});

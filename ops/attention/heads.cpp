@@ -11,10 +11,13 @@
 
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/layers/softmax.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::detail {
 
@@ -79,7 +82,11 @@ Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool ca
   if (!causal) return padding;
   const Tensor i = arange(keys - queries, keys).unsqueeze(1), j = arange(keys).unsqueeze(0);
   const Tensor future = Recording::constant(gt(j, i), device);
-  return padding.defined() ? logical_or(padding, future) : future;
+  return either(padding, future);
+}
+
+Tensor either(const Tensor& mask, const Tensor& other) {
+  return !mask.defined() ? other : !other.defined() ? mask : logical_or(mask, other);
 }
 
 Tensor without_padding(const Tensor& x, const Tensor& padding_mask) {
@@ -89,6 +96,16 @@ Tensor without_padding(const Tensor& x, const Tensor& padding_mask) {
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   return softmax(unseen.defined() ? masked_fill(scores, unseen, kNever) : scores);
+}
+
+Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> scale, const Tensor& unseen) {
+  const Tensor scores = matmul(in_computed(q), transpose(in_computed(k))) * attention_scale(scale, q.size(3));
+  return masked_softmax(scores, unseen);
+}
+
+Tensor tokens_at(const Tensor& x, const Tensor& index) {
+  const Shape shape{x.size(0), index.size(2), x.size(1), x.size(3)};
+  return gather(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
 }
 
 Tensor with_plain_rows(const Tensor& x) {

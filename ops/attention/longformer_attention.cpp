@@ -18,7 +18,6 @@
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
 #include <linnet/ops/detail/key_ranges.h>
-#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
 namespace {
@@ -56,12 +55,6 @@ GlobalTokens global_tokens_of(const Tensor& q, const LongformerAttentionOptions&
   global.positions = Recording::constant(tensor(positions, {batch, global.count}), q.device());
   global.exist = Recording::constant(ne(tensor(exist, {batch, global.count}), 0), q.device());
   return global;
-}
-
-/// Rows `positions` [B, G] of x [B, H, N, D].
-Tensor rows_at(const Tensor& x, const Tensor& positions) {
-  const Shape shape{x.size(0), x.size(1), positions.size(1), x.size(3)};
-  return gather(x, 2, positions.unsqueeze(1).unsqueeze(-1).expand(shape));
 }
 
 Tensor both(const Tensor& mask, const Tensor& other) {
@@ -122,11 +115,7 @@ int64_t dilation_of(const LongformerAttentionOptions& options, int64_t h) {
 class Longformer {
  public:
   Longformer(const Tensor& q, const LongformerAttentionOptions& options)
-      : options_(options), global_(global_tokens_of(q, options)) {
-    params_.kind.softmax = true;
-    params_.scale = detail::attention_scale(options.scale, q.size(3));
-    params_.dropout = options.dropout;
-  }
+      : options_(options), global_(global_tokens_of(q, options)) {}
 
   const GlobalTokens& global() const { return global_; }
 
@@ -145,17 +134,15 @@ class Longformer {
         {.k = heads_by_residue(k, dilation),
          .v = heads_by_residue(v, dilation),
          .padding_mask = dilation == 1 ? near : by_residue(near.expand({q.size(0), tokens}), dilation, 0),
-         .ranges = detail::window_ranges(queries.size(2), before, after, by_ranges ? global_.count : 0, q.device()),
-         .dropout_rng = draw()}};
+         .ranges = detail::window_ranges(queries.size(2), before, after, by_ranges ? global_.count : 0, q.device())}};
     if (global_.count > 0) {
       detail::KeySet to_all{.k = for_residues(of_global(k), dilation),
                             .v = for_residues(of_global(v), dilation),
-                            .padding_mask = global_padding_mask(dilation),
-                            .dropout_rng = draw()};
+                            .padding_mask = global_padding_mask(dilation)};
       if (options_.causal) to_all.ranges = global_tokens_up_to(q, dilation);
       sets.push_back(to_all);
     }
-    const Tensor o = detail::quadratic_attention(queries, sets, params_);
+    const Tensor o = attend(queries, sets);
     return dilation == 1 ? o : from_residues(o.transpose(1, 2), dilation, tokens).transpose(1, 2);
   }
 
@@ -163,12 +150,12 @@ class Longformer {
   ///
   /// Shapes: q [B, H, G, D], k and v [B, H, N, D] → [B, H, G, D].
   Tensor global_rows(const Tensor& q, const Tensor& k, const Tensor& v) const {
-    detail::KeySet keys{.k = k, .v = v, .padding_mask = options_.padding_mask, .dropout_rng = draw()};
+    detail::KeySet keys{.k = k, .v = v, .padding_mask = options_.padding_mask};
     if (options_.causal) {
       const Tensor end = global_positions(q).unsqueeze(1) + 1;
       keys.ranges = detail::key_ranges(zeros_like(end), end);
     }
-    return detail::quadratic_attention(q, {keys}, params_);
+    return attend(q, {keys});
   }
 
   /// Bool [B or 1, H, N, N]: true where a token does not see another as if none were global.
@@ -188,7 +175,7 @@ class Longformer {
     const Tensor local = Recording::constant(tensor(far, {1, heads, tokens, tokens}), q.device());
     const Tensor unless_global = logical_and(local, logical_not(global_mask(q)).unsqueeze(1).unsqueeze(1));
     const Tensor ahead = detail::unseen(tokens, tokens, {}, options_.causal, q.device());
-    return ahead.defined() ? logical_or(unless_global, ahead) : unless_global;
+    return detail::either(unless_global, ahead);
   }
   /// Bool [B or 1, 1, G or 1, N]: true where a global token does not see another.
   Tensor unseen_by_global(const Tensor& q) const {
@@ -210,7 +197,10 @@ class Longformer {
   }
 
  private:
-  RandomKey draw() const { return options_.dropout > 0 ? options_.generator->next() : RandomKey{}; }
+  Tensor attend(const Tensor& q, const std::vector<detail::KeySet>& sets) const {
+    return detail::softmax_over(
+        q, sets, {.scale = options_.scale, .dropout = options_.dropout, .generator = options_.generator});
+  }
 
   /// Bool [B or 1, N]: true where a token is global.
   Tensor global_mask(const Tensor& q) const {
@@ -219,7 +209,7 @@ class Longformer {
   }
   /// The rows of global tokens, [B, H, G, D].
   Tensor of_global(const Tensor& x) const {
-    return global_.first ? x.narrow(2, 0, global_.count) : rows_at(x, global_.positions);
+    return global_.first ? x.narrow(2, 0, global_.count) : detail::tokens_at(x, global_.positions.unsqueeze(1));
   }
   /// Bool [B, G] or undefined: false where a global token is padding, or does not exist.
   Tensor global_padding_mask(int64_t dilation) const {
@@ -245,11 +235,12 @@ class Longformer {
   }
 
   const LongformerAttentionOptions& options_;
-  AttentionParams params_{};
   GlobalTokens global_;
 };
 
-void check_options(const LongformerAttentionOptions& options, const Tensor& q) {
+void check_arguments(const Tensor& q, const Tensor& k, const Tensor& v, const LongformerAttentionOptions& options) {
+  detail::check_qkv(q, k, v, {});
+  detail::check_same_shape(k, "k", q, "q");
   if (options.window < 0 || options.window % 2 != 0) {
     throw ValueError(fmt::format("window is {}; it must be even and not negative", options.window));
   }
@@ -286,9 +277,7 @@ Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
                             const Tensor& k_global, const Tensor& v_global, const LongformerAttentionOptions& options,
                             Where where) {
   const Call call("longformer_attention", where);
-  detail::check_qkv(q, k, v, {});
-  detail::check_same_shape(k, "k", q, "q");
-  check_options(options, q);
+  check_arguments(q, k, v, options);
   const Longformer longformer(q, options);
   const int64_t globals = longformer.global().count;
   if (globals > 0) {
@@ -311,15 +300,11 @@ Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
 Tensor longformer_attention_weights(const Tensor& q, const Tensor& k, const Tensor& q_global, const Tensor& k_global,
                                     const LongformerAttentionOptions& options, Where where) {
   const Call call("longformer_attention_weights", where);
-  detail::check_qkv(q, k, k, {});
-  detail::check_same_shape(k, "k", q, "q");
-  check_options(options, q);
+  check_arguments(q, k, k, options);
   const Longformer longformer(q, options);
-  const double scale = detail::attention_scale(options.scale, q.size(3));
+  const Tensor padding = detail::unseen(q.size(2), q.size(2), options.padding_mask, false, q.device());
   const auto weights = [&](const Tensor& queries, const Tensor& keys, const Tensor& unseen) {
-    const Tensor scores = matmul(detail::in_computed(queries), transpose(detail::in_computed(keys))) * scale;
-    const Tensor padding = detail::unseen(q.size(2), q.size(2), options.padding_mask, false, q.device());
-    return detail::masked_softmax(scores, padding.defined() ? logical_or(unseen, padding) : unseen);
+    return detail::softmax_weights(queries, keys, options.scale, detail::either(unseen, padding));
   };
   Tensor local = weights(q, k, longformer.unseen(q));
   if (longformer.global().count == 0) return local;

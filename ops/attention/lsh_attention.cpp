@@ -125,12 +125,6 @@ std::vector<Round> sorted_rounds(const Tensor& buckets, const LshAttentionOption
   return sorted;
 }
 
-/// Rows `index` [B, H, M] of x [B, H, N, D], in memory [B, M, H, D].
-Tensor tokens_at(const Tensor& x, const Tensor& index) {
-  const Shape shape{x.size(0), index.size(2), x.size(1), x.size(3)};
-  return gather(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
-}
-
 AttentionParams params_of(const AttentionParams& params, const std::vector<RandomKey>& rngs, size_t round) {
   AttentionParams result = params;
   if (!rngs.empty()) result.dropout_rng = rngs[round];
@@ -149,14 +143,14 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
     const NoGrad no_grad;
     for (size_t r = 0; r < rounds.size(); ++r) {
       const Round& round = rounds[r];
-      const Tensor queries = tokens_at(q, round.order), keys = tokens_at(k, round.order),
-                   values = tokens_at(v, round.order);
+      const Tensor queries = detail::tokens_at(q, round.order), keys = detail::tokens_at(k, round.order),
+                   values = detail::tokens_at(v, round.order);
       if (r == 0) {
         o = detail::empty_heads(q.shape(), q.dtype(), q.device());
         denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
       } else {  // from the order of the round before
         const Tensor index = gather(rounds[r - 1].inverse, 2, round.order);
-        o = tokens_at(o, index);
+        o = detail::tokens_at(o, index);
         denominator = gather(denominator, 2, index);
       }
       AttentionMask mask;
@@ -166,7 +160,7 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
       backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(keys),
                            detail::view(values), mask, params_of(params, rngs, r));
     }
-    o = tokens_at(o, rounds.back().inverse);
+    o = detail::tokens_at(o, rounds.back().inverse);
     denominator = gather(denominator, 2, rounds.back().inverse);
   }
   return op.record(o, [o = op.save_output(o), denominator, q = op.save(q), k = op.save(k), v = op.save(v), rounds,
@@ -177,9 +171,9 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
     Tensor dq, dk, dv;
     for (size_t r = 0; r < rounds.size(); ++r) {
       const Round& round = rounds[r];
-      const auto sorted = [&](const Tensor& x) { return tokens_at(x, round.order); };
+      const auto sorted = [&](const Tensor& x) { return detail::tokens_at(x, round.order); };
       const auto add = [&](Tensor& sum, const Tensor& x) {
-        const Tensor unsorted = tokens_at(x, round.inverse);
+        const Tensor unsorted = detail::tokens_at(x, round.inverse);
         sum = sum.defined() ? sum + unsorted : unsorted;
       };
       const Tensor queries = sorted(q()), keys = sorted(k()), values = sorted(v()), outputs = sorted(o());
@@ -217,7 +211,7 @@ Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   for (const Round& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
   const Tensor order = concat(orders, 2);
   const auto cut = [&](const Tensor& x) {
-    return tokens_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});
+    return detail::tokens_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});
   };
   const auto with_chunk_before = [&](const Tensor& x) {
     return concat({concat({x.narrow(2, chunks - 1, 1), x.narrow(2, 0, chunks - 1)}, 2), x}, 3);

@@ -174,19 +174,15 @@ Tensor pooled_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
                         Where where) {
   const Call call("pooled_attention", where);
   check_arguments(q, k, v, options);
-  AttentionParams params{};
-  params.kind.softmax = true;
-  params.scale = detail::attention_scale(options.scale, q.size(3));
-  params.dropout = options.dropout;
   detail::KeySet set{.k = k, .v = v, .ranges = seen_pools(q.size(2), options, q.device())};
-  if (options.dropout > 0) set.dropout_rng = options.generator->next();
   if (q.size(2) > 0) {
     const Pools keys(k, options.keys, options.padding_mask);
     set.k = keys.pooled();
     set.v = Pools(v, options.values, options.padding_mask).pooled();
     if (options.padding_mask.defined()) set.padding_mask = keys.are_some();
   }
-  return detail::quadratic_attention(q, {set}, params);
+  return detail::softmax_over(q, {set},
+                              {.scale = options.scale, .dropout = options.dropout, .generator = options.generator});
 }
 
 Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -198,12 +194,11 @@ Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& 
   if (tokens == 0) return zeros({q.size(0), q.size(1), 0, 0}, queries.dtype(), q.device());
   const Pools of_keys(keys, options.keys, options.padding_mask);
   const Tensor pools = of_keys.pooled();
-  const Tensor scores = matmul(queries, transpose(pools)) * detail::attention_scale(options.scale, q.size(3));
   const Tensor ranges = seen_pools(tokens, options, q.device());
   const Tensor p = Recording::constant(arange(pools.size(2)), q.device());
   Tensor unseen = logical_or(lt(p, ranges.narrow(-1, 0, 1)), ge(p, ranges.narrow(-1, 1, 1)));
   unseen = logical_or(unseen, logical_not(of_keys.are_some()).unsqueeze(1).unsqueeze(1));
-  const Tensor of_pools = detail::masked_softmax(scores, unseen);  // [B, H, N, P]
+  const Tensor of_pools = detail::softmax_weights(queries, pools, options.scale, unseen);  // [B, H, N, P]
   // The weights of tokens in the pools: at the positions of their places, and behind the last token for places
   // without.
   TokenPooling even = options.values;

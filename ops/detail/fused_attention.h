@@ -4,6 +4,7 @@
 
 #include <linnet/core/device/backend.h>
 #include <linnet/core/tensor.h>
+#include <linnet/ops/attention/attention.h>
 
 /// The attentions with kernels of their own.
 ///
@@ -31,6 +32,12 @@ struct KeySet {
 ///
 /// Cost: each set takes time for the tiles of keys that some query of a tile sees.
 Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, const AttentionParams& params);
+
+/// quadratic_attention with the weights of softmax. Each set has a draw of dropout of its own, in their order.
+/// `options.padding_mask` is not used: each set has its own.
+///
+/// Throws: ValueError for a scale that is not finite.
+Tensor softmax_over(const Tensor& q, std::vector<KeySet> sets, const SoftmaxAttentionOptions& options);
 
 /// The factorised form of Fastmax (Gerami et al. 2024, eqs. 24–35), for tensors that are not empty.
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,

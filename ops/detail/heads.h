@@ -48,12 +48,28 @@ double attention_scale(std::optional<double> scale, int64_t width);
 /// causal, comes after key i + (M − N) of query i. Undefined when all keys are seen.
 Tensor unseen(int64_t queries, int64_t keys, const Tensor& padding_mask, bool causal, Device device);
 
+/// Where either mask is true; one of them where the other is undefined.
+Tensor either(const Tensor& mask, const Tensor& other);
+
 /// x [B, H, N, D] with 0 in padded tokens, so that their contents, even NaN, reach no sum or gradient.
 Tensor without_padding(const Tensor& x, const Tensor& padding_mask);
 
 /// The softmax of scores [B, H, N, M] over the keys where `unseen` is false; 0 for the others, and in rows without
 /// keys.
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
+
+/// The softmax over the keys of scale · q·k, as masked_softmax; `scale` is as attention_scale has it.
+///
+/// Shapes: q [B, H, N, D], k [B, H, M, D] → [B, H, N, M].
+/// Dtypes: float32 for bfloat16.
+/// Throws: ValueError for a scale that is not finite.
+Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> scale, const Tensor& unseen);
+
+/// Rows `index` of the tokens of x, in memory [B, M, H, D].
+///
+/// Shapes: x [B, H, N, D], index [B or 1, H or 1, M] → [B, H, M, D].
+/// Dtypes: index is int64.
+Tensor tokens_at(const Tensor& x, const Tensor& index);
 
 /// x, of rank 2 or more, without history, in the layout that kernels take: unit stride in the last dim, and rows that
 /// do not overlap. A copy only where x has another layout.

@@ -87,13 +87,11 @@ class QueryGradients {
     return {partial_.data() + (partial.row + first - partial.first) * width(), width()};
   }
 
-  /// Sets the result to 0 where a tile of queries may see no key. All other tiles write it.
-  void clear_unseen() const {
+  /// Sets the result to 0, where tiles of queries may see no key.
+  void clear() const {
     parallel_tasks(context_.in.heads(), [&](int64_t head) {
       const Rows<T> rows = rows_of<T>(result_, head);
-      const int64_t end =
-          context_.in.mask.ranges != nullptr ? context_.in.queries() : context_.first_query_tile(head, 0);
-      for (int64_t i = 0; i < end; ++i) std::fill_n(rows[i], width(), T{0});
+      for (int64_t i = 0; i < context_.in.queries(); ++i) std::fill_n(rows[i], width(), T{0});
     });
   }
 
@@ -165,7 +163,7 @@ class Backward {
         dv_(context_, dv) {}
 
   void run() const {
-    if (!in_.params.accumulate) dq_.clear_unseen();
+    if (in_.mask.ranges != nullptr && !in_.params.accumulate) dq_.clear();
     // In a causal head the first keys have the most queries: their tasks come first.
     in_.for_heads(split_.count, in_.queries(), [&](int64_t begin, int64_t end, auto task) {
       const Workspace<T> workspace(in_, 2, 2);
@@ -190,6 +188,10 @@ class Backward {
     const Rows<T> dk = dk_.rows(head), dv = dv_.rows(head);
     // The first tile of queries writes the gradients of the keys that it sees; those of the other keys are set to 0.
     const int64_t first_query = begin < end ? context_.first_query_tile(head, begin) : in_.queries();
+    // Without ranges only the first tiles may see no key.
+    if (range == 0 && in_.mask.ranges == nullptr && !in_.params.accumulate) {
+      clear(dq_.rows(head, range, 0), 0, first_query);
+    }
     KeyRange written{end, end};
     if (first_query < in_.queries()) written = context_.seen_by_tile(head, first_query);
     written = {std::clamp(written.begin, begin, end), std::clamp(written.end, begin, end)};
