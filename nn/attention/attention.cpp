@@ -151,6 +151,24 @@ void Attention::refuse(const char* option) const {
   throw ValueError(fmt::format("{}: {} has no {}; leave it out", label(), config_.mechanism, option));
 }
 
+QkvAttention::QkvAttention(Module& parent, std::string name, const AttentionConfig& config)
+    : Attention(parent, std::move(name), config),
+      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
+      out_(*this, "out", config.width, config.width, config.bias) {
+  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+}
+
+Qkv QkvAttention::project(const Tensor& x, const Tensor& padding_mask) const {
+  Tensor projected = qkv_(x);
+  if (conv_) projected = (*conv_)(projected, padding_mask);
+  return split_qkv(projected, config().heads);
+}
+
+Tensor QkvAttention::project_step(ShortConvolution::State& state, const Tensor& x) const {
+  const Tensor projected = qkv_(x);
+  return conv_ ? conv_->step(state, projected) : projected;
+}
+
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
 AttentionMaps::~AttentionMaps() { collection = outer_; }
 

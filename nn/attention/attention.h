@@ -3,9 +3,13 @@
 #include <any>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <linnet/nn/layers/heads.h>
+#include <linnet/nn/layers/linear.h>
+#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/nn/module.h>
 
 namespace linnet::nn {
@@ -140,6 +144,21 @@ class Attention : public Module {
   [[noreturn]] void refuse_step() const;
 
   AttentionConfig config_;
+};
+
+/// What attentions with one projection for queries, keys and values have in common. Their submodules are `qkv`, that
+/// projection, `out`, and `conv`, a short convolution of the projected tokens, if the config has one.
+class QkvAttention : public Attention {
+ protected:
+  QkvAttention(Module& parent, std::string name, const AttentionConfig& config);
+
+  /// Queries, keys and values of tokens x [B, N, C].
+  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
+  /// The projected token x [B, 1, C], for split_qkv: [B, 1, 3·C].
+  Tensor project_step(ShortConvolution::State& state, const Tensor& x) const;
+
+  Linear qkv_, out_;
+  std::optional<ShortConvolution> conv_;
 };
 
 /// A guard: while it lives, the maps of every sequence form that this thread evaluates are collected, such as those

@@ -10,11 +10,7 @@
 namespace linnet::nn {
 
 BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      bigbird_(options_of<BigBirdConfig>(config)),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+    : QkvAttention(parent, std::move(name), config), bigbird_(options_of<BigBirdConfig>(config)) {
   if (config.rotary) refuse("rotary positions");
   if (bigbird_.block < 1 || bigbird_.random_blocks < 0) {
     throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
@@ -30,12 +26,6 @@ BigBirdAttentionOptions BigBirdAttention::options(int64_t tokens, const Tensor& 
           .padding_mask = padding_mask,
           .dropout = training() ? config().dropout : 0,
           .generator = &generator()};
-}
-
-Qkv BigBirdAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
 }
 
 Tensor BigBirdAttention::forward(const Tensor& x, const Tensor& padding_mask) const {

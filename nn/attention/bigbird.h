@@ -1,11 +1,6 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/bigbird_attention.h>
 
 namespace linnet::nn {
@@ -23,7 +18,7 @@ struct BigBirdConfig {
 ///
 /// Cost: time O(N·block·(5 + r)·C) and memory O(N·C).
 /// Source: Zaheer et al. 2020.
-class BigBirdAttention : public Attention {
+class BigBirdAttention : public QkvAttention {
  public:
   BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -33,13 +28,9 @@ class BigBirdAttention : public Attention {
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   BigBirdAttentionOptions options(int64_t tokens, const Tensor& padding_mask) const;
 
   BigBirdConfig bigbird_;
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
   Tensor seed_;  // int64 [1] on the CPU
 };
 

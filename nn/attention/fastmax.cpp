@@ -41,13 +41,10 @@ std::string name_of(FastmaxForm form) {
 }  // namespace
 
 FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
+    : QkvAttention(parent, std::move(name), config),
       order_(config.mechanism == "fastmax1" ? 1 : 2),
       options_(options_of<FastmaxConfig>(config)),
-      scale_(fastmax_scale(options_.scale, order_ == 2, head_dim())),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+      scale_(fastmax_scale(options_.scale, order_ == 2, head_dim())) {
   if (config.rotary && order_ == 1) refuse("rotary positions");
   check_options();
 
@@ -106,9 +103,7 @@ Tensor FastmaxAttention::features(const Tensor& x) const {
 }
 
 Qkv FastmaxAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  auto [q, k, v] = split_qkv(projected, config().heads);
+  auto [q, k, v] = QkvAttention::project(x, padding_mask);
   if (config().rotary) q = standardised(q, 0).to(x.dtype()), k = standardised(k, 0).to(x.dtype());
   return {q, k, v};
 }
@@ -127,9 +122,7 @@ std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return s
 
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<FeatureSumsState&>(state);
-  Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(past.conv, projected);
-  const auto [q, k, v] = split_qkv(projected, config().heads);
+  const auto [q, k, v] = split_qkv(project_step(past.conv, x), config().heads);
   const Tensor keys = features(standardised(k, state.tokens()));
   const Tensor queries = features(standardised(q, state.tokens()) * scale_) * coefficients_;
   const Tensor o = past.sums.attend(queries, keys, v);

@@ -4,9 +4,6 @@
 
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/layers/feature_sums.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
 namespace linnet::nn {
@@ -25,7 +22,7 @@ struct FastmaxConfig {
 ///
 /// Cost: as fastmax. The step form keeps S = Σ φ(k̂)·[v, 1]ᵀ for each head, whose size does not grow with the text.
 /// Source: Gerami et al. 2024, eqs. 5–12.
-class FastmaxAttention : public Attention {
+class FastmaxAttention : public QkvAttention {
  public:
   FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -50,8 +47,6 @@ class FastmaxAttention : public Attention {
   int order_;
   FastmaxConfig options_;
   double scale_;
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
   Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
   Tensor coefficients_;    // of the features, on the side of the queries
 };

@@ -10,9 +10,7 @@
 namespace linnet::nn {
 
 InformerAttention::InformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
+    : QkvAttention(parent, std::move(name), config) {
   if (config.causal) refuse("causal form");
   if (config.rotary) refuse("rotary positions");
   const auto [factor, queries] = options_of<InformerConfig>(config);
@@ -23,14 +21,7 @@ InformerAttention::InformerAttention(Module& parent, std::string name, const Att
                     "the tokens",
                     label(), queries));
   }
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, false);
   seed_ = buffer("seed", randint(0, int64_t{1} << 32, {1}, generator()));
-}
-
-Qkv InformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
 }
 
 InformerAttentionOptions InformerAttention::call_options(const Tensor& padding_mask, Generator& draws) const {

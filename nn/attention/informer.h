@@ -1,11 +1,6 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/informer_attention.h>
 
 namespace linnet::nn {
@@ -30,7 +25,7 @@ struct InformerConfig {
 /// Shapes: `seed` [1].
 /// Cost: time O(N·C·u) and memory O(N·C).
 /// Source: Zhou et al. 2021, eqs. 3 and 4.
-class InformerAttention : public Attention {
+class InformerAttention : public QkvAttention {
  public:
   /// Throws: ValueError as make_attention does, and for a factor below 1 and fewer than 0 queries.
   InformerAttention(Module& parent, std::string name, const AttentionConfig& config);
@@ -41,14 +36,10 @@ class InformerAttention : public Attention {
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   InformerAttentionOptions call_options(const Tensor& padding_mask, Generator& draws) const;
   /// What evaluation draws from.
   Generator evaluation_draws() const;
 
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
   Tensor seed_;
 };
 

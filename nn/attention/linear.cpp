@@ -11,10 +11,7 @@
 namespace linnet::nn {
 
 LinearAttention::LinearAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+    : QkvAttention(parent, std::move(name), config) {
   if (config.rotary) refuse("rotary positions");
   if (const auto refused = refuse_feature_dropout<LinearAttentionConfig>(config)) {
     const std::string kind =
@@ -22,12 +19,6 @@ LinearAttention::LinearAttention(Module& parent, std::string name, const Attenti
     throw ValueError(
         fmt::format("{}: {} dropout does not apply to linear attention, {}", label(), kind, refused->why));
   }
-}
-
-Qkv LinearAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
 }
 
 Tensor LinearAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
@@ -49,9 +40,7 @@ std::unique_ptr<AttentionState> LinearAttention::start_state() const { return st
 
 Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<FeatureSumsState&>(state);
-  Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(past.conv, projected);
-  const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
+  const auto [q, k, v] = split_qkv(project_step(past.conv, x).to(computed_in(x.dtype())), config().heads);
   const Tensor queries = linear_attention_features(q);
   // Divided by their sum, so that products of small features stay in float32's range.
   const Tensor o = past.sums.attend(queries / sum(queries, {-1}, true), linear_attention_features(k), v);

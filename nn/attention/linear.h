@@ -1,12 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/linear_attention.h>
 
 namespace linnet::nn {
@@ -23,7 +18,7 @@ struct LinearAttentionConfig {
 /// Cost: time O(N·C·D) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ for each head, whose size does not
 /// grow with the text.
 /// Source: Katharopoulos et al. 2020, eqs. 4–12.
-class LinearAttention : public Attention {
+class LinearAttention : public QkvAttention {
  public:
   LinearAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -32,12 +27,6 @@ class LinearAttention : public Attention {
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
-
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
-
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
 };
 
 Mechanism linear_mechanism();

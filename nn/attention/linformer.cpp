@@ -59,13 +59,10 @@ Tensor new_projection(const AttentionConfig& config, Generator& rng, DType dtype
 }  // namespace
 
 LinformerAttention::LinformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
+    : QkvAttention(parent, std::move(name), config) {
   if (config.causal) refuse("causal form");
   if (config.rotary) refuse("rotary positions");
   check(config, label());
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, false);
   const LinformerShare share = options_of<LinformerConfig>(config).share;
   if (share == LinformerShare::layerwise) {
     if (!config.shared.defined()) {
@@ -80,12 +77,6 @@ LinformerAttention::LinformerAttention(Module& parent, std::string name, const A
   }
   f_ =
       share == LinformerShare::headwise ? parameter("f", new_projection(config, generator(), dtype(), device())) : e_;
-}
-
-Qkv LinformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
 }
 
 Tensor LinformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 
 namespace linnet::nn {
 
@@ -34,7 +29,7 @@ struct LinformerConfig {
 /// Shapes: `e`, `f` [K, max_tokens].
 /// Cost: time O(N·K·C) and memory O(N·C).
 /// Source: Wang et al. 2020, eq. 7.
-class LinformerAttention : public Attention {
+class LinformerAttention : public QkvAttention {
  public:
   /// Throws: ValueError as make_attention does; for a max_tokens below 1, a rank above it, and where the layers share
   /// one projection but `config.shared` is none.
@@ -44,11 +39,6 @@ class LinformerAttention : public Attention {
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
-
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
   Tensor e_, f_;
 };
 

@@ -48,12 +48,9 @@ struct LongformerState : AttentionState {
 }  // namespace
 
 LongformerAttention::LongformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
+    : QkvAttention(parent, std::move(name), config),
       longformer_(options_of<LongformerConfig>(config)),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      qkv_global_(*this, "qkv_global", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+      qkv_global_(*this, "qkv_global", config.width, 3 * config.width, config.bias) {
   if (config.rotary) refuse("rotary positions");
   if (const auto refused = longformer_refusal(config)) {
     const std::string value =
@@ -87,12 +84,6 @@ LongformerAttentionOptions LongformerAttention::options(const Tensor& padding_ma
           .generator = &generator()};
 }
 
-Qkv LongformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
-}
-
 Qkv LongformerAttention::project_global(const Tensor& x) const {
   const int64_t heads = config().heads, width = config().width;
   const int64_t count = std::min(longformer_.global_tokens, x.size(1));
@@ -121,9 +112,7 @@ std::unique_ptr<AttentionState> LongformerAttention::start_state() const {
 
 Tensor LongformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<LongformerState&>(state);
-  Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(past.conv, projected);
-  const auto [q, k, v] = split_qkv(projected, config().heads);
+  const auto [q, k, v] = split_qkv(project_step(past.conv, x), config().heads);
   if (state.tokens() < longformer_.global_tokens) {
     past.k_seen_by_all.append(k);
     past.v_seen_by_all.append(v);

@@ -1,12 +1,9 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
 #include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/longformer_attention.h>
 
 namespace linnet::nn {
@@ -25,7 +22,7 @@ struct LongformerConfig {
 ///
 /// Cost: time O(N·w·C) and memory O(N·C). The step form keeps the last w·dilation + 1 tokens and the global ones.
 /// Source: Beltagy et al. 2020, section 3.1.
-class LongformerAttention : public Attention {
+class LongformerAttention : public QkvAttention {
  public:
   LongformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -38,15 +35,12 @@ class LongformerAttention : public Attention {
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   /// The same for global rows: queries of the global tokens [B, H, G, D], keys and values of all.
   Qkv project_global(const Tensor& x) const;
   LongformerAttentionOptions options(const Tensor& padding_mask) const;
 
   LongformerConfig longformer_;
-  Linear qkv_, qkv_global_, out_;
-  std::optional<ShortConvolution> conv_;
+  Linear qkv_global_;
 };
 
 Mechanism longformer_mechanism();

@@ -25,11 +25,7 @@ struct PerformerSums : FeatureSumsState {
 }  // namespace
 
 PerformerAttention::PerformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      options_(options_of<PerformerConfig>(config)),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+    : QkvAttention(parent, std::move(name), config), options_(options_of<PerformerConfig>(config)) {
   if (config.rotary) refuse("rotary positions");
   if (const auto refused = refuse_feature_dropout<PerformerConfig>(config)) {
     const std::string kind = detail::word_of(token_dropout_words(), options_.dropout_kind);
@@ -53,12 +49,6 @@ void PerformerAttention::on_step(int64_t step) {
   if (options_.redraw > 0 && step > 0 && step % options_.redraw == 0) omega_.copy_(draw());
 }
 
-Qkv PerformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
-}
-
 Tensor PerformerAttention::forward(const Tensor& x, const Tensor& padding_mask) const {
   const auto [q, k, v] = project(x, padding_mask);
   const Tensor o = performer_attention(q, k, v, omega_,
@@ -78,9 +68,7 @@ std::unique_ptr<AttentionState> PerformerAttention::start_state() const { return
 
 Tensor PerformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<PerformerSums&>(state);
-  Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(past.conv, projected);
-  const auto [q, k, v] = split_qkv(projected.to(computed_in(x.dtype())), config().heads);
+  const auto [q, k, v] = split_qkv(project_step(past.conv, x).to(computed_in(x.dtype())), config().heads);
   // A query's −‖q'‖²/2 is in the numerator and the denominator of its result, so it is left out.
   const Tensor a = matmul(q * std::pow(static_cast<double>(head_dim()), -0.25), transpose(omega_));
   const Tensor b = performer_log_features(k, omega_);

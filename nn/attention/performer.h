@@ -4,9 +4,6 @@
 
 #include <linnet/nn/attention/fastmax.h>
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/performer_attention.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -30,7 +27,7 @@ struct PerformerConfig {
 /// Cost: time O(N·C·m) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ and the largest exponent of each
 /// feature for each head, whose size does not grow with the text.
 /// Source: Choromanski et al. 2021, lemma 1 and section 2.4.
-class PerformerAttention : public Attention {
+class PerformerAttention : public QkvAttention {
  public:
   PerformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -43,13 +40,9 @@ class PerformerAttention : public Attention {
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
   void on_step(int64_t step) override;
 
-  /// Queries, keys and values of tokens x [B, N, C].
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   Tensor draw() const;
 
   PerformerConfig options_;
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
   Tensor omega_;
 };
 

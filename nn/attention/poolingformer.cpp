@@ -40,12 +40,9 @@ PooledAttentionOptions pool_options(const PoolingformerConfig& options, const Te
 }  // namespace
 
 PoolingformerAttention::PoolingformerAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
+    : QkvAttention(parent, std::move(name), config),
       options_(options_of<PoolingformerConfig>(config)),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      qkv2_(*this, "qkv2", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
+      qkv2_(*this, "qkv2", config.width, 3 * config.width, config.bias) {
   if (config.rotary) refuse("rotary positions");
   if (const auto refused = poolingformer_refusal(config)) {
     throw ValueError(
@@ -79,12 +76,6 @@ PooledAttentionOptions PoolingformerAttention::second_options(DType dtype, const
   options.dropout = training() ? config().dropout : 0;
   options.generator = &generator();
   return options;
-}
-
-Qkv PoolingformerAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  return split_qkv(projected, config().heads);
 }
 
 Tensor PoolingformerAttention::first_level(const Qkv& heads, const LongformerAttentionOptions& options) const {

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
 #include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 #include <linnet/ops/attention/longformer_attention.h>
 #include <linnet/ops/attention/pooled_attention.h>
 
@@ -29,7 +25,7 @@ struct PoolingformerConfig {
 ///
 /// Cost: time O(N·(w1 + w2/ξ)·C) and memory O(N·C). There is no step form.
 /// Source: Zhang et al. 2021, section 3.
-class PoolingformerAttention : public Attention {
+class PoolingformerAttention : public QkvAttention {
  public:
   PoolingformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -39,8 +35,6 @@ class PoolingformerAttention : public Attention {
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override;
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
-  /// Queries, keys and values of the first level.
-  Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   /// y, with merged heads, of the first level.
   Tensor first_level(const Qkv& heads, const LongformerAttentionOptions& options) const;
   LongformerAttentionOptions first_options(const Tensor& padding_mask) const;
@@ -48,8 +42,7 @@ class PoolingformerAttention : public Attention {
   PooledAttentionOptions second_options(DType dtype, const Tensor& padding_mask) const;
 
   PoolingformerConfig options_;
-  Linear qkv_, qkv2_, out_;
-  std::optional<ShortConvolution> conv_;
+  Linear qkv2_;
   Tensor pool_k_, pool_v_;
 };
 

@@ -16,16 +16,10 @@ struct KeysAndValues : AttentionState {
 }  // namespace
 
 SoftmaxAttention::SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
-    : Attention(parent, std::move(name), config),
-      qkv_(*this, "qkv", config.width, 3 * config.width, config.bias),
-      out_(*this, "out", config.width, config.width, config.bias) {
-  if (config.short_conv > 0) conv_.emplace(*this, "conv", 3 * config.width, config.short_conv, config.causal);
-}
+    : QkvAttention(parent, std::move(name), config) {}
 
 Qkv SoftmaxAttention::project(const Tensor& x, const Tensor& padding_mask) const {
-  Tensor projected = qkv_(x);
-  if (conv_) projected = (*conv_)(projected, padding_mask);
-  auto [q, k, v] = split_qkv(projected, config().heads);
+  auto [q, k, v] = QkvAttention::project(x, padding_mask);
   if (config().rotary) q = rotate(q), k = rotate(k);
   return {q, k, v};
 }
@@ -49,9 +43,7 @@ std::unique_ptr<AttentionState> SoftmaxAttention::start_state() const { return s
 
 Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<KeysAndValues&>(state);
-  Tensor projected = qkv_(x);
-  if (conv_) projected = conv_->step(past.conv, projected);
-  auto [q, k, v] = split_qkv(projected, config().heads);
+  auto [q, k, v] = split_qkv(project_step(past.conv, x), config().heads);
   if (config().rotary) q = rotate(q, state.tokens()), k = rotate(k, state.tokens());
   return out_(merge_heads(softmax_attention(q, past.k.append(k), past.v.append(v))));
 }

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <optional>
-
 #include <linnet/nn/attention/mechanism.h>
-#include <linnet/nn/layers/heads.h>
-#include <linnet/nn/layers/linear.h>
-#include <linnet/nn/layers/short_convolution.h>
 
 namespace linnet::nn {
 
@@ -14,7 +9,7 @@ namespace linnet::nn {
 ///
 /// Cost: time O(N²·C) and memory O(N·C). The step form keeps all keys and values.
 /// Source: Vaswani et al. 2017, eq. 1.
-class SoftmaxAttention : public Attention {
+class SoftmaxAttention : public QkvAttention {
  public:
   SoftmaxAttention(Module& parent, std::string name, const AttentionConfig& config);
 
@@ -26,9 +21,6 @@ class SoftmaxAttention : public Attention {
 
   /// Queries, keys and values of tokens x [B, N, C], rotated when positions are rotary.
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
-
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
 };
 
 Mechanism softmax_mechanism();

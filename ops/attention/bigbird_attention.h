@@ -48,8 +48,8 @@ Tensor bigbird_random_blocks(int64_t tokens, int64_t block, int64_t count, int64
 /// Cost: time O(B·H·N·(5 + r)·block·D); memory linear in the tokens: a copy of the keys and values of the random
 /// blocks, r times those of k and v.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a block below 1, a scale or dropout out of range, and
-/// a random block that there is not, or that is seen anyway. Source: Zaheer et al. 2020, section 2; block-sparse form
-/// in appendix D.
+/// a random block that there is not, or that is seen anyway.
+/// Source: Zaheer et al. 2020, section 2; block-sparse form in appendix D.
 Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const BigBirdAttentionOptions& options = {}, Where where = {});
 

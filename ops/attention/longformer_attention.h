@@ -51,7 +51,8 @@ struct LongformerAttentionOptions {
 /// Cost: time O(B·H·N·(w + G)·D), memory beside the result linear in the tokens. A dilation above 1 and a
 /// `global_mask` copy the inputs; `global_mask` is read on the host.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window that is odd or negative, a dilation below 1,
-/// a negative number of global tokens, a scale or dropout out of range. Source: Beltagy et al. 2020, section 3.1.
+/// a negative number of global tokens, a scale or dropout out of range.
+/// Source: Beltagy et al. 2020, section 3.1.
 Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_global,
                             const Tensor& k_global, const Tensor& v_global,
                             const LongformerAttentionOptions& options = {}, Where where = {});

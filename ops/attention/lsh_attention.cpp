@@ -45,7 +45,11 @@ class SortedHead {
  public:
   SortedHead(const int64_t* buckets, const std::vector<bool>& kept, size_t first_kept, int64_t tokens, int64_t chunk,
              bool causal)
-      : tokens_(tokens), chunk_(chunk), order_(static_cast<size_t>(tokens)), bucket_(static_cast<size_t>(tokens)) {
+      : tokens_(tokens),
+        chunk_(chunk),
+        causal_(causal),
+        order_(static_cast<size_t>(tokens)),
+        bucket_(static_cast<size_t>(tokens)) {
     const auto is_kept = [&](int64_t i) { return kept.empty() || kept[first_kept + static_cast<size_t>(i)]; };
     const int64_t behind_all = *std::max_element(buckets, buckets + tokens) + 1;
     std::vector<int64_t> next(static_cast<size_t>(behind_all) + 2);
@@ -58,7 +62,6 @@ class SortedHead {
       order_[place] = i;
       bucket_[place] = bucket;
     }
-    causal_ = causal;
     padding_from_ = begin_of_[static_cast<size_t>(behind_all)];
   }
 
@@ -72,15 +75,16 @@ class SortedHead {
     return {begin, causal_ ? place + 1 : std::min(begin_of_[bucket + 1], (chunk + 1) * chunk_)};
   }
   /// A number whose difference between two tokens is 0 or 1 where the first has the bucket of the second, and its
-  /// chunk or the one after. Numbers of padding are those of no pair.
+  /// chunk or the one after. Those of padding do not matter: no range includes it.
   int32_t code(int64_t place) const {
     const int64_t chunks = (tokens_ + chunk_ - 1) / chunk_, bucket = bucket_[static_cast<size_t>(place)];
     return static_cast<int32_t>(bucket * (chunks + 2) + place / chunk_);
   }
 
  private:
-  int64_t tokens_, chunk_, padding_from_ = 0;
-  bool causal_ = false;
+  int64_t tokens_, chunk_;
+  bool causal_;
+  int64_t padding_from_ = 0;             // the first sorted token that is padding
   std::vector<int64_t> order_, bucket_;  // of sorted tokens
   std::vector<int64_t> begin_of_;        // the first sorted token of each bucket
 };

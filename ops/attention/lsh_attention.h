@@ -60,14 +60,15 @@ Tensor lsh_keys(const Tensor& x, Where where = {});
 /// lsh_keys(q).
 ///
 /// In each round tokens are sorted by bucket, then by position, and cut into chunks. A token sees those of its bucket
-/// in its own chunk and in the one before; it sees itself where it sees nothing else (its own score is −50,000). A
-/// token seen in several rounds counts once: that is what the paper's weights of rounds and subtracted ln c_ij come
-/// to. Tokens that are padding are seen by none, and give 0.
+/// in its own chunk and in the one before. It sees itself only where it sees nothing else: its own score is −50,000.
+/// A token that is seen in several rounds counts once, which equals the paper's weighted sum of rounds with ln c_ij
+/// subtracted from the scores. A token that is padding is seen by none, and its row is 0.
 ///
 /// Shapes: q and v [B, H, N, D], `buckets` [B, H, R, N] as lsh_buckets gives them → [B, H, N, D].
 /// Dtypes: one floating dtype for q and v; `buckets` is int64.
 /// Gradient: once (fused); none through the buckets.
-/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)). Buckets are sorted on the host.
+/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)). Buckets are sorted on the host, which a
+/// Recording on a GPU refuses.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a negative bucket, a scale or dropout
 /// out of range, and with `released` a dropout or a chunk that does not divide N.
 /// Source: Kitaev et al. 2020, section 2, eqs. 2–6.

@@ -64,7 +64,8 @@ struct PooledAttentionOptions {
 /// Gradient: once (fused).
 /// Cost: time O(B·H·N·(w2/stride)·D), memory beside the result linear in the tokens.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window below 0, other pools of values than of keys,
-/// a scale or dropout out of range, and as pool_tokens. Source: Zhang et al. 2021, section 3.
+/// a scale or dropout out of range, and as pool_tokens.
+/// Source: Zhang et al. 2021, section 3.
 Tensor pooled_attention(const Tensor& q, const Tensor& k, const Tensor& v, const PooledAttentionOptions& options = {},
                         Where where = {});
 
