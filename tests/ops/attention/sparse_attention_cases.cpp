@@ -211,7 +211,7 @@ void add_sparse_attention_cases(Registry& registry) {
   registry.non_differentiable.push_back({"lsh_buckets", {cases.draw({1, 2, 5, 3})}, [](const Inputs& in) {
                                            Generator rng(3);
                                            return lsh_buckets(
-                                               in[0], lsh_rotations(2, 3, 2, 4, rng, DType::float64, case_device()));
+                                               in[0], lsh_rotations(2, 3, 2, 4, rng, DType::float64, in[0].device()));
                                          }});
   registry.exempt.emplace_back("bigbird_random_blocks", "draws numbers");
   registry.exempt.emplace_back("lsh_rotations", "draws random numbers");
