@@ -166,18 +166,20 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
-/// The values of --form: those of the first mechanism that has several forms.
-std::vector<std::string> form_words() {
-  for (const std::string& mechanism : kMechanisms) {
-    if (const nn::AttentionOption* form = form_option(mechanism)) return form->words;
-  }
-  return {};
-}
-
-/// The case `c` with the seed and the device of the program's flags.
-AttentionCase on_machine(AttentionCase c, const Settings& settings) {
+/// The case `c` with the seed, the device and the mechanism's options of the program's flags.
+AttentionCase complete(AttentionCase c, Settings settings) {
   c.seed = settings.seed;
   c.device = device_of(settings);
+  settings.attention = c.mechanism;
+  settings.attention_dropout = c.dropout;
+  settings.heads = c.heads;
+  settings.width = c.heads * c.head_dim;
+  if (settings.share && std::ranges::find(*settings.share, "layers") != settings.share->end()) {
+    throw UsageError(
+        "--share layers does not apply to bench attention and layer, which time one layer; leave it out");
+  }
+  check_options(settings, c.tokens);
+  c.options = attention_options(settings);
   return c;
 }
 
@@ -189,27 +191,19 @@ void refuse_seconds(const CLI::App& command) {
 
 // Each of these adds a subcommand with its flags, and a callback that CLI11 runs at the end of parsing.
 
-void add_attention(CLI::App& app, const BenchOptions& bench) {
+void add_attention(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("attention", "a mechanism alone, on queries, keys and values");
   const auto flags = std::make_shared<AttentionCase>();
   const auto dtype = std::make_shared<std::string>(name_of(flags->dtype));
-  command.add_option("--mechanism", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
-  command.add_option("--form", flags->form, "of fastmax")->check(CLI::IsMember(form_words()));
-  command.add_option("--dropout", flags->dropout, "rate")->check(number(0, 0.99));
+  command.add_option("--attention,--mechanism", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
+  command.add_option("--attention-dropout,--dropout", flags->dropout, "rate")->check(number(0, 0.99));
   command.add_option("--head-dim", flags->head_dim, "numbers per head")->check(whole_number(1));
   command.add_option("--dtype", *dtype, "of queries, keys and values; bfloat16 needs --device cuda")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
   add_shape_flags(command, *flags);
-  command.callback([=, &command, &bench] {
-    AttentionCase c = on_machine(*flags, bench.settings);
-    if (command.count("--form") > 0 && form_option(c.mechanism) == nullptr) {
-      throw UsageError(fmt::format("--form does not apply to --mechanism {}", c.mechanism));
-    }
-    if (c.form == "quadratic" && c.dropout > 0) {
-      throw UsageError(fmt::format(
-          "--dropout {} does not apply to --form quadratic, which has no features to drop; use another --form",
-          c.dropout));
-    }
+  add_mechanism_flags(command, bench.settings);
+  command.callback([=, &bench] {
+    AttentionCase c = complete(*flags, bench.settings);
     if (*dtype == "bfloat16") c.dtype = DType::bfloat16;
     if (c.dtype == DType::bfloat16 && c.device == Device::cpu) {
       throw UsageError("--dtype bfloat16 does not apply to --device cpu, which has float32; use --device cuda");
@@ -218,19 +212,20 @@ void add_attention(CLI::App& app, const BenchOptions& bench) {
   });
 }
 
-void add_layer(CLI::App& app, const BenchOptions& bench) {
+void add_layer(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("layer", "an attention layer with its linear maps");
   const auto flags = std::make_shared<AttentionCase>(AttentionCase{.heads = 16, .tokens = 32768});
   const auto width = std::make_shared<int64_t>(256);
-  command.add_option("--layer", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
+  command.add_option("--attention,--layer", flags->mechanism, "the mechanism")->check(CLI::IsMember(kMechanisms));
   command.add_option("--width", *width, "channels, a multiple of the heads")->check(whole_number(1));
   add_shape_flags(command, *flags);
+  add_mechanism_flags(command, bench.settings);
   command.callback([=, &bench] {
-    AttentionCase c = on_machine(*flags, bench.settings);
-    if (*width % c.heads != 0) {
-      throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", *width, c.heads));
+    if (*width % flags->heads != 0) {
+      throw UsageError(fmt::format("--width {} is not a multiple of --heads {}", *width, flags->heads));
     }
-    c.head_dim = *width / c.heads;
+    flags->head_dim = *width / flags->heads;
+    AttentionCase c = complete(*flags, bench.settings);
     c.dtype = model_dtype(bench.settings);
     print_case(bench, fmt::format("{} layer", c.mechanism), c, measure_layer(c, bench.seconds));
   });
@@ -290,13 +285,13 @@ void add_kernels(CLI::App& app, const BenchOptions& bench) {
   command.callback([=, &bench] { run_kernel_table(*flags, bench); });
 }
 
-void add_scaling(CLI::App& app, const BenchOptions& bench) {
+void add_scaling(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
   const auto flags = std::make_shared<ScalingOptions>();
   add_scaling_flags(command, *flags);
+  add_mechanism_flags(command, bench.settings);
   command.callback([=, &command, &bench] {
     refuse_seconds(command);
-    if (flags->causal && command.count("--mechanisms") == 0) flags->mechanisms = nn::causal_mechanisms();
     run_scaling(*flags, bench);
   });
 }

@@ -12,17 +12,14 @@
 namespace linnet::examples {
 namespace {
 
-/// The attention's config, with the options that programs start from and the case's form.
 nn::AttentionConfig config_of(const AttentionCase& c) {
-  nn::AttentionConfig config{.mechanism = c.mechanism,
-                             .width = c.heads * c.head_dim,
-                             .heads = c.heads,
-                             .causal = c.causal,
-                             .dropout = c.dropout,
-                             .max_tokens = c.tokens,
-                             .options = nn::find_mechanism(c.mechanism).options};
-  if (const nn::AttentionOption* form = form_option(c.mechanism)) form->set(config.options, c.form);
-  return config;
+  return {.mechanism = c.mechanism,
+          .width = c.heads * c.head_dim,
+          .heads = c.heads,
+          .causal = c.causal,
+          .dropout = c.dropout,
+          .max_tokens = c.tokens,
+          .options = c.options.has_value() ? c.options : nn::find_mechanism(c.mechanism).options};
 }
 
 nn::AttentionSize attention_size(const AttentionCase& c) {
@@ -83,13 +80,6 @@ std::vector<KernelCall> calls_of(const std::function<void()>& work) {
 
 }  // namespace
 
-const nn::AttentionOption* form_option(const std::string& mechanism) {
-  for (const nn::AttentionOption& option : nn::find_mechanism(mechanism).option_list) {
-    if (option.name.ends_with("_form")) return &option;
-  }
-  return nullptr;
-}
-
 void wait_for(const Tensor& x) {
   if (x.device() == Device::cpu) return;
   Tensor element = x;  // not by flatten(), which would copy transposed heads
@@ -98,7 +88,7 @@ void wait_for(const Tensor& x) {
 }
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
-  if (c.causal) require_causal("--mechanism", c.mechanism);
+  if (c.causal) require_causal("--attention", c.mechanism);
   Generator rng(c.seed);
   // Laid out as the linear maps of a layer leave them, so gradients have this layout too; `run` transposes the views.
   const auto map = [&] {
@@ -109,7 +99,7 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
   const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
   if (!mechanism.core) {
     throw UsageError(
-        fmt::format("--mechanism {}: its description has no `core`, which is what bench attention times; use bench "
+        fmt::format("--attention {}: its description has no `core`, which is what bench attention times; use bench "
                     "layer",
                     c.mechanism));
   }
@@ -135,13 +125,11 @@ struct Layer : nn::Module {
 }  // namespace
 
 Measured measure_layer(const AttentionCase& c, double seconds) {
-  if (c.causal) require_causal("--layer", c.mechanism);
+  if (c.causal) require_causal("--attention", c.mechanism);
   Generator rng(c.seed);
-  const int64_t width = c.heads * c.head_dim;
-  const Layer layer(
-      rng, c.dtype, c.device,
-      {.mechanism = c.mechanism, .width = width, .heads = c.heads, .causal = c.causal, .max_tokens = c.tokens});
-  const Tensor noise = randn({c.batch, c.tokens, width}, rng, DType::float32, c.device);
+  const nn::AttentionConfig config = config_of(c);
+  const Layer layer(rng, c.dtype, c.device, config);
+  const Tensor noise = randn({c.batch, c.tokens, config.width}, rng, DType::float32, c.device);
   const Tensor x = noise.to(layer.activation_dtype()).set_requires_grad();
   std::vector<Tensor> inputs = layer.parameters();
   inputs.push_back(x);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <any>
 #include <optional>
 #include <string>
 
@@ -17,7 +17,7 @@ namespace linnet::examples {
 struct AttentionCase {
   std::string mechanism = nn::AttentionConfig{}.mechanism;
   bool causal = false;
-  std::string form = "auto";  ///< used if the mechanism has a form_option
+  std::any options = {};  ///< nn::AttentionConfig::options; empty for the programs' defaults
   double dropout = 0;
   int64_t batch = 1, heads = 4, tokens = 1024, head_dim = 32;
   uint64_t seed = 1337;
@@ -36,9 +36,6 @@ struct Measured {
   /// The rate at which memory would move if it moved only the least bytes.
   double gigabytes_per_second() const { return least_bytes / forward_backward.median_ms / 1e6; }
 };
-
-/// The mechanism's option for its form, whose name ends in "_form"; null if it has none.
-const nn::AttentionOption* form_option(const std::string& mechanism);
 
 /// Waits until `x` is computed, by reading an element: on a GPU, calls return before their work is done.
 void wait_for(const Tensor& x);

@@ -47,7 +47,9 @@ bool is_faster(const AttentionCase& a, const AttentionCase& b, double seconds) {
 }
 
 AttentionCase with_form(AttentionCase c, const std::string& form) {
-  c.form = form;
+  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
+  c.options = mechanism.options;
+  mechanism.option("fastmax_form")->set(c.options, form);
   return c;
 }
 

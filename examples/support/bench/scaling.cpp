@@ -28,9 +28,38 @@ struct Point {
   double peak_mib() const { return static_cast<double>(sequence_peak_bytes) / (1 << 20); }
 };
 
+/// The settings for one of the mechanisms, which keep those options that it has.
+Settings settings_of(const std::string& mechanism, Settings settings) {
+  settings.attention = mechanism;
+  const nn::Mechanism& found = nn::find_mechanism(mechanism);
+  std::erase_if(settings.options, [&](const auto& option) { return found.option(option.first) == nullptr; });
+  return settings;
+}
+
+/// Throws UsageError for an option that none of the mechanisms has, and for values that one of them refuses at some
+/// length.
+void check_all_options(const ScalingOptions& options, const Settings& settings,
+                       const std::vector<std::string>& mechanisms) {
+  for (const auto& [name, value] : settings.options) {
+    const auto has = [&](const std::string& m) { return nn::find_mechanism(m).option(name) != nullptr; };
+    if (std::ranges::none_of(mechanisms, has)) {
+      throw UsageError(
+          fmt::format("{} {} applies to none of --mechanisms {}", flag_of(name), value, fmt::join(mechanisms, ",")));
+    }
+  }
+  for (const std::string& mechanism : mechanisms) {
+    Settings own = settings_of(mechanism, settings);
+    own.heads = options.heads;
+    for (const int64_t head_dim : options.head_dims) {
+      own.width = options.heads * head_dim;
+      check_options(own, options.least_tokens);
+    }
+  }
+}
+
 /// Measures one mechanism at one head dim, from short to long, until a length would take too long.
-std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings& settings,
-                                   const std::string& mechanism, int64_t head_dim) {
+std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings& settings, int64_t head_dim) {
+  const std::string& mechanism = settings.attention;
   fmt::print(stderr, "measuring {}, D = {}\n", mechanism, head_dim);
   constexpr int64_t kTokens = 4096;  // in a batch of several sequences
   std::vector<Point> points;
@@ -43,6 +72,7 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
     }
     const AttentionCase c{.mechanism = mechanism,
                           .causal = options.causal,
+                          .options = attention_options(settings),
                           .batch = std::max<int64_t>(1, kTokens / tokens),
                           .heads = options.heads,
                           .tokens = tokens,
@@ -84,9 +114,7 @@ void draw(const ScalingOptions& options, const std::map<std::string, std::vector
 }  // namespace
 
 void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
-  app.add_option("--mechanisms", options.mechanisms, "which, with commas")
-      ->delimiter(',')
-      ->check(CLI::IsMember(nn::attention_mechanisms()));
+  add_mechanism_list(app, "--mechanisms", options.mechanisms);
   app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
       ->delimiter(',')
       ->check(whole_number(1));
@@ -103,16 +131,19 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
   if (options.least_tokens > options.most_tokens) {
     throw UsageError(fmt::format("--from {} is above --to {}", options.least_tokens, options.most_tokens));
   }
-  for (const std::string& mechanism : options.mechanisms) {
+  std::vector<std::string> mechanisms = options.mechanisms;
+  if (mechanisms.empty()) mechanisms = options.causal ? nn::causal_mechanisms() : nn::attention_mechanisms();
+  for (const std::string& mechanism : mechanisms) {
     if (options.causal) require_causal("--mechanisms", mechanism);
   }
+  check_all_options(options, bench.settings, mechanisms);
   make_folder(options.out);
   for (const int64_t head_dim : options.head_dims) {
     std::map<std::string, std::vector<Point>> curves;
     Table table({"mechanism", "tokens", "forward ms", "training ms", "peak"});
-    for (const std::string& mechanism : options.mechanisms) {
+    for (const std::string& mechanism : mechanisms) {
       const std::vector<Point>& points = curves[mechanism] =
-          measure_lengths(options, bench.settings, mechanism, head_dim);
+          measure_lengths(options, settings_of(mechanism, bench.settings), head_dim);
       for (const Point& point : points) {
         if (bench.json) print_json(bench, case_json(point.c, point.measured));
         table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),

@@ -97,14 +97,11 @@ int compare_program(int argc, char** argv, const std::string& name) {
   return run_program(app, [&] {
     std::string task = task_from_flag(argc, argv);
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
-    std::vector<std::string> mechanisms =
-        task == "mnist" ? linnet::nn::attention_mechanisms() : linnet::nn::causal_mechanisms();
+    std::vector<std::string> mechanisms;
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
     add_task_flag(app, task);
-    app.add_option("--attention", mechanisms, "the mechanisms, with commas")
-        ->delimiter(',')
-        ->check(CLI::IsMember(linnet::nn::attention_mechanisms()));
+    add_mechanism_list(app, "--attention", mechanisms);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")
@@ -112,6 +109,9 @@ int compare_program(int argc, char** argv, const std::string& name) {
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
+    if (mechanisms.empty()) {
+      mechanisms = task == "mnist" ? linnet::nn::attention_mechanisms() : linnet::nn::causal_mechanisms();
+    }
     compare(settings_for_all(mechanisms, settings), settings);
   });
 }

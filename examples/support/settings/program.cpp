@@ -170,10 +170,25 @@ void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--attention-dropout", s.attention_dropout,
                  "rate on the weights, or on queries and keys (fastmax, linear, performer)");
+  add_mechanism_flags(app, s);
+  add_short_conv_flag(app, s);
+}
+
+void add_mechanism_list(CLI::App& app, const std::string& flag, std::vector<std::string>& mechanisms) {
+  std::vector<std::string> known = nn::attention_mechanisms();
+  known.emplace_back("all");
+  const auto set = [&mechanisms](const std::vector<std::string>& given) {
+    mechanisms = std::ranges::find(given, "all") == given.end() ? given : std::vector<std::string>{};
+  };
+  app.add_option_function<std::vector<std::string>>(flag, set, "the mechanisms, with commas, or all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(known));
+}
+
+void add_mechanism_flags(CLI::App& app, Settings& s) {
   for (const nn::Mechanism& mechanism : nn::mechanisms()) {
     for (const nn::AttentionOption& option : mechanism.option_list) add_option_flag(app, option, s);
   }
-  add_short_conv_flag(app, s);
 }
 
 void add_short_conv_flag(CLI::App& app, Settings& s) {

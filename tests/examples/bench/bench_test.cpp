@@ -106,9 +106,9 @@ TEST_CASE("bench refuses a causal case of a mechanism without a causal form befo
   const test::RegisteredMechanism whole(
       {.name = "whole", .make = nn::maker<nn::SoftmaxAttention>(), .causal = false});
   const examples::AttentionCase c{.mechanism = "whole", .causal = true};
-  CHECK_THROWS_WITH_AS(examples::measure_attention(c, 0), doctest::Contains("--mechanism whole has no causal form"),
+  CHECK_THROWS_WITH_AS(examples::measure_attention(c, 0), doctest::Contains("--attention whole has no causal form"),
                        examples::UsageError);
-  CHECK_THROWS_WITH_AS(examples::measure_layer(c, 0), doctest::Contains("--layer whole has no causal form"),
+  CHECK_THROWS_WITH_AS(examples::measure_layer(c, 0), doctest::Contains("--attention whole has no causal form"),
                        examples::UsageError);
   const Workshop shop;
   const examples::ScalingOptions options{.mechanisms = {"softmax", "whole"}, .causal = true, .out = shop / "curves"};
@@ -119,7 +119,7 @@ TEST_CASE("bench refuses a causal case of a mechanism without a causal form befo
 
 TEST_CASE("bench attention: FLOPs are those of the form that ran") {
   const Arguments flags = kQuick + Arguments{"attention",  "--mechanism", "fastmax2", "--tokens", "64",
-                                             "--head-dim", "16",          "--heads",  "2",        "--form"};
+                                             "--head-dim", "16",          "--heads",  "2",        "--fastmax-form"};
   const double quadratic = object_of(flags + Arguments{"quadratic"})["flops"];
   CHECK(quadratic == 14.0 * 2 * 64 * 64 * 16);
   const double factorised = object_of(flags + Arguments{"factorised"})["flops"];
@@ -321,7 +321,7 @@ TEST_CASE("bench computes where --device says") {
 
 TEST_CASE("bench: what it refuses") {
   refused({}, "subcommand is required");
-  refused({"attention", "--mechanism", "hardmax"}, "--mechanism");
+  refused({"attention", "--mechanism", "hardmax"}, "--attention: hardmax not in");
   refused({"foo"}, "foo");
   refused({"attention", "--tokens", "0"}, "--tokens: 0 is not a whole number, 1 or more");
   refused({"attention", "--tokens", "1.5"}, "--tokens: 1.5 is not a whole number");
@@ -335,15 +335,22 @@ TEST_CASE("bench: what it refuses") {
   refused({"step", "--batch", "1.5"}, "--batch: 1.5 is not a whole number");
   refused({"--seconds", "nan", "attention"}, "--seconds: nan is not a number from 1e-06 to 3600");
   refused({"--seconds", "0", "attention"}, "--seconds: 0 is not a number");
-  refused({"attention", "--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
-  refused({"attention", "--mechanism", "fastmax2", "--form", "quadratic", "--dropout", "0.1"},
-          "--dropout 0.1 does not apply to --form quadratic, which has no features to drop; use another --form");
+  refused({"attention", "--dropout", "nan"}, "--attention-dropout: nan is not a number from 0 to 0.99");
+  refused({"attention", "--attention", "fastmax2", "--fastmax-form", "quadratic", "--dropout", "0.1"},
+          "--dropout-kind quadratic does not apply to --attention fastmax2, whose form quadratic has no features");
   refused({"--seconds", "5", "generate"}, "--seconds does not apply to generate");
   refused({"--seconds", "5", "scaling"}, "--seconds does not apply to scaling");
   refused({"step", "--out", "profile"}, "--out does not apply to step without --profile");
   refused({"step", "--out", ""}, "--out: it names no file or folder");
-  refused({"attention", "--form", "quadratic"}, "--form does not apply to --mechanism softmax");
-  refused({"attention", "--form", "auto"}, "--form does not apply to --mechanism softmax");
+  refused({"attention", "--fastmax-form", "auto"}, "--fastmax-form auto does not apply to --attention softmax");
+  refused({"layer", "--attention", "longformer", "--window", "7"},
+          "--window 7 does not apply to --attention longformer");
+  refused({"layer", "--attention", "fastformer", "--share", "layers"}, "--share layers does not apply to bench");
+  refused({"attention", "--attention", "linformer", "--tokens", "32", "--linformer-rank", "33"},
+          "--linformer-rank 33");
+  refused({"scaling", "--mechanisms", "softmax,linear", "--block", "8"},
+          "--block 8 applies to none of --mechanisms softmax,linear");
+  refused({"scaling", "--mechanisms", "all", "--from", "32", "--linformer-rank", "33"}, "--linformer-rank 33");
   refused({"generate", "--attention-dropout", "0"}, "--attention-dropout does not apply to generate");
   refused({"generate", "--attention", "fastmax2", "--fastmax-form", "quadratic"},
           "--fastmax-form does not apply to generate, which takes one token at a time, in one form; leave it out");
