@@ -41,29 +41,44 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, mechanism: str, width: int, heads: int, hidden: int, causal: bool, bias: bool):
+    def __init__(
+        self, mechanism: str, width: int, heads: int, hidden: int, causal: bool, bias: bool, dropout: float = 0.0
+    ):
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
         self.attention = Attention(mechanism, width, heads, causal, bias)
         self.fc1, self.fc2 = nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.norm1(x))
-        return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+        x = x + self.dropout(self.attention(self.norm1(x)))
+        return x + self.dropout(self.fc2(F.gelu(self.fc1(self.norm2(x)))))
 
 
 class TextModel(nn.Module):
-    def __init__(self, mechanism: str, layers: int, heads: int, width: int, context: int, vocabulary: int = 65):
+    def __init__(
+        self,
+        mechanism: str,
+        layers: int,
+        heads: int,
+        width: int,
+        context: int,
+        dropout: float = 0.0,
+        vocabulary: int = 65,
+    ):
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.tok, self.pos = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(mechanism, width, heads, 4 * width, True, False) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            Block(mechanism, width, heads, 4 * width, True, False, dropout) for _ in range(layers)
+        )
         self.norm = nn.LayerNorm(width, bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
 
     def logits(self, ids: Tensor) -> Tensor:
-        x = self.tok(ids) + self.pos.weight[: ids.shape[1]]
+        x = self.dropout(self.tok(ids) + self.pos.weight[: ids.shape[1]])
         for block in self.blocks:
             x = block(x)
         return self.norm(x) @ self.tok.weight.T

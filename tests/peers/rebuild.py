@@ -25,7 +25,7 @@ def rebuild(folder: pathlib.Path) -> torch.nn.Module:
     weights = load_file(folder / "model.safetensors")
     vocabulary = weights["tok.weight"].shape[0]
     sizes = (settings[name] for name in ("attention", "layers", "heads", "width", "context"))
-    model = models.TextModel(*sizes, vocabulary)
+    model = models.TextModel(*sizes, vocabulary=vocabulary)
     model.load_state_dict({name.replace(".mlp.", "."): tensor for name, tensor in weights.items()})  # strict
     return model.eval()
 

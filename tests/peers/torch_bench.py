@@ -2,10 +2,10 @@
 
     python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal]
     python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
-    python torch_bench.py step --preset nanogpt-cpu|mnist-small|large --attention softmax
+    python torch_bench.py step --preset nanogpt-cpu|nanogpt-gpu|mnist-small|large --attention softmax
 
-Each takes --compile, --threads and --seconds first. Without --threads PyTorch takes as many as it likes. PyTorch 1.13
-runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
+Each takes --compile, --threads, --seconds, --device and --precision first. Without --threads PyTorch takes as many as it
+likes. PyTorch 1.13 runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
 """
 
 import argparse
@@ -22,14 +22,21 @@ import attention
 import models
 
 
+def synchronise() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
 def median_ms(work: Callable[[], object], seconds: float) -> float:
     for _ in range(3):  # compiles, too
         work()
+    synchronise()
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < 3 or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
         work()
+        synchronise()
         times.append(1e3 * (time.perf_counter() - start))
     return statistics.median(times)
 
@@ -77,7 +84,8 @@ def of_one_form(a: argparse.Namespace) -> tuple[dict[str, Callable], list[torch.
 
 def bench_attention(a: argparse.Namespace) -> dict:
     shape = (a.batch, a.tokens, a.heads, a.head_dim)
-    maps = [torch.randn(shape, requires_grad=True) for _ in range(3)]
+    dtype = torch.bfloat16 if a.precision == "bfloat16" else torch.float32
+    maps = [torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(3)]
     learned: list[torch.Tensor] = []
     if a.mechanism == "softmax":
         functions = {
@@ -107,13 +115,13 @@ def bench_attention(a: argparse.Namespace) -> dict:
         raise SystemExit(f"--formulation {formulation}: {a.mechanism} has {' and '.join(functions)}")
     function = functions[formulation]
     if a.compile:
-        function = torch.compile(function)
+        function = torch.compile(function, mode=a.mode)
     return times(lambda: function(*(x.transpose(1, 2) for x in maps)), maps + learned, a.seconds)
 
 
 def bench_layer(a: argparse.Namespace) -> dict:
     layer = models.Attention(a.layer, a.width, a.heads, a.causal, True)
-    function = torch.compile(layer) if a.compile else layer
+    function = torch.compile(layer, mode=a.mode) if a.compile else layer
     x = torch.randn(a.batch, a.tokens, a.width, requires_grad=True)
     return times(lambda: function(x), [x, *layer.parameters()], a.seconds)
 
@@ -124,17 +132,21 @@ def bench_step(a: argparse.Namespace) -> dict:
         batch = (torch.rand(128, 784), torch.randint(10, (128,)))
         clip, options = 0.0, {"weight_decay": 0.01}
     else:
-        large = a.preset == "large"
-        layers, heads, width, context, size = (12, 12, 768, 256, 4) if large else (4, 4, 128, 64, 12)
-        model = models.TextModel(a.attention, layers, heads, width, context)
+        layers, heads, width, context, size, dropout = {
+            "nanogpt-cpu": (4, 4, 128, 64, 12, 0.0),
+            "nanogpt-gpu": (6, 6, 384, 256, 64, 0.2),
+            "large": (12, 12, 768, 256, 4, 0.0),
+        }[a.preset]
+        model = models.TextModel(a.attention, layers, heads, width, context, dropout)
         text = torch.randint(65, (size, context + 1))
         batch = (text[:, :-1].contiguous(), text[:, 1:].contiguous())
         clip, options = 1.0, {"weight_decay": 0.1, "betas": (0.9, 0.99)}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, **options)
-    function = torch.compile(model) if a.compile else model
+    function = torch.compile(model, mode=a.mode) if a.compile else model
 
     def step() -> None:
-        loss = function(*batch)
+        with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "bfloat16"):
+            loss = function(*batch)
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -154,6 +166,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--mode", choices=["reduce-overhead", "max-autotune"], help="of torch.compile")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        choices=["float32", "tf32", "bfloat16"],
+        help="of products, as linnet's; bfloat16 of attention's tensors too, and of a step by autocast",
+    )
     kinds = parser.add_subparsers(required=True)
     case = kinds.add_parser("attention")
     case.set_defaults(run=bench_attention)
@@ -171,10 +191,12 @@ def main() -> None:
         shaped.add_argument("--tokens", type=int, default=tokens)
     step = kinds.add_parser("step")
     step.set_defaults(run=bench_step)
-    step.add_argument("--preset", default="nanogpt-cpu", choices=["nanogpt-cpu", "mnist-small", "large"])
+    step.add_argument("--preset", default="nanogpt-cpu", choices=["nanogpt-cpu", "nanogpt-gpu", "mnist-small", "large"])
     step.add_argument("--attention", default="softmax")
     arguments = parser.parse_args()
+    torch.set_default_device(arguments.device)
     torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high" if arguments.precision == "tf32" else "highest")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     print(json.dumps(arguments.run(arguments)))
