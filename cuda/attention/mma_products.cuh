@@ -1,5 +1,6 @@
 #pragma once
 
+#include <linnet/cuda/device/async_copy.cuh>
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/mma.cuh>
 #include <linnet/cuda/device/tile.cuh>
@@ -41,8 +42,17 @@ struct alignas(16) RowTile {
   BFloat16 of[kRows][kWidth + 8];
 };
 
-/// tile[i] = x[first + i], with zeros behind the width of x. A thread loads eight columns at a time where x has all
-/// kWidth columns and is aligned, else two.
+/// Copies eight columns into a tile, at once where their elements must be converted, else by the time of
+/// wait_for_copies().
+__device__ inline void copy_eight(BFloat16* to, const BFloat16* from, bool has) { copy_async(to, from, has); }
+__device__ inline void copy_eight(BFloat16* to, const float* from, bool has) {
+  Eight of = {};
+  if (has) of = load_eight(from);
+  store_eight(to, of);
+}
+
+/// tile[i] = x[first + i], with zeros behind the width of x, after wait_for_copies() and a barrier. A thread loads
+/// eight columns at a time where x has all kWidth columns and is aligned, else two.
 template <int kWidth, int kRows, class E>
 __device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E>& x, int64_t first) {
   if (x.width == kWidth && x.in_packs(8)) {
@@ -53,9 +63,7 @@ __device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E
       const E* from = x.data + (first + row) * x.stride + column;
 #pragma unroll
       for (int i = row, step = 0; step < kRows / kStep; ++step, i += kStep, from += kStep * x.stride) {
-        Eight of = {};
-        if (has(i)) of = load_eight(from);
-        store_eight(&tile.of[i][column], of);
+        copy_eight(&tile.of[i][column], from, has(i));
       }
     };
     const bool all = x.padding_mask == nullptr && x.begin <= first && first + kRows <= x.count;
@@ -71,6 +79,34 @@ __device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E
     const E* at = x.data + (first + i) * x.stride + column;
     *reinterpret_cast<PackOf<BFloat16, 2>*>(&tile.of[i][column]) = {
         {BFloat16(has && low ? at[0] : E(0.0f)), BFloat16(has && high ? at[1] : E(0.0f))}};
+  }
+}
+
+/// Waits for the copies of all threads of the block.
+__device__ inline void wait_for_rows() {
+  wait_for_copies();
+  __syncthreads();
+}
+
+/// Calls `use(at, buffer)` for each step from `begin` on, with the rows that `load(at, buffer)` has loaded. If there
+/// are two buffers, the next rows arrive meanwhile. All threads of the block must call it.
+template <int kBuffers, int kStep, class Load, class Use>
+__device__ void for_each_step(int64_t begin, int64_t end, Load load, Use use) {
+  static_assert(kBuffers == 1 || kBuffers == 2);
+  if (begin >= end) return;
+  load(begin, 0);
+  int buffer = 0;
+  for (int64_t at = begin; at < end; at += kStep) {
+    wait_for_rows();  // also for those that still used the other buffer
+    const int64_t next = at + kStep;
+    if (kBuffers == 2 && next < end) load(next, 1 - buffer);
+    use(at, buffer);
+    if (kBuffers == 2) {
+      buffer = 1 - buffer;
+    } else if (next < end) {
+      __syncthreads();  // before the next rows overwrite these
+      load(next, 0);
+    }
   }
 }
 

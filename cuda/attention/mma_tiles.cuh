@@ -112,48 +112,58 @@ __device__ void resume(const SparseInputs<float, E>& in, const QuadraticTask<flo
   add_rows(o, task.first, sum);
 }
 
+/// Blocks of a multiprocessor that the compiler keeps registers for: the more warps there are, the less each of them
+/// waits in vain. One more would cost spills within the loops.
+template <int kWidth, bool kSparse>
+constexpr int kForwardBlocks = kWidth == 32 ? (kSparse ? 3 : 4) : (kSparse ? 2 : 3);
+template <int kWidth, bool kSparse>
+constexpr int kBackwardBlocks = kWidth == 32 ? (kSparse ? 3 : 4) : 2;
+
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij), with s_ij = scale · q_i·k_j and f = exp for softmax.
 template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
-__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+__global__ void __launch_bounds__(kMmaThreads, kForwardBlocks<kWidth, In::kSparse>)
     attend_mma(In in, HeadsView<E> o, float* denominator, HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> q_tile;
-  __shared__ RowTile<kWidth> k_tile;
-  __shared__ RowTile<kWidth> v_tile;
+  __shared__ RowTile<kWidth> k_tiles[2];
+  __shared__ RowTile<kWidth> v_tiles[2];
   for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
-    __syncthreads();  // the previous tile has been used
+    __syncthreads();  // the previous tiles have been used
     load_rows(q_tile, task.queries(in, in.q), task.first);
     WarpSums<kWidth> sum;
     Totals<float, 2> totals;
     if constexpr (OtherChunks::kAny) {
-      __syncthreads();
+      wait_for_rows();
       other_chunks.add_values(in, task, q_tile, sum, totals.total);
     }
     if constexpr (In::kSparse) {
       resume(in, task, task.rows(o, in.queries, in.width), sum, totals);
     }
     const int64_t seen_by_any = in.visible_to_tile(task.head, task.first).end;
-    for (int64_t key = other_chunks.first_key(in, task.head, task.first); key < seen_by_any; key += kMmaTile) {
-      load_rows(k_tile, k, key);
-      load_rows(v_tile, v, key);
-      __syncthreads();
-      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      const TilePosition tile{task.head, task.first, key, in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
-      weigh(in, k, tile, QueryScores{weights}, totals);
+    const auto load = [&](int64_t key, int buffer) {
+      load_rows(k_tiles[buffer], k, key);
+      load_rows(v_tiles[buffer], v, key);
+    };
+    for_each_step<2, kMmaTile>(
+        other_chunks.first_key(in, task.head, task.first), seen_by_any, load, [&](int64_t key, int buffer) {
+          RowTile<kWidth>& v_tile = v_tiles[buffer];
+          WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tiles[buffer]);
+          const TilePosition tile{task.head, task.first, key,
+                                  in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
+          weigh(in, k, tile, QueryScores{weights}, totals);
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        if (totals.rescale[r] == 1) continue;  // the maximum has not changed
+          for (int r = 0; r < 2; ++r) {
+            if (totals.rescale[r] == 1) continue;  // the maximum has not changed
 #pragma unroll
-        for (float& x : sum.of[r]) x *= totals.rescale[r];
-      }
-      if (!tile.whole) {  // no infinity may reach a query from its future
-        add_infinities(sum, weights, v_tile,
-                       [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
-      }
-      add_product(sum, weights, v_tile);
-      __syncthreads();  // before the next tiles overwrite these
-    }
+            for (float& x : sum.of[r]) x *= totals.rescale[r];
+          }
+          if (!tile.whole) {  // no infinity may reach a query from its future
+            add_infinities(sum, weights, v_tile,
+                           [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
+          }
+          add_product(sum, weights, v_tile);
+        });
     const float inverse[] = {totals.inverse(0), totals.inverse(1)};  // [FAST eq.12] [Vaswani eq.1]
     store_rows(task.rows(o, in.queries, in.width), task.first, sum,
                [&](int r, float x, int64_t) { return x * inverse[r]; });
@@ -167,14 +177,14 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 
 /// dk_j = sum_i ∂s_ij q_i and dv_j = sum_i p_ij d_o_i, for a tile of keys.
 template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
-__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+__global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSparse>)
     attend_backward_keys_mma(In in, QuadraticCotangents<float, E> from, HeadsView<E> dk, HeadsView<E> dv,
                              HeadTiles tiles, OtherChunks other_chunks) {
   __shared__ RowTile<kWidth> k_tile;
   __shared__ RowTile<kWidth> v_tile;
-  __shared__ RowTile<kWidth, kQueryRows> q_tile;
-  __shared__ RowTile<kWidth, kQueryRows> g_tile;
-  __shared__ QueryFactors<float> factors[kQueryRows];
+  __shared__ RowTile<kWidth, kQueryRows> q_tiles[2];
+  __shared__ RowTile<kWidth, kQueryRows> g_tiles[2];
+  __shared__ QueryFactors<float> factors[2][kQueryRows];
   for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x) {
     const QuadraticTask<float, E> task(in, tiles.number(index, in.key_tiles()), in.key_tiles(), 1);
     const HeadMatrix<const E> q = task.queries(in, in.q), g = task.queries(in, from.d_o), k = task.keys(in, in.k);
@@ -183,25 +193,29 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     load_rows(v_tile, task.keys(in, in.v), task.first);
     WarpSums<kWidth> dk_sum, dv_sum;
     if constexpr (OtherChunks::kAny) {
-      __syncthreads();
+      wait_for_rows();
       float total[2] = {};
       other_chunks.add_values(in, task, k_tile, dv_sum, total);
       other_chunks.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
     }
     const int64_t first = in.queries_of(task.head, task.first, kMmaTile).begin;
     const int64_t end = other_chunks.end_query(in, task.head, task.first);
-    for (int64_t query = first / kQueryRows * kQueryRows; query < end; query += kQueryRows) {
-      load_rows(q_tile, q, query);
-      load_rows(g_tile, g, query);
-      if (threadIdx.x < kQueryRows) factors[threadIdx.x] = query_factors(in, from, task.head, query + threadIdx.x);
-      __syncthreads();
+    const auto load = [&](int64_t query, int buffer) {
+      load_rows(q_tiles[buffer], q, query);
+      load_rows(g_tiles[buffer], g, query);
+      if (threadIdx.x < kQueryRows) {
+        factors[buffer][threadIdx.x] = query_factors(in, from, task.head, query + threadIdx.x);
+      }
+    };
+    for_each_step<2, kQueryRows>(first / kQueryRows * kQueryRows, end, load, [&](int64_t query, int buffer) {
+      RowTile<kWidth, kQueryRows>&q_tile = q_tiles[buffer], &g_tile = g_tiles[buffer];
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);
       const bool whole =
           query + kQueryRows <= in.queries && in.all_see(task.head, query, kQueryRows, task.first, kMmaTile);
       const TilePosition tile{task.head, query, task.first, whole};
       score_gradients(in, k, tile, KeyScores{weights}, KeyScores{gradients},
-                      [&](int i) { return factors[KeyScores::query(i)]; });
+                      [&](int i) { return factors[buffer][KeyScores::query(i)]; });
       if (!tile.whole) {
         const auto sees = [&](int r, int i) { return in.sees(task.head, query + i, task.first + r); };
         add_infinities(dv_sum, weights, g_tile, sees);
@@ -209,8 +223,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
       }
       add_product(dv_sum, weights, g_tile);  // gradient of [FAST eq.12] [Vaswani eq.1]
       add_product(dk_sum, gradients, q_tile);
-      __syncthreads();  // before the next tiles overwrite these
-    }
+    });
     const auto kept = [&](int, float x, int64_t j) { return k.has(j) ? x : 0.0f; };
     store_rows(task.rows(dk, in.keys, in.width), task.first, dk_sum, kept);
     store_rows(task.rows(dv, in.keys, in.width), task.first, dv_sum, kept);
@@ -219,13 +232,14 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
 
 /// dq_i = sum_j ∂s_ij k_j, for a tile of queries.
 template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<float, E>>
-__global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
+__global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSparse>)
     attend_backward_queries_mma(In in, QuadraticCotangents<float, E> from, HeadsView<E> dq, HeadTiles tiles,
                                 OtherChunks other_chunks) {
+  constexpr int kBuffers = kWidth == 32 ? 2 : 1;  // more would take more than 48 KB
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
-  __shared__ RowTile<kWidth> k_tile;
-  __shared__ RowTile<kWidth> v_tile;
+  __shared__ RowTile<kWidth> k_tiles[kBuffers];
+  __shared__ RowTile<kWidth> v_tiles[kBuffers];
   for (int64_t index = tiles.count() - 1 - blockIdx.x; index >= 0; index -= gridDim.x) {  // longest first if causal
     const QuadraticTask<float, E> task(in, tiles.number(index, in.query_tiles()), in.query_tiles(), 1);
     const HeadMatrix<const E> k = task.keys(in, in.k), v = task.keys(in, in.v);
@@ -237,25 +251,29 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     for (int q = 0; q < 2; ++q) factors[q] = query_factors(in, from, task.head, task.first + QueryScores::query(q));
     WarpSums<kWidth> sum;
     if constexpr (OtherChunks::kAny) {
-      __syncthreads();
+      wait_for_rows();
       other_chunks.add_query_gradients(in, task, q_tile, g_tile, factors, sum);
     }
     const int64_t seen_by_any = in.visible_to_tile(task.head, task.first).end;
-    for (int64_t key = other_chunks.first_key(in, task.head, task.first); key < seen_by_any; key += kMmaTile) {
-      load_rows(k_tile, k, key);
-      load_rows(v_tile, v, key);
-      __syncthreads();
-      WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
-      WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tile);
-      const TilePosition tile{task.head, task.first, key, in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
-      score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients}, [&](int i) { return factors[i]; });
-      if (!tile.whole) {
-        add_infinities(sum, gradients, k_tile,
-                       [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
-      }
-      add_product(sum, gradients, k_tile);
-      __syncthreads();  // before the next tiles overwrite these
-    }
+    const auto load = [&](int64_t key, int buffer) {
+      load_rows(k_tiles[buffer], k, key);
+      load_rows(v_tiles[buffer], v, key);
+    };
+    for_each_step<kBuffers, kMmaTile>(
+        other_chunks.first_key(in, task.head, task.first), seen_by_any, load, [&](int64_t key, int buffer) {
+          RowTile<kWidth>& k_tile = k_tiles[buffer];
+          WarpSums<kMmaTile> weights = products(LeftRows<kWidth>(q_tile), k_tile);
+          WarpSums<kMmaTile> gradients = products(LeftRows<kWidth>(g_tile), v_tiles[buffer]);
+          const TilePosition tile{task.head, task.first, key,
+                                  in.all_see(task.head, task.first, kMmaTile, key, kMmaTile)};
+          score_gradients(in, k, tile, QueryScores{weights}, QueryScores{gradients},
+                          [&](int i) { return factors[i]; });
+          if (!tile.whole) {
+            add_infinities(sum, gradients, k_tile,
+                           [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
+          }
+          add_product(sum, gradients, k_tile);
+        });
     const HeadMatrix<E> result = task.rows(dq, in.queries, in.width);
     if constexpr (In::kSparse) {
       if (in.accumulate) add_rows(result, task.first, sum);

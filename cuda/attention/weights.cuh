@@ -47,21 +47,26 @@ __device__ void weigh(const In& in, const HeadMatrix<const E>& k, const TilePosi
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
-    for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= in.binary_scale; });
+    T scale = in.binary_scale;  // a positive one is multiplied by with the subtraction of the maximum
+    if (In::kSparse || scale <= 0) {
+      for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= scale; });
+      scale = 1;
+    }
     if constexpr (In::kSparse) set_self(in, tile, s, in.self_score);
     hide(seen, s, -infinity<T>());
 #pragma unroll
     for (int q = 0; q < Scores::kQueries; ++q) {
-      T largest = totals.maximum[q];  // never NaN: max ignores it
+      T largest = -infinity<T>();  // never NaN: max ignores it
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
       largest = reduce_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
+      largest = max(totals.maximum[q], largest * scale);
       const T base = largest == -infinity<T>() ? T{0} : largest;
-      totals.rescale[q] = exp2(totals.maximum[q] - base);
+      totals.rescale[q] = weight_exp2(totals.maximum[q] - base);
       totals.maximum[q] = largest;
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) {
-        s.at(q, c) = exp2(s.at(q, c) - base);  // [Vaswani eq.1]
+        s.at(q, c) = weight_exp2(s.at(q, c) * scale - base);  // [Vaswani eq.1]
         sum[q] += s.at(q, c);
       }
     }
@@ -171,7 +176,7 @@ __device__ void score_gradients(const In& in, const HeadMatrix<const E>& k, cons
     }
     for_each_score<Scores>([&](int q, int c) {
       const T score = In::kSparse ? s.at(q, c) : s.at(q, c) * in.binary_scale;
-      s.at(q, c) = exp2(score - of[q].log_or_inverse);
+      s.at(q, c) = weight_exp2(score - of[q].log_or_inverse);
       ds.at(q, c) = s.at(q, c) * (ds.at(q, c) * in.scale - of[q].delta * in.scale);  // gradient of [Vaswani eq.1]
     });
     if constexpr (In::kSparse) set_self(in, tile, ds, T{0});

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 
 /// Elementary functions, from CUDA's library, which has one name for float and double. They are accurate to a few
-/// units in the last place, as its guide lists, and correct for ±0, denormals, ±∞ and NaN. No fast approximations are
-/// used.
+/// units in the last place, as its guide lists, and correct for ±0, denormals, ±∞ and NaN. No faster approximations
+/// are used, but for weight_exp2.
 
 namespace linnet::cuda {
 
@@ -24,6 +25,20 @@ template <class T>
 __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
+
+/// 2ˣ for weights of attention: to two units in the last place, as exp2 is, but 0 where a float would be denormal.
+/// That takes one instruction instead of four.
+__device__ inline float weight_exp2(float x) {
+#ifdef __CUDACC__
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else  // the emulation
+  const float result = std::exp2(x);
+  return result < FLT_MIN ? 0.0f : result;
+#endif
+}
+__device__ inline double weight_exp2(double x) { return exp2(x); }
 
 /// elu(x) + 1: x + 1 above 0 and eˣ below, at least 1e-30
 template <class T>

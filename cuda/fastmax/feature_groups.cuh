@@ -86,7 +86,6 @@ struct KeySource {
       const BFloat16 there(k.has(first + threadIdx.x) ? 1.0f : 0.0f);
       tile.one[threadIdx.x] = tile.last[threadIdx.x] = there;
     }
-    __syncthreads();
   }
 };
 
@@ -130,7 +129,6 @@ struct QuerySource {
       tile.one[i] = BFloat16(there ? 1.0f : 0.0f);
       tile.last[i] = BFloat16(-factors.delta * inverse);
     }
-    __syncthreads();
   }
 };
 
@@ -183,7 +181,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     sum_feature_groups(QuadraticInputs<float, E> in, Source source, FeatureGroups<kWidth> feature_groups,
                        ChunkGroup chunk_group, float* sums) {
   constexpr int kFeatureGroups = kFeatureGroupsOfWarp<kWidth>;
-  __shared__ TokenTile<kWidth> tokens;
+  __shared__ TokenTile<kWidth> token_tiles[2];
   const int64_t tasks = ceil_div(feature_groups.count(), kFeatureGroupsOfBlock<kWidth>);
   for (int64_t index = blockIdx.x; index < chunk_group.count() * tasks; index += gridDim.x) {
     const int64_t state_index = index / tasks;
@@ -197,10 +195,11 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     const QuadraticTask<float, E> task(in, chunk_group.head_of(state_index), 1, 1);
     const int64_t first = chunk_group.first_of(state_index),
                   end = min(first + chunk_group.chunk_size, chunk_group.end);
-    for (int64_t token = first; token < end; token += kMmaTile) {
-      __syncthreads();  // the previous tile has been used
-      source.load(tokens, in, task, token);
-      if (first_feature_group >= feature_groups.count()) continue;
+    __syncthreads();  // the previous tiles have been used
+    const auto load = [&](int64_t token, int buffer) { source.load(token_tiles[buffer], in, task, token); };
+    for_each_step<2, kMmaTile>(first, end, load, [&](int64_t, int buffer) {
+      if (first_feature_group >= feature_groups.count()) return;
+      const TokenTile<kWidth>& tokens = token_tiles[buffer];
 #pragma unroll 1
       for (int k = 0; k < kMmaTile; k += 16) {
         uint32_t y[kWidth / 16][4];
@@ -221,7 +220,7 @@ __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
           sum[u].add(features, y, ends);  // [FAST eq.28] [FAST eq.29]
         }
       }
-    }
+    });
 #pragma unroll
     for (int u = 0; u < kFeatureGroups; ++u) {
       if (first_feature_group + u >= feature_groups.count()) continue;
