@@ -303,14 +303,24 @@ __device__ void store_chunk_sum(T* sums, const WholeAdditiveParams<T>& in, const
 template <class T, class F>
 __device__ double sum_over_chunks(const T* sums, const WholeAdditiveParams<T>& in, int64_t row, F factor) {
   __shared__ double of_split[kThreads];
+  __shared__ double factors[kThreads];
   const int width = static_cast<int>(in.width), thread = static_cast<int>(threadIdx.x);
   const int splits = kThreads / width, split = thread / width;
+  const int64_t step = splits * (kThreads / splits);  // chunks whose factors are held: a multiple of the splits
   double sum = 0;
-  if (split < splits) {
+  for (int64_t first = 0; first < in.chunks; first += step) {
+    // All at once, so that the loads below wait for nothing.
+    if (thread < step && first + thread < in.chunks) factors[thread] = factor(first + thread);
+    __syncthreads();
+    const int count = static_cast<int>(min(in.chunks - first, step));
+    const T* from = sums + (row * in.chunks + first) * width + thread % width;
+    if (split < splits) {
 #pragma unroll 16
-    for (int64_t chunk = split; chunk < in.chunks; chunk += splits) {
-      sum += factor(chunk) * static_cast<double>(sums[(row * in.chunks + chunk) * width + thread % width]);
+      for (int chunk = split; chunk < count; chunk += splits) {
+        sum += factors[chunk] * static_cast<double>(from[chunk * width]);
+      }
     }
+    __syncthreads();  // before the next factors overwrite these
   }
   of_split[thread] = sum;
   __syncthreads();
