@@ -88,12 +88,12 @@ __device__ inline void wait_for_rows() {
   __syncthreads();
 }
 
-/// Calls `use(at, buffer)` for each step from `begin` on, with the rows that `load(at, buffer)` has loaded. If there
-/// are two buffers, the next rows arrive meanwhile. All threads of the block must call it.
+/// Calls `use(at, buffer)` for each step from `begin` on, with the rows that `load(at, buffer)` has loaded, and those
+/// loaded before. If there are two buffers, the next rows arrive meanwhile. All threads of the block must call it.
 template <int kBuffers, int kStep, class Load, class Use>
 __device__ void for_each_step(int64_t begin, int64_t end, Load load, Use use) {
   static_assert(kBuffers == 1 || kBuffers == 2);
-  if (begin >= end) return;
+  if (begin >= end) return wait_for_copies();  // so that the next rows do not meet them
   load(begin, 0);
   int buffer = 0;
   for (int64_t at = begin; at < end; at += kStep) {
