@@ -59,6 +59,11 @@ void train_and_report(const Settings& settings) {
   const TrainingResult result = train(*task, settings);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
   describe("validation, all", result.full);
+  const auto best = std::ranges::min_element(result.history, {}, &Metrics::val_loss);
+  if (best->val_loss < 0.99 * result.final.loss) {
+    fmt::print("{:<22} {:.4f} at step {} of {}; it has risen since, so fewer --steps may give a better model\n",
+               "validation, lowest", best->val_loss, format_count(best->step), format_count(steps));
+  }
   fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,
              format_count(static_cast<int64_t>(result.tokens_per_second)), format_count(result.parameters),
              format_bytes(result.peak_bytes));
