@@ -21,7 +21,7 @@ format() {
 }
 
 shell() {
-  (($# > 0)) || set -- .ci/run examples/*.sh tests/*.sh tests/*/*.sh
+  (($# > 0)) || set -- .ci/run cuda/*.sh examples/*.sh tests/*.sh tests/*/*.sh
   shellcheck "$@"
 }
 
