@@ -8,6 +8,9 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/nn/attention/mechanism.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
 
@@ -133,14 +136,65 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
   if (x.rank() != 2 || x.size(1) != config_.width) {
     throw ShapeError(fmt::format("x should be [batch, {}], not {}", config_.width, to_string(x.shape())));
   }
-  if (state.tokens_ > 0 && state.batch_ != x.size(0)) {
+  if ((state.tokens_ > 0 || state.of_memory_) && state.batch_ != x.size(0)) {
     throw ShapeError(
         fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
   }
-  const Tensor y = forward_step(state, x.unsqueeze(1)).squeeze(1);
+  const Tensor token = x.unsqueeze(1);
+  const Tensor y = (state.of_memory_ ? forward_cross_step(state, token) : forward_step(state, token)).squeeze(1);
   state.batch_ = x.size(0);
   ++state.tokens_;
   return y;
+}
+
+void Attention::check_memory(const Tensor& memory, const Tensor& memory_mask) const {
+  if (memory.rank() != 3 || memory.size(2) != config_.width) {
+    throw ShapeError(
+        fmt::format("memory should be [batch, tokens, {}], not {}", config_.width, to_string(memory.shape())));
+  }
+  if (memory_mask.defined() &&
+      (memory_mask.dtype() != DType::boolean || memory_mask.shape() != Shape{memory.size(0), memory.size(1)})) {
+    throw ShapeError(fmt::format("memory_mask should be bool [{}, {}], not {} {}", memory.size(0), memory.size(1),
+                                 name_of(memory_mask.dtype()), to_string(memory_mask.shape())));
+  }
+  if (config_.rotary || config_.short_conv > 0) {
+    throw ValueError(fmt::format("cross-attention takes no {}, since its tokens are of two sequences; leave it out",
+                                 config_.rotary ? "rotary positions" : "short convolution"));
+  }
+}
+
+Tensor Attention::cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask, const Tensor& memory_mask,
+                        Where where) const {
+  const Call call(label(), where);
+  check_input(x, padding_mask);
+  check_memory(memory, memory_mask);
+  if (x.size(0) != memory.size(0)) {
+    throw ShapeError(fmt::format("x has a batch of {}, memory one of {}", x.size(0), memory.size(0)));
+  }
+  return forward_cross(x, memory, padding_mask, memory_mask);
+}
+
+std::unique_ptr<AttentionState> Attention::start(const Tensor& memory, const Tensor& memory_mask, Where where) const {
+  const Call call(label(), where);
+  check_memory(memory, memory_mask);
+  Tensor seen = memory, mask = memory_mask;
+  if (memory.size(1) == 0) {  // one token that is hidden gives the same, and is no special case
+    seen = zeros({memory.size(0), 1, config_.width}, memory.dtype(), memory.device());
+    mask = zeros({memory.size(0), 1}, DType::boolean, memory.device());
+  } else if (mask.defined()) {
+    seen = masked_fill(memory, logical_not(mask).unsqueeze(-1), 0);
+  }
+  std::unique_ptr<AttentionState> state = start_cross(seen, mask);
+  state->owner_ = this;
+  state->of_memory_ = true;
+  state->batch_ = memory.size(0);
+  return state;
+}
+
+void Attention::refuse_cross() const {
+  throw ValueError(
+      fmt::format("{}: {} has no cross-attention, since it chooses keys within one sequence; use one of {}", label(),
+                  config_.mechanism, fmt::join(cross_mechanisms(), ", ")));
 }
 
 void Attention::refuse_step() const {
@@ -167,6 +221,32 @@ Qkv QkvAttention::project(const Tensor& x, const Tensor& padding_mask) const {
 Tensor QkvAttention::project_step(ShortConvolution::State& state, const Tensor& x) const {
   const Tensor projected = qkv_(x);
   return conv_ ? conv_->step(state, projected) : projected;
+}
+
+namespace {
+
+/// The maps of the outputs [first, first + count) of `map`.
+Tensor part_of(const Linear& map, const Tensor& x, int64_t first, int64_t count) {
+  const Tensor& bias = map.bias();
+  return linear(x, map.weight().narrow(0, first, count), bias.defined() ? bias.narrow(0, first, count) : bias);
+}
+
+}  // namespace
+
+Tensor QkvAttention::project_queries(const Tensor& x) const {
+  return split_heads(part_of(qkv_, x, 0, config().width), config().heads);
+}
+
+std::pair<Tensor, Tensor> QkvAttention::project_memory(const Tensor& memory) const {
+  const int64_t width = config().width;
+  const Tensor projected = part_of(qkv_, memory, width, 2 * width);
+  return {split_heads(projected.narrow(2, 0, width), config().heads),
+          split_heads(projected.narrow(2, width, width), config().heads)};
+}
+
+Qkv QkvAttention::project_cross(const Tensor& x, const Tensor& memory) const {
+  const auto [k, v] = project_memory(memory);
+  return {project_queries(x), k, v};
 }
 
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}

@@ -53,6 +53,7 @@ class AttentionState {
  private:
   friend class Attention;
   const Attention* owner_ = nullptr;  ///< the attention that started it
+  bool of_memory_ = false;            ///< of cross-attention
   int64_t tokens_ = 0;
   int64_t batch_ = 0;
 };
@@ -105,6 +106,23 @@ class Attention : public Module {
   ///
   /// Throws: ValueError unless the attention is causal and has a step form (Mechanism::step).
   std::unique_ptr<AttentionState> start() const;
+  /// Cross-attention: the tokens of x attend to those of `memory`, such as a decoder's to an encoder's. Queries come
+  /// from x, keys and values from memory. All of memory is seen, whether the config is causal or not, but the padding
+  /// that `memory_mask` marks by false. `padding_mask` does so for x, where the mechanism has sums over x.
+  ///
+  /// Shapes: x [B, N, C], memory [B, M, C], `padding_mask` [B, N], `memory_mask` [B, M] → [B, N, C].
+  /// Dtypes: as of the sequence form.
+  /// Cost: as of the sequence form, with N·M for N², and N + M for N.
+  /// Throws: ShapeError; DTypeError; ValueError for a mechanism without cross-attention (Mechanism::cross), and with
+  /// rotary positions or a short convolution, which mix tokens of one sequence.
+  Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask = {}, const Tensor& memory_mask = {},
+               Where where = {}) const;
+  /// Starts the step form of cross-attention. `step` then takes the tokens of x, one by one. Mechanisms that
+  /// factorise sum memory here, once, so that a step does not depend on its length.
+  ///
+  /// Throws: as cross.
+  std::unique_ptr<AttentionState> start(const Tensor& memory, const Tensor& memory_mask = {}, Where where = {}) const;
+
   /// The step form: the next token of each sequence. The result agrees with the sequence form at its position to
   /// rounding, without dropout.
   ///
@@ -134,6 +152,18 @@ class Attention : public Module {
   /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_state.
   virtual Tensor forward_step(AttentionState&, const Tensor&) const { refuse_step(); }
 
+  /// Cross-attention, with checked arguments. A class without it has none of these three.
+  virtual Tensor forward_cross(const Tensor& /*x*/, const Tensor& /*memory*/, const Tensor& /*padding_mask*/,
+                               const Tensor& /*memory_mask*/) const {
+    refuse_cross();
+  }
+  /// The state before the first token of x. Rows of memory that are padding are 0.
+  virtual std::unique_ptr<AttentionState> start_cross(const Tensor& /*memory*/, const Tensor& /*memory_mask*/) const {
+    refuse_cross();
+  }
+  /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_cross.
+  virtual Tensor forward_cross_step(AttentionState&, const Tensor& /*x*/) const { refuse_cross(); }
+
   int64_t head_dim() const { return config_.width / config_.heads; }
   /// Throws: ValueError, always: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
@@ -142,6 +172,9 @@ class Attention : public Module {
   void check_input(const Tensor& x, const Tensor& padding_mask) const;
   /// Throws: ValueError, always: the mechanism has no step form.
   [[noreturn]] void refuse_step() const;
+  /// Throws: ValueError, always: the mechanism has no cross-attention.
+  [[noreturn]] void refuse_cross() const;
+  void check_memory(const Tensor& memory, const Tensor& memory_mask) const;
 
   AttentionConfig config_;
 };
@@ -156,6 +189,11 @@ class QkvAttention : public Attention {
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
   /// The projected token x [B, 1, C], for split_qkv: [B, 1, 3·C].
   Tensor project_step(ShortConvolution::State& state, const Tensor& x) const;
+
+  // For cross-attention: the queries of tokens x [B, N, C], the keys and values of memory [B, M, C], and all three.
+  Tensor project_queries(const Tensor& x) const;
+  std::pair<Tensor, Tensor> project_memory(const Tensor& memory) const;
+  Qkv project_cross(const Tensor& x, const Tensor& memory) const;
 
   Linear qkv_, out_;
   std::optional<ShortConvolution> conv_;

@@ -13,6 +13,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/attention/attention.h>
 #include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
@@ -53,6 +54,12 @@ struct RunningPool {
 struct Sums : AttentionState {
   std::vector<RunningPool> pools;              // one for each stage
   std::vector<ShortConvolution::State> convs;  // one for each projection
+};
+
+/// Of cross-attention: the keys of memory, and the sum of the queries so far.
+struct FastformerMemory : AttentionState {
+  Tensor keys, mask;
+  RunningPool pool;
 };
 
 /// The logits (w·a + b)/√D, [B, H, 1, 1], of one token's projection a [B, H, 1, D]: the exponents of [Fastformer
@@ -228,6 +235,52 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
   return ((*out_)(merge_heads(a)) + projections[0]).to(x.dtype());
 }
 
+void FastformerAttention::check_cross() const {
+  if (options_.projections == 3 && !options_.full_logits && options_.interaction == Interaction::product) return;
+  throw ValueError("fastformer's cross-attention takes three projections, logits per head and Interaction::product");
+}
+
+Tensor FastformerAttention::attend_to(const Tensor& keys, const Tensor& memory_mask, const Tensor& global_queries,
+                                      const Tensor& values, double dropout) const {
+  // w_k·(q ∘ k_n) = (w_k ∘ q)·k_n                                      [Fastformer eq.5] [Fastformer eq.6]
+  const Tensor weights = stages()[1].weight.unsqueeze(1).to(global_queries.dtype());
+  const Tensor mean = softmax_attention(global_queries * weights, keys, keys,
+                                        {.padding_mask = memory_mask, .dropout = dropout, .generator = &generator()});
+  return global_queries * mean * values;
+}
+
+Tensor FastformerAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask,
+                                          const Tensor& memory_mask) const {
+  check_cross();
+  const auto [query, of_x] = project(x, padding_mask);
+  const Tensor keys = split_heads(linear_projections(memory)[1], config().heads);
+  AdditiveAttentionOptions options = call_options(padding_mask);
+  options.causal = true;
+  // Times 1, so that u is the global query.
+  const Tensor global = additive_attention({of_x[0], ones_like(of_x[0])}, {stages()[0]}, options);
+  return (*out_)(merge_heads(attend_to(keys, memory_mask, global, of_x[2], options.dropout))) + query;
+}
+
+std::unique_ptr<AttentionState> FastformerAttention::start_cross(const Tensor& memory,
+                                                                 const Tensor& memory_mask) const {
+  check_cross();
+  auto state = std::make_unique<FastformerMemory>();
+  state->keys = split_heads(linear_projections(memory)[1], config().heads).to(computed_in(memory.dtype()));
+  state->mask = memory_mask;
+  return state;
+}
+
+Tensor FastformerAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  auto& memory = dynamic_cast<FastformerMemory&>(state);
+  std::vector<Tensor> projections = linear_projections(x);
+  const Tensor query = projections[0].to(computed_in(x.dtype()));
+  const Tensor q = split_heads(query, config().heads);
+  const Tensor global = memory.pool.add(logit(q, stages()[0]), q, state.tokens());
+  const Tensor values = split_heads(projections[2], config().heads).to(query.dtype());
+  const Tensor u = attend_to(memory.keys, memory.mask, global, values, 0);
+  return ((*out_)(merge_heads(u)) + query).to(x.dtype());
+}
+
 std::vector<Setting> FastformerAttention::settings() const {
   std::vector<Setting> all = Attention::settings();
   all.push_back({"interaction", detail::word_of(interaction_words(), options_.interaction)});
@@ -240,6 +293,7 @@ std::vector<Setting> FastformerAttention::settings() const {
 
 Mechanism fastformer_mechanism() {
   Mechanism m{.name = "fastformer", .paper = "Wu et al. 2021, eqs. 3–6", .make = maker<FastformerAttention>()};
+  m.cross = true;
   m.options = FastformerConfig{};
   AttentionOption projections =
       integer_option("projections", "of each token in fastformer (default: 3, queries, keys and values)",

@@ -33,6 +33,10 @@ struct FastformerConfig {
 ///
 /// The attention maps are "α" and "β" (eqs. 3 and 5), or "1", "2", … unless there are three projections.
 ///
+/// Cross-attention is our reading, since the paper has none: a token's global query q sums the queries of its prefix,
+/// β_n = softmax_n(w_k·(q ∘ k_n)/√D) over the keys of memory, and u = q ∘ Σ β_n k_n ∘ v with the token's own value v.
+/// It takes three projections, logits per head and products, and time O(N·M·C).
+///
 /// Shapes: `w_q`, `w_k` [H, D], or [H, C] when full; `<weight>_bias` [H]; `<weight>_projection` [H, 2·D, D]. With
 /// shared heads 1 stands for H, and maps are [D, D]. Attention maps [B, H, 1, N], or [B, H, N, N] when causal.
 /// Cost: time and memory O(N·C) beside the linear maps. The step form's state is one softmax sum for each stage and
@@ -61,6 +65,15 @@ class FastformerAttention : public Attention {
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+  Tensor forward_cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask,
+                       const Tensor& memory_mask) const override;
+  std::unique_ptr<AttentionState> start_cross(const Tensor& memory, const Tensor& memory_mask) const override;
+  Tensor forward_cross_step(AttentionState& state, const Tensor& x) const override;
+  /// Throws: ValueError for options that cross-attention does not take.
+  void check_cross() const;
+  /// From the global queries [B, H, N, D] and the values of x, and the keys of memory, to u.
+  Tensor attend_to(const Tensor& keys, const Tensor& memory_mask, const Tensor& global_queries, const Tensor& values,
+                   double dropout) const;
 
   void add_projection(const std::string& projection_name, bool has_map);
   void add_stage(const std::string& weight_name);

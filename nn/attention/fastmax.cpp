@@ -7,9 +7,11 @@
 
 #include <linnet/nn/layers/positions.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/matmul/matmul.h>
 
@@ -39,6 +41,22 @@ std::string name_of(FastmaxForm form) {
 }
 
 }  // namespace
+
+void for_pieces_of_memory(const Tensor& k, const Tensor& v, const Tensor& memory_mask,
+                          const std::function<void(const Tensor& k, const Tensor& v, const Tensor& hidden)>& add) {
+  Tensor values = v, hidden;
+  if (memory_mask.defined()) {
+    const Tensor padding = logical_not(memory_mask).unsqueeze(1).unsqueeze(-1);  // [B, 1, M, 1]
+    values = masked_fill(v, padding, 0);
+    hidden = logical_and(padding, any(logical_not(padding), {2}, /*keepdim=*/true));
+  }
+  for (int64_t first = 0; first < k.size(2); first += FeatureSums::kRecent) {
+    const auto piece = [&](const Tensor& x) {
+      return x.narrow(2, first, std::min(FeatureSums::kRecent, k.size(2) - first));
+    };
+    add(piece(k), piece(values), hidden.defined() ? piece(hidden) : hidden);
+  }
+}
 
 FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config),
@@ -102,6 +120,10 @@ Tensor FastmaxAttention::features(const Tensor& x) const {
   return concat({one, x, index_select(x, -1, first_) * index_select(x, -1, second_)}, -1);
 }
 
+Tensor FastmaxAttention::query_features(const Tensor& q, int64_t start) const {
+  return features(standardised(q, start) * scale_) * coefficients_;
+}
+
 Qkv FastmaxAttention::project(const Tensor& x, const Tensor& padding_mask) const {
   auto [q, k, v] = QkvAttention::project(x, padding_mask);
   if (config().rotary) q = standardised(q, 0).to(x.dtype()), k = standardised(k, 0).to(x.dtype());
@@ -123,10 +145,31 @@ std::unique_ptr<AttentionState> FastmaxAttention::start_state() const { return s
 Tensor FastmaxAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<FeatureSumsState&>(state);
   const auto [q, k, v] = split_qkv(project_step(past.conv, x), config().heads);
-  const Tensor keys = features(standardised(k, state.tokens()));
-  const Tensor queries = features(standardised(q, state.tokens()) * scale_) * coefficients_;
-  const Tensor o = past.sums.attend(queries, keys, v);
-  return out_(merge_heads(o.to(x.dtype())));
+  past.sums.add(features(standardised(k, state.tokens())), v);
+  return out_(merge_heads(past.sums.read(query_features(q, state.tokens())).to(x.dtype())));
+}
+
+Tensor FastmaxAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor&,
+                                       const Tensor& memory_mask) const {
+  const auto [q, k, v] = project_cross(x, memory);
+  FastmaxOptions options = call_options(memory_mask);
+  options.causal = false;
+  return out_(merge_heads(fastmax(q, k, v, options)));
+}
+
+std::unique_ptr<AttentionState> FastmaxAttention::start_cross(const Tensor& memory, const Tensor& memory_mask) const {
+  auto state = std::make_unique<FeatureSumsState>();
+  const auto [k, v] = project_memory(memory);
+  for_pieces_of_memory(k, v, memory_mask, [&](const Tensor& keys, const Tensor& values, const Tensor& hidden) {
+    const Tensor of_keys = features(standardised(keys, 0));
+    state->sums.add(hidden.defined() ? masked_fill(of_keys, hidden, 0) : of_keys, values);
+  });
+  return state;
+}
+
+Tensor FastmaxAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  const FeatureSums& sums = dynamic_cast<const FeatureSumsState&>(state).sums;
+  return out_(merge_heads(sums.read(query_features(project_queries(x), 0)).to(x.dtype())));
 }
 
 std::vector<Setting> FastmaxAttention::settings() const {
@@ -201,6 +244,7 @@ Mechanism of_order(int order) {
   Mechanism m{.name = second ? "fastmax2" : "fastmax1",
               .paper = "Gerami et al. 2024, eqs. 5-12",
               .make = maker<FastmaxAttention>()};
+  m.cross = true;
   m.options = FastmaxConfig{.scale = second ? FastmaxScale::sqrt : FastmaxScale::unit,
                             .dropout_kind = second ? FastmaxDropout::quadratic : FastmaxDropout::standard};
   m.option_list = option_list();

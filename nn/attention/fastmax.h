@@ -33,6 +33,10 @@ class FastmaxAttention : public QkvAttention {
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+  Tensor forward_cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask,
+                       const Tensor& memory_mask) const override;
+  std::unique_ptr<AttentionState> start_cross(const Tensor& memory, const Tensor& memory_mask) const override;
+  Tensor forward_cross_step(AttentionState& state, const Tensor& x) const override;
 
   void check_options() const;
   FastmaxOptions call_options(const Tensor& padding_mask = {}) const;
@@ -43,6 +47,8 @@ class FastmaxAttention : public QkvAttention {
   Tensor standardised(const Tensor& x, int64_t start) const;
   /// The packed features φ(x).
   Tensor features(const Tensor& x) const;
+  /// φ of queries whose first token has the position `start`, with the scale and the coefficients.
+  Tensor query_features(const Tensor& q, int64_t start) const;
 
   int order_;
   FastmaxConfig options_;
@@ -56,6 +62,12 @@ struct FeatureSumsState : AttentionState {
   FeatureSums sums;
   ShortConvolution::State conv;
 };
+
+/// Adds the keys and values of cross-attention's memory to sums of features, piece by piece: calls `add` with a piece
+/// of k and of v [B, H, T, D], and with what is hidden of it, bool [B, 1, T, 1], or undefined. Where a whole memory
+/// is padding, its values are 0 and none of it counts as hidden, so that its outputs are 0.
+void for_pieces_of_memory(const Tensor& k, const Tensor& v, const Tensor& memory_mask,
+                          const std::function<void(const Tensor& k, const Tensor& v, const Tensor& hidden)>& add);
 
 // ---- The option `dropout_kind` of other mechanisms, which drop whole queries and keys alone. A struct of their
 // options has a member `FastmaxDropout dropout_kind` ----

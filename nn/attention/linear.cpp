@@ -6,9 +6,20 @@
 
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/reduction.h>
 
 namespace linnet::nn {
+
+namespace {
+
+/// The features of queries, divided by their sum, so that products of small features stay in float32's range.
+Tensor query_features(const Tensor& q) {
+  const Tensor features = linear_attention_features(q);
+  return features / sum(features, {-1}, true);
+}
+
+}  // namespace
 
 LinearAttention::LinearAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config) {
@@ -41,14 +52,38 @@ std::unique_ptr<AttentionState> LinearAttention::start_state() const { return st
 Tensor LinearAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<FeatureSumsState&>(state);
   const auto [q, k, v] = split_qkv(project_step(past.conv, x).to(computed_in(x.dtype())), config().heads);
-  const Tensor queries = linear_attention_features(q);
-  // Divided by their sum, so that products of small features stay in float32's range.
-  const Tensor o = past.sums.attend(queries / sum(queries, {-1}, true), linear_attention_features(k), v);
-  return out_(merge_heads(o.to(x.dtype())));
+  past.sums.add(linear_attention_features(k), v);
+  return out_(merge_heads(past.sums.read(query_features(q)).to(x.dtype())));
+}
+
+Tensor LinearAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor&,
+                                      const Tensor& memory_mask) const {
+  const auto [q, k, v] = project_cross(x, memory);
+  const Tensor o = linear_attention(
+      q, k, v,
+      {.padding_mask = memory_mask, .dropout = training() ? config().dropout : 0, .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::unique_ptr<AttentionState> LinearAttention::start_cross(const Tensor& memory, const Tensor& memory_mask) const {
+  auto state = std::make_unique<FeatureSumsState>();
+  const auto [k, v] = project_memory(memory);
+  for_pieces_of_memory(k, v, memory_mask, [&](const Tensor& keys, const Tensor& values, const Tensor& hidden) {
+    const Tensor features = linear_attention_features(keys.to(computed_in(keys.dtype())));
+    state->sums.add(hidden.defined() ? masked_fill(features, hidden, 0) : features, values);
+  });
+  return state;
+}
+
+Tensor LinearAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  const FeatureSums& sums = dynamic_cast<const FeatureSumsState&>(state).sums;
+  const Tensor q = project_queries(x).to(computed_in(x.dtype()));
+  return out_(merge_heads(sums.read(query_features(q)).to(x.dtype())));
 }
 
 Mechanism linear_mechanism() {
   Mechanism m{.name = "linear", .paper = "Katharopoulos et al. 2020, eqs. 4-12", .make = maker<LinearAttention>()};
+  m.cross = true;
   m.options = LinearAttentionConfig{};
   m.option_list = {
       token_dropout_option<LinearAttentionConfig>("what linear attention drops: token, whole queries and keys")};

@@ -27,6 +27,10 @@ class LinearAttention : public QkvAttention {
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
+  Tensor forward_cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask,
+                       const Tensor& memory_mask) const override;
+  std::unique_ptr<AttentionState> start_cross(const Tensor& memory, const Tensor& memory_mask) const override;
+  Tensor forward_cross_step(AttentionState& state, const Tensor& x) const override;
 };
 
 Mechanism linear_mechanism();

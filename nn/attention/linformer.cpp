@@ -7,7 +7,11 @@
 
 #include <linnet/core/error.h>
 #include <linnet/nn/init.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/linformer_attention.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
 
@@ -58,6 +62,15 @@ Tensor new_projection(const AttentionConfig& config, Generator& rng, DType dtype
 
 }  // namespace
 
+namespace {
+
+/// What memory comes to: its keys and values in the slots.
+struct Slots : AttentionState {
+  Tensor k, v;  // [B, H, K, D]
+};
+
+}  // namespace
+
 LinformerAttention::LinformerAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config) {
   if (config.causal) refuse("causal form");
@@ -92,8 +105,41 @@ std::vector<AttentionMap> LinformerAttention::forward_maps(const Tensor& x, cons
   return {{"", linformer_attention_weights(q, k, e_, f_, {.padding_mask = padding_mask})}};
 }
 
+Tensor LinformerAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor&,
+                                         const Tensor& memory_mask) const {
+  const auto [q, k, v] = project_cross(x, memory);
+  const Tensor o = linformer_attention(
+      q, k, v, e_, f_,
+      {.padding_mask = memory_mask, .dropout = training() ? config().dropout : 0, .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::unique_ptr<AttentionState> LinformerAttention::start_cross(const Tensor& memory,
+                                                                const Tensor& memory_mask) const {
+  if (memory.size(1) > config().max_tokens) {
+    throw ValueError(fmt::format("memory has {} tokens, above the {} that the projections are for", memory.size(1),
+                                 config().max_tokens));
+  }
+  auto state = std::make_unique<Slots>();
+  const auto [k, v] = project_memory(memory);
+  const auto slots = [&](const Tensor& projection, const Tensor& rows) {  // [Wang eq.7]
+    const Tensor seen =
+        memory_mask.defined() ? masked_fill(rows, logical_not(memory_mask).unsqueeze(1).unsqueeze(-1), 0) : rows;
+    return matmul(projection.narrow(1, 0, memory.size(1)).to(rows.dtype()), seen);
+  };
+  state->k = slots(e_, k);
+  state->v = slots(f_, v);  // 0 where all of memory is padding
+  return state;
+}
+
+Tensor LinformerAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  const auto& slots = dynamic_cast<const Slots&>(state);
+  return out_(merge_heads(softmax_attention(project_queries(x), slots.k, slots.v)));
+}
+
 Mechanism linformer_mechanism() {
   Mechanism m{.name = "linformer", .paper = "Wang et al. 2020, eq. 7", .make = maker<LinformerAttention>()};
+  m.cross = true;
   m.options = LinformerConfig{};
   m.option_list = {
       integer_option(

@@ -70,6 +70,14 @@ std::vector<std::string> causal_mechanisms() {
   return names;
 }
 
+std::vector<std::string> cross_mechanisms() {
+  std::vector<std::string> names;
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.cross) names.push_back(mechanism.name);
+  }
+  return names;
+}
+
 double quadratic_operations(const AttentionSize& size, const std::vector<std::string>&) {
   const auto heads = static_cast<double>(size.batch * size.heads), n = static_cast<double>(size.tokens);
   return heads * 14 * n * n * static_cast<double>(size.head_dim) * (size.causal ? 0.5 : 1);

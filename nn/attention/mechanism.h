@@ -87,6 +87,8 @@ struct Mechanism {
   /// Has a step form, Attention::step, where it is causal. Without it Attention::start throws, and generate()
   /// evaluates the sequence form for every new token.
   bool step = true;
+  /// Has cross-attention, Attention::cross and the step form of it.
+  bool cross = false;
 
   /// Makes the parameter that the layers of `model` share by `config`; undefined where they share none. See
   /// make_shared_parameter.
@@ -135,6 +137,8 @@ const std::vector<Mechanism>& mechanisms();
 const Mechanism& find_mechanism(std::string_view name);
 /// The names of the mechanisms that have a causal form.
 std::vector<std::string> causal_mechanisms();
+/// The names of the mechanisms that have cross-attention.
+std::vector<std::string> cross_mechanisms();
 /// The mechanism of `config`. Where `config.make` makes the attention, or no mechanism has its name, it has the
 /// defaults alone.
 const Mechanism& mechanism_of(const AttentionConfig& config);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/matmul/matmul.h>
@@ -20,6 +22,22 @@ constexpr int64_t kMostFeatures = 1'000'000, kMostSteps = 1'000'000'000;
 /// The sums, with features relative to the largest exponent of each so far.
 struct PerformerSums : FeatureSumsState {
   Tensor most;  // [B, H, 1, m]
+
+  /// Adds keys by the exponents b [B, H, T, m] of their features.
+  void add(const Tensor& b, const Tensor& v) {
+    // The largest exponents cancel in the result, so they have no gradient.
+    const Tensor largest = max(b.detach(), {2}, true);
+    const Tensor next = most.defined() ? maximum(most, largest) : largest;
+    if (most.defined()) sums.rescale(transpose(exp(most - next)));
+    most = next;
+    sums.add(exp(b - most), v);
+  }
+  /// The outputs of queries q [B, H, T, D].
+  Tensor read(const Tensor& q, const Tensor& omega) const {
+    // A query's −‖q'‖²/2 is in the numerator and the denominator of its result, so it is left out.
+    const Tensor a = matmul(q * std::pow(static_cast<double>(q.size(3)), -0.25), transpose(omega)) + most;
+    return sums.read(exp(a - max(a.detach(), {-1}, true)));
+  }
 };
 
 }  // namespace
@@ -69,16 +87,34 @@ std::unique_ptr<AttentionState> PerformerAttention::start_state() const { return
 Tensor PerformerAttention::forward_step(AttentionState& state, const Tensor& x) const {
   auto& past = dynamic_cast<PerformerSums&>(state);
   const auto [q, k, v] = split_qkv(project_step(past.conv, x).to(computed_in(x.dtype())), config().heads);
-  // A query's −‖q'‖²/2 is in the numerator and the denominator of its result, so it is left out.
-  const Tensor a = matmul(q * std::pow(static_cast<double>(head_dim()), -0.25), transpose(omega_));
-  const Tensor b = performer_log_features(k, omega_);
-  // The largest exponents cancel too, so they have no gradient.
-  const Tensor most = past.most.defined() ? maximum(past.most, b.detach()) : b.detach();
-  if (past.most.defined()) past.sums.rescale(transpose(exp(past.most - most)));
-  past.most = most;
-  const Tensor shifted = a + most;
-  const Tensor o = past.sums.attend(exp(shifted - max(shifted.detach(), {-1}, true)), exp(b - most), v);
-  return out_(merge_heads(o.to(x.dtype())));
+  past.add(performer_log_features(k, omega_), v);
+  return out_(merge_heads(past.read(q, omega_).to(x.dtype())));
+}
+
+Tensor PerformerAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor&,
+                                         const Tensor& memory_mask) const {
+  const auto [q, k, v] = project_cross(x, memory);
+  const Tensor o = performer_attention(
+      q, k, v, omega_,
+      {.padding_mask = memory_mask, .dropout = training() ? config().dropout : 0, .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::unique_ptr<AttentionState> PerformerAttention::start_cross(const Tensor& memory,
+                                                                const Tensor& memory_mask) const {
+  auto state = std::make_unique<PerformerSums>();
+  const auto [k, v] = project_memory(memory);
+  for_pieces_of_memory(k, v, memory_mask, [&](const Tensor& keys, const Tensor& values, const Tensor& hidden) {
+    const Tensor b = performer_log_features(keys.to(computed_in(keys.dtype())), omega_);
+    // Not −∞, which has no difference to itself in a piece that is hidden.
+    state->add(hidden.defined() ? masked_fill(b, hidden, std::numeric_limits<float>::lowest()) : b, values);
+  });
+  return state;
+}
+
+Tensor PerformerAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  const Tensor q = project_queries(x).to(computed_in(x.dtype()));
+  return out_(merge_heads(dynamic_cast<const PerformerSums&>(state).read(q, omega_).to(x.dtype())));
 }
 
 std::vector<Setting> PerformerAttention::settings() const {
@@ -117,6 +153,7 @@ Mechanism performer_mechanism() {
   Mechanism m{.name = "performer",
               .paper = "Choromanski et al. 2021, lemma 1 and section 2.4",
               .make = maker<PerformerAttention>()};
+  m.cross = true;
   m.options = PerformerConfig{};
   m.option_list = {
       features_option(),

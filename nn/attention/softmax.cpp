@@ -1,5 +1,7 @@
 #include <linnet/nn/attention/softmax.h>
 
+#include <tuple>
+
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/layers/token_rows.h>
 #include <linnet/ops/attention/attention.h>
@@ -11,6 +13,10 @@ namespace {
 struct KeysAndValues : AttentionState {
   TokenRows k, v;
   ShortConvolution::State conv;
+};
+
+struct SoftmaxMemory : AttentionState {
+  Tensor k, v, mask;
 };
 
 }  // namespace
@@ -48,9 +54,31 @@ Tensor SoftmaxAttention::forward_step(AttentionState& state, const Tensor& x) co
   return out_(merge_heads(softmax_attention(q, past.k.append(k), past.v.append(v))));
 }
 
+Tensor SoftmaxAttention::forward_cross(const Tensor& x, const Tensor& memory, const Tensor&,
+                                       const Tensor& memory_mask) const {
+  const auto [q, k, v] = project_cross(x, memory);
+  const Tensor o = softmax_attention(
+      q, k, v,
+      {.padding_mask = memory_mask, .dropout = training() ? config().dropout : 0, .generator = &generator()});
+  return out_(merge_heads(o));
+}
+
+std::unique_ptr<AttentionState> SoftmaxAttention::start_cross(const Tensor& memory, const Tensor& memory_mask) const {
+  auto state = std::make_unique<SoftmaxMemory>();
+  std::tie(state->k, state->v) = project_memory(memory);
+  state->mask = memory_mask;
+  return state;
+}
+
+Tensor SoftmaxAttention::forward_cross_step(AttentionState& state, const Tensor& x) const {
+  const auto& memory = dynamic_cast<const SoftmaxMemory&>(state);
+  return out_(merge_heads(softmax_attention(project_queries(x), memory.k, memory.v, {.padding_mask = memory.mask})));
+}
+
 Mechanism softmax_mechanism() {
   Mechanism m{.name = "softmax", .paper = "Vaswani et al. 2017, eq. 1", .make = maker<SoftmaxAttention>()};
   m.rotary = true;
+  m.cross = true;
   m.operations = quadratic_operations;
   m.least_bytes = least_qkv_bytes;
   m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {

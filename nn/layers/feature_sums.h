@@ -10,11 +10,18 @@ namespace linnet::nn {
 /// relatively, and by 4e-5 when all tokens are the same.
 class FeatureSums {
  public:
-  /// Adds the token that comes next, and returns its output o = F / g with [F, g] = Sᵀ φ(q).
+  static constexpr int64_t kRecent = 256;  ///< the most tokens that are summed apart
+
+  /// Adds the T tokens that come next, at most kRecent.
   ///
-  /// Shapes: the features of its query and key [B, H, 1, F], v [B, H, 1, D] → [B, H, 1, D].
-  /// Dtypes: the features' for the result. v may be bfloat16 beside float32.
-  Tensor attend(const Tensor& query_features, const Tensor& key_features, const Tensor& v);
+  /// Shapes: the features of their keys [B, H, T, F], v [B, H, T, D].
+  /// Dtypes: v may be bfloat16 beside float32.
+  void add(const Tensor& key_features, const Tensor& v);
+
+  /// The output o = F / g with [F, g] = Sᵀ φ(q).
+  ///
+  /// Shapes: the features of queries [B, H, T, F] → [B, H, T, D].
+  Tensor read(const Tensor& query_features) const;
 
   /// Multiplies the features of all keys so far, where features are relative to numbers that change.
   ///
@@ -22,8 +29,7 @@ class FeatureSums {
   void rescale(const Tensor& factor);
 
  private:
-  static constexpr int64_t kRecent = 256;  // tokens
-  int64_t tokens_ = 0;
+  int64_t recent_tokens_ = 0;
   Tensor past_, recent_;
 };
 

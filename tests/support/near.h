@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 #include <linnet/core/tensor.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
 
 namespace linnet::test {
 
@@ -28,5 +31,8 @@ inline double relative_error(const std::vector<double>& a, const std::vector<dou
 inline double relative_error(const Tensor& a, const std::vector<double>& b) {
   return relative_error(a.to_vector<double>(), b);
 }
+
+/// The largest |a − b|.
+inline double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>(); }
 
 }  // namespace linnet::test

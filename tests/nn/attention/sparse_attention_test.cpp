@@ -8,10 +8,12 @@
 
 #include "tests/nn/attention/attention_model.h"
 #include "tests/support/files.h"
+#include "tests/support/near.h"
 #include "tests/support/same_bits.h"
 
 using namespace linnet;
 using test::AttentionModel;
+using test::largest_difference;
 using test::same_bits;
 
 namespace {
@@ -26,8 +28,6 @@ std::set<std::string> names_of(const nn::Module& module) {
   for (const auto& [name, tensor] : module.named_parameters()) names.insert(name.substr(name.find('.') + 1));
   return names;
 }
-
-double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>(); }
 
 }  // namespace
 

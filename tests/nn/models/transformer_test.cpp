@@ -9,6 +9,7 @@
 #include "tests/support/registered_mechanism.h"
 
 using namespace linnet;
+using linnet::test::largest_difference;
 using linnet::test::near;
 
 namespace {
@@ -20,8 +21,6 @@ nn::DecoderConfig small_decoder(const std::string& mechanism, nn::Positions posi
           .block = {.attention = {.mechanism = mechanism, .width = 16, .heads = 2, .bias = false}},
           .positions = positions};
 }
-
-double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>(); }
 
 }  // namespace
 

@@ -17,8 +17,6 @@
 namespace linnet::test {
 
 /// The largest |a − b| of tensors of one shape; NaN where one is.
-inline double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>(); }
-
 /// Whether query i may see key j.
 using Sees = std::function<bool(int64_t b, int64_t i, int64_t j)>;
 
