@@ -56,6 +56,7 @@ Mechanism bigbird_mechanism() {
       integer_option("random_blocks", "random blocks that a block of bigbird sees (default: 1)",
                      &BigBirdConfig::random_blocks, 0, kMost),
   };
+  m.complexity = "N·b·(5 + r)·D";
   // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<BigBirdConfig>(size);

@@ -307,6 +307,7 @@ Mechanism fastformer_mechanism() {
                                                          {"heads", &FastformerConfig::share_heads}}),
       projections,
   };
+  m.complexity = "N·D";
   // About 10·N·D operations forward and 20·N·D backward for each head.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);

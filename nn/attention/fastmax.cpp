@@ -250,6 +250,7 @@ Mechanism of_order(int order) {
   m.option_list = option_list();
   m.refusal = [=](const AttentionConfig& config) { return refusal(config, second); };
   m.rotary = second;
+  m.complexity = second ? "N·D³" : "N·D²";
   // The factorised form takes 4·N·F·(D + 1) operations forward and 10·N·F·(D + 1) backward for each head, with F
   // features.
   m.operations = [=](const AttentionSize& size, const std::vector<std::string>& kernels) {

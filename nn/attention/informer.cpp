@@ -70,6 +70,7 @@ Mechanism informer_mechanism() {
                                   &InformerConfig::queries, 0, 1'000'000'000)};
   m.causal = m.step = false;
   m.why_not_causal = "whether it chooses a query depends on later ones";
+  m.complexity = "N·ln N·D";
   // For each head 2·N·u·D operations sample the scores, and attention of u queries takes 4·N·u·D forward and 10·N·u·D
   // backward.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {

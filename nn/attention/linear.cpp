@@ -88,6 +88,7 @@ Mechanism linear_mechanism() {
   m.option_list = {
       token_dropout_option<LinearAttentionConfig>("what linear attention drops: token, whole queries and keys")};
   m.refusal = refuse_feature_dropout<LinearAttentionConfig>;
+  m.complexity = "N·D²";
   // The factorised form takes 4·N·D·(D + 1) operations forward and 10·N·D·(D + 1) backward for each head.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
     if (std::ranges::find(kernels, "fastmax") == kernels.end()) return quadratic_operations(size, kernels);

@@ -158,6 +158,7 @@ Mechanism linformer_mechanism() {
     check(config, model.label());
     return new_projection(config, model.generator(), model.dtype(), model.device());
   };
+  m.complexity = "N·K·D";
   // The projections take 4·N·K·D operations forward and 8·N·K·D backward for each head, attention to the slots as
   // many as softmax attention to K keys.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {

@@ -159,6 +159,7 @@ Mechanism longformer_mechanism() {
                      &LongformerConfig::global_tokens, 0, kMost),
   };
   m.refusal = longformer_refusal;
+  m.complexity = "N·w·D";
   // The weights of pairs: each token with its window and the global tokens, and these with all tokens.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<LongformerConfig>(size);

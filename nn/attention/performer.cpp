@@ -163,6 +163,7 @@ Mechanism performer_mechanism() {
       token_dropout_option<PerformerConfig>("what performer drops: token, whole queries and keys"),
   };
   m.refusal = refuse_feature_dropout<PerformerConfig>;
+  m.complexity = "N·m·D";
   // For each head, with m features: forward makes features of queries and keys, and sums and uses S; backward does so
   // once more, sums R, and takes ∂φ from S and R and ∂q and ∂k from that.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {

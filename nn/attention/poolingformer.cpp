@@ -122,6 +122,7 @@ Mechanism poolingformer_mechanism() {
                   &PoolingformerConfig::pooling, pooling_words()),
   };
   m.refusal = poolingformer_refusal;
+  m.complexity = "N·(w1 + w2/ξ)·D";
   // The weights of pairs: of tokens, then of tokens with pools.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<PoolingformerConfig>(size);

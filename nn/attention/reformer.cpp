@@ -85,6 +85,7 @@ Mechanism reformer_mechanism() {
       integer_option("hashes", "rounds of hashing of reformer (default: 4)", &ReformerConfig::hashes, 1, kMost),
       integer_option("chunk", "tokens of a chunk of reformer (default: 64)", &ReformerConfig::chunk, 1, kMost),
   };
+  m.complexity = "N·ln N·D";
   // The weights of pairs: two chunks for each token in each round. Hashing takes N·buckets·D/2 more a round.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<ReformerConfig>(size);

@@ -79,6 +79,7 @@ Mechanism softmax_mechanism() {
   Mechanism m{.name = "softmax", .paper = "Vaswani et al. 2017, eq. 1", .make = maker<SoftmaxAttention>()};
   m.rotary = true;
   m.cross = true;
+  m.complexity = "N²·D";
   m.operations = quadratic_operations;
   m.least_bytes = least_qkv_bytes;
   m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {

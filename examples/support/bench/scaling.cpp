@@ -1,7 +1,10 @@
 #include "support/bench/scaling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 #include <linnet/linnet.h>
@@ -91,6 +94,26 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
 
 using Value = double (Point::*)() const;
 
+/// The exponent p of a curve that grows as N^p, by least squares of the logarithms of its last four points; "–" where
+/// it has fewer than three.
+std::string growth(const std::vector<Point>& points, Value value) {
+  const size_t count = std::min<size_t>(points.size(), 4);
+  if (count < 3) return "–";
+  std::vector<double> x, y;
+  for (const Point& point : std::span(points).last(count)) {
+    x.push_back(std::log(static_cast<double>(point.c.tokens)));
+    y.push_back(std::log((point.*value)()));
+  }
+  const double x_mean = std::reduce(x.begin(), x.end()) / static_cast<double>(count);
+  const double y_mean = std::reduce(y.begin(), y.end()) / static_cast<double>(count);
+  double above = 0, below = 0;
+  for (size_t i = 0; i < count; ++i) {
+    above += (x[i] - x_mean) * (y[i] - y_mean);
+    below += (x[i] - x_mean) * (x[i] - x_mean);
+  }
+  return fmt::format("N^{:.2f}", above / below);
+}
+
 void draw(const ScalingOptions& options, const std::map<std::string, std::vector<Point>>& curves, int64_t head_dim,
           const std::string& what, Value value, const std::string& y_label, const std::string& file) {
   LineChart chart{.title = fmt::format("{} against length, D = {}", what, head_dim),
@@ -141,6 +164,8 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
   for (const int64_t head_dim : options.head_dims) {
     std::map<std::string, std::vector<Point>> curves;
     Table table({"mechanism", "tokens", "forward ms", "training ms", "peak"});
+    // Wu et al. 2021, table 7, beside what was measured
+    Table growths({"mechanism", "forward", "training", "memory", "time in its paper"});
     for (const std::string& mechanism : mechanisms) {
       const std::vector<Point>& points = curves[mechanism] =
           measure_lengths(options, settings_of(mechanism, bench.settings), head_dim);
@@ -149,8 +174,13 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
         table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),
                        fmt::format("{:.3f}", point.training_ms()), format_bytes(point.sequence_peak_bytes)});
       }
+      growths.add_row({mechanism, growth(points, &Point::forward_ms), growth(points, &Point::training_ms),
+                       growth(points, &Point::peak_mib), nn::find_mechanism(mechanism).complexity});
     }
-    if (!bench.json) fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
+    if (!bench.json) {
+      fmt::print("D = {}, a sequence\n{}\n", head_dim, table.str());
+      fmt::print("growth with the tokens N, fitted to the last four lengths of each mechanism\n{}\n", growths.str());
+    }
     flush_output();  // measuring the next head dim takes minutes
     draw(options, curves, head_dim, "Time", &Point::training_ms, "ms, forward + backward",
          fmt::format("training-{}.png", head_dim));

@@ -284,6 +284,21 @@ TEST_CASE("bench scaling and bench attention report the same memory for the same
   CHECK(scaling.out.find(peak + "\n") != std::string::npos);
 }
 
+TEST_CASE("bench scaling: how time and memory grow, beside what the papers say") {
+  const Workshop shop;
+  const Ended ended = done("bench", {"scaling", "--from", "512", "--to", "4096", "--head-dims", "16", "--mechanisms",
+                                     "softmax,fastmax2,fastformer", "--out", shop / "curves"});
+  const std::string growths = ended.out.substr(ended.out.find("growth with the tokens N"));
+  CAPTURE(growths);
+  const auto has = [&](const std::string& row) { return std::regex_search(growths, std::regex(row)); };
+  CHECK(has("softmax +N\\^[12]\\.\\d\\d +N\\^[12]\\.\\d\\d +N\\^[01]\\.\\d\\d  N²·D\n"));
+  CHECK(has("fastmax2 .* N·D³\n"));
+  CHECK(has("fastformer +N\\^[01].* N·D\n"));
+  const Ended few = done("bench", {"scaling", "--from", "64", "--to", "128", "--head-dims", "16", "--mechanisms",
+                                   "softmax", "--out", shop / "few"});
+  CHECK(few.out.find("softmax    –        –         –       N²·D") != std::string::npos);
+}
+
 TEST_CASE("bench crossover: measured lengths beside the theory's and the committed ones") {
   const Ended ended = run_program("bench", {"--json", "--seconds", "0.001", "crossover", "--mechanisms", "fastmax2",
                                             "--head-dims", "16", "--to", "512"});
