@@ -97,8 +97,8 @@ struct Mechanism {
   /// For `bench`: the number of multiplications and additions of forward and backward between the linear maps, given
   /// the `kernels` that were called.
   std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
-  /// For `bench scaling`: the time of a head between the linear maps that the paper gives, such as "N·D²" for N tokens
-  /// and D numbers.
+  /// For `bench scaling`: the time of a head between the linear maps that the paper gives, such as "N·D²" for N
+  /// tokens and D numbers.
   std::string complexity = {};
   /// For `bench attention`: the least number of bytes that forward and backward between the linear maps read from
   /// memory and write to it.
