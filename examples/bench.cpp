@@ -174,7 +174,7 @@ AttentionCase complete(AttentionCase c, Settings settings) {
   settings.attention_dropout = c.dropout;
   settings.heads = c.heads;
   settings.width = c.heads * c.head_dim;
-  if (settings.share && std::ranges::find(*settings.share, "layers") != settings.share->end()) {
+  if (shares(settings, "layers")) {
     throw UsageError(
         "--share layers does not apply to bench attention and layer, which time one layer; leave it out");
   }

@@ -19,7 +19,7 @@ nn::AttentionConfig config_of(const AttentionCase& c) {
           .causal = c.causal,
           .dropout = c.dropout,
           .max_tokens = c.tokens,
-          .options = c.options.has_value() ? c.options : nn::find_mechanism(c.mechanism).options};
+          .options = options_of(c)};
 }
 
 nn::AttentionSize attention_size(const AttentionCase& c) {
@@ -29,7 +29,7 @@ nn::AttentionSize attention_size(const AttentionCase& c) {
           .head_dim = c.head_dim,
           .causal = c.causal,
           .dtype = c.dtype,
-          .options = config_of(c).options};
+          .options = options_of(c)};
 }
 
 /// Operations of forward and backward; 0 for a mechanism that does not give them.
@@ -79,6 +79,10 @@ std::vector<KernelCall> calls_of(const std::function<void()>& work) {
 }
 
 }  // namespace
+
+std::any options_of(const AttentionCase& c) {
+  return c.options.has_value() ? c.options : nn::find_mechanism(c.mechanism).options;
+}
 
 void wait_for(const Tensor& x) {
   if (x.device() == Device::cpu) return;

@@ -37,6 +37,9 @@ struct Measured {
   double gigabytes_per_second() const { return least_bytes / forward_backward.median_ms / 1e6; }
 };
 
+/// The case's options, or the programs' defaults.
+std::any options_of(const AttentionCase& c);
+
 /// Waits until `x` is computed, by reading an element: on a GPU, calls return before their work is done.
 void wait_for(const Tensor& x);
 

@@ -24,9 +24,8 @@ nlohmann::json case_json(const AttentionCase& c, const Measured& measured) {
                {"tokens", c.tokens},
                {"head_dim", c.head_dim},
                {"dtype", name_of(c.dtype)}});
-  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
-  for (const nn::AttentionOption& option : mechanism.option_list) {
-    json[option.name] = option.get(c.options.has_value() ? c.options : mechanism.options);
+  for (const nn::AttentionOption& option : nn::find_mechanism(c.mechanism).option_list) {
+    json[option.name] = option.get(options_of(c));
   }
   return json;
 }

@@ -47,9 +47,8 @@ bool is_faster(const AttentionCase& a, const AttentionCase& b, double seconds) {
 }
 
 AttentionCase with_form(AttentionCase c, const std::string& form) {
-  const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
-  c.options = mechanism.options;
-  mechanism.option("fastmax_form")->set(c.options, form);
+  c.options = options_of(c);
+  nn::find_mechanism(c.mechanism).option("fastmax_form")->set(c.options, form);
   return c;
 }
 
