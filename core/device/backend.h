@@ -223,7 +223,7 @@ struct Backend {
   /// dim, they get the first in order. NaN sorts as the largest.
   void (*sort)(View values, View indices, View x, bool descending);
 
-  // Indexing. Indices are int64, contiguous, and already checked against their range.
+  // Indexing. Indices are int64, of any strides, and already checked against their range.
   /// out[..., i, ...] = x[..., index[..., i, ...], ...] along dim; out and index have one shape.
   void (*gather)(View out, View x, View index, int dim);
   /// out[..., index[..., i, ...], ...] += src[..., i, ...] in the order of i; deterministic.

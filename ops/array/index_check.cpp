@@ -6,6 +6,17 @@
 #include <linnet/core/error.h>
 
 namespace linnet::detail {
+namespace {
+
+/// x without repeated elements: of size 1 in every dim along which it was expanded.
+Tensor without_repeats(Tensor x) {
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x.strides()[d] == 0 && x.size(d) > 1) x = x.narrow(d, 0, 1);
+  }
+  return x;
+}
+
+}  // namespace
 
 Shape position_of(int64_t i, const Shape& shape) {
   Shape position = shape;
@@ -20,7 +31,8 @@ Tensor checked_index(const Tensor& index, const char* name, const Shape& target,
   if (!is_integer(index.dtype())) {
     throw DTypeError(fmt::format("{} is {}; indices are int64 or int32", name, name_of(index.dtype())));
   }
-  Recording::check_values(index, [=](const Tensor& on_cpu) {
+  const Tensor distinct = without_repeats(index);
+  Recording::check_values(distinct, [=](const Tensor& on_cpu) {
     const Tensor dense = on_cpu.to(DType::int64).contiguous();
     const std::span<const int64_t> values = dense.data<int64_t>();
     const int64_t size = target[dim];
@@ -31,7 +43,7 @@ Tensor checked_index(const Tensor& index, const char* name, const Shape& target,
                                    dim, target_name, to_string(target)));
     }
   });
-  return index.to(DType::int64).contiguous();
+  return distinct.to(DType::int64).expand(index.shape());
 }
 
 }  // namespace linnet::detail

@@ -138,6 +138,14 @@ AttentionParams params_of(const AttentionParams& params, const std::vector<Rando
   return result;
 }
 
+/// Tensors [B, H, N, D] that lie beside each other in x [B, H, N, count · D], so that one index sorts them.
+std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
+  std::vector<Tensor> parts;
+  const int64_t width = x.size(3) / count;
+  for (int64_t i = 0; i < count; ++i) parts.push_back(x.narrow(3, i * width, width));
+  return parts;
+}
+
 /// One call: q, k and v [B, H, N, D], k from q.
 Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Round>& rounds,
                         const AttentionParams& params, const std::vector<RandomKey>& rngs) {
@@ -145,10 +153,10 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
   Tensor o, denominator;
   {
     const NoGrad no_grad;
+    const Tensor inputs = concat({q, k, v}, 3);
     for (size_t r = 0; r < rounds.size(); ++r) {
       const Round& round = rounds[r];
-      const Tensor queries = detail::tokens_at(q, round.order), keys = detail::tokens_at(k, round.order),
-                   values = detail::tokens_at(v, round.order);
+      const std::vector<Tensor> sorted = parts_of(detail::tokens_at(inputs, round.order), 3);
       if (r == 0) {
         o = detail::empty_heads(q.shape(), q.dtype(), q.device());
         denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
@@ -161,8 +169,8 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
       const detail::OptionalView ranges(round.ranges), codes(round.codes);
       mask.ranges = ranges.get();
       mask.codes = codes.get();
-      backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(keys),
-                           detail::view(values), mask, params_of(params, rngs, r));
+      backend(q).attention(detail::view(o), detail::view(denominator), detail::view(sorted[0]),
+                           detail::view(sorted[1]), detail::view(sorted[2]), mask, params_of(params, rngs, r));
     }
     o = detail::tokens_at(o, rounds.back().inverse);
     denominator = gather(denominator, 2, rounds.back().inverse);
@@ -172,32 +180,30 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
     Op backward("lsh_attention_backward", Where{}, {g, q(), k(), v()});
     backward.first_derivative_only("lsh_attention_weights and matmul");
     const NoGrad no_grad;
-    Tensor dq, dk, dv;
+    const Tensor inputs = concat({q(), k(), v(), o(), g}, 3);
+    Tensor gradients;
     for (size_t r = 0; r < rounds.size(); ++r) {
       const Round& round = rounds[r];
-      const auto sorted = [&](const Tensor& x) { return detail::tokens_at(x, round.order); };
-      const auto add = [&](Tensor& sum, const Tensor& x) {
-        const Tensor unsorted = detail::tokens_at(x, round.inverse);
-        sum = sum.defined() ? sum + unsorted : unsorted;
-      };
-      const Tensor queries = sorted(q()), keys = sorted(k()), values = sorted(v()), outputs = sorted(o());
-      const Tensor cotangents = sorted(g), denominators = gather(denominator, 2, round.order);
-      const std::vector<Tensor> gradients = detail::empty_gradients({queries, keys, values});
+      const std::vector<Tensor> sorted = parts_of(detail::tokens_at(inputs, round.order), 5);
+      const Tensor denominators = gather(denominator, 2, round.order);
+      const Tensor of_tokens =
+          detail::empty_heads({g.size(0), g.size(1), g.size(2), 3 * g.size(3)}, g.dtype(), g.device());
+      const std::vector<Tensor> of_round = parts_of(of_tokens, 3);
       AttentionMask mask;
       const detail::OptionalView ranges(round.ranges), codes(round.codes);
       mask.ranges = ranges.get();
       mask.codes = codes.get();
-      AttentionParams of_round = params_of(params, rngs, r);
-      of_round.accumulate = false;  // the gradients of a round are apart
-      backend(queries).attention_backward(detail::view(gradients[0]), detail::view(gradients[1]),
-                                          detail::view(gradients[2]), detail::view(cotangents), detail::view(outputs),
-                                          detail::view(denominators), detail::view(queries), detail::view(keys),
-                                          detail::view(values), mask, of_round);
-      add(dq, gradients[0]);
-      add(dk, gradients[1]);
-      add(dv, gradients[2]);
+      AttentionParams apart = params_of(params, rngs, r);
+      apart.accumulate = false;  // the gradients of a round are apart
+      backend(g).attention_backward(detail::view(of_round[0]), detail::view(of_round[1]), detail::view(of_round[2]),
+                                    detail::view(sorted[4]), detail::view(sorted[3]), detail::view(denominators),
+                                    detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]), mask,
+                                    apart);
+      const Tensor unsorted = detail::tokens_at(of_tokens, round.inverse);
+      gradients = r == 0 ? unsorted : gradients + unsorted;
     }
-    return Grads{dq, dk, dv};
+    const std::vector<Tensor> each = parts_of(gradients, 3);
+    return Grads{each[0], each[1], each[2]};
   });
 }
 

@@ -11,8 +11,8 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// The indices of element `i`, in row-major order, of a tensor of this shape.
 Shape position_of(int64_t i, const Shape& shape);
 
-/// `index` as kernels take it: int64, contiguous, with every entry in the range of dim `dim` of `target`. Messages
-/// call the two `name` and `target_name`.
+/// `index` as kernels take it: int64, with every entry in the range of dim `dim` of `target`. An expanded index stays
+/// a view, whose entries are checked once. Messages call the two `name` and `target_name`.
 ///
 /// Throws: DTypeError for a dtype other than int64 and int32; IndexError.
 Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim);

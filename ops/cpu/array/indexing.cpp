@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <linnet/ops/cpu/device/strided_index.h>
 
 /// Reading and adding at indices. Bound by memory latency, since indices are arbitrary. The `index_*` kernels are
@@ -18,28 +20,49 @@ struct Strides {
   }
 };
 
+/// Copies rows along the last dim, each from the place that one entry of the index chooses. The places of many rows
+/// are known before the first is copied, so that their loads overlap.
+template <class T>
+void gather_rows(const View& out, const View& from, const View& index, int64_t x_step) {
+  constexpr int64_t kTogether = 32, kFetched = 256 / sizeof(T);  // the hardware prefetches the rest of a long row
+  const int64_t width = out.shape[out.rank - 1];
+  const StridedIndex<3> rows = index_other_dims<3>({out, from, index}, out.rank - 1);
+  parallel_for(rows.count, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    const T* sources[kTogether];
+    T* targets[kTogether];
+    int64_t count = 0;
+    const auto copy = [&] {
+      for (int64_t r = 0; r < count; ++r) std::copy_n(sources[r], width, targets[r]);
+      count = 0;
+    };
+    rows.for_each(begin, end, [&](const auto& at) {
+      sources[count] = data<T>(from) + at[1] + data<int64_t>(index)[at[2]] * x_step;
+      targets[count] = data<T>(out) + at[0];
+      fetch(sources[count], std::min(width, kFetched));
+      if (++count == kTogether) copy();
+    });
+    copy();
+  });
+}
+
 void gather(View out, View x, View index, int dim) {
+  if (numel(out) == 0) return;
   // The offset in x of each element of out, without the index's contribution.
   const Strides start(x, dim, 0);
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
   const int64_t x_step = x.strides[dim];
+  const int last = out.rank - 1;
+  constexpr int64_t kRow = 8;  // elements that are worth a row of their own
+  const bool has_rows = last != dim && out.shape[last] >= kRow && index.strides[last] == 0 && x.strides[last] == 1 &&
+                        out.strides[last] == 1;
   dispatch_any(x.dtype, [&]<class T>(T) {
+    if (has_rows) return gather_rows<T>(out, from, index, x_step);
     for_each_row<3>({out, from, index}, [&](int64_t n, const auto& at, const auto& step) {
       T* y = data<T>(out) + at[0];
       const T* a = data<T>(x) + at[1];
       const int64_t* chosen = data<int64_t>(index) + at[2];
       const int64_t y_step = step[0], a_step = step[1], chosen_step = step[2];
-      if (chosen_step == 0) {
-        a += *chosen * x_step;
-        if (y_step == 1 && a_step == 1) {
-#pragma omp simd
-          for (int64_t i = 0; i < n; ++i) y[i] = a[i];
-        } else {
-          for (int64_t i = 0; i < n; ++i) y[i * y_step] = a[i * a_step];
-        }
-      } else {
-        for (int64_t i = 0; i < n; ++i) y[i * y_step] = a[i * a_step + chosen[i * chosen_step] * x_step];
-      }
+      for (int64_t i = 0; i < n; ++i) y[i * y_step] = a[i * a_step + chosen[i * chosen_step] * x_step];
     });
   });
 }
