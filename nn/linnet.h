@@ -37,11 +37,13 @@
 #include <linnet/nn/data/text.h>
 #include <linnet/nn/init.h>
 #include <linnet/nn/layers/attention_pooling.h>
+#include <linnet/nn/layers/convolution.h>
 #include <linnet/nn/layers/dropout.h>
 #include <linnet/nn/layers/embedding.h>
 #include <linnet/nn/layers/feed_forward.h>
 #include <linnet/nn/layers/linear.h>
 #include <linnet/nn/layers/norm.h>
+#include <linnet/nn/layers/pooling.h>
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/layers/sequential.h>
 #include <linnet/nn/layers/short_convolution.h>
@@ -75,8 +77,10 @@
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/layers/pooling.h>
 #include <linnet/ops/layers/short_conv.h>
 #include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>

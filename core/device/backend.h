@@ -121,6 +121,18 @@ struct AdditiveAttentionGradients {
   View dw_q, dw_k;
 };
 
+/// How a convolution reads its input. By tap (r, s), output pixel (i, j) sees the input pixel
+/// (i·stride[0] + r·dilation[0] − padding[0], j·stride[1] + s·dilation[1] − padding[1]), or 0 outside of the input.
+struct Conv2dParams {
+  int64_t stride[2], padding[2], dilation[2];
+  int64_t groups;
+};
+
+/// The windows of a pooling: the taps of a convolution with a kernel of this size.
+struct Pool2dParams {
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+};
+
 /// The numbers of an optimizer's step, in device memory, so that recorded work reads their current values.
 struct StepScalars {
   const double* lr;
@@ -302,6 +314,17 @@ struct Backend {
   void (*additive_attention)(View u, View pools, AdditiveAttentionInputs in);
   void (*additive_attention_backward)(AdditiveAttentionGradients out, View du, View pools,
                                       AdditiveAttentionInputs in);
+
+  // Convolutions: x [B, C, H, W], weight [O, C/groups, R, S] and y [B, O, H', W'], contiguous, of one floating dtype,
+  // none of them empty.
+  /// y[b, o, i, j] = bias[o] + Σ_{c, r, s} weight[o, c, r, s] · x[b, c, the pixel that tap (r, s) of (i, j) sees].
+  void (*conv2d)(View y, View x, View weight, const View* bias, const Conv2dParams& params);
+  /// The gradients of Σ dy·y by x and by the weight.
+  void (*conv2d_backward_input)(View dx, View dy, View weight, const Conv2dParams& params);
+  void (*conv2d_backward_weight)(View dweight, View dy, View x, const Conv2dParams& params);
+  /// y[b, c, i, j] = the largest x of the window of (i, j); indices, int64, its first place in H·W. A NaN counts as
+  /// the largest, padding is never chosen, and every window has a pixel of x.
+  void (*max_pool2d)(View y, View indices, View x, const Pool2dParams& params);
 
   // Short convolution: y_i = x_i + sum_t weight[:, t] ∘ x_{i + t − before} over the tokens that exist and that
   // `padding_mask` (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.

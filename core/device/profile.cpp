@@ -168,12 +168,16 @@ Backend make_timed_backend() {
   time<&Backend::attention_pool_backward, "attention_pool_backward">(table);
   time<&Backend::additive_attention, "additive_attention">(table);
   time<&Backend::additive_attention_backward, "additive_attention_backward">(table);
+  time<&Backend::conv2d, "conv2d">(table);
+  time<&Backend::conv2d_backward_input, "conv2d_backward_input">(table);
+  time<&Backend::conv2d_backward_weight, "conv2d_backward_weight">(table);
+  time<&Backend::max_pool2d, "max_pool2d">(table);
   time<&Backend::short_conv, "short_conv">(table);
   time<&Backend::short_conv_backward, "short_conv_backward">(table);
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 11, kTimed = 42;
+  constexpr size_t kUntimed = 11, kTimed = 46;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

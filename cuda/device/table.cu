@@ -28,6 +28,8 @@ void fill_fastmax(Backend& table);
 void fill_attention_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
+void fill_convolution(Backend& table);
+void fill_pooling(Backend& table);
 void fill_norms(Backend& table);
 void fill_optimizer(Backend& table);
 
@@ -66,6 +68,8 @@ Backend make_backend() {
   fill_attention_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);
+  fill_convolution(table);
+  fill_pooling(table);
   fill_norms(table);
   fill_optimizer(table);
   return table;

@@ -38,7 +38,8 @@ void fill_kernels(Backend& table);
 }
 namespace amx {
 void fill_gemm(Backend& table);
-}
+void fill_convolution(Backend& table);
+}  // namespace amx
 #endif
 
 namespace {
@@ -83,6 +84,7 @@ bool may_use_amx() {
 void fill_amx_kernels(Backend& table) {
   v4::fill_kernels(table);
   amx::fill_gemm(table);
+  amx::fill_convolution(table);
 }
 
 constexpr InstructionSet kChoices[] = {{"amx", fill_amx_kernels, may_use_amx},

@@ -7,8 +7,10 @@
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
+#include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
+#include <linnet/ops/layers/pooling.h>
 #include <linnet/ops/layers/short_conv.h>
 
 #include "tests/cuda/agreement.h"
@@ -51,6 +53,29 @@ TEST_CASE("gpu: normalisation of many rows and of wide ones") {
       });
     }
   }
+}
+
+TEST_CASE("gpu: convolutions of many images, groups and several ranges of patches") {
+  if (!has_gpu("convolutions on the GPU")) return;
+  struct Sizes {
+    Shape x, weight;
+    Conv2dOptions options;
+  };
+  // The last has 5.2 million patches, more than exist at a time.
+  for (const Sizes& sizes : {Sizes{{9, 6, 13, 17}, {10, 3, 3, 4}, {.stride = {2, 1}, .padding = {2, 1}, .groups = 2}},
+                             Sizes{{3, 5, 30, 20}, {7, 5, 5, 3}, {.padding = "same", .dilation = {2, 3}}},
+                             Sizes{{5, 1, 340, 340}, {2, 1, 3, 3}, {.padding = 1}}}) {
+    agree("conv2d", 1e-5, [&](Device device) {
+      return with_gradients(
+          {spread(sizes.x, 1, DType::float32, device), spread(sizes.weight, 2, DType::float32, device),
+           spread({sizes.weight[0]}, 3, DType::float32, device)},
+          [&](auto& in) { return conv2d(in[0], in[1], in[2], sizes.options); });
+    });
+  }
+  agree("max_pool2d", 1e-6, [&](Device device) {
+    return with_gradients({spread({4, 5, 33, 47}, 1, DType::float32, device)},
+                          [](auto& in) { return max_pool2d(in[0], 3, {.stride = 2, .padding = 1}); });
+  });
 }
 
 TEST_CASE("gpu: a constant row is 0 when it is normalised, and a large offset costs fastmax no digits") {

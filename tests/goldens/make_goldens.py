@@ -13,6 +13,7 @@ import sys
 import torch
 
 import attention_cases
+import convolution_cases
 import decoder_cases
 import gpt2_cases
 import layer_cases
@@ -30,6 +31,7 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     files = {
         "layers": layer_cases.build(),
+        "convolutions": convolution_cases.build(),
         "softmax": attention_cases.build_softmax(),
         "fastmax": attention_cases.build_fastmax(),
         "fastformer": attention_cases.build_fastformer(),

@@ -23,6 +23,8 @@ void fill_performer(Backend& table);
 void fill_attention_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
+void fill_convolution(Backend& table);
+void fill_pooling(Backend& table);
 void fill_optimizer(Backend& table);
 
 void fill_kernels(Backend& table) {
@@ -45,6 +47,8 @@ void fill_kernels(Backend& table) {
   fill_attention_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);
+  fill_convolution(table);
+  fill_pooling(table);
   fill_optimizer(table);
 }
 

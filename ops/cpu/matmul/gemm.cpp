@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <optional>
 
-#include <linnet/ops/cpu/blas.h>
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
-#include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
-#include <linnet/ops/cpu/matmul/packed_gemm.h>
+#include <linnet/ops/cpu/matmul/serial_gemm.h>
 
 /// Batched matrix products. The output is divided into tiles, by its size alone; a task computes one tile. Weight
 /// gradients have a small output and a long sum, so the sum is split too: the splits' results are added in order.
@@ -31,8 +29,6 @@ constexpr int64_t kMaxColumns = 4096, kEnoughColumns = 1024;
 constexpr int64_t kMinDepth = 768, kMaxSplits = 16;
 /// Enough tasks that one slow core does not delay four; the least multiplications of a task, about 6 µs.
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
-/// A product of fewer rows is thin, as is one of fewer columns than a panel.
-constexpr int64_t kThinRows = 16;
 /// A right factor of up to kShared elements is packed once for all tasks, and one of up to kSharedByMany that at
 /// least kSharers tasks would pack for themselves. Of a larger one, each task packs what it needs.
 constexpr int64_t kShared = int64_t{1} << 18, kSharedByMany = int64_t{1} << 22, kSharers = 3;
@@ -137,46 +133,6 @@ class Bias {
   Scratch<T> copy_;
 };
 
-/// c = base, or 0 where there is none.
-template <class T>
-void start_from(Rows<const T> base, int64_t rows, int64_t columns, Rows<T> c) {
-  for (int64_t r = 0; r < rows; ++r) {
-    if (base.data != nullptr) {
-      std::copy_n(base[r], columns, c[r]);
-    } else {
-      std::fill_n(c[r], columns, T{0});
-    }
-  }
-}
-
-/// c = a·b + base by BLAS.
-template <class T>
-void thin_gemm(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, Rows<const T> base,
-               Rows<T> c) {
-  if (base.data != nullptr) start_from(base, rows, columns, c);
-  const bool transpose_a = a.column != 1, transpose_b = b.column != 1;
-  gemm<T>(transpose_a, transpose_b, rows, columns, depth, 1, a.data, transpose_a ? a.column : a.row, b.data,
-          transpose_b ? b.column : b.row, base.data != nullptr ? 1 : 0, c.data, c.stride);
-}
-
-/// The right factor, packed for several tasks.
-template <class T>
-using SharedPanels = std::conditional_t<kUsesBf16x3<T>, Bf16x3Panels, PackedPanels<T>>;
-
-/// c = a·b + base, from the shared panels of b where `shared_at` is not null.
-template <class T, class SharedAt>
-void tiled_gemm(int64_t rows, int64_t columns, int64_t depth, Matrix<T> a, Matrix<T> b, SharedAt shared_at,
-                bool too_short, Rows<const T> base, Rows<T> c) {
-  if constexpr (kUsesBf16x3<T>) {
-    if (!too_short && bf16x3_gemm(rows, columns, depth, a, b, shared_at, base, c)) return;
-    // Infinities, overflow and short sums: products of floats.
-    const auto nothing_shared = [](int64_t, int64_t) -> const T* { return nullptr; };
-    packed_gemm<T>(rows, columns, depth, a, b, nothing_shared, base, c);
-  } else {
-    packed_gemm<T>(rows, columns, depth, a, b, shared_at, base, c);
-  }
-}
-
 /// Adds the results of the other splits of the sum, in order, to the product, which has the first split's.
 template <class T, class OutRows>
 void add_splits(int64_t batch, int64_t m, int64_t n, int64_t splits, const T* others, OutRows out_rows) {
@@ -208,7 +164,7 @@ void product(const View& out, const View& a_view, const View& b_view, const View
 
   const Operand<T> a(a_view), b(b_view);
   const GemmPlan plan = make_plan<T>(batch, m, n, k);
-  const bool thin = m < kThinRows || n < packed::kWidth<T>;
+  const bool thin = is_thin<T>(m, n);
   std::optional<SharedPanels<T>> shared;
   const bool too_short = kUsesBf16x3<T> && k < bf16x3::kDepth;  // a step of bf16x3 would be mostly zeros
   if (!thin && !too_short && plan.shared && plan.rows.count > 1) shared.emplace(b.matrix(0), k, n);

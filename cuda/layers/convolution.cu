@@ -1,0 +1,176 @@
+#include <algorithm>
+
+#include <linnet/cuda/device/kernel.cuh>
+#include <linnet/cuda/device/scratch.cuh>
+#include <linnet/cuda/matmul/blas.cuh>
+
+/// Convolutions as matrix products. What the taps of an output pixel see is a column of `patches`,
+/// [C · R · S, images, pixels], so that in each group y = weight · patches, d patches = weightᵀ · dy and d weight =
+/// dy · patchesᵀ. Patches exist for some images at a time. Products are cuBLAS's; memory bounds the copies around
+/// them.
+
+namespace linnet::cuda {
+namespace {
+
+/// Elements of the patches that exist at a time.
+constexpr int64_t kPatchElements = int64_t{1} << 22;
+
+/// The sizes of a convolution; `in` and `out` are the channels of one group.
+struct Convolution {
+  int64_t batch, in, out, height, width, taps[2], out_height, out_width;
+  Conv2dParams params;
+
+  Convolution(const View& x, const View& weight, const View& y, const Conv2dParams& params_)
+      : batch(x.shape[0]),
+        in(weight.shape[1]),
+        out(weight.shape[0] / params_.groups),
+        height(x.shape[2]),
+        width(x.shape[3]),
+        taps{weight.shape[2], weight.shape[3]},
+        out_height(y.shape[2]),
+        out_width(y.shape[3]),
+        params(params_) {}
+
+  __host__ __device__ int64_t kernel() const { return taps[0] * taps[1]; }
+  __host__ __device__ int64_t in_pixels() const { return height * width; }
+  __host__ __device__ int64_t out_pixels() const { return out_height * out_width; }
+  __host__ __device__ int64_t channels() const { return in * params.groups; }
+  int64_t depth() const { return in * kernel(); }
+  /// Images whose patches exist at a time.
+  int64_t images() const {
+    return std::clamp<int64_t>(kPatchElements / (channels() * kernel() * out_pixels()), 1, batch);
+  }
+};
+
+/// patches[c, r, s, n, i, j] of `images` images from x on.
+template <class T>
+__global__ void unfold(Convolution s, int64_t images, const T* x, T* patches) {
+  const int64_t count = s.channels() * s.kernel() * images * s.out_pixels();
+  for (int64_t item = first_item(); item < count; item += item_step()) {
+    const int64_t j = item % s.out_width, i = item / s.out_width % s.out_height;
+    const int64_t n = item / s.out_pixels() % images, row = item / s.out_pixels() / images;
+    const int64_t tap = row % s.kernel(), c = row / s.kernel();
+    const int64_t h = i * s.params.stride[0] + tap / s.taps[1] * s.params.dilation[0] - s.params.padding[0];
+    const int64_t w = j * s.params.stride[1] + tap % s.taps[1] * s.params.dilation[1] - s.params.padding[1];
+    const bool inside = h >= 0 && h < s.height && w >= 0 && w < s.width;
+    patches[item] = inside ? x[(n * s.channels() + c) * s.in_pixels() + h * s.width + w] : T(0);
+  }
+}
+
+/// The output pixel whose tap sees pixel `at`, along one dim; −1 if there is none.
+__device__ inline int64_t seen_by(int64_t at, int64_t stride, int64_t size) {
+  return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
+}
+
+/// dx[n, c, h, w] = the sum of what `unfold` makes of it, in the order of the taps.
+template <class T>
+__global__ void fold(Convolution s, int64_t images, const T* patches, T* dx) {
+  const int64_t count = images * s.channels() * s.in_pixels();
+  for (int64_t item = first_item(); item < count; item += item_step()) {
+    const int64_t w = item % s.width, h = item / s.width % s.height;
+    const int64_t c = item / s.in_pixels() % s.channels(), n = item / s.in_pixels() / s.channels();
+    T sum = 0;
+    for (int64_t tap = 0; tap < s.kernel(); ++tap) {
+      const int64_t i =
+          seen_by(h + s.params.padding[0] - tap / s.taps[1] * s.params.dilation[0], s.params.stride[0], s.out_height);
+      const int64_t j =
+          seen_by(w + s.params.padding[1] - tap % s.taps[1] * s.params.dilation[1], s.params.stride[1], s.out_width);
+      if (i < 0 || j < 0) continue;
+      sum += patches[((c * s.kernel() + tap) * images + n) * s.out_pixels() + i * s.out_width + j];
+    }
+    dx[item] = sum;
+  }
+}
+
+/// Calls `f(first, images)` for ranges of the batch.
+template <class F>
+void for_each_range(const Convolution& s, F f) {
+  for (int64_t n = 0; n < s.batch; n += s.images()) f(n, std::min(s.images(), s.batch - n));
+}
+
+template <class T>
+void forward(const Convolution& s, const View& y, const T* x, const T* weight, const View* bias) {
+  if (bias != nullptr) {
+    const int64_t strides[] = {0, bias->strides[0], 0, 0};
+    cuda_backend().copy(y, {bias->data, bias->dtype, 4, y.shape, strides});
+  }
+  const int64_t pixels = s.out_pixels(), outs = s.out * s.params.groups;
+  const Scratch<T> patches(s.channels() * s.kernel() * s.images() * pixels);
+  for_each_range(s, [&](int64_t first, int64_t images) {
+    launch(unfold<T>, blocks_for(s.channels() * s.kernel() * images * pixels), kThreads, s, images,
+           x + first * s.channels() * s.in_pixels(), patches.data());
+    for (int64_t g = 0; g < s.params.groups; ++g) {
+      gemm<T, T>(images, s.out, pixels, s.depth(), {weight + g * s.out * s.depth(), s.depth(), 0, false},
+                 {patches.data() + g * s.depth() * images * pixels, images * pixels, pixels, false}, bias != nullptr,
+                 {data<T>(y) + (first * outs + g * s.out) * pixels, pixels, outs * pixels, false});
+    }
+  });
+}
+
+template <class T>
+void backward_input(const Convolution& s, T* dx, const T* dy, const T* weight) {
+  const int64_t pixels = s.out_pixels(), outs = s.out * s.params.groups;
+  const Scratch<T> patches(s.channels() * s.kernel() * s.images() * pixels);
+  for_each_range(s, [&](int64_t first, int64_t images) {
+    for (int64_t g = 0; g < s.params.groups; ++g) {
+      gemm<T, T>(images, s.depth(), pixels, s.out, {weight + g * s.out * s.depth(), s.depth(), 0, true},
+                 {dy + (first * outs + g * s.out) * pixels, pixels, outs * pixels, false}, false,
+                 {patches.data() + g * s.depth() * images * pixels, images * pixels, pixels, false});
+    }
+    const int64_t count = images * s.channels() * s.in_pixels();
+    launch(fold<T>, blocks_for(count), kThreads, s, images, patches.data(),
+           dx + first * s.channels() * s.in_pixels());
+  });
+}
+
+/// The sum over a range's images and pixels is one product, for which dy is copied to [O, images, pixels].
+template <class T>
+void backward_weight(const Convolution& s, const View& dweight, const View& dy, const T* x) {
+  const int64_t pixels = s.out_pixels(), outs = s.out * s.params.groups;
+  const Scratch<T> patches(s.channels() * s.kernel() * s.images() * pixels), cotangents(outs * s.images() * pixels);
+  for_each_range(s, [&](int64_t first, int64_t images) {
+    launch(unfold<T>, blocks_for(s.channels() * s.kernel() * images * pixels), kThreads, s, images,
+           x + first * s.channels() * s.in_pixels(), patches.data());
+    const int64_t shape[] = {outs, images, pixels};
+    const int64_t to[] = {images * pixels, pixels, 1}, from[] = {pixels, outs * pixels, 1};
+    cuda_backend().copy({cotangents.data(), dy.dtype, 3, shape, to},
+                        {data<T>(dy) + first * outs * pixels, dy.dtype, 3, shape, from});
+    for (int64_t g = 0; g < s.params.groups; ++g) {
+      gemm<T, T>(1, s.out, s.depth(), images * pixels,
+                 {cotangents.data() + g * s.out * images * pixels, images * pixels, 0, false},
+                 {patches.data() + g * s.depth() * images * pixels, images * pixels, 0, true}, first > 0,
+                 {data<T>(dweight) + g * s.out * s.depth(), s.depth(), 0, false});
+    }
+  });
+}
+
+void conv2d(View y, View x, View weight, const View* bias, const Conv2dParams& params) {
+  dispatch_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    forward<T>({x, weight, y, params}, y, data<T>(x), data<T>(weight), bias);
+  });
+}
+
+void conv2d_backward_input(View dx, View dy, View weight, const Conv2dParams& params) {
+  dispatch_floating(dx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    backward_input<T>({dx, weight, dy, params}, data<T>(dx), data<T>(dy), data<T>(weight));
+  });
+}
+
+void conv2d_backward_weight(View dweight, View dy, View x, const Conv2dParams& params) {
+  dispatch_floating(dweight.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    backward_weight<T>({x, dweight, dy, params}, dweight, dy, data<T>(x));
+  });
+}
+
+}  // namespace
+
+void fill_convolution(Backend& table) {
+  table.conv2d = conv2d;
+  table.conv2d_backward_input = conv2d_backward_input;
+  table.conv2d_backward_weight = conv2d_backward_weight;
+}
+
+}  // namespace linnet::cuda

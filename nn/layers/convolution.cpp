@@ -1,0 +1,110 @@
+#include <linnet/nn/layers/convolution.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/nn/init.h>
+
+namespace linnet::nn {
+namespace {
+
+std::string shown(Size2d size) {
+  return size.height == size.width ? fmt::format("{}", size.height) : fmt::format("{}×{}", size.height, size.width);
+}
+
+std::string shown(const Padding2d& padding) { return padding.same ? "same" : shown(padding.size); }
+
+/// "Conv2d 3→8, kernel 5"
+std::string label_of(const char* layer, int64_t in, int64_t out, Size2d kernel) {
+  return fmt::format("{} {}→{}, kernel {}", layer, in, out, shown(kernel));
+}
+
+void check_sizes(const std::string& label, int64_t in, int64_t out, Size2d kernel, int64_t groups) {
+  if (in < 1 || out < 1 || kernel.height < 1 || kernel.width < 1) {
+    throw ValueError(fmt::format("{}: sizes must be at least 1", label));
+  }
+  if (groups < 1 || in % groups != 0 || out % groups != 0) {
+    throw ValueError(fmt::format("{}: both numbers of channels must be multiples of groups, {}", label, groups));
+  }
+}
+
+/// Fills the parameters with U(−1/√fan, 1/√fan), fan being what one output sees; an undefined bias is left out.
+void start(Tensor weight, Tensor bias, Generator& generator) {
+  init::kaiming_uniform_(weight, generator, std::sqrt(5.0));  // = U(−1/√fan, 1/√fan)
+  if (!bias.defined()) return;
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel() / weight.size(0)));
+  init::uniform_(bias, generator, -bound, bound);
+}
+
+}  // namespace
+
+Conv2d::Conv2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d kernel, const Conv2dConfig& config)
+    : Module(parent, std::move(name), label_of("Conv2d", in, out, kernel)),
+      options_{config.stride, config.padding, config.dilation, config.groups} {
+  check_sizes(label(), in, out, kernel, config.groups);
+  weight_ =
+      parameter("weight", Tensor::empty({out, in / config.groups, kernel.height, kernel.width}, dtype(), device()));
+  if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
+  start(weight_, bias_, generator());
+}
+
+Tensor Conv2d::operator()(const Tensor& x, Where where) const {
+  const Call call(label(), where);
+  return conv2d(x, weight_, bias_, options_);
+}
+
+std::vector<Setting> Conv2d::settings() const {
+  return {{"stride", shown(options_.stride)},
+          {"padding", shown(options_.padding)},
+          {"dilation", shown(options_.dilation)},
+          {"groups", options_.groups}};
+}
+
+Conv1d::Conv1d(Module& parent, std::string name, int64_t in, int64_t out, int64_t kernel, const Conv1dConfig& config)
+    : Module(parent, std::move(name), label_of("Conv1d", in, out, kernel)),
+      options_{config.stride, config.padding, config.dilation, config.groups} {
+  check_sizes(label(), in, out, kernel, config.groups);
+  weight_ = parameter("weight", Tensor::empty({out, in / config.groups, kernel}, dtype(), device()));
+  if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
+  start(weight_, bias_, generator());
+}
+
+Tensor Conv1d::operator()(const Tensor& x, Where where) const {
+  const Call call(label(), where);
+  return conv1d(x, weight_, bias_, options_);
+}
+
+std::vector<Setting> Conv1d::settings() const {
+  return {{"stride", options_.stride},
+          {"padding", shown(options_.padding)},
+          {"dilation", options_.dilation},
+          {"groups", options_.groups}};
+}
+
+ConvTranspose2d::ConvTranspose2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d kernel,
+                                 const ConvTranspose2dConfig& config)
+    : Module(parent, std::move(name), label_of("ConvTranspose2d", in, out, kernel)),
+      options_{config.stride, config.padding, config.output_padding, config.groups, config.dilation} {
+  check_sizes(label(), in, out, kernel, config.groups);
+  weight_ =
+      parameter("weight", Tensor::empty({in, out / config.groups, kernel.height, kernel.width}, dtype(), device()));
+  if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
+  start(weight_, bias_, generator());
+}
+
+Tensor ConvTranspose2d::operator()(const Tensor& x, Where where) const {
+  const Call call(label(), where);
+  return conv_transpose2d(x, weight_, bias_, options_);
+}
+
+std::vector<Setting> ConvTranspose2d::settings() const {
+  return {{"stride", shown(options_.stride)},
+          {"padding", shown(options_.padding)},
+          {"output_padding", shown(options_.output_padding)},
+          {"groups", options_.groups},
+          {"dilation", shown(options_.dilation)}};
+}
+
+}  // namespace linnet::nn

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <linnet/nn/module.h>
+#include <linnet/ops/layers/convolution.h>
+
+namespace linnet::nn {
+
+/// Options of a Conv2d, as in PyTorch.
+struct Conv2dConfig {
+  Size2d stride = 1;
+  Padding2d padding = {};  ///< a number, {rows, columns} or "same"
+  Size2d dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+/// conv2d with parameters of its own: `weight` [out, in/groups, R, S] and `bias` [out], which start as
+/// U(−1/√fan, 1/√fan), fan = in/groups·R·S, as in PyTorch.
+class Conv2d : public Module {
+ public:
+  /// Throws: ValueError for sizes below 1, and channels that are no multiple of the groups.
+  Conv2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d kernel, const Conv2dConfig& config = {});
+  template <NotAModule First, class... Rest>
+  Conv2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [B, in, H, W] → [B, out, H', W'], as conv2d.
+  /// Throws: as conv2d.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
+
+ private:
+  Conv2dOptions options_;
+  Tensor weight_, bias_;
+};
+
+/// Options of a Conv1d.
+struct Conv1dConfig {
+  int64_t stride = 1;
+  Padding2d padding = {};  ///< a number or "same"
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+/// Conv2d along one dim: `weight` [out, in/groups, S].
+class Conv1d : public Module {
+ public:
+  /// Throws: as Conv2d.
+  Conv1d(Module& parent, std::string name, int64_t in, int64_t out, int64_t kernel, const Conv1dConfig& config = {});
+  template <NotAModule First, class... Rest>
+  Conv1d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [B, in, L] → [B, out, L'], as conv1d.
+  /// Throws: as conv1d.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  Conv1dOptions options_;
+  Tensor weight_, bias_;
+};
+
+/// Options of a ConvTranspose2d, as in PyTorch.
+struct ConvTranspose2dConfig {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d output_padding = 0;
+  int64_t groups = 1;
+  bool bias = true;
+  Size2d dilation = 1;
+};
+
+/// conv_transpose2d with parameters of its own: `weight` [in, out/groups, R, S] and `bias` [out], which start as
+/// U(−1/√fan, 1/√fan), fan = out/groups·R·S, as in PyTorch.
+class ConvTranspose2d : public Module {
+ public:
+  /// Throws: as Conv2d.
+  ConvTranspose2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d kernel,
+                  const ConvTranspose2dConfig& config = {});
+  template <NotAModule First, class... Rest>
+  ConvTranspose2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [B, in, H, W] → [B, out, H', W'], as conv_transpose2d.
+  /// Throws: as conv_transpose2d.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  ConvTranspose2dOptions options_;
+  Tensor weight_, bias_;
+};
+
+}  // namespace linnet::nn

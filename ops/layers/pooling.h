@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include <linnet/ops/layers/convolution.h>
+
+/// The largest or the mean of each window of an image, as in PyTorch. Of whole images, it is x.max(…) or
+/// x.mean({2, 3}).
+///
+/// Dtypes: one of float32 and float64.
+/// Gradient: any number of times.
+/// Throws: ShapeError for a rank other than 4 (3 in one dim), an empty image, or a kernel larger than the padded
+/// image; ValueError for options out of range, and for a padding of more than half the kernel; DTypeError for other
+/// dtypes.
+
+namespace linnet {
+
+/// Options of max_pool2d and avg_pool2d.
+struct Pool2dOptions {
+  std::optional<Size2d> stride = {};  ///< the kernel's size unless set
+  Size2d padding = 0;                 ///< on each side; never the largest, and 0 in a mean
+  Size2d dilation = 1;                ///< of max_pool2d alone
+};
+
+/// The largest of each window, NaN if there is one. The gradient goes to the first of them.
+///
+/// Shapes: x [B, C, H, W] → [B, C, H', W'], where H' = ⌊(H + 2·padding − dilation·(kernel − 1) − 1)/stride⌋ + 1.
+Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const Pool2dOptions& options = {}, Where where = {});
+
+/// The mean of each window, padding included.
+///
+/// Shapes: as max_pool2d.
+Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const Pool2dOptions& options = {}, Where where = {});
+
+/// Options of max_pool1d and avg_pool1d; see Pool2dOptions.
+struct Pool1dOptions {
+  std::optional<int64_t> stride = {};
+  int64_t padding = 0;
+  int64_t dilation = 1;
+};
+
+/// max_pool2d and avg_pool2d along one dim.
+///
+/// Shapes: x [B, C, L] → [B, C, L'].
+Tensor max_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {}, Where where = {});
+Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {}, Where where = {});
+
+}  // namespace linnet
