@@ -236,8 +236,13 @@ class Tensor : public detail::RefusedMembers {
   Tensor mul(Scalar other, Where where = {}) const;
   Tensor div(const Tensor& other, Where where = {}) const;
   Tensor div(Scalar other, Where where = {}) const;
+  Tensor remainder(const Tensor& other, Where where = {}) const;
+  Tensor remainder(Scalar other, Where where = {}) const;
   Tensor pow(const Tensor& other, Where where = {}) const;
   Tensor pow(Scalar other, Where where = {}) const;
+  Tensor atan2(const Tensor& other, Where where = {}) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight, Where where = {}) const;
+  Tensor lerp(const Tensor& end, Scalar weight, Where where = {}) const;
   Tensor maximum(const Tensor& other, Where where = {}) const;
   Tensor maximum(Scalar other, Where where = {}) const;
   Tensor minimum(const Tensor& other, Where where = {}) const;
@@ -255,13 +260,27 @@ class Tensor : public detail::RefusedMembers {
   Tensor ge(const Tensor& other, Where where = {}) const;
   Tensor ge(Scalar other, Where where = {}) const;
   Tensor exp(Where where = {}) const;
+  Tensor expm1(Where where = {}) const;
   Tensor log(Where where = {}) const;
+  Tensor log1p(Where where = {}) const;
+  Tensor log2(Where where = {}) const;
+  Tensor log10(Where where = {}) const;
   Tensor sqrt(Where where = {}) const;
   Tensor rsqrt(Where where = {}) const;
   Tensor abs(Where where = {}) const;
   Tensor sign(Where where = {}) const;
+  Tensor floor(Where where = {}) const;
+  Tensor ceil(Where where = {}) const;
+  Tensor round(Where where = {}) const;
+  Tensor trunc(Where where = {}) const;
   Tensor sin(Where where = {}) const;
   Tensor cos(Where where = {}) const;
+  Tensor tan(Where where = {}) const;
+  Tensor asin(Where where = {}) const;
+  Tensor acos(Where where = {}) const;
+  Tensor atan(Where where = {}) const;
+  Tensor sinh(Where where = {}) const;
+  Tensor cosh(Where where = {}) const;
   Tensor square(Where where = {}) const;
   Tensor reciprocal(Where where = {}) const;
   Tensor erf(Where where = {}) const;
@@ -270,6 +289,8 @@ class Tensor : public detail::RefusedMembers {
   Tensor relu(Where where = {}) const;
   Tensor neg(Where where = {}) const;
   Tensor isnan(Where where = {}) const;
+  Tensor isinf(Where where = {}) const;
+  Tensor isfinite(Where where = {}) const;
   Tensor clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {}) const;
   Tensor masked_fill(const Tensor& mask, Scalar value, Where where = {}) const;
   Tensor sum(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
@@ -296,6 +317,8 @@ class Tensor : public detail::RefusedMembers {
   Tensor matmul(const Tensor& other, Where where = {}) const;
   ValuesAndIndices sort(int64_t dim = -1, bool descending = false, Where where = {}) const;
   ValuesAndIndices topk(int64_t k, int64_t dim = -1, bool largest = true, Where where = {}) const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                 Where where = {}) const;
   bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
                 Where where = {}) const;
   Tensor index_select(int64_t dim, const Tensor& index, Where where = {}) const;

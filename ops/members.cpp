@@ -22,8 +22,17 @@ Tensor Tensor::mul(const Tensor& other, Where where) const { return linnet::mul(
 Tensor Tensor::mul(Scalar other, Where where) const { return linnet::mul(*this, other, where); }
 Tensor Tensor::div(const Tensor& other, Where where) const { return linnet::div(*this, other, where); }
 Tensor Tensor::div(Scalar other, Where where) const { return linnet::div(*this, other, where); }
+Tensor Tensor::remainder(const Tensor& other, Where where) const { return linnet::remainder(*this, other, where); }
+Tensor Tensor::remainder(Scalar other, Where where) const { return linnet::remainder(*this, other, where); }
 Tensor Tensor::pow(const Tensor& other, Where where) const { return linnet::pow(*this, other, where); }
 Tensor Tensor::pow(Scalar other, Where where) const { return linnet::pow(*this, other, where); }
+Tensor Tensor::atan2(const Tensor& other, Where where) const { return linnet::atan2(*this, other, where); }
+Tensor Tensor::lerp(const Tensor& end, const Tensor& weight, Where where) const {
+  return linnet::lerp(*this, end, weight, where);
+}
+Tensor Tensor::lerp(const Tensor& end, Scalar weight, Where where) const {
+  return linnet::lerp(*this, end, weight, where);
+}
 Tensor Tensor::maximum(const Tensor& other, Where where) const { return linnet::maximum(*this, other, where); }
 Tensor Tensor::maximum(Scalar other, Where where) const { return linnet::maximum(*this, other, where); }
 Tensor Tensor::minimum(const Tensor& other, Where where) const { return linnet::minimum(*this, other, where); }
@@ -41,13 +50,27 @@ Tensor Tensor::gt(Scalar other, Where where) const { return linnet::gt(*this, ot
 Tensor Tensor::ge(const Tensor& other, Where where) const { return linnet::ge(*this, other, where); }
 Tensor Tensor::ge(Scalar other, Where where) const { return linnet::ge(*this, other, where); }
 Tensor Tensor::exp(Where where) const { return linnet::exp(*this, where); }
+Tensor Tensor::expm1(Where where) const { return linnet::expm1(*this, where); }
 Tensor Tensor::log(Where where) const { return linnet::log(*this, where); }
+Tensor Tensor::log1p(Where where) const { return linnet::log1p(*this, where); }
+Tensor Tensor::log2(Where where) const { return linnet::log2(*this, where); }
+Tensor Tensor::log10(Where where) const { return linnet::log10(*this, where); }
 Tensor Tensor::sqrt(Where where) const { return linnet::sqrt(*this, where); }
 Tensor Tensor::rsqrt(Where where) const { return linnet::rsqrt(*this, where); }
 Tensor Tensor::abs(Where where) const { return linnet::abs(*this, where); }
 Tensor Tensor::sign(Where where) const { return linnet::sign(*this, where); }
+Tensor Tensor::floor(Where where) const { return linnet::floor(*this, where); }
+Tensor Tensor::ceil(Where where) const { return linnet::ceil(*this, where); }
+Tensor Tensor::round(Where where) const { return linnet::round(*this, where); }
+Tensor Tensor::trunc(Where where) const { return linnet::trunc(*this, where); }
 Tensor Tensor::sin(Where where) const { return linnet::sin(*this, where); }
 Tensor Tensor::cos(Where where) const { return linnet::cos(*this, where); }
+Tensor Tensor::tan(Where where) const { return linnet::tan(*this, where); }
+Tensor Tensor::asin(Where where) const { return linnet::asin(*this, where); }
+Tensor Tensor::acos(Where where) const { return linnet::acos(*this, where); }
+Tensor Tensor::atan(Where where) const { return linnet::atan(*this, where); }
+Tensor Tensor::sinh(Where where) const { return linnet::sinh(*this, where); }
+Tensor Tensor::cosh(Where where) const { return linnet::cosh(*this, where); }
 Tensor Tensor::square(Where where) const { return linnet::square(*this, where); }
 Tensor Tensor::reciprocal(Where where) const { return linnet::reciprocal(*this, where); }
 Tensor Tensor::erf(Where where) const { return linnet::erf(*this, where); }
@@ -56,6 +79,8 @@ Tensor Tensor::sigmoid(Where where) const { return linnet::sigmoid(*this, where)
 Tensor Tensor::relu(Where where) const { return linnet::relu(*this, where); }
 Tensor Tensor::neg(Where where) const { return linnet::neg(*this, where); }
 Tensor Tensor::isnan(Where where) const { return linnet::isnan(*this, where); }
+Tensor Tensor::isinf(Where where) const { return linnet::isinf(*this, where); }
+Tensor Tensor::isfinite(Where where) const { return linnet::isfinite(*this, where); }
 Tensor Tensor::clamp(std::optional<Scalar> min, std::optional<Scalar> max, Where where) const {
   return linnet::clamp(*this, min, max, where);
 }
@@ -104,6 +129,9 @@ ValuesAndIndices Tensor::sort(int64_t dim, bool descending, Where where) const {
 }
 ValuesAndIndices Tensor::topk(int64_t k, int64_t dim, bool largest, Where where) const {
   return linnet::topk(*this, k, dim, largest, where);
+}
+Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan, Where where) const {
+  return linnet::isclose(*this, other, rtol, atol, equal_nan, where);
 }
 bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan, Where where) const {
   return linnet::allclose(*this, other, rtol, atol, equal_nan, where);

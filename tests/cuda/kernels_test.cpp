@@ -5,6 +5,7 @@
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
@@ -87,6 +88,17 @@ TEST_CASE("gpu: conversions, comparisons and choices") {
     agree("arithmetic", 0, [&](Device device) {
       const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
       return std::vector<Tensor>{add(a, b), sub(a, b), mul(a, b), maximum(a, b), minimum(a, b)};
+    });
+    agree("rounding and remainders", 0, [&](Device device) {
+      const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
+      const Tensor halves = is_floating(dtype) ? a / 2 : a;
+      return std::vector<Tensor>{floor(halves),
+                                 ceil(halves),
+                                 round(halves),
+                                 trunc(halves),
+                                 remainder(a, 3),
+                                 remainder(a, -3),
+                                 is_floating(dtype) ? remainder(a, b) : remainder(a, b * 2 + 1)};
     });
   }
 }

@@ -182,6 +182,9 @@ TEST_CASE("first lines: arithmetic and comparisons") {
   CHECK(values(maximum(x, 0)) == Doubles{0, 0, 2});
   CHECK(values(-x) == Doubles{1, 0, -2});
   CHECK(values(1 - x) == Doubles{2, 1, -1});
+  CHECK(values(x % 2) == Doubles{1, 0, 0});
+  CHECK(values(7 % (x + 3)) == Doubles{1, 1, 2});
+  CHECK(values(arange(5) % 3) == Doubles{0, 1, 2, 0, 1});
   CHECK_THROWS_WITH_AS(!x, doctest::Contains("float32, not bool"), DTypeError);
 }
 
@@ -228,6 +231,11 @@ TEST_CASE("first lines: members are the functions of their names") {
   same(x.mul(2), mul(x, 2));
   same(x.div(y), div(x, y));
   same(x.div(2), div(x, 2));
+  same(x.remainder(y), remainder(x, y));
+  same(x.remainder(2), remainder(x, 2));
+  same(x.atan2(y), atan2(x, y));
+  same(x.lerp(y, x), lerp(x, y, x));
+  same(x.lerp(y, 0.25), lerp(x, y, 0.25));
   same(x.pow(y), pow(x, y));
   same(x.pow(2), pow(x, 2));
   same(x.maximum(y), maximum(x, y));
@@ -252,8 +260,22 @@ TEST_CASE("first lines: members are the functions of their names") {
   same(x.rsqrt(), rsqrt(x));
   same(x.abs(), abs(x));
   same(x.sign(), sign(x));
+  same(x.floor(), floor(x));
+  same(x.ceil(), ceil(x));
+  same(x.round(), round(x));
+  same(x.trunc(), trunc(x));
+  same(x.expm1(), expm1(x));
+  same(x.log1p(), log1p(x));
+  same(x.log2(), log2(x));
+  same(x.log10(), log10(x));
   same(x.sin(), sin(x));
   same(x.cos(), cos(x));
+  same(x.tan(), tan(x));
+  same(x.asin(), asin(x));
+  same(x.acos(), acos(x));
+  same(x.atan(), atan(x));
+  same(x.sinh(), sinh(x));
+  same(x.cosh(), cosh(x));
   same(x.square(), square(x));
   same(x.reciprocal(), reciprocal(x));
   same(x.erf(), erf(x));
@@ -262,6 +284,8 @@ TEST_CASE("first lines: members are the functions of their names") {
   same(x.relu(), relu(x));
   same(x.neg(), neg(x));
   same(x.log().isnan(), isnan(log(x)));
+  same(x.reciprocal().isinf(), isinf(reciprocal(x)));
+  same(x.log().isfinite(), isfinite(log(x)));
   same(x.clamp(-0.5, 1), clamp(x, -0.5, 1));
   same(x.masked_fill(x > 0, 7), masked_fill(x, x > 0, 7));
   same(x.sum(1), sum(x, {1}));
@@ -286,6 +310,7 @@ TEST_CASE("first lines: members are the functions of their names") {
   same(x.matmul(y.t()), matmul(x, transpose(y)));
   same(x.sort(0, true).values, sort(x, 0, true).values);
   same(x.topk(2).indices, topk(x, 2).indices);
+  same(x.isclose(y, 0.5), isclose(x, y, 0.5));
   CHECK(x.allclose(x + 1e-12));
   CHECK_FALSE(x.allclose(y));
   same(x.index_select(0, index), index_select(x, 0, index));

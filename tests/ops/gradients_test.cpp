@@ -196,11 +196,15 @@ TEST_CASE("gradients: anomaly mode finds no NaN in clean numbers, whatever memor
 }
 
 TEST_CASE("gradients: a NaN that goes in and comes out does not leave a gradient of 0 behind") {
-  // As in PyTorch: a NaN is not between the bounds of clamp, and sign has no gradient. In a row of one element the
-  // weight of layer_norm multiplies 0. So does a projection of linformer_attention in the columns of padding, and a
-  // token's own value in lsh_attention.
+  // As in PyTorch: a NaN is not between the bounds of clamp, and sign and rounding have no gradient. In a row of one
+  // element the weight of layer_norm multiplies 0. So does a projection of linformer_attention in the columns of
+  // padding, and a token's own value in lsh_attention.
   const std::set<std::string> zero_at_nan{"clamp",
                                           "sign",
+                                          "floor",
+                                          "ceil",
+                                          "round",
+                                          "trunc",
                                           "lsh_attention",
                                           "layer_norm (size 1)",
                                           "linformer_attention (padding)",
