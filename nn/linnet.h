@@ -55,6 +55,7 @@
 #include <linnet/nn/optim/optim.h>
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -62,6 +63,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/selection.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/bigbird_attention.h>

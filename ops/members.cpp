@@ -1,10 +1,12 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/tensor.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/selection.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/softmax.h>
@@ -65,6 +67,9 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Where where) const 
 Tensor Tensor::sum(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::sum(*this, dims, keepdim, where);
 }
+Tensor Tensor::prod(const Shape& dims, KeepDim keepdim, Where where) const {
+  return linnet::prod(*this, dims, keepdim, where);
+}
 Tensor Tensor::mean(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::mean(*this, dims, keepdim, where);
 }
@@ -73,6 +78,10 @@ Tensor Tensor::max(const Shape& dims, KeepDim keepdim, Where where) const {
 }
 Tensor Tensor::min(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::min(*this, dims, keepdim, where);
+}
+Tensor Tensor::median(Where where) const { return linnet::median(*this, where); }
+ValuesAndIndices Tensor::median(int64_t dim, KeepDim keepdim, Where where) const {
+  return linnet::median(*this, dim, keepdim, where);
 }
 Tensor Tensor::logsumexp(const Shape& dims, KeepDim keepdim, Where where) const {
   return linnet::logsumexp(*this, dims, keepdim, where);
@@ -96,9 +105,14 @@ Tensor Tensor::argmin(int64_t dim, KeepDim keepdim, Where where) const {
   return linnet::argmin(*this, dim, keepdim, where);
 }
 Tensor Tensor::cumsum(int64_t dim, Where where) const { return linnet::cumsum(*this, dim, where); }
+Tensor Tensor::cumprod(int64_t dim, Where where) const { return linnet::cumprod(*this, dim, where); }
+Tensor Tensor::diff(int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append, Where where) const {
+  return linnet::diff(*this, n, dim, prepend, append, where);
+}
 Tensor Tensor::softmax(int64_t dim, Where where) const { return linnet::softmax(*this, dim, where); }
 Tensor Tensor::log_softmax(int64_t dim, Where where) const { return linnet::log_softmax(*this, dim, where); }
 Tensor Tensor::matmul(const Tensor& other, Where where) const { return linnet::matmul(*this, other, where); }
+Tensor Tensor::outer(const Tensor& other, Where where) const { return linnet::outer(*this, other, where); }
 ValuesAndIndices Tensor::sort(int64_t dim, bool descending, Where where) const {
   return linnet::sort(*this, dim, descending, where);
 }
@@ -114,8 +128,46 @@ Tensor Tensor::index_select(int64_t dim, const Tensor& index, Where where) const
 Tensor Tensor::gather(int64_t dim, const Tensor& index, Where where) const {
   return linnet::gather(*this, dim, index, where);
 }
+Tensor Tensor::take_along_dim(const Tensor& indices, std::optional<int64_t> dim, Where where) const {
+  return linnet::take_along_dim(*this, indices, dim, where);
+}
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, const Tensor& src, Where where) const {
+  return linnet::scatter(*this, dim, index, src, where);
+}
+Tensor Tensor::scatter(int64_t dim, const Tensor& index, Scalar value, Where where) const {
+  return linnet::scatter(*this, dim, index, value, where);
+}
+Tensor Tensor::scatter_add(int64_t dim, const Tensor& index, const Tensor& src, Where where) const {
+  return linnet::scatter_add(*this, dim, index, src, where);
+}
+Tensor Tensor::index_put(const std::vector<Tensor>& indices, const Tensor& values, bool accumulate,
+                         Where where) const {
+  return linnet::index_put(*this, indices, values, accumulate, where);
+}
+Tensor Tensor::masked_select(const Tensor& mask, Where where) const {
+  return linnet::masked_select(*this, mask, where);
+}
+Tensor Tensor::nonzero(Where where) const { return linnet::nonzero(*this, where); }
+UniqueElements Tensor::unique(Where where) const { return linnet::unique(*this, where); }
+Tensor Tensor::bincount(const Tensor& weights, int64_t minlength, Where where) const {
+  return linnet::bincount(*this, weights, minlength, where);
+}
+Tensor Tensor::flip(const Shape& dims, Where where) const { return linnet::flip(*this, dims, where); }
+Tensor Tensor::roll(const Shape& shifts, const Shape& dims, Where where) const {
+  return linnet::roll(*this, shifts, dims, where);
+}
+Tensor Tensor::repeat(const Shape& sizes, Where where) const { return linnet::repeat(*this, sizes, where); }
+Tensor Tensor::tile(const Shape& sizes, Where where) const { return linnet::tile(*this, sizes, where); }
+Tensor Tensor::repeat_interleave(int64_t repeats, std::optional<int64_t> dim, Where where) const {
+  return linnet::repeat_interleave(*this, repeats, dim, where);
+}
+Tensor Tensor::repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim, Where where) const {
+  return linnet::repeat_interleave(*this, repeats, dim, where);
+}
 Tensor Tensor::tril(int64_t diagonal, Where where) const { return linnet::tril(*this, diagonal, where); }
 Tensor Tensor::triu(int64_t diagonal, Where where) const { return linnet::triu(*this, diagonal, where); }
+Tensor Tensor::diag(int64_t diagonal, Where where) const { return linnet::diag(*this, diagonal, where); }
+Tensor Tensor::trace(Where where) const { return linnet::trace(*this, where); }
 Tensor Tensor::t(Where where) const {
   const Call call("t", where);
   return linnet::transpose(*this);

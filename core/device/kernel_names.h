@@ -84,11 +84,12 @@ constexpr const char* name_of(Compare op) {
   return "?";
 }
 
-enum class Reduce : uint8_t { sum, sum_squares, max, min, any, all };
+enum class Reduce : uint8_t { sum, sum_squares, prod, max, min, any, all };
 constexpr const char* name_of(Reduce op) {
   switch (op) {
     case Reduce::sum: return "sum";
     case Reduce::sum_squares: return "sum_squares";
+    case Reduce::prod: return "prod";
     case Reduce::max: return "max";
     case Reduce::min: return "min";
     case Reduce::any: return "any";

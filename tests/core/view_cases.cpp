@@ -71,6 +71,11 @@ void add_view_cases(Registry& registry) {
         "tril",   "triu"}) {
     registry.exempt.emplace_back(std::string("Tensor::") + op, "it is the function of that name");
   }
+  for (const char* op : {"prod", "median", "cumprod", "diff", "outer", "take_along_dim", "scatter", "scatter_add",
+                         "index_put", "masked_select", "nonzero", "bincount", "flip", "roll", "repeat", "tile",
+                         "repeat_interleave", "diag", "trace"}) {
+    registry.exempt.emplace_back(std::string("Tensor::") + op, "it is the function of that name");
+  }
   registry.exempt.emplace_back("Tensor::detach", "it cuts the history off");
   registry.exempt.emplace_back("Tensor::grad", "it reads what backward left");
 }

@@ -24,6 +24,14 @@ struct SumSquares : Sum<X> {
   static double load(X x) { return static_cast<double>(x) * static_cast<double>(x); }
 };
 
+/// Floating products, like sums, are accumulated in double.
+template <class X>
+struct Prod : Sum<X> {
+  using typename Sum<X>::Acc;
+  static constexpr Acc identity = 1;
+  static Acc combine(Acc a, Acc b) { return a * b; }
+};
+
 template <class X>
 struct Max {
   using Acc = X;
