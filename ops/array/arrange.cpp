@@ -101,9 +101,10 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   if (repeats < 0) throw ValueError(fmt::format("an element is repeated {} times; at least 0 are needed", repeats));
   if (!dim) return repeat_interleave(x.flatten(), repeats, 0);
   const int axis = normalise_dim(*dim, x.rank());
-  Shape expanded = x.shape(), merged = x.shape();
+  Shape expanded = x.shape();
   expanded.insert(axis + 1, repeats);
   const Tensor repeated = x.unsqueeze(axis + 1).expand(expanded).clone();
+  Shape merged = x.shape();
   merged[axis] *= repeats;
   return repeated.reshape(merged);
 }
