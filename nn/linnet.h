@@ -52,7 +52,11 @@
 #include <linnet/nn/models/gpt2.h>
 #include <linnet/nn/models/patch_classifier.h>
 #include <linnet/nn/module.h>
+#include <linnet/nn/optim/average.h>
+#include <linnet/nn/optim/lion.h>
+#include <linnet/nn/optim/muon.h>
 #include <linnet/nn/optim/optim.h>
+#include <linnet/nn/optim/rmsprop.h>
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
