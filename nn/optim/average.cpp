@@ -16,6 +16,7 @@ namespace {
 
 std::vector<Tensor> clones(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> copies;
+  copies.reserve(tensors.size());
   for (const Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());
   return copies;
 }

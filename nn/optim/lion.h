@@ -16,8 +16,8 @@ struct LionConfig {
 
 /// p ← p − lr·(sign(β₁·m + (1 − β₁)·g) + λ·p), then m ← β₂·m + (1 − β₂)·g: each number moves by the learning rate.
 ///
-/// Cost: one number of state for each number of a parameter; several passes over the parameters. With
-/// `StepOptions::apply` the host waits for the device.
+/// Cost: one number of state for each number of a parameter; several passes over the parameters. The host reads
+/// `StepOptions::apply`, so a Recording cannot have it.
 /// Source: Chen et al. 2023, algorithm 2.
 class Lion : public Optimizer {
  public:

@@ -38,7 +38,7 @@ struct MuonConfig {
 ///
 /// Dtypes: the products are of the parameter's dtype, where PyTorch's are bfloat16.
 /// Cost: one number of state for each number of a parameter; for a matrix [A, B] with A ≤ B,
-/// ns_steps·(4·A²·B + 2·A³) operations. With `StepOptions::apply` the host waits for the device.
+/// ns_steps·(4·A²·B + 2·A³) operations. The host reads `StepOptions::apply`, so a Recording cannot have it.
 /// Source: Jordan et al. 2024, Muon: an optimizer for hidden layers in neural networks.
 class Muon : public Optimizer {
  public:

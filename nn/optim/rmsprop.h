@@ -20,7 +20,7 @@ struct RmsPropConfig {
 /// mean m of g. With momentum, b ← μ·b + g/(√s + ε) takes the quotient's place.
 ///
 /// Cost: one number of state for each number of a parameter, one more with momentum and one when centered; several
-/// passes over the parameters. With `StepOptions::apply` the host waits for the device.
+/// passes over the parameters. The host reads `StepOptions::apply`, so a Recording cannot have it.
 /// Source: Tieleman & Hinton 2012, lecture 6.5; Graves 2013, eqs. 38–45 (centered).
 class RMSprop : public Optimizer {
  public:

@@ -83,8 +83,10 @@ Schedule step(const Step& config) {
   if (config.step_size < 1) {
     throw ValueError(fmt::format("schedule: step_size is {}; it must be at least 1", config.step_size));
   }
-  return
-      [config](int64_t at) { return config.lr * std::pow(config.gamma, static_cast<double>(at / config.step_size)); };
+  return [config](int64_t at) {
+    const int64_t falls = at / config.step_size;
+    return config.lr * std::pow(config.gamma, static_cast<double>(falls));
+  };
 }
 
 Schedule exponential(const Exponential& config) {

@@ -129,6 +129,10 @@ TEST_CASE("ReduceLROnPlateau: patience, cooldown, threshold and the least rate")
   CHECK(rates({NAN, NAN, NAN, NAN, NAN}) == Rates{0.3, 0.3, 0.3, 0.3, 0.3});
   CHECK(plateau.lr() == 0.3);
 
+  nn::ReduceLROnPlateau least({.lr = 1e-8, .patience = 0});
+  least.step(1);
+  CHECK(least.step(1) == 1e-8);  // a reduction of less than eps is not made
+
   nn::ReduceLROnPlateau up({.lr = 1, .maximise = true, .patience = 0});
   CHECK(up.step(0.5) == 1);
   CHECK(up.step(0.6) == 1);
@@ -150,6 +154,9 @@ TEST_CASE("ReduceLROnPlateau: a resumed one goes on alike, and refuses a state t
   nn::ReduceLROnPlateau patient({.patience = 50});
   for (int i = 0; i < 20; ++i) patient.step(1);
   CHECK_THROWS_WITH_AS(resumed.load_state(patient.state()), doctest::Contains("another patience than 1"), ValueError);
+  nn::ReduceLROnPlateau cooling({.patience = 1, .cooldown = 5});
+  for (int i = 0; i < 3; ++i) cooling.step(1);
+  CHECK_THROWS_WITH_AS(resumed.load_state(cooling.state()), doctest::Contains("cooldown than 1"), ValueError);
   CHECK_THROWS_WITH_AS(resumed.load_state({}), doctest::Contains("not that of a ReduceLROnPlateau"), ValueError);
   TensorMap wrong = whole.state();
   wrong["lr_and_best"] = tensor({-1, 0}, DType::float64);
