@@ -8,8 +8,8 @@
 namespace linnet::nn {
 
 /// Running averages of parameters, a ← a + (1 − decay)·(p − a), as PyTorch's AveragedModel has them with
-/// get_ema_multi_avg_fn. They are the parameters' values until the first update, and after it. Averaged weights often
-/// do better in evaluation than the last ones:
+/// get_ema_multi_avg_fn; the first update copies the parameters. Averaged weights often do better in evaluation than
+/// the last ones:
 ///
 ///     nn::ExponentialMovingAverage average(model.parameters(), 0.999);
 ///     backward(cross_entropy(model(inputs), targets));

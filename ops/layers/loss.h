@@ -88,7 +88,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = R
 /// Options of `gaussian_nll_loss`.
 struct GaussianNllLossOptions {
   bool full = false;  ///< whether to add log(2π)/2, which changes no gradient
-  double eps = 1e-6;  ///< variances below count as this, with the gradient that they would have as it
+  double eps = 1e-6;  ///< smaller variances count as this, and get the gradient that it would
   Reduction reduction = Reduction::mean;
 };
 
@@ -98,8 +98,8 @@ struct GaussianNllLossOptions {
 /// Shapes: input and target have one shape, and `var` the same, or sizes of 1 in it, or no last dim: then elements
 /// share a variance. → [], or the shape of input unreduced.
 /// Gradient: any number of times.
-/// Cost: a wait for the device that checks `var`, but in a Recording.
-/// Throws: ShapeError and DTypeError; ValueError for a negative variance, which a Recording takes as eps.
+/// Cost: the host waits for a check of `var`, which a Recording leaves out.
+/// Throws: ShapeError and DTypeError; ValueError for a negative variance, which counts as eps in a Recording.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
                          const GaussianNllLossOptions& options = {}, Where where = {});
 
