@@ -1,9 +1,14 @@
 #pragma once
 
 #include <concepts>
+#include <vector>
 
 #include <linnet/core/refused.h>
 #include <linnet/core/shape.h>
+
+namespace linnet {
+class Tensor;
+}
 
 namespace linnet::detail {
 
@@ -66,6 +71,18 @@ class RefusedMembers {
   void masked_fill_(const Mask&, Value) const {
     static_assert(refused<Mask>, "write x.copy_(x.masked_fill(mask, value))");
   }
+  template <class Index, class Source>
+  void scatter_(int64_t, const Index&, const Source&) const {
+    static_assert(refused<Index>, "write x.copy_(x.scatter(dim, index, src))");
+  }
+  template <class Index, class Source>
+  void scatter_add_(int64_t, const Index&, const Source&) const {
+    static_assert(refused<Index>, "write x.copy_(x.scatter_add(dim, index, src))");
+  }
+  template <std::same_as<Tensor> Values>
+  void index_put_(const std::vector<Tensor>&, const Values&, bool = false) const {
+    static_assert(refused<Values>, "write x.copy_(x.index_put({index}, values))");
+  }
   template <class... Bounds>
   void clamp_(const Bounds&...) const {
     static_assert(refused<Bounds...>, "write x.copy_(x.clamp(min, max))");
@@ -101,10 +118,6 @@ class RefusedMembers {
   void dot(const Other&) const {
     static_assert(refused<Other>, "x.dot is x.matmul(y), which takes two vectors");
   }
-  template <class Other>
-  void outer(const Other&) const {
-    static_assert(refused<Other>, "an outer product is x.unsqueeze(1) * y");
-  }
 
   // ---- Views and reductions ----
 
@@ -115,14 +128,6 @@ class RefusedMembers {
   template <class... Nothing>
   void mT() const {
     static_assert(refused<Nothing...>, "matrices are transposed by x.t(), in batches too");
-  }
-  template <class... Nothing>
-  void diag() const {
-    static_assert(refused<Nothing...>, "the diagonal of a matrix is x.diagonal()");
-  }
-  template <class... Nothing>
-  void trace() const {
-    static_assert(refused<Nothing...>, "a trace is x.diagonal().sum()");
   }
   template <std::same_as<Shape> Dims = Shape>
   void amax(const Dims& = {}, bool = false) const {

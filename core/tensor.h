@@ -22,6 +22,7 @@
 namespace linnet {
 
 struct ValuesAndIndices;
+struct UniqueElements;
 
 namespace detail {
 struct TensorAccess;  // access for ops and kernels: core/device/kernel_access.h
@@ -236,8 +237,13 @@ class Tensor : public detail::RefusedMembers {
   Tensor mul(Scalar other, Where where = {}) const;
   Tensor div(const Tensor& other, Where where = {}) const;
   Tensor div(Scalar other, Where where = {}) const;
+  Tensor remainder(const Tensor& other, Where where = {}) const;
+  Tensor remainder(Scalar other, Where where = {}) const;
   Tensor pow(const Tensor& other, Where where = {}) const;
   Tensor pow(Scalar other, Where where = {}) const;
+  Tensor atan2(const Tensor& other, Where where = {}) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight, Where where = {}) const;
+  Tensor lerp(const Tensor& end, Scalar weight, Where where = {}) const;
   Tensor maximum(const Tensor& other, Where where = {}) const;
   Tensor maximum(Scalar other, Where where = {}) const;
   Tensor minimum(const Tensor& other, Where where = {}) const;
@@ -255,13 +261,27 @@ class Tensor : public detail::RefusedMembers {
   Tensor ge(const Tensor& other, Where where = {}) const;
   Tensor ge(Scalar other, Where where = {}) const;
   Tensor exp(Where where = {}) const;
+  Tensor expm1(Where where = {}) const;
   Tensor log(Where where = {}) const;
+  Tensor log1p(Where where = {}) const;
+  Tensor log2(Where where = {}) const;
+  Tensor log10(Where where = {}) const;
   Tensor sqrt(Where where = {}) const;
   Tensor rsqrt(Where where = {}) const;
   Tensor abs(Where where = {}) const;
   Tensor sign(Where where = {}) const;
+  Tensor floor(Where where = {}) const;
+  Tensor ceil(Where where = {}) const;
+  Tensor round(Where where = {}) const;
+  Tensor trunc(Where where = {}) const;
   Tensor sin(Where where = {}) const;
   Tensor cos(Where where = {}) const;
+  Tensor tan(Where where = {}) const;
+  Tensor asin(Where where = {}) const;
+  Tensor acos(Where where = {}) const;
+  Tensor atan(Where where = {}) const;
+  Tensor sinh(Where where = {}) const;
+  Tensor cosh(Where where = {}) const;
   Tensor square(Where where = {}) const;
   Tensor reciprocal(Where where = {}) const;
   Tensor erf(Where where = {}) const;
@@ -270,9 +290,12 @@ class Tensor : public detail::RefusedMembers {
   Tensor relu(Where where = {}) const;
   Tensor neg(Where where = {}) const;
   Tensor isnan(Where where = {}) const;
+  Tensor isinf(Where where = {}) const;
+  Tensor isfinite(Where where = {}) const;
   Tensor clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {}) const;
   Tensor masked_fill(const Tensor& mask, Scalar value, Where where = {}) const;
   Tensor sum(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
+  Tensor prod(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor mean(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor max(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor min(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
@@ -280,6 +303,8 @@ class Tensor : public detail::RefusedMembers {
   ValuesAndIndices max(Dim dim, KeepDim keepdim = false, Where where = {}) const;
   template <std::integral Dim>
   ValuesAndIndices min(Dim dim, KeepDim keepdim = false, Where where = {}) const;
+  Tensor median(Where where = {}) const;
+  ValuesAndIndices median(int64_t dim, KeepDim keepdim = false, Where where = {}) const;
   Tensor logsumexp(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor any(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
   Tensor all(const Shape& dims = {}, KeepDim keepdim = false, Where where = {}) const;
@@ -291,17 +316,41 @@ class Tensor : public detail::RefusedMembers {
   Tensor argmax(int64_t dim, KeepDim keepdim = false, Where where = {}) const;
   Tensor argmin(int64_t dim, KeepDim keepdim = false, Where where = {}) const;
   Tensor cumsum(int64_t dim, Where where = {}) const;
+  Tensor cumprod(int64_t dim, Where where = {}) const;
+  Tensor diff(int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
+              Where where = {}) const;
   Tensor softmax(int64_t dim, Where where = {}) const;
   Tensor log_softmax(int64_t dim, Where where = {}) const;
   Tensor matmul(const Tensor& other, Where where = {}) const;
+  Tensor outer(const Tensor& other, Where where = {}) const;
   ValuesAndIndices sort(int64_t dim = -1, bool descending = false, Where where = {}) const;
   ValuesAndIndices topk(int64_t k, int64_t dim = -1, bool largest = true, Where where = {}) const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                 Where where = {}) const;
   bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
                 Where where = {}) const;
   Tensor index_select(int64_t dim, const Tensor& index, Where where = {}) const;
   Tensor gather(int64_t dim, const Tensor& index, Where where = {}) const;
+  Tensor take_along_dim(const Tensor& indices, std::optional<int64_t> dim = {}, Where where = {}) const;
+  Tensor scatter(int64_t dim, const Tensor& index, const Tensor& src, Where where = {}) const;
+  Tensor scatter(int64_t dim, const Tensor& index, Scalar value, Where where = {}) const;
+  Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& src, Where where = {}) const;
+  Tensor index_put(const std::vector<Tensor>& indices, const Tensor& values, bool accumulate = false,
+                   Where where = {}) const;
+  Tensor masked_select(const Tensor& mask, Where where = {}) const;
+  Tensor nonzero(Where where = {}) const;
+  UniqueElements unique(Where where = {}) const;
+  Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0, Where where = {}) const;
+  Tensor flip(const Shape& dims, Where where = {}) const;
+  Tensor roll(const Shape& shifts, const Shape& dims = {}, Where where = {}) const;
+  Tensor repeat(const Shape& sizes, Where where = {}) const;
+  Tensor tile(const Shape& sizes, Where where = {}) const;
+  Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = {}, Where where = {}) const;
+  Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {}, Where where = {}) const;
   Tensor tril(int64_t diagonal = 0, Where where = {}) const;
   Tensor triu(int64_t diagonal = 0, Where where = {}) const;
+  Tensor diag(int64_t diagonal = 0, Where where = {}) const;
+  Tensor trace(Where where = {}) const;
 
   // ---- Lines of other libraries that do not compile here, with the way to write them ----
 
@@ -316,8 +365,8 @@ class Tensor : public detail::RefusedMembers {
   template <std::same_as<Tensor> Mask>
   void operator[](const Mask&) const {
     static_assert(detail::refused<Mask>,
-                  "x[tensor] is not taken: write index_select(x, dim, index) for an index, and where(mask, a, b) or "
-                  "masked_fill(x, mask, value) for a mask");
+                  "x[tensor] is not taken: write index_select(x, dim, index) for an index, and for a mask "
+                  "masked_select(x, mask), where(mask, a, b) or masked_fill(x, mask, value)");
   }
   template <std::integral... Sizes>
   void reshape(int64_t, int, Sizes...) const {
@@ -334,6 +383,14 @@ class Tensor : public detail::RefusedMembers {
   template <std::integral... Dims>
   void permute(int64_t, int, Dims...) const {
     static_assert(detail::refused<Dims...>, "dims stand in braces: write x.permute({0, 2, 1})");
+  }
+  template <std::integral... Sizes>
+  void repeat(int64_t, int, Sizes...) const {
+    static_assert(detail::refused<Sizes...>, "sizes stand in braces: write x.repeat({2, 3})");
+  }
+  template <std::integral... Dims>
+  void flip(int64_t, int, Dims...) const {
+    static_assert(detail::refused<Dims...>, "dims stand in braces: write x.flip({0, 1})");
   }
   template <std::same_as<bool>... Nothing>
   void size() const {

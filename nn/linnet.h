@@ -43,7 +43,6 @@
 #include <linnet/nn/layers/feed_forward.h>
 #include <linnet/nn/layers/linear.h>
 #include <linnet/nn/layers/norm.h>
-#include <linnet/nn/layers/pooling.h>
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/layers/sequential.h>
 #include <linnet/nn/layers/short_convolution.h>
@@ -54,9 +53,14 @@
 #include <linnet/nn/models/gpt2.h>
 #include <linnet/nn/models/patch_classifier.h>
 #include <linnet/nn/module.h>
+#include <linnet/nn/optim/average.h>
+#include <linnet/nn/optim/lion.h>
+#include <linnet/nn/optim/muon.h>
 #include <linnet/nn/optim/optim.h>
+#include <linnet/nn/optim/rmsprop.h>
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -64,6 +68,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/selection.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/bigbird_attention.h>

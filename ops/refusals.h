@@ -87,6 +87,15 @@ void dot(const T&, const Tensor&) {
   static_assert(detail::refused<T>, "write matmul(a, b), which takes vectors too");
 }
 
+template <std::same_as<Tensor> T, std::integral... Dims>
+void flip(const T&, int64_t, int, Dims...) {
+  static_assert(detail::refused<T, Dims...>, "dims stand in braces: write flip(x, {0, 1})");
+}
+template <std::same_as<Tensor> T>
+void take_along_axis(const T&, const Tensor&, int64_t) {
+  static_assert(detail::refused<T>, "write take_along_dim(x, indices, dim)");
+}
+
 template <std::same_as<Tensor> Mask, class A, class B>
   requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 void where(const Mask&, A, B) {

@@ -112,7 +112,9 @@ void Recording::add_check(const Tensor& values, std::function<void(const Tensor&
     return;
   }
   throw ValueError(
-      "within a recorded function, indices must be a view of one of its inputs, which are checked before each call; "
+      "within a recorded function, indices and divisors of integers must each be a view of one of its inputs, which "
+      "are "
+      "checked before each call; "
       "work them out before, and pass them in");
 }
 

@@ -176,9 +176,9 @@ class RecordedWork {
 };
 
 /// The functions of a device, none of them null unless its comment says so. On GPUs bfloat16 is taken by the
-/// elementwise functions, `dropout`, `reduce` to sums, `gather`, `index_select`, `gemm`, the norms, `attention`,
-/// `fastmax`, `additive_attention` and `short_conv`. Their parameters, the parameters' gradients and the state for
-/// backward are then float32.
+/// elementwise functions, `dropout`, `reduce` to sums, `gather`, `scatter`, `index_select`, `gemm`, the norms,
+/// `attention`, `fastmax`, `additive_attention` and `short_conv`. Their parameters, the parameters' gradients and the
+/// state for backward are then float32.
 struct Backend {
   /// The hardware and the libraries in use, for build_info().
   std::string (*describe)();
@@ -228,6 +228,9 @@ struct Backend {
   void (*arg_reduce)(ArgReduce op, View out, View x, int dim);
   /// The inclusive prefix sum along `dim`, or the suffix sum when `reverse`.
   void (*cumsum)(View out, View x, int dim, bool reverse);
+  /// h_i = a_i · h_{i−1} + b_i along `dim`, where h_{−1} is `initial`; from the end when `reverse`. All views have
+  /// out's shape and dtype.
+  void (*linear_recurrence)(View out, View a, View b, int dim, bool reverse, double initial);
   /// The softmax, or its logarithm, along the last dim; out is contiguous. Rows of −inf give 0, or −inf for the
   /// logarithm.
   void (*softmax)(View out, View x, bool log);
@@ -240,6 +243,8 @@ struct Backend {
   void (*gather)(View out, View x, View index, int dim);
   /// out[..., index[..., i, ...], ...] += src[..., i, ...] in the order of i; deterministic.
   void (*scatter_add)(View out, View index, View src, int dim);
+  /// out[..., index[..., i, ...], ...] = src[..., i, ...]; of equal indices the last i counts.
+  void (*scatter)(View out, View index, View src, int dim);
   /// out[..., i, ...] = x[..., index[i], ...]; index has rank 1.
   void (*index_select)(View out, View x, View index, int dim);
   /// out[..., index[i], ...] += src[..., i, ...] in the order of i; deterministic.

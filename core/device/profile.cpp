@@ -145,10 +145,12 @@ Backend make_timed_backend() {
   time<&Backend::reduce, "reduce">(table);
   time<&Backend::arg_reduce, "arg_reduce">(table);
   time<&Backend::cumsum, "cumsum">(table);
+  time<&Backend::linear_recurrence, "linear_recurrence">(table);
   time<&Backend::softmax, "softmax">(table);
   time<&Backend::sort, "sort">(table);
   time<&Backend::gather, "gather">(table);
   time<&Backend::scatter_add, "scatter_add">(table);
+  time<&Backend::scatter, "scatter">(table);
   time<&Backend::index_select, "index_select">(table);
   time<&Backend::index_add, "index_add">(table);
   time<&Backend::gemm, "gemm">(table);
@@ -177,7 +179,7 @@ Backend make_timed_backend() {
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 11, kTimed = 46;
+  constexpr size_t kUntimed = 11, kTimed = 48;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -60,6 +60,10 @@ void unary_number(Unary op, const View& out, const View& x) {
     case Unary::abs: return map<E, E>([] __device__(T v) { return v < 0 ? static_cast<T>(-v) : v; }, out, x);
     case Unary::sign: return map<E, E>([] __device__(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }, out, x);
     case Unary::square: return map<E, E>([] __device__(T v) { return v * v; }, out, x);
+    case Unary::floor:
+    case Unary::ceil:
+    case Unary::round:
+    case Unary::trunc: return map<E, E>([] __device__(T v) { return v; }, out, x);  // of integers
     default: refuse_dtype(x.dtype);
   }
 }
@@ -69,12 +73,26 @@ void unary_floating(Unary op, const View& out, const View& x) {
   switch (op) {
     case Unary::abs: return map<E, E>([] __device__(T v) { return abs(v); }, out, x);
     case Unary::reciprocal: return map<E, E>([] __device__(T v) { return T(1) / v; }, out, x);
+    case Unary::floor: return map<E, E>([] __device__(T v) { return floor(v); }, out, x);
+    case Unary::ceil: return map<E, E>([] __device__(T v) { return ceil(v); }, out, x);
+    case Unary::round: return map<E, E>([] __device__(T v) { return nearbyint(v); }, out, x);
+    case Unary::trunc: return map<E, E>([] __device__(T v) { return trunc(v); }, out, x);
     case Unary::exp: return map<E, E>([] __device__(T v) { return exp(v); }, out, x);
+    case Unary::expm1: return map<E, E>([] __device__(T v) { return expm1(v); }, out, x);
     case Unary::log: return map<E, E>([] __device__(T v) { return log(v); }, out, x);
+    case Unary::log1p: return map<E, E>([] __device__(T v) { return log1p(v); }, out, x);
+    case Unary::log2: return map<E, E>([] __device__(T v) { return log2(v); }, out, x);
+    case Unary::log10: return map<E, E>([] __device__(T v) { return log10(v); }, out, x);
     case Unary::sqrt: return map<E, E>([] __device__(T v) { return sqrt(v); }, out, x);
     case Unary::rsqrt: return map<E, E>([] __device__(T v) { return T(1) / sqrt(v); }, out, x);
     case Unary::sin: return map<E, E>([] __device__(T v) { return sin(v); }, out, x);
     case Unary::cos: return map<E, E>([] __device__(T v) { return cos(v); }, out, x);
+    case Unary::tan: return map<E, E>([] __device__(T v) { return tan(v); }, out, x);
+    case Unary::asin: return map<E, E>([] __device__(T v) { return asin(v); }, out, x);
+    case Unary::acos: return map<E, E>([] __device__(T v) { return acos(v); }, out, x);
+    case Unary::atan: return map<E, E>([] __device__(T v) { return atan(v); }, out, x);
+    case Unary::sinh: return map<E, E>([] __device__(T v) { return sinh(v); }, out, x);
+    case Unary::cosh: return map<E, E>([] __device__(T v) { return cosh(v); }, out, x);
     case Unary::tanh: return map<E, E>([] __device__(T v) { return tanh(v); }, out, x);
     case Unary::sigmoid: return map<E, E>([] __device__(T v) { return sigmoid(v); }, out, x);
     case Unary::relu: return map<E, E>([] __device__(T v) { return v < 0 ? T(0) : v; }, out, x);
@@ -117,12 +135,25 @@ __device__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
+/// What p leaves beyond a whole multiple of q, with q's sign.
+template <class T>
+__device__ T floor_remainder(T p, T q) {
+  T rest = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    rest = fmod(p, q);
+  } else if (q != -1) {  // the smallest integer has no quotient by −1
+    rest = p % q;
+  }
+  return rest != 0 && (rest < 0) != (q < 0) ? rest + q : rest;
+}
+
 template <class E, class T = ComputedIn<E>>
 void binary_number(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
     case Binary::add: return map<E, E, E>([] __device__(T p, T q) { return p + q; }, out, a, b);
     case Binary::sub: return map<E, E, E>([] __device__(T p, T q) { return p - q; }, out, a, b);
     case Binary::mul: return map<E, E, E>([] __device__(T p, T q) { return p * q; }, out, a, b);
+    case Binary::remainder: return map<E, E, E>([] __device__(T p, T q) { return floor_remainder(p, q); }, out, a, b);
     case Binary::maximum: return map<E, E, E>([] __device__(T p, T q) { return larger(p, q); }, out, a, b);
     case Binary::minimum: return map<E, E, E>([] __device__(T p, T q) { return smaller(p, q); }, out, a, b);
     default: refuse_dtype(out.dtype);
@@ -135,6 +166,11 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
     case Binary::div: return map<E, E, E>([] __device__(T p, T q) { return p / q; }, out, a, b);
     case Binary::pow: return map<E, E, E>([] __device__(T p, T q) { return pow(p, q); }, out, a, b);
+    case Binary::atan2: return map<E, E, E>([] __device__(T p, T q) { return atan2(p, q); }, out, a, b);
+    case Binary::leaky_relu:
+      return map<E, E, E>([] __device__(T x, T negative_slope) { return x > 0 ? x : negative_slope * x; }, out, a, b);
+    case Binary::elu:
+      return map<E, E, E>([] __device__(T x, T alpha) { return x > 0 ? x : alpha * expm1(x); }, out, a, b);
     case Binary::tanh_backward:
       return map<E, E, E>([] __device__(T g, T y) { return g * (T(1) - y * y); }, out, a, b);
     case Binary::sigmoid_backward:
@@ -148,7 +184,7 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
       return map<E, E, E>([] __device__(T g, T x) { return g * silu_derivative(x); }, out, a, b);
     case Binary::softplus_backward:
       return map<E, E, E>([] __device__(T g, T x) { return g * sigmoid(x); }, out, a, b);
-    case Binary::elu_plus_one_backward:
+    case Binary::elu_backward:
       return map<E, E, E>([] __device__(T g, T x) { return x <= 0 ? g * exp(x) : g; }, out, a, b);
     default: return binary_number<E, T>(op, out, a, b);
   }

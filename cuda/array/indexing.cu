@@ -1,8 +1,9 @@
 #include <linnet/cuda/array/radix_sort.cuh>
 #include <linnet/cuda/device/bfloat16.cuh>
 
-/// Reading and adding at indices. Elements to be added are first sorted by target, stably, so that one thread adds
-/// all elements of a target in the order of the CPU's kernel: the same bits, without atomics. Memory bounds reading.
+/// Reading, adding and writing at indices. Elements to be added or written are first sorted by target, stably, so
+/// that one thread adds all elements of a target in the order of the CPU's kernel, or writes the last: the same bits,
+/// without atomics. Memory bounds reading.
 /// The sort and the longest run of equal indices bound adding.
 
 namespace linnet::cuda {
@@ -45,7 +46,7 @@ void index_select(View out, View x, View index, int dim) {
   gather(out, x, {index.data, index.dtype, out.rank, out.shape, strides.of}, dim);
 }
 
-// ---- Adding ----
+// ---- Adding and writing ----
 
 /// Sizes and strides of `dim`.
 struct Steps {
@@ -54,7 +55,7 @@ struct Steps {
   int64_t out, src, index;  ///< strides
 };
 
-/// keys[e] = the number of the element of out that element e % n of line e / n of src is added to; values[e] = e.
+/// keys[e] = the number of the element of out that element e % n of line e / n of src goes to; values[e] = e.
 __global__ void find_targets(StridedIndex<3> lines, Steps steps, const int64_t* index, uint64_t* keys,
                              int64_t* values) {
   for (int64_t e = first_item(); e < lines.count * steps.n; e += item_step()) {
@@ -98,17 +99,50 @@ __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* key
   }
 }
 
-void scatter_add(View out, View index, View src, int dim) {
+/// Writes the last element of each run: the thread of a run's last element writes it.
+template <class T>
+__global__ void write_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
+                           const T* src) {
+  const int64_t count = lines.count * steps.n;
+  for (int64_t last = first_item(); last < count; last += item_step()) {
+    const uint64_t key = keys[last];
+    if (last + 1 < count && keys[last + 1] == key) continue;
+    const int64_t line = elements[last] / steps.n;
+    const Offsets<3> at = lines.at(line);
+    out[at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out] =
+        src[at.of[0] + (elements[last] - line * steps.n) * steps.src];
+  }
+}
+
+/// Calls `put(lines, steps, pairs)`, where the pairs of targets and elements of src are sorted by target.
+template <class Put>
+void put_sorted(const View& out, const View& index, const View& src, int dim, const Put& put) {
   const StridedIndex<3> lines = index_other_dims<3>({src, out, index}, dim);
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[dim]};
   const Pairs pairs(lines.count * steps.n);
   launch(find_targets, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
          pairs.values.data());
   sort_pairs(pairs, bits_below(lines.count * steps.size));
-  dispatch_number(src.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    launch(add_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
-           pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+  put(lines, steps, pairs);
+}
+
+void scatter_add(View out, View index, View src, int dim) {
+  put_sorted(out, index, src, dim, [&](const StridedIndex<3>& lines, const Steps& steps, const Pairs& pairs) {
+    dispatch_number(src.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      launch(add_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
+             pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+    });
+  });
+}
+
+void scatter(View out, View index, View src, int dim) {
+  put_sorted(out, index, src, dim, [&](const StridedIndex<3>& lines, const Steps& steps, const Pairs& pairs) {
+    dispatch_stored(src.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      launch(write_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
+             pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+    });
   });
 }
 
@@ -158,6 +192,7 @@ void index_add(View out, View index, View src, int dim) {
 void fill_indexing(Backend& table) {
   table.gather = gather;
   table.scatter_add = scatter_add;
+  table.scatter = scatter;
   table.index_select = index_select;
   table.index_add = index_add;
 }

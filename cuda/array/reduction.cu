@@ -27,6 +27,14 @@ struct SumSquares : Sum<X> {
   __device__ static double load(X x) { return static_cast<double>(x) * static_cast<double>(x); }
 };
 
+/// Floating products, like sums, are accumulated in double.
+template <class X>
+struct Prod : Sum<X> {
+  using Acc = typename Sum<X>::Acc;
+  static constexpr Acc identity = 1;
+  __device__ Acc operator()(Acc a, Acc b) const { return a * b; }
+};
+
 template <class X>
 struct Max {
   using Acc = X;
@@ -234,6 +242,11 @@ void reduce(Reduce op, View out, View x) {
       return dispatch_floating(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         reduce_with<SumSquares<T>, double, T>(out, x);
+      });
+    case Reduce::prod:
+      return dispatch_any(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        reduce_with<Prod<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);
       });
     case Reduce::max:
       return dispatch_number(x.dtype, [&](auto zero) {

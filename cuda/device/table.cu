@@ -17,6 +17,7 @@ void fill_random(Backend& table);
 void fill_reduction(Backend& table);
 void fill_arg_reduce(Backend& table);
 void fill_cumsum(Backend& table);
+void fill_recurrence(Backend& table);
 void fill_softmax(Backend& table);
 void fill_sorting(Backend& table);
 void fill_indexing(Backend& table);
@@ -57,6 +58,7 @@ Backend make_backend() {
   fill_reduction(table);
   fill_arg_reduce(table);
   fill_cumsum(table);
+  fill_recurrence(table);
   fill_softmax(table);
   fill_sorting(table);
   fill_indexing(table);

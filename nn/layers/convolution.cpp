@@ -31,10 +31,11 @@ void check_sizes(const std::string& label, int64_t in, int64_t out, Size2d kerne
 }
 
 /// Fills the parameters with U(−1/√fan, 1/√fan), fan being what one output sees; an undefined bias is left out.
-void start(Tensor weight, Tensor bias, Generator& generator) {
+void start(const Tensor& weight, const Tensor& bias, Generator& generator) {
   init::kaiming_uniform_(weight, generator, std::sqrt(5.0));  // = U(−1/√fan, 1/√fan)
   if (!bias.defined()) return;
-  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel() / weight.size(0)));
+  const int64_t fan = weight.numel() / weight.size(0);
+  const double bound = 1 / std::sqrt(static_cast<double>(fan));
   init::uniform_(bias, generator, -bound, bound);
 }
 
@@ -106,5 +107,15 @@ std::vector<Setting> ConvTranspose2d::settings() const {
           {"groups", options_.groups},
           {"dilation", shown(options_.dilation)}};
 }
+
+MaxPool2d::MaxPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options)
+    : Module(parent, std::move(name), "MaxPool2d"), kernel_(kernel), options_(options) {}
+
+Tensor MaxPool2d::operator()(const Tensor& x, Where where) const { return max_pool2d(x, kernel_, options_, where); }
+
+AvgPool2d::AvgPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options)
+    : Module(parent, std::move(name), "AvgPool2d"), kernel_(kernel), options_(options) {}
+
+Tensor AvgPool2d::operator()(const Tensor& x, Where where) const { return avg_pool2d(x, kernel_, options_, where); }
 
 }  // namespace linnet::nn

@@ -28,11 +28,6 @@ std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& param
 
 namespace {
 
-void check_setting(const char* name, double value) {
-  if (value >= 0 && std::isfinite(value)) return;
-  throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
-}
-
 /// Checks that a step can change the parameter, and that backward gives it a gradient.
 void check_parameter(const Tensor& parameter) {
   const std::string shape = to_string(parameter.shape());
@@ -112,6 +107,16 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
     slot.steps = steps_[device].select(0, i);
   }
   write_lr();
+}
+
+void Optimizer::check_setting(const char* name, double value) {
+  if (value >= 0 && std::isfinite(value)) return;
+  throw ValueError(fmt::format("optimizer: {} is {}; it must be a finite number, 0 or more", name, value));
+}
+
+void Optimizer::check_decay(const char* name, double value) {
+  if (value >= 0 && value < 1) return;
+  throw ValueError(fmt::format("optimizer: {} is {}; it must be in [0, 1)", name, value));
 }
 
 void Optimizer::apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors) {
@@ -328,11 +333,8 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
     : Optimizer(std::move(groups), config.lr, config.weight_decay, 2, /*fused=*/true),
       config_(config),
       decoupled_(decoupled) {
-  const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
-  if (!is_rate(config.beta1) || !is_rate(config.beta2)) {
-    throw ValueError(
-        fmt::format("Adam: the betas are {} and {}; they must be in [0, 1)", config.beta1, config.beta2));
-  }
+  check_decay("beta1", config.beta1);
+  check_decay("beta2", config.beta2);
   check_setting("eps", config.eps);
 }
 

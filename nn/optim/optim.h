@@ -104,10 +104,22 @@ class Optimizer {
     Tensor grad;
     double lr, weight_decay;
     StepScalars scalars;  ///< for a fused optimizer
+
+    /// `lr` as a tensor of the parameter's dtype, on its device: a Recording's replays see it change.
+    Tensor rate() const { return slot->lr.to(slot->parameter.dtype()); }
   };
 
   /// Changes the parameters in place, under NoGrad.
   virtual void update(const std::vector<Update>& updates) = 0;
+
+  /// Checks that a setting is a finite number, 0 or more.
+  ///
+  /// Throws: ValueError, with the name.
+  static void check_setting(const char* name, double value);
+  /// Checks that the decay of a running mean is in [0, 1).
+  ///
+  /// Throws: as check_setting.
+  static void check_decay(const char* name, double value);
 
  private:
   /// Writes the groups' learning rates to where kernels read them.

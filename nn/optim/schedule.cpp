@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/array/creation.h>
 
-namespace linnet::nn::schedule {
+namespace linnet::nn {
 
 namespace {
 
@@ -24,7 +26,12 @@ void check_rate(const char* name, double rate) {
   throw ValueError(fmt::format("schedule: {} is {}; it must be a finite number, 0 or more", name, rate));
 }
 
-Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to, double fraction)) {
+/// lr·(step + 1)/(warmup + 1): the rates of a warm-up.
+double rise(double lr, int64_t step, int64_t warmup) {
+  return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+}
+
+Schedule warmup_then(const schedule::Decay& decay, double (*shape)(double from, double to, double fraction)) {
   check_rate("lr", decay.lr);
   check_rate("min_lr", decay.min_lr);
   if (decay.warmup < 0 || decay.steps <= decay.warmup) {
@@ -34,9 +41,7 @@ Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to,
                     decay.steps, decay.warmup));
   }
   return [decay, shape](int64_t step) {
-    if (step < decay.warmup) {
-      return decay.lr * static_cast<double>(step + 1) / static_cast<double>(decay.warmup + 1);
-    }
+    if (step < decay.warmup) return rise(decay.lr, step, decay.warmup);
     const double fraction =
         static_cast<double>(step - decay.warmup) / static_cast<double>(decay.steps - decay.warmup);
     return shape(decay.lr, decay.min_lr, std::min(fraction, 1.0));
@@ -45,6 +50,8 @@ Schedule warmup_then(const Decay& decay, double (*shape)(double from, double to,
 
 }  // namespace
 
+namespace schedule {
+
 Schedule constant(double lr) {
   check_rate("lr", lr);
   return [lr](int64_t) { return lr; };
@@ -52,6 +59,39 @@ Schedule constant(double lr) {
 
 Schedule warmup_cosine(const Decay& decay) { return warmup_then(decay, cosine); }
 Schedule warmup_linear(const Decay& decay) { return warmup_then(decay, straight); }
+
+Schedule warmup_stable_decay(const WarmupStableDecay& config) {
+  check_rate("lr", config.lr);
+  check_rate("min_lr", config.min_lr);
+  if (config.warmup < 0 || config.decay < 1 || config.steps - config.warmup < config.decay) {
+    throw ValueError(
+        fmt::format("schedule: {} steps with {} of warm-up and {} of decay; warmup must be 0 or more, decay at least "
+                    "1, and steps no fewer than both",
+                    config.steps, config.warmup, config.decay));
+  }
+  return [config](int64_t step) {
+    if (step < config.warmup) return rise(config.lr, step, config.warmup);
+    const int64_t of_decay = std::clamp<int64_t>(step - (config.steps - config.decay), 0, config.decay);
+    const double fraction = static_cast<double>(of_decay) / static_cast<double>(config.decay);
+    return straight(config.lr, config.min_lr, config.one_minus_sqrt ? std::sqrt(fraction) : fraction);
+  };
+}
+
+Schedule step(const Step& config) {
+  check_rate("lr", config.lr);
+  check_rate("gamma", config.gamma);
+  if (config.step_size < 1) {
+    throw ValueError(fmt::format("schedule: step_size is {}; it must be at least 1", config.step_size));
+  }
+  return [config](int64_t at) {
+    const int64_t falls = at / config.step_size;
+    return config.lr * std::pow(config.gamma, static_cast<double>(falls));
+  };
+}
+
+Schedule exponential(const Exponential& config) {
+  return step({.lr = config.lr, .step_size = 1, .gamma = config.gamma});
+}
 
 Schedule inverse_sqrt(const InverseSqrt& config) {
   check_rate("lr", config.lr);
@@ -84,4 +124,64 @@ Schedule one_cycle(const OneCycle& config) {
   };
 }
 
-}  // namespace linnet::nn::schedule
+}  // namespace schedule
+
+ReduceLROnPlateau::ReduceLROnPlateau(const PlateauConfig& config)
+    : config_(config), lr_(config.lr), best_((config.maximise ? -1 : 1) * std::numeric_limits<double>::infinity()) {
+  check_rate("lr", config.lr);
+  check_rate("min_lr", config.min_lr);
+  check_rate("threshold", config.threshold);
+  check_rate("eps", config.eps);
+  if (!(config.factor >= 0 && config.factor < 1)) {
+    throw ValueError(fmt::format("schedule: factor is {}; it must be in [0, 1)", config.factor));
+  }
+  if (config.patience < 0 || config.cooldown < 0) {
+    throw ValueError(fmt::format("schedule: patience is {} and cooldown {}; both must be 0 or more", config.patience,
+                                 config.cooldown));
+  }
+}
+
+double ReduceLROnPlateau::step(double measurement) {
+  const bool is_better = config_.maximise ? measurement > best_ * (1 + config_.threshold)
+                                          : measurement < best_ * (1 - config_.threshold);
+  if (is_better) best_ = measurement;
+  not_better_ = is_better || cooling_ > 0 ? 0 : not_better_ + 1;
+  if (cooling_ > 0) --cooling_;
+  if (not_better_ <= config_.patience) return lr_;
+  const double reduced = std::max(lr_ * config_.factor, config_.min_lr);
+  if (lr_ - reduced > config_.eps) lr_ = reduced;
+  cooling_ = config_.cooldown;
+  not_better_ = 0;
+  return lr_;
+}
+
+TensorMap ReduceLROnPlateau::state() const {
+  return {{"lr_and_best", tensor(std::vector{lr_, best_})}, {"counts", tensor(std::vector{not_better_, cooling_})}};
+}
+
+void ReduceLROnPlateau::load_state(const TensorMap& state, Where where) {
+  const Call call("load_state", where);
+  const auto find = [&](const char* name, DType dtype) {
+    const auto found = state.find(name);
+    if (state.size() == 2 && found != state.end() && found->second.shape() == Shape{2} &&
+        found->second.dtype() == dtype) {
+      return found->second;
+    }
+    throw ValueError(
+        fmt::format("the state is not that of a ReduceLROnPlateau: it should have '{}', [2] {}, and one other tensor",
+                    name, name_of(dtype)));
+  };
+  const auto numbers = find("lr_and_best", DType::float64).to_vector<double>();
+  const auto counts = find("counts", DType::int64).to_vector<int64_t>();
+  check_rate("lr", numbers[0]);
+  if (counts[0] < 0 || counts[0] > config_.patience || counts[1] < 0 || counts[1] > config_.cooldown) {
+    throw ValueError(fmt::format("the state is one of another patience than {} or cooldown than {}", config_.patience,
+                                 config_.cooldown));
+  }
+  lr_ = numbers[0];
+  best_ = numbers[1];
+  not_better_ = counts[0];
+  cooling_ = counts[1];
+}
+
+}  // namespace linnet::nn

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 
+#include <linnet/core/files/safetensors.h>
+
 namespace linnet::nn {
 
 /// A learning rate for every step, counted from 0. It is a pure function, so a resumed run needs no state of it.
@@ -32,6 +34,41 @@ Schedule warmup_cosine(const Decay& decay);
 /// A linear rise, then a straight line down to min_lr.
 Schedule warmup_linear(const Decay& decay);
 
+/// Settings of a linear rise, a constant rate and a fall at the end.
+struct WarmupStableDecay {
+  double lr = 1e-3;             ///< reached after the warm-up
+  double min_lr = 0;            ///< reached at `steps`, and kept
+  int64_t warmup = 0;           ///< steps of linear rise, lr·(step + 1)/(warmup + 1)
+  int64_t decay = 0;            ///< steps of the fall, at least 1
+  int64_t steps = 0;            ///< of the whole run, at least warmup + decay
+  bool one_minus_sqrt = false;  ///< whether the fall is 1 − √fraction, and not a straight line
+};
+
+/// A linear rise, a constant rate, then a fall to min_lr over the last `decay` steps. A longer run has the same rates
+/// up to the fall, so it can go on from there.
+///
+/// Source: Hu et al. 2024 (MiniCPM), section 4; Hägele et al. 2024, eq. 1, for 1 − √fraction.
+Schedule warmup_stable_decay(const WarmupStableDecay& config);
+
+/// Settings of a fall in steps.
+struct Step {
+  double lr = 1e-3;
+  int64_t step_size = 0;  ///< steps at one rate, at least 1
+  double gamma = 0.1;     ///< the factor of the rate after them
+};
+
+/// lr·gamma^⌊step/step_size⌋, as PyTorch's StepLR.
+Schedule step(const Step& config);
+
+/// Settings of a geometric fall.
+struct Exponential {
+  double lr = 1e-3;
+  double gamma = 1;  ///< the factor of the rate after every step
+};
+
+/// lr·gamma^step, as PyTorch's ExponentialLR.
+Schedule exponential(const Exponential& config);
+
 /// Settings of a linear rise and a fall with 1/√s.
 struct InverseSqrt {
   double lr = 1e-3;    ///< the highest, reached at the end of the warm-up
@@ -59,5 +96,47 @@ struct OneCycle {
 Schedule one_cycle(const OneCycle& config);
 
 }  // namespace schedule
+
+/// Options of ReduceLROnPlateau, as in PyTorch.
+struct PlateauConfig {
+  double lr = 1e-3;         ///< the first rate
+  bool maximise = false;    ///< whether more is better, as of an accuracy
+  double factor = 0.1;      ///< of the rate, where it is reduced; below 1
+  int64_t patience = 10;    ///< how many measurements in a row may be no better before the rate is reduced
+  double threshold = 1e-4;  ///< the share of the best one by which another must be better
+  int64_t cooldown = 0;     ///< how many measurements after a reduction do not count
+  double min_lr = 0;        ///< the rate is not reduced below
+  double eps = 1e-8;        ///< the least reduction that is made
+};
+
+/// Reduces the learning rate where a measurement, such as the validation loss, stops getting better, as in PyTorch.
+/// Unlike schedules it has a state:
+///
+///     nn::ReduceLROnPlateau plateau({.lr = 1e-3, .patience = 3});
+///     const double validation_loss = cross_entropy(model(inputs), targets).item();
+///     optimizer.set_lr(plateau.step(validation_loss));
+class ReduceLROnPlateau {
+ public:
+  /// Throws: ValueError for settings out of range.
+  explicit ReduceLROnPlateau(const PlateauConfig& config);
+
+  /// Takes a measurement and returns the rate from now on. NaN is no better than any other.
+  double step(double measurement);
+  /// The present rate.
+  double lr() const { return lr_; }
+
+  /// The state for a checkpoint.
+  TensorMap state() const;
+  /// Restores a state. An error leaves this one as it was.
+  ///
+  /// Throws: ValueError for the state of something else, or of other settings.
+  void load_state(const TensorMap& state, Where where = {});
+
+ private:
+  PlateauConfig config_;
+  double lr_, best_;
+  int64_t not_better_ = 0;  // measurements in a row
+  int64_t cooling_ = 0;     // measurements that still do not count
+};
 
 }  // namespace linnet::nn

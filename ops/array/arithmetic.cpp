@@ -1,11 +1,15 @@
 #include <linnet/ops/array/arithmetic.h>
 
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/elementwise.h>
 
 namespace linnet {
@@ -20,6 +24,22 @@ Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_g
 /// result is NaN, and the whole gradient goes to both.
 Tensor share_of_larger(const Tensor& a, const Tensor& b) {
   return linnet::where(eq(a.detach(), b.detach()), 0.5, logical_not(lt(a.detach(), b.detach())).to(a.dtype()));
+}
+
+/// Kernels divide integers, which traps at 0, or gives anything.
+void check_divisor(bool holds_zero) {
+  if (!holds_zero) return;
+  throw ValueError("b holds 0, and integers have no remainder by 0; floating tensors give NaN: to(DType::float32)");
+}
+
+/// Of a divisor that was checked.
+Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
+  Op op("remainder", where, {a, b});
+  op.common_dtype();
+  return op.record(detail::binary(Binary::remainder, a, b),
+                   [a = save_for(op, 1, a), b = save_for(op, 1, b)](const Tensor& g) {
+                     return Grads{g, b.defined() ? neg(mul(g, floor(div(a(), b())))) : Tensor{}};
+                   });
 }
 
 }  // namespace
@@ -58,6 +78,14 @@ Tensor div(const Tensor& a, const Tensor& b, Where where) {
   });
 }
 
+Tensor remainder(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("remainder", where);
+  if (is_integer(b.dtype())) {
+    Recording::check_values(b, [](const Tensor& on_cpu) { check_divisor(any(eq(on_cpu, 0)).item<bool>()); });
+  }
+  return checked_remainder(a, b, where);
+}
+
 Tensor neg(const Tensor& x, Where where) {
   Op op("neg", where, {x});
   return op.record(detail::unary(Unary::neg, x), [](const Tensor& g) { return Grads{neg(g)}; });
@@ -81,6 +109,31 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where) {
       grads[1] = mul(g, mul(y(), log(linnet::where(is_finite, 1, a()))));
     }
     return grads;
+  });
+}
+
+Tensor atan2(const Tensor& a, const Tensor& b, Where where) {
+  Op op("atan2", where, {a, b});
+  op.floating_dtype();
+  return op.record(detail::binary(Binary::atan2, a, b), [a = op.save(a), b = op.save(b)](const Tensor& g) {
+    const Tensor squares = add(square(a()), square(b()));
+    const Tensor scaled = div(g, masked_fill(squares, eq(squares, 0), INFINITY));  // 0 at the origin
+    return Grads{mul(scaled, b()), neg(mul(scaled, a()))};
+  });
+}
+
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where) {
+  Op op("lerp", where, {start, end, weight});
+  op.floating_dtype();
+  Tensor out;
+  {
+    const NoGrad no_grad;
+    const Tensor step = sub(end, start);
+    out = linnet::where(lt(abs(weight), 0.5), add(start, mul(step, weight)), sub(end, mul(step, sub(1, weight))));
+  }
+  return op.record(out, [start = op.save(start), end = op.save(end), weight = op.save(weight)](const Tensor& g) {
+    const Tensor to_end = mul(g, weight());
+    return Grads{sub(g, to_end), to_end, mul(g, sub(end(), start()))};
   });
 }
 
@@ -132,6 +185,25 @@ Tensor div(Scalar a, const Tensor& b, Where where) {
   return div(number_beside(b, a), b);
 }
 
+Tensor remainder(const Tensor& a, Scalar b, Where where) {
+  const Call call("remainder", where);
+  check_divisor(is_integer(a.dtype()) && b.real == 0);
+  return checked_remainder(a, number_beside(a, b), where);
+}
+
+Tensor remainder(Scalar a, const Tensor& b, Where where) {
+  const Call call("remainder", where);
+  return remainder(number_beside(b, a), b);
+}
+
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where) {
+  const Call call("lerp", where);
+  detail::check_floating(start.dtype());
+  const Tensor step = sub(end, start);
+  if (std::abs(weight.real) < 0.5) return add(start, mul(step, weight));
+  return sub(end, mul(step, 1 - weight.real));
+}
+
 Tensor pow(const Tensor& a, Scalar b, Where where) {
   const Call call("pow", where);
   return pow(a, number_beside(a, b));
@@ -166,6 +238,9 @@ Tensor operator*(Scalar a, Operand b) { return mul(b.tensor, a, b.where); }
 Tensor operator/(Operand a, const Tensor& b) { return div(a.tensor, b, a.where); }
 Tensor operator/(Operand a, Scalar b) { return div(a.tensor, b, a.where); }
 Tensor operator/(Scalar a, Operand b) { return div(a, b.tensor, b.where); }
+Tensor operator%(Operand a, const Tensor& b) { return remainder(a.tensor, b, a.where); }
+Tensor operator%(Operand a, Scalar b) { return remainder(a.tensor, b, a.where); }
+Tensor operator%(Scalar a, Operand b) { return remainder(a, b.tensor, b.where); }
 Tensor operator-(Operand x) { return neg(x.tensor, x.where); }
 
 namespace {

@@ -8,9 +8,9 @@
 /// Dtypes: one dtype, floating or integer. A number takes the tensor's dtype, and is rounded to bfloat16.
 /// Gradient: any number of times.
 /// Cost: one pass over the elements of the result.
-/// Throws: ShapeError for shapes that do not broadcast; DTypeError for dtypes that differ, bool tensors, integers in
-/// `div` and `pow`, and a number that the tensor's dtype cannot hold (0.5 beside int64); DeviceError for devices that
-/// differ.
+/// Throws: ShapeError for shapes that do not broadcast; DTypeError for dtypes that differ, bool tensors, integers
+/// where an op takes floating ones, and a number that the tensor's dtype cannot hold (0.5 beside int64); DeviceError
+/// for devices that differ.
 
 namespace linnet {
 
@@ -34,6 +34,16 @@ Tensor div(const Tensor& a, const Tensor& b, Where where = {});
 Tensor div(const Tensor& a, Scalar b, Where where = {});
 Tensor div(Scalar a, const Tensor& b, Where where = {});
 
+/// a − ⌊a/b⌋·b: what a leaves beyond a whole multiple of b, with b's sign. NaN for a floating b = 0.
+///
+/// Gradient: to a the cotangent, to b −⌊a/b⌋ times that.
+/// Cost: an integer tensor b is looked through for 0 first, on a GPU after a copy to the CPU.
+/// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is no view of its
+/// inputs.
+Tensor remainder(const Tensor& a, const Tensor& b, Where where = {});
+Tensor remainder(const Tensor& a, Scalar b, Where where = {});
+Tensor remainder(Scalar a, const Tensor& b, Where where = {});
+
 /// −x
 Tensor neg(const Tensor& x, Where where = {});
 
@@ -44,6 +54,19 @@ Tensor neg(const Tensor& x, Where where = {});
 Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
 Tensor pow(const Tensor& a, Scalar b, Where where = {});
 Tensor pow(Scalar a, const Tensor& b, Where where = {});
+
+/// The angle in radians, from −π to π, at which one sees the point (b, a) from (0, 0).
+///
+/// Dtypes: floating.
+/// Gradient: 0 where a and b are 0.
+Tensor atan2(const Tensor& a, const Tensor& b, Where where = {});
+
+/// start + weight·(end − start), which is exactly `start` for weight 0, and `end` for 1.
+///
+/// Dtypes: floating.
+/// Cost: three passes, up to nine with a tensor as weight.
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where = {});
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where = {});
 
 /// The larger of a and b, NaN where either is NaN.
 ///
@@ -56,7 +79,7 @@ Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor minimum(const Tensor& a, Scalar b, Where where = {});
 
-/// `add`, `sub`, `mul`, `div` and `neg`, whose errors name the line of the expression.
+/// `add`, `sub`, `mul`, `div`, `remainder` and `neg`, whose errors name the line of the expression.
 Tensor operator+(Operand a, const Tensor& b);
 Tensor operator+(Operand a, Scalar b);
 Tensor operator+(Scalar a, Operand b);
@@ -69,6 +92,9 @@ Tensor operator*(Scalar a, Operand b);
 Tensor operator/(Operand a, const Tensor& b);
 Tensor operator/(Operand a, Scalar b);
 Tensor operator/(Scalar a, Operand b);
+Tensor operator%(Operand a, const Tensor& b);
+Tensor operator%(Operand a, Scalar b);
+Tensor operator%(Scalar a, Operand b);
 Tensor operator-(Operand x);
 
 /// The tensor on the left of an edit in place, which may be a view: `x[0] += 1`.

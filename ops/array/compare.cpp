@@ -18,6 +18,8 @@ namespace {
 using detail::expanded;
 using detail::number_beside;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 Tensor compare(const char* name, Compare kind, const Tensor& a, const Tensor& b, Where where) {
   Op op(name, where, {a, b});
   op.common_dtype();
@@ -53,6 +55,16 @@ Tensor ge(const Tensor& a, const Tensor& b, Where where) { return compare("ge", 
 Tensor ge(const Tensor& a, Scalar b, Where where) { return compare("ge", Compare::ge, a, b, where); }
 
 Tensor isnan(const Tensor& x, Where where) { return compare("isnan", Compare::ne, x, x, where); }
+
+Tensor isinf(const Tensor& x, Where where) {
+  const Call call("isinf", where);
+  return is_floating(x.dtype()) ? logical_or(eq(x, kInfinity), eq(x, -kInfinity)) : ne(x, x);
+}
+
+Tensor isfinite(const Tensor& x, Where where) {
+  const Call call("isfinite", where);
+  return is_floating(x.dtype()) ? logical_and(lt(x, kInfinity), gt(x, -kInfinity)) : eq(x, x);
+}
 
 Tensor logical_not(const Tensor& x, Where where) {
   Op op("logical_not", where, {x});
@@ -103,13 +115,23 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where) {
   return linnet::where(condition, number_beside(b, a), b);
 }
 
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
+  Op op("isclose", where, {a, b});
+  op.floating_dtype();
+  if (!(rtol >= 0 && atol >= 0)) {
+    throw ValueError(fmt::format("rtol is {} and atol {}; neither may be negative", rtol, atol));
+  }
+  const NoGrad no_grad;
+  const Tensor difference = abs(sub(a, b));
+  const Tensor near = logical_and(le(difference, add(mul(abs(b), rtol), atol)), isfinite(difference));
+  const Tensor close = logical_or(eq(a, b), near);
+  return op.non_differentiable(equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close,
+                               "its result is true or false");
+}
+
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
   const Call call("allclose", where);
-  const NoGrad no_grad;
-  const Tensor near = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol));
-  const Tensor close = logical_or(eq(a, b), logical_and(near, ne(abs(b), std::numeric_limits<double>::infinity())));
-  const Tensor equal = equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
-  return all(equal).item<bool>();
+  return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Where where) {

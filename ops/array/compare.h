@@ -27,8 +27,12 @@ Tensor gt(const Tensor& a, Scalar b, Where where = {});
 Tensor ge(const Tensor& a, const Tensor& b, Where where = {});
 Tensor ge(const Tensor& a, Scalar b, Where where = {});
 
-/// True where x is NaN.
+/// True where x is NaN, where it is ∞ or −∞, and where it is neither.
+///
+/// Cost: three passes, but one for `isnan`.
 Tensor isnan(const Tensor& x, Where where = {});
+Tensor isinf(const Tensor& x, Where where = {});
+Tensor isfinite(const Tensor& x, Where where = {});
 
 /// Logic, element by element.
 ///
@@ -46,10 +50,15 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {});
 
-/// Whether |a − b| ≤ atol + rtol·|b| everywhere. Equal infinities are close. A NaN is close to nothing, or with
-/// `equal_nan` to another NaN.
+/// True where |a − b| ≤ atol + rtol·|b|. Equal infinities are close. A NaN is close to nothing, or with `equal_nan`
+/// to another NaN.
 ///
 /// Dtypes: floating.
+/// Cost: some ten passes.
+/// Throws: ValueError for a negative rtol or atol.
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+               Where where = {});
+/// Whether `isclose` is true everywhere.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
               Where where = {});
 

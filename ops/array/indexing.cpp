@@ -1,5 +1,7 @@
 #include <linnet/ops/array/indexing.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/recording.h>
@@ -8,6 +10,10 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/selection.h>
+#include <linnet/ops/detail/elementwise.h>
 #include <linnet/ops/detail/index_check.h>
 #include <linnet/ops/detail/indexing.h>
 
@@ -66,6 +72,28 @@ Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& inde
 
 namespace {
 
+/// x with src at the indices, of which the last one counts.
+Tensor write_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
+  Op op("scatter", {}, {x, index, src});
+  Tensor out = x.detach().clone();
+  backend(out).scatter(detail::view(out), detail::view(index), detail::view(src), dim);
+  return op.record(out, [dim, index = op.save(index), src_needs_grad = op.needs_grad(2)](const Tensor& g) {
+    const auto spread = [&](const Tensor& one) { return one.expand(index.shape()); };
+    Tensor src_gradient;
+    if (src_needs_grad) {
+      // Which elements of src count: those whose place along `dim` is the one found where they were written.
+      Shape along = Shape::filled(index.shape().rank(), 1);
+      along[dim] = index.shape()[dim];
+      const Tensor place = spread(Recording::constant(arange(along[dim]).reshape(along), g.device()));
+      const Tensor last = write_elements(zeros(g.shape(), DType::int64, g.device()), dim, index(), place);
+      const Tensor counts = eq(gather_elements(last, dim, index()), place);
+      src_gradient = linnet::where(counts, gather_elements(g, dim, index()), 0);
+    }
+    const Tensor nothing = full({}, 0, g.dtype(), g.device());
+    return Grads{write_elements(g, dim, index(), spread(nothing)), {}, src_gradient};
+  });
+}
+
 /// Checks that `index` has the other tensor's rank, and is no larger but in `free_dim`.
 void check_fits(const Tensor& index, const Tensor& other, const char* name, int free_dim) {
   if (index.rank() != other.rank()) {
@@ -77,6 +105,44 @@ void check_fits(const Tensor& index, const Tensor& other, const char* name, int 
     throw ShapeError(fmt::format("index{} is larger than {}{} in dim {} ({} > {})", to_string(index.shape()), name,
                                  to_string(other.shape()), d, index.shape()[d], other.shape()[d]));
   }
+}
+
+/// The part of src that `index` writes: src may be larger.
+Tensor part_at(const Tensor& index, const Tensor& src) {
+  check_fits(index, src, "src", -1);
+  Tensor part = src;
+  for (int d = 0; d < src.rank(); ++d) part = part.narrow(d, 0, index.shape()[d]);
+  return part;
+}
+
+void check_same_dtype(const Tensor& x, const Tensor& other, const char* name) {
+  if (x.dtype() == other.dtype()) return;
+  throw DTypeError(
+      fmt::format("x is {} and {} {}; convert one with to(DType)", name_of(x.dtype()), name, name_of(other.dtype())));
+}
+
+/// The indices, one for each of x's first dims, with a mask replaced by those of its true elements.
+std::vector<Tensor> without_masks(const Tensor& x, const std::vector<Tensor>& indices) {
+  std::vector<Tensor> all;
+  for (const Tensor& index : indices) {
+    const int first = static_cast<int>(all.size()), dims = index.dtype() == DType::boolean ? index.rank() : 1;
+    if (first + dims > x.rank()) {
+      throw ShapeError(
+          fmt::format("the indices are for {} dims; x{} has {}", first + dims, to_string(x.shape()), x.rank()));
+    }
+    if (index.dtype() != DType::boolean) {
+      all.push_back(index);
+      continue;
+    }
+    const Shape masked(x.shape().begin() + first, x.shape().begin() + first + dims);
+    if (!(index.shape() == masked)) {
+      throw ShapeError(fmt::format("a mask{} stands for dims of shape {} of x{}", to_string(index.shape()),
+                                   to_string(masked), to_string(x.shape())));
+    }
+    const Tensor places = nonzero(index);
+    for (int d = 0; d < dims; ++d) all.push_back(places.select(1, d));
+  }
+  return all;
 }
 
 /// A mask of the last two dims of x: true where column − row > diagonal, or < diagonal for `below`.
@@ -122,15 +188,65 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where) {
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
   Call call("scatter_add", where);
   const int axis = normalise_dim(dim, x.rank());
-  if (x.dtype() != src.dtype()) {
-    throw DTypeError(
-        fmt::format("x is {} and src {}; convert one with to(DType)", name_of(x.dtype()), name_of(src.dtype())));
-  }
+  check_same_dtype(x, src, "src");
   check_fits(index, x, "x", axis);
-  check_fits(index, src, "src", -1);
-  Tensor added = src;
-  for (int d = 0; d < src.rank(); ++d) added = added.narrow(d, 0, index.shape()[d]);
+  const Tensor added = part_at(index, src);
   return scatter_add_elements(x, axis, checked_index(index, "index", x.shape(), "x", axis), added);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
+  const Call call("scatter", where);
+  const int axis = normalise_dim(dim, x.rank());
+  check_same_dtype(x, src, "src");
+  check_fits(index, x, "x", axis);
+  const Tensor written = part_at(index, src);
+  return write_elements(x, axis, checked_index(index, "index", x.shape(), "x", axis), written);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value, Where where) {
+  const Call call("scatter", where);
+  return scatter(x, dim, index, detail::number_beside(x, value).expand(index.shape()));
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim, Where where) {
+  const Call call("take_along_dim", where);
+  if (!dim) return gather(x.flatten(), 0, indices.flatten());
+  const int axis = normalise_dim(*dim, x.rank());
+  if (indices.rank() != x.rank()) {
+    throw ShapeError(fmt::format("indices{} and x{} differ in rank ({} ≠ {}); without dim both are flattened",
+                                 to_string(indices.shape()), to_string(x.shape()), indices.rank(), x.rank()));
+  }
+  Shape of_x = x.shape(), of_indices = indices.shape();
+  of_x[axis] = of_indices[axis] = 1;
+  Shape from = broadcast_shapes(of_x, of_indices), to = from;
+  from[axis] = x.shape()[axis];
+  to[axis] = indices.shape()[axis];
+  return gather(x.expand(from), axis, indices.expand(to));
+}
+
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate,
+                 Where where) {
+  const Call call("index_put", where);
+  check_same_dtype(x, values, "values");
+  const std::vector<Tensor> all = without_masks(x, indices);
+  if (all.empty()) throw ValueError("no indices were given; at least one is needed");
+  // The first dims of x become one of `rows` rows, and the others one as well.
+  int64_t rows = 1;
+  Tensor row = zeros({}, DType::int64, x.device());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int dim = static_cast<int>(i);
+    const int64_t size = x.shape()[dim];
+    row = add(mul(row, size), checked_index(all[i], "index", x.shape(), "x", dim));
+    rows *= size;
+  }
+  Shape at = row.shape();
+  Shape rest(x.shape().begin() + static_cast<int>(all.size()), x.shape().end());
+  for (const int64_t size : rest) at.push_back(size);
+  const Tensor table = x.reshape({rows, rest.numel()});
+  const Tensor src = values.expand(at).reshape({row.numel(), rest.numel()});
+  const Tensor index = row.reshape({row.numel(), 1}).expand(src.shape());
+  const Tensor out = accumulate ? scatter_add_elements(table, 0, index, src) : write_elements(table, 0, index, src);
+  return out.reshape(x.shape());
 }
 
 Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype, Where where) {
@@ -148,6 +264,27 @@ Tensor tril(const Tensor& x, int64_t diagonal, Where where) {
 Tensor triu(const Tensor& x, int64_t diagonal, Where where) {
   Call call("triu", where);
   return masked_fill(x, off_diagonal(x, diagonal, true), 0);
+}
+
+Tensor diag(const Tensor& x, int64_t diagonal, Where where) {
+  const Call call("diag", where);
+  if (x.rank() == 2) return x.diagonal(diagonal).clone();
+  if (x.rank() != 1) {
+    throw ShapeError(
+        fmt::format("x{} has rank {}; 1 or 2 is needed, or use x.diagonal()", to_string(x.shape()), x.rank()));
+  }
+  const Tensor square = triu(tril(x.expand({x.numel(), x.numel()})));
+  const int64_t right = std::max<int64_t>(diagonal, 0), down = std::max<int64_t>(-diagonal, 0);
+  return pad(square, {right, down, down, right});
+}
+
+Tensor trace(const Tensor& x, Where where) {
+  const Call call("trace", where);
+  if (x.rank() != 2) {
+    throw ShapeError(
+        fmt::format("x{} has rank {}; 2 is needed, or use x.diagonal()", to_string(x.shape()), x.rank()));
+  }
+  return sum(x.diagonal());
 }
 
 }  // namespace linnet

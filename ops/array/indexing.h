@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include <linnet/core/tensor.h>
 
 /// Reading and writing at indices.
@@ -33,6 +36,34 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {
 /// Shapes: `index` and `src` have x's rank. `index` is no larger than `src`, and no larger than x but in `dim`.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
+/// The same, where x and `indices` broadcast in the other dims. Without dim, both are flattened. NumPy's
+/// take_along_axis.
+///
+/// Shapes: x and `indices` have one rank, unless dim is left out.
+Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim = {}, Where where = {});
+
+/// A copy of x with out[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and likewise for other dims. Where `index`
+/// names a place twice, the last one counts.
+///
+/// Shapes: as `scatter_add`.
+/// Gradient: any number of times, to x where it is kept, and to the elements of src that count.
+/// Throws: DTypeError also where x and src differ in dtype.
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
+/// The same with one value.
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value, Where where = {});
+
+/// A copy of x with `values` at the indices: x[indices[0], indices[1], …] = values in PyTorch, for the first dims of
+/// x. Where a place is named twice, the last one counts; with `accumulate`, all values are added to x, in order. A
+/// mask of bool stands for the indices of its true elements, in as many dims as it has.
+///
+/// Shapes: the indices broadcast; `values` broadcasts to their shape, followed by the dims of x that have no index.
+/// Dtypes: x and `values` have one dtype.
+/// Gradient: any number of times, as `scatter`'s, or with `accumulate` as `scatter_add`'s.
+/// Cost: one pass over x and one over the values. A mask is read on the CPU, as by `nonzero`.
+/// Throws: ValueError for no indices; ShapeError also for a mask of another shape than the dims that it stands for.
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate = false,
+                 Where where = {});
+
 /// 1 at the class, 0 elsewhere.
 ///
 /// Shapes: ids [...] → [..., classes].
@@ -46,5 +77,16 @@ Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype = DType::int64, W
 Tensor tril(const Tensor& x, int64_t diagonal = 0, Where where = {});
 /// x with the elements below `diagonal` set to 0, otherwise as `tril`.
 Tensor triu(const Tensor& x, int64_t diagonal = 0, Where where = {});
+
+/// Of a vector the matrix with it on the diagonal and 0 elsewhere; of a matrix a copy of its diagonal. 0 is the main
+/// diagonal, 1 the one above it. (`x.diagonal()` is a view, and takes more dims.)
+///
+/// Shapes: [n] → [n + |diagonal|, n + |diagonal|]; [n, m] → [length].
+Tensor diag(const Tensor& x, int64_t diagonal = 0, Where where = {});
+
+/// The sum of the diagonal of a matrix.
+///
+/// Dtypes: any. Sums of integers and bools are int64.
+Tensor trace(const Tensor& x, Where where = {});
 
 }  // namespace linnet

@@ -1,5 +1,7 @@
 #include <linnet/ops/array/math.h>
 
+#include <numbers>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/tape.h>
@@ -10,6 +12,30 @@
 #include <linnet/ops/detail/elementwise.h>
 
 namespace linnet {
+namespace {
+
+/// A function whose derivative is 0 where it has one.
+Tensor step_function(const char* name, Unary kind, const Tensor& x, Where where) {
+  Op op(name, where, {x});
+  return op.record(detail::unary(kind, x), [](const Tensor& g) { return Grads{zeros_like(g)}; });
+}
+
+/// `backward` makes the gradient of the cotangent and x.
+Tensor smooth_function(const char* name, Unary kind, const Tensor& x, Where where,
+                       Tensor (*backward)(const Tensor& g, const Tensor& x)) {
+  Op op(name, where, {x});
+  op.floating_dtype();
+  return op.record(detail::unary(kind, x),
+                   [x = op.save(x), backward](const Tensor& g) { return Grads{backward(g, x())}; });
+}
+
+}  // namespace
+
+Tensor floor(const Tensor& x, Where where) { return step_function("floor", Unary::floor, x, where); }
+Tensor ceil(const Tensor& x, Where where) { return step_function("ceil", Unary::ceil, x, where); }
+Tensor round(const Tensor& x, Where where) { return step_function("round", Unary::round, x, where); }
+Tensor trunc(const Tensor& x, Where where) { return step_function("trunc", Unary::trunc, x, where); }
+Tensor sign(const Tensor& x, Where where) { return step_function("sign", Unary::sign, x, where); }
 
 Tensor exp(const Tensor& x, Where where) {
   Op op("exp", where, {x});
@@ -18,10 +44,30 @@ Tensor exp(const Tensor& x, Where where) {
   return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{mul(g, y())}; });
 }
 
+Tensor expm1(const Tensor& x, Where where) {
+  return smooth_function("expm1", Unary::expm1, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g * exp(v); });
+}
+
 Tensor log(const Tensor& x, Where where) {
   Op op("log", where, {x});
   op.floating_dtype();
   return op.record(detail::unary(Unary::log, x), [x = op.save(x)](const Tensor& g) { return Grads{div(g, x())}; });
+}
+
+Tensor log1p(const Tensor& x, Where where) {
+  return smooth_function("log1p", Unary::log1p, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g / (v + 1); });
+}
+
+Tensor log2(const Tensor& x, Where where) {
+  return smooth_function("log2", Unary::log2, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g / (v * std::numbers::ln2); });
+}
+
+Tensor log10(const Tensor& x, Where where) {
+  return smooth_function("log10", Unary::log10, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g / (v * std::numbers::ln10); });
 }
 
 Tensor sqrt(const Tensor& x, Where where) {
@@ -46,11 +92,6 @@ Tensor abs(const Tensor& x, Where where) {
                    [x = op.save(x)](const Tensor& g) { return Grads{mul(g, sign(x()))}; });
 }
 
-Tensor sign(const Tensor& x, Where where) {
-  Op op("sign", where, {x});
-  return op.record(detail::unary(Unary::sign, x), [](const Tensor& g) { return Grads{zeros_like(g)}; });
-}
-
 Tensor sin(const Tensor& x, Where where) {
   Op op("sin", where, {x});
   op.floating_dtype();
@@ -63,6 +104,34 @@ Tensor cos(const Tensor& x, Where where) {
   op.floating_dtype();
   return op.record(detail::unary(Unary::cos, x),
                    [x = op.save(x)](const Tensor& g) { return Grads{neg(mul(g, sin(x())))}; });
+}
+
+Tensor tan(const Tensor& x, Where where) {
+  return smooth_function("tan", Unary::tan, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g / square(cos(v)); });
+}
+
+Tensor asin(const Tensor& x, Where where) {
+  return smooth_function("asin", Unary::asin, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g * rsqrt(1 - square(v)); });
+}
+
+Tensor acos(const Tensor& x, Where where) {
+  return smooth_function("acos", Unary::acos, x, where,
+                         [](const Tensor& g, const Tensor& v) { return -(g * rsqrt(1 - square(v))); });
+}
+
+Tensor atan(const Tensor& x, Where where) {
+  return smooth_function("atan", Unary::atan, x, where,
+                         [](const Tensor& g, const Tensor& v) { return g / (square(v) + 1); });
+}
+
+Tensor sinh(const Tensor& x, Where where) {
+  return smooth_function("sinh", Unary::sinh, x, where, [](const Tensor& g, const Tensor& v) { return g * cosh(v); });
+}
+
+Tensor cosh(const Tensor& x, Where where) {
+  return smooth_function("cosh", Unary::cosh, x, where, [](const Tensor& g, const Tensor& v) { return g * sinh(v); });
 }
 
 Tensor square(const Tensor& x, Where where) {

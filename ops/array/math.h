@@ -13,10 +13,25 @@
 
 namespace linnet {
 
+/// x, rounded: down, up, to the nearest integer (of two, the even one), towards 0.
+///
+/// Dtypes: floating or integer, which stay as they are.
+/// Gradient: 0.
+Tensor floor(const Tensor& x, Where where = {});
+Tensor ceil(const Tensor& x, Where where = {});
+Tensor round(const Tensor& x, Where where = {});
+Tensor trunc(const Tensor& x, Where where = {});
 /// eˣ
 Tensor exp(const Tensor& x, Where where = {});
+/// eˣ − 1, accurate near 0.
+Tensor expm1(const Tensor& x, Where where = {});
 /// The natural logarithm; −inf at 0, NaN below.
 Tensor log(const Tensor& x, Where where = {});
+/// log(1 + x), accurate near 0.
+Tensor log1p(const Tensor& x, Where where = {});
+/// The logarithms to base 2 and 10.
+Tensor log2(const Tensor& x, Where where = {});
+Tensor log10(const Tensor& x, Where where = {});
 /// √x; NaN below 0.
 Tensor sqrt(const Tensor& x, Where where = {});
 /// 1/√x
@@ -31,9 +46,17 @@ Tensor abs(const Tensor& x, Where where = {});
 /// Dtypes: floating or integer.
 /// Gradient: 0.
 Tensor sign(const Tensor& x, Where where = {});
-/// The sine and cosine of radians.
+/// The sine, cosine and tangent of radians.
 Tensor sin(const Tensor& x, Where where = {});
 Tensor cos(const Tensor& x, Where where = {});
+Tensor tan(const Tensor& x, Where where = {});
+/// Their inverses, in radians; asin and acos are NaN beyond −1 and 1. `atan2` is in arithmetic.h.
+Tensor asin(const Tensor& x, Where where = {});
+Tensor acos(const Tensor& x, Where where = {});
+Tensor atan(const Tensor& x, Where where = {});
+/// The hyperbolic sine and cosine; `tanh` is an activation.
+Tensor sinh(const Tensor& x, Where where = {});
+Tensor cosh(const Tensor& x, Where where = {});
 /// x²
 ///
 /// Dtypes: floating or integer.

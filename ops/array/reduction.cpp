@@ -10,8 +10,11 @@
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
 #include <linnet/ops/array/math.h>
+#include <linnet/ops/array/sorting.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/sum.h>
 
@@ -57,6 +60,14 @@ Tensor reduce(Reduce op, const Tensor& x, const ReductionShapes& shapes, DType d
 
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
 
+/// The backward of a choice `y` among x's elements: equal ones share the gradient evenly.
+auto shared_among_equals(Op& op, const Tensor& x, const Tensor& y, const Shape& kept, const Shape& dims) {
+  return [x = op.save(x), y = op.save_output(y), kept, dims](const Tensor& g) {
+    const Tensor chosen = eq(x().detach(), y().detach().reshape(kept)).to(g.dtype());
+    return Grads{mul(chosen, div(g.reshape(kept), sum(chosen, dims, true)))};
+  };
+}
+
 Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims, bool keepdim, Where where) {
   Op op(name, where, {x});
   if (x.dtype() == DType::boolean) throw DTypeError("x is bool; use any or all");
@@ -66,10 +77,7 @@ Tensor extreme(const char* name, Reduce kind, const Tensor& x, const Shape& dims
         fmt::format("dims {} of x{} hold no elements to choose from", to_string(dims), to_string(x.shape())));
   }
   Tensor out = reduce(kind, x, shapes, x.dtype());
-  return op.record(out, [x = op.save(x), y = op.save_output(out), kept = shapes.kept, dims](const Tensor& g) {
-    const Tensor chosen = eq(x().detach(), y().detach().reshape(kept)).to(g.dtype());
-    return Grads{mul(chosen, div(g.reshape(kept), sum(chosen, dims, true)))};
-  });
+  return op.record(out, shared_among_equals(op, x, out, shapes.kept, dims));
 }
 
 Tensor arg_extreme(const char* name, ArgReduce kind, const Tensor& x, int64_t dim, bool keepdim, Where where) {
@@ -101,6 +109,54 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse, Where where) {
   backend(out).cumsum(detail::view(out), detail::view(x), dim, reverse);
   // Element i is part of the sums from i on, so its gradient is the sum of their gradients.
   return op.record(out, [dim, reverse](const Tensor& g) { return Grads{running_sum(g, dim, !reverse, {})}; });
+}
+
+/// Element i of the result is element i − 1 of x along `dim`, or i + 1 when `reverse`; `first` where there is none.
+Tensor one_later(const Tensor& x, int dim, bool reverse, double first) {
+  if (x.numel() == 0) return x;
+  const int64_t rest = x.shape()[dim] - 1;
+  const Tensor edge = full_like(x.detach().narrow(dim, 0, 1), first);
+  return reverse ? concat({x.narrow(dim, 1, rest), edge}, dim) : concat({edge, x.narrow(dim, 0, rest)}, dim);
+}
+
+/// h_i = a_i·h_{i−1} + b_i along `dim`, where h_{−1} is `initial`; from the end when `reverse`.
+Tensor linear_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse, double initial) {
+  Op op("linear_recurrence", {}, {a, b});
+  Tensor out = Tensor::empty(a.shape(), a.dtype(), a.device());
+  backend(out).linear_recurrence(detail::view(out), detail::view(a), detail::view(b), dim, reverse, initial);
+  return op.record(out, [a = op.save(a), h = op.save_output(out), dim, reverse, initial](const Tensor& g) {
+    // h_i is in h_{i+1} with the factor a_{i+1}: the cotangents d_i = g_i + a_{i+1}·d_{i+1} are a recurrence too.
+    const Tensor d = linear_recurrence(one_later(a(), dim, !reverse, 0), g, dim, !reverse, 0);
+    return Grads{mul(d, one_later(h(), dim, reverse, initial)), d};
+  });
+}
+
+/// Inclusive running products. As a recurrence its gradient divides by no element.
+Tensor running_product(const Tensor& x, int dim, bool reverse) {
+  const Tensor nothing = full({}, 0, x.dtype(), x.device()).expand(x.shape());
+  return linear_recurrence(x, nothing, dim, reverse, 1);
+}
+
+/// For each element of x the product, in float64, of the others that are reduced with it to `kept`: of those before
+/// it and those after it.
+Tensor products_of_others(const Tensor& x, const Shape& kept) {
+  Shape order, inverse = x.shape(), lines;  // the reduced dims go last, as one
+  int64_t size = 1;
+  for (const bool reduced : {false, true}) {
+    for (int d = 0; d < x.rank(); ++d) {
+      if ((kept[d] == 1) != reduced) continue;
+      inverse[d] = order.rank();
+      order.push_back(d);
+      if (reduced) size *= x.shape()[d];
+      if (!reduced) lines.push_back(x.shape()[d]);
+    }
+  }
+  const int last = lines.rank();
+  lines.push_back(size);
+  const Tensor ordered = x.to(DType::float64).permute(order), wide = ordered.reshape(lines);
+  const Tensor before = running_product(one_later(wide, last, false, 1), last, false);
+  const Tensor after = running_product(one_later(wide, last, true, 1), last, true);
+  return mul(before, after).reshape(ordered.shape()).permute(inverse);
 }
 
 /// The norm for 1 < p < ∞, whose derivative at 0 by the formula is 0/0. Powers are float64 until the root is taken,
@@ -140,6 +196,17 @@ Tensor detail::sum_in(DType dtype, const Tensor& x, const Shape& dims, bool keep
 
 Tensor sum(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
   return detail::sum_in(sum_dtype(x), x, dims, keepdim, where);
+}
+
+Tensor prod(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
+  const Call call("prod", where);
+  if (x.dtype() == DType::bfloat16) return prod(detail::in_computed(x), dims, keepdim).to(x.dtype());
+  Op op("prod", where, {x});
+  const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
+  Tensor out = reduce(Reduce::prod, x, shapes, sum_dtype(x));
+  return op.record(out, [x = op.save(x), kept = shapes.kept](const Tensor& g) {
+    return Grads{mul(g.reshape(kept), products_of_others(x(), kept).to(g.dtype()))};
+  });
 }
 
 Tensor mean(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
@@ -182,6 +249,22 @@ ValuesAndIndices detail::max_along(const Tensor& x, int64_t dim, bool keepdim, W
 ValuesAndIndices detail::min_along(const Tensor& x, int64_t dim, bool keepdim, Where where) {
   const Call call("min", where);
   return at_extremes(x, argmin(x, dim, true), dim, keepdim);
+}
+
+Tensor median(const Tensor& x, Where where) {
+  Op op("median", where, {x});
+  if (x.numel() == 0) throw ShapeError(fmt::format("x{} holds no elements to choose from", to_string(x.shape())));
+  Tensor out = median(x.detach().flatten(), 0).values;
+  return op.record(out, shared_among_equals(op, x, out, Shape::filled(x.rank(), 1), {}));
+}
+
+ValuesAndIndices median(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
+  const Call call("median", where);
+  const Tensor first_nan = argmax(x, dim, true);  // where there is a NaN
+  if (x.rank() == 0) return {x, first_nan};
+  const int64_t rank = (x.size(dim) - 1) / 2;  // in ascending order, from 0
+  const Tensor middle = topk(x.detach(), rank + 1, dim, false).indices.narrow(dim, rank, 1);
+  return at_extremes(x, linnet::where(any(isnan(x), {dim}, true), first_nan, middle), dim, keepdim);
 }
 
 Tensor argmax(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
@@ -234,6 +317,31 @@ Tensor cumsum(const Tensor& x, int64_t dim, Where where) {
   Call call("cumsum", where);
   if (x.rank() == 0) return cumsum(x.reshape({1}), dim).reshape({});
   return running_sum(x, normalise_dim(dim, x.rank()), false, where);
+}
+
+Tensor cumprod(const Tensor& x, int64_t dim, Where where) {
+  const Call call("cumprod", where);
+  if (x.rank() == 0) return cumprod(x.reshape({1}), dim).reshape({});
+  const int axis = normalise_dim(dim, x.rank());
+  const DType dtype = sum_dtype(x);
+  return running_product(x.to(computed_in(dtype)), axis, false).to(dtype);
+}
+
+Tensor diff(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append, Where where) {
+  const Call call("diff", where);
+  const int axis = normalise_dim(dim, x.rank());
+  if (n < 0) throw ValueError(fmt::format("n is {}; differences are taken at least 0 times", n));
+  if (n == 0) return x;
+  std::vector<Tensor> parts{x};
+  if (prepend.defined()) parts.insert(parts.begin(), prepend);
+  if (append.defined()) parts.push_back(append);
+  Tensor differences = parts.size() == 1 ? x : concat(parts, axis);
+  for (n = std::min(n, differences.shape()[axis]); n > 0; --n) {
+    const int64_t rest = differences.shape()[axis] - 1;
+    const Tensor later = differences.narrow(axis, 1, rest), earlier = differences.narrow(axis, 0, rest);
+    differences = x.dtype() == DType::boolean ? ne(later, earlier) : sub(later, earlier);
+  }
+  return differences;
 }
 
 }  // namespace linnet

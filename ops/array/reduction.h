@@ -22,6 +22,12 @@ namespace linnet {
 /// Dtypes: any. Sums of integers and bools are int64. float32 is accumulated in float64.
 Tensor sum(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
+/// Products; 1 over no elements.
+///
+/// Dtypes: any. Products of integers and bools are int64. float32 is accumulated in float64.
+/// Gradient: any number of times, right where elements are 0 too; backward takes about ten passes, in float64.
+Tensor prod(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
+
 /// Means; NaN over no elements.
 ///
 /// Dtypes: floating.
@@ -81,6 +87,20 @@ ValuesAndIndices Tensor::min(Dim dim, KeepDim keepdim, Where where) const {
   return linnet::min(*this, dim, keepdim, where);
 }
 
+/// The middle one of all elements in their order: of an even number the lower of two. (NumPy takes their mean.) NaN
+/// where there is a NaN.
+///
+/// Dtypes: any but bool.
+/// Gradient: any number of times, shared evenly among equal elements.
+/// Cost: a sort of half the elements.
+/// Throws: ShapeError for no elements.
+Tensor median(const Tensor& x, Where where = {});
+/// The same along one dim, with the indices: of equal elements any, and where there is a NaN that of the first.
+///
+/// Gradient: any number of times, to the element at the index alone.
+/// Throws: ShapeError for a dim of size 0.
+ValuesAndIndices median(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
+
 /// The index along `dim` of the largest element, the first of equal ones; of the first NaN where there is a NaN.
 ///
 /// Dtypes: any but bool → int64.
@@ -117,5 +137,19 @@ Tensor norm(const Tensor& x, std::initializer_list<int64_t> dims) = delete;
 ///
 /// Dtypes: any. Sums of integers and bools are int64.
 Tensor cumsum(const Tensor& x, int64_t dim, Where where = {});
+
+/// Inclusive running products along `dim`.
+///
+/// Dtypes: any. Products of integers and bools are int64.
+/// Gradient: any number of times, right where elements are 0 too.
+Tensor cumprod(const Tensor& x, int64_t dim, Where where = {});
+
+/// The differences x[i + 1] − x[i] along `dim`, taken n times; n = 0 gives x. `prepend` and `append`, where given, go
+/// before and after x first.
+///
+/// Shapes: `dim` gets smaller by n, down to 0, unless they were given. `prepend` and `append` have x's shape but in
+/// `dim`. Dtypes: any; of bools, whether neighbours differ. Throws: ValueError for a negative n.
+Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
+            Where where = {});
 
 }  // namespace linnet

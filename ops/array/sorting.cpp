@@ -8,6 +8,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
@@ -89,6 +90,34 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Whe
   }
   const ValuesAndIndices sorted = sort_along(x, normalise_dim(dim, x.rank()), k, largest);
   return {sorted.values.contiguous(), sorted.indices.contiguous()};
+}
+
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool right, Where where) {
+  const Call call("searchsorted", where);
+  const Tensor sequence = sorted_sequence.detach(), wanted = values.detach();
+  if (sequence.rank() == 0) throw ShapeError("the sorted sequence has rank 0; [..., n] is needed");
+  if (sequence.rank() == 1 && values.rank() != 1) {
+    return searchsorted(sequence, wanted.flatten(), right).reshape(values.shape());
+  }
+  Shape lines = sequence.shape();
+  lines[lines.rank() - 1] = values.rank() == 0 ? 0 : values.size(-1);
+  if (!(lines == values.shape())) {
+    throw ShapeError(
+        fmt::format("sorted_sequence{} and values{} differ in another dim than the last; a sequence of "
+                    "rank 1 serves all values",
+                    to_string(sequence.shape()), to_string(values.shape())));
+  }
+  const int64_t size = sequence.size(-1);
+  Tensor place = zeros(values.shape(), DType::int64, values.device());  // at least so many come before
+  int64_t step = 1;
+  while (2 * step <= size) step *= 2;
+  for (; size > 0 && step > 0; step /= 2) {
+    const Tensor next = add(place, step), last = sub(next, 1);  // can as many as `next` come before?
+    const Tensor element = detail::gather_elements(sequence, sequence.rank() - 1, minimum(last, size - 1));
+    const Tensor too_large = right ? gt(element, wanted) : ge(element, wanted);
+    place = linnet::where(logical_or(too_large, ge(last, size)), place, next);
+  }
+  return place;
 }
 
 Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement,

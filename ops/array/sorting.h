@@ -20,6 +20,16 @@ ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false
 /// Throws: ValueError unless 0 ≤ k ≤ the size of `dim`.
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, Where where = {});
 
+/// Where each of `values` goes in a sorted sequence so that it stays sorted: before equal elements, or behind them
+/// for `right`. A NaN goes to the end. The order of the sequence is not checked.
+///
+/// Shapes: sorted_sequence [n], values [...] → [...]; or [..., n], [..., m] → [..., m] with equal leading dims.
+/// Dtypes: both of one dtype → int64.
+/// Gradient: none.
+/// Cost: log₂(n) steps of bisection, each a few passes over the values.
+/// Throws: ShapeError for shapes that do not fit; DTypeError for dtypes that differ.
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool right = false, Where where = {});
+
 /// `samples` classes drawn for each row of `probabilities`, which need not sum to 1. Takes one draw from the
 /// generator.
 ///

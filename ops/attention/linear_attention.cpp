@@ -6,8 +6,6 @@
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
-#include <linnet/ops/array/compare.h>
-#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/elementwise.h>
@@ -17,16 +15,6 @@
 
 namespace linnet {
 namespace {
-
-/// g·φ'(x), where φ'(x) is 1 above 0 and eˣ below
-Tensor features_backward(const Tensor& g, const Tensor& x) {
-  Op op("linear_attention_features_backward", Where{}, {g, x});
-  return op.record(detail::binary(Binary::elu_plus_one_backward, g, x),
-                   [g = op.save(g), x = op.save(x)](const Tensor& h) {
-                     const Tensor slope = where(gt(x().detach(), 0), 0, exp(minimum(x(), 0)));  // φ''(x)
-                     return Grads{features_backward(h, x()), h * g() * slope};
-                   });
-}
 
 /// φ(q), divided by the sum of its entries. The factor is in the numerator and the denominator of the result, so it
 /// needs no gradient.
@@ -64,7 +52,7 @@ Tensor linear_attention_features(const Tensor& x, Where where) {
   Op op("linear_attention_features", where, {x});
   op.floating_dtype();
   return op.record(detail::unary(Unary::elu_plus_one, x),  // [Katharopoulos eq.7]
-                   [x = op.save(x)](const Tensor& g) { return Grads{features_backward(g, x())}; });
+                   [x = op.save(x)](const Tensor& g) { return Grads{detail::elu_backward(g, x())}; });
 }
 
 Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const LinearAttentionOptions& options,

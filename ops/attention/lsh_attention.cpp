@@ -141,6 +141,7 @@ AttentionParams params_of(const AttentionParams& params, const std::vector<Rando
 /// Tensors [B, H, N, D] that lie beside each other in x [B, H, N, count · D], so that one index sorts them.
 std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   std::vector<Tensor> parts;
+  parts.reserve(static_cast<size_t>(count));
   const int64_t width = x.size(3) / count;
   for (int64_t i = 0; i < count; ++i) parts.push_back(x.narrow(3, i * width, width));
   return parts;

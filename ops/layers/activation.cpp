@@ -7,7 +7,9 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/math.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/elementwise.h>
 
 /// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable
@@ -90,6 +92,18 @@ Tensor softplus_backward(const Tensor& g, const Tensor& x) {
 
 }  // namespace
 
+namespace detail {
+
+Tensor elu_backward(const Tensor& g, const Tensor& x) {
+  Op op("elu_backward", Where{}, {g, x});
+  return op.record(binary(Binary::elu_backward, g, x), [g = op.save(g), x = op.save(x)](const Tensor& h) {
+    const Tensor slope = linnet::where(gt(x(), 0), 0, exp(minimum(x(), 0)));
+    return Grads{elu_backward(h, x()), h * g() * slope};
+  });
+}
+
+}  // namespace detail
+
 Tensor tanh(const Tensor& x, Where where) {
   Op op("tanh", where, {x});
   op.floating_dtype();
@@ -110,6 +124,34 @@ Tensor relu(const Tensor& x, Where where) {
   Tensor out = detail::unary(Unary::relu, x);
   // y > 0 where x > 0, and y is what the next op keeps anyway.
   return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
+}
+
+Tensor leaky_relu(const Tensor& x, double negative_slope, Where where) {
+  Op op("leaky_relu", where, {x});
+  op.floating_dtype();
+  return op.record(detail::binary(Binary::leaky_relu, x, detail::number_beside(x, negative_slope)),
+                   [x = op.save(x), negative_slope](const Tensor& g) {
+                     return Grads{linnet::where(gt(x(), 0), g, g * negative_slope)};
+                   });
+}
+
+Tensor elu(const Tensor& x, double alpha, Where where) {
+  Op op("elu", where, {x});
+  op.floating_dtype();
+  return op.record(detail::binary(Binary::elu, x, detail::number_beside(x, alpha)),
+                   [x = op.save(x), alpha](const Tensor& g) {
+                     if (alpha == 1) return Grads{detail::elu_backward(g, x())};
+                     return Grads{linnet::where(le(x(), 0), detail::elu_backward(g * alpha, x()), g)};
+                   });
+}
+
+Tensor hardtanh(const Tensor& x, double min_val, double max_val, Where where) {
+  Op op("hardtanh", where, {x});
+  op.floating_dtype();
+  Tensor out = clamp(x.detach(), min_val, max_val);
+  return op.record(out, [y = op.save_output(out), min_val, max_val](const Tensor& g) {
+    return Grads{linnet::where(le(y(), min_val) || ge(y(), max_val), 0, g)};
+  });
 }
 
 Tensor gelu(const Tensor& x, Gelu kind, Where where) {
@@ -137,6 +179,22 @@ Tensor softplus(const Tensor& x, double beta, Where where) {
   op.floating_dtype();
   return op.record(detail::unary(Unary::softplus, x),
                    [x = op.save(x)](const Tensor& g) { return Grads{softplus_backward(g, x())}; });
+}
+
+Tensor logsigmoid(const Tensor& x, Where where) {
+  const Call call("logsigmoid", where);
+  return -softplus(-x);
+}
+
+Tensor glu(const Tensor& x, int64_t dim, Where where) {
+  const Call call("glu", where);
+  const int64_t size = x.size(dim), half = size / 2;
+  if (size % 2 != 0) {
+    throw ShapeError(fmt::format("dim {} of x{} has size {}, and only an even one has two halves", dim,
+                                 to_string(x.shape()), size));
+  }
+  const Tensor wide = detail::in_computed(x);  // a bfloat16 is rounded once
+  return (wide.narrow(dim, 0, half) * sigmoid(wide.narrow(dim, half, half))).to(x.dtype());
 }
 
 }  // namespace linnet

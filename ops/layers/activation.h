@@ -20,6 +20,27 @@ Tensor sigmoid(const Tensor& x, Where where = {});
 /// Gradient: 0 at 0, the cotangent at NaN.
 Tensor relu(const Tensor& x, Where where = {});
 
+/// x where x > 0, negative_slope·x elsewhere.
+///
+/// Gradient: `negative_slope` at 0.
+/// Cost: three passes backward.
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01, Where where = {});
+
+/// x where x > 0, alpha·(eˣ − 1) elsewhere.
+///
+/// Gradient: `alpha` at 0.
+/// Cost: four passes backward where alpha is not 1.
+/// Source: Clevert et al. 2016.
+Tensor elu(const Tensor& x, double alpha = 1, Where where = {});
+
+/// x with values below `min_val` raised to it and values above `max_val` lowered to it. As `clamp`, but for the
+/// gradient.
+///
+/// Gradient: 1 between min_val and max_val, 0 at both and beyond, the cotangent at NaN.
+/// Cost: two passes, and four backward.
+/// Throws: ValueError when min_val > max_val.
+Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1, Where where = {});
+
 /// Which GELU: with the normal distribution function, or with its tanh approximation.
 ///
 /// Source: Hendrycks & Gimpel 2016.
@@ -35,5 +56,18 @@ Tensor silu(const Tensor& x, Where where = {});
 ///
 /// Throws: ValueError unless β > 0.
 Tensor softplus(const Tensor& x, double beta = 1, Where where = {});
+
+/// log(sigmoid(x)) = −softplus(−x), without overflow.
+///
+/// Cost: three passes, forward and backward.
+Tensor logsigmoid(const Tensor& x, Where where = {});
+
+/// a·sigmoid(b), where a and b are the first and second half of x along `dim`.
+///
+/// Shapes: [..., 2n, ...] → [..., n, ...].
+/// Cost: two passes over the halves.
+/// Throws: ShapeError for an odd size, and for a dim that does not exist.
+/// Source: Dauphin et al. 2017.
+Tensor glu(const Tensor& x, int64_t dim = -1, Where where = {});
 
 }  // namespace linnet

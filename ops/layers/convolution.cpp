@@ -25,7 +25,7 @@ struct ConvolutionShape {
   Conv2dParams params;
 };
 
-Tensor dense(const Tensor& x) { return x.detach().contiguous(); }
+Tensor contiguous_values(const Tensor& x) { return x.detach().contiguous(); }
 Tensor make(const Shape& shape, const Tensor& like) { return Tensor::empty(shape, like.dtype(), like.device()); }
 
 Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tensor& weight,
@@ -37,8 +37,8 @@ Tensor convolve(const char* name, Where where, const Tensor& x, const Tensor& we
                 const Shape& output, const ConvolutionShape& s) {
   Op op(name, where, {x, weight, bias});
   op.floating_dtype();
-  const Tensor y = make(output, x), input = dense(x), factors = dense(weight);
-  const detail::OptionalView offsets(bias.defined() ? dense(bias) : bias);
+  const Tensor y = make(output, x), input = contiguous_values(x), factors = contiguous_values(weight);
+  const detail::OptionalView offsets(bias.defined() ? contiguous_values(bias) : bias);
   if (y.numel() > 0) {
     backend(x).conv2d(detail::view(y), detail::view(input), detail::view(factors), offsets.get(), s.params);
   }
@@ -54,7 +54,7 @@ Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tens
                       const ConvolutionShape& s) {
   Op op(name, where, {g, weight});
   op.floating_dtype();
-  const Tensor dx = make(s.input, g), cotangent = dense(g), factors = dense(weight);
+  const Tensor dx = make(s.input, g), cotangent = contiguous_values(g), factors = contiguous_values(weight);
   if (g.numel() > 0) {
     backend(g).conv2d_backward_input(detail::view(dx), detail::view(cotangent), detail::view(factors), s.params);
   }
@@ -69,7 +69,7 @@ Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tens
 Tensor weight_gradient(const Tensor& g, const Tensor& x, const ConvolutionShape& s) {
   Op op("conv2d_backward_weight", Where{}, {g, x});
   Tensor dweight = make(s.weight, g);
-  const Tensor cotangent = dense(g), input = dense(x);
+  const Tensor cotangent = contiguous_values(g), input = contiguous_values(x);
   if (g.numel() > 0) {
     backend(g).conv2d_backward_weight(detail::view(dweight), detail::view(cotangent), detail::view(input), s.params);
   } else {

@@ -1,5 +1,8 @@
 #include <linnet/ops/layers/loss.h>
 
+#include <cmath>
+#include <numbers>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/recording.h>
@@ -7,6 +10,7 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
@@ -22,21 +26,30 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   switch (reduction) {
     case Reduction::mean: return mean(losses);
     case Reduction::sum: return sum(losses);
+    case Reduction::batchmean: throw ValueError("the reduction batchmean is for kl_div alone; take mean");
     case Reduction::none: break;
   }
   return losses;
 }
 
-void check_class_targets(const Tensor& logits, const Tensor& targets) {
-  if (logits.rank() == 0) throw ShapeError("logits must be [..., C], but have rank 0");
+Shape without_last(const Shape& shape) { return {shape.begin(), shape.end() - 1}; }
+
+void check_floating_scores(const Tensor& scores, const char* name) {
+  if (is_floating(scores.dtype())) return;
+  throw DTypeError(
+      fmt::format("{} must be floating, not {}; convert with to(DType::float32)", name, name_of(scores.dtype())));
+}
+
+void check_class_targets(const Tensor& scores, const char* name, const Tensor& targets) {
+  if (scores.rank() == 0) throw ShapeError(fmt::format("{} must be [..., C], but have rank 0", name));
   if (!is_integer(targets.dtype())) {
     throw DTypeError(fmt::format("targets must be int64 or int32, not {}; convert with to(DType::int64)",
                                  name_of(targets.dtype())));
   }
-  const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
+  const Shape rows = without_last(scores.shape());
   if (targets.shape() != rows) {
-    throw ShapeError(fmt::format("logits{} ask for targets{}, one class each, but targets have shape {}",
-                                 to_string(logits.shape()), to_string(rows), to_string(targets.shape())));
+    throw ShapeError(fmt::format("{}{} ask for targets{}, one class each, but targets have shape {}", name,
+                                 to_string(scores.shape()), to_string(rows), to_string(targets.shape())));
   }
 }
 
@@ -58,6 +71,31 @@ void check_range(const Tensor& targets, int64_t classes, int64_t ignore_index) {
 /// The number of targets that are not ignored, as a tensor, so that the host need not wait for it.
 Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
   return sum(ne(targets, ignore_index).to(DType::float64)).to(dtype);
+}
+
+/// input − target, of one shape.
+Tensor difference(const Tensor& input, const Tensor& target) {
+  detail::check_same_shape(input, "input", target, "target");
+  for (const Tensor& x : {input, target}) detail::check_floating(x.dtype());
+  return sub(in_computed(input), in_computed(target));
+}
+
+/// d²/2 where |d| ≤ delta, delta·(|d| − delta/2) elsewhere: with c, d clamped to [−delta, delta], c·(d − c/2).
+Tensor huber(const Tensor& d, double delta) {
+  const Tensor c = clamp(d, -delta, delta);
+  return mul(c, sub(d, mul(c, 0.5)));
+}
+
+/// Checks that each target says whether a pair belongs together.
+void check_signs(const Tensor& targets) {
+  Recording::check_values(targets, [](const Tensor& on_cpu) {
+    for (const double target : on_cpu.to_vector<double>()) {
+      if (target == 1 || target == -1) continue;
+      throw ValueError(fmt::format(
+          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 makes them of 1 and 0",
+          target));
+    }
+  });
 }
 
 Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets,
@@ -91,11 +129,8 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, Where where) {
   const Call call("cross_entropy", where);
-  if (!is_floating(logits.dtype())) {
-    throw DTypeError(
-        fmt::format("logits must be floating, not {}; convert with to(DType::float32)", name_of(logits.dtype())));
-  }
-  check_class_targets(logits, targets);
+  check_floating_scores(logits, "logits");
+  check_class_targets(logits, "logits", targets);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     throw ValueError(fmt::format("label_smoothing must be from 0 to 1, not {}", options.label_smoothing));
   }
@@ -108,11 +143,123 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   return reduce(losses, options.reduction);
 }
 
+Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOptions& options, Where where) {
+  const Call call("nll_loss", where);
+  check_floating_scores(log_probs, "log_probs");
+  check_class_targets(log_probs, "log_probs", targets);
+  const int64_t classes = log_probs.size(-1);
+  check_range(targets, classes, options.ignore_index);
+  if (options.weight.defined() && options.weight.shape() != Shape{classes}) {
+    throw ShapeError(fmt::format("weight{} must have one factor for each class of log_probs{}",
+                                 to_string(options.weight.shape()), to_string(log_probs.shape())));
+  }
+  const Tensor column = targets.to(DType::int64).unsqueeze(-1);
+  const Tensor is_target = logical_and(eq(column, Recording::constant(arange(classes), targets.device())),
+                                       ne(column, options.ignore_index));
+  const auto at_targets = [&](const Tensor& x) { return sum(linnet::where(is_target, in_computed(x), 0), {-1}); };
+  Tensor losses = sub(0, at_targets(log_probs)), counts;
+  if (options.weight.defined()) {
+    counts = at_targets(options.weight);
+    losses = mul(counts, losses);
+  }
+  if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
+  return div(sum(losses),
+             counts.defined() ? sum(counts) : count_targets(targets, options.ignore_index, losses.dtype()));
+}
+
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {
   const Call call("mse_loss", where);
+  return reduce(square(difference(input, target)), reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {
+  const Call call("l1_loss", where);
+  return reduce(abs(difference(input, target)), reduction);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta, Where where) {
+  const Call call("huber_loss", where);
+  if (!(delta > 0)) throw ValueError(fmt::format("delta is {}; it must be above 0", delta));
+  return reduce(huber(difference(input, target), delta), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta, Where where) {
+  const Call call("smooth_l1_loss", where);
+  if (!(beta >= 0)) throw ValueError(fmt::format("beta is {}; it must be 0 or more", beta));
+  if (beta == 0) return l1_loss(input, target, reduction);
+  return reduce(div(huber(difference(input, target), beta), beta), reduction);
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target, Where where) {
+  const Call call("kl_div", where);
+  if (!is_floating(target.dtype())) {
+    throw DTypeError(fmt::format(
+        "target must be probabilities, not {}; of classes take nll_loss, or make them by one_hot(target, classes, "
+        "input.dtype())",
+        name_of(target.dtype())));
+  }
   detail::check_same_shape(input, "input", target, "target");
-  for (const Tensor& x : {input, target}) detail::check_floating(x.dtype());
-  return reduce(square(sub(in_computed(input), in_computed(target))), reduction);
+  const Tensor x = in_computed(input), t = in_computed(target);
+  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // 0 times it is 0
+  const Tensor losses = mul(log_target ? exp(t) : t, sub(log_t, x));
+  if (reduction != Reduction::batchmean) return reduce(losses, reduction);
+  return div(sum(losses), input.rank() > 0 ? input.size(0) : 1);
+}
+
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNllLossOptions& options, Where where) {
+  const Call call("gaussian_nll_loss", where);
+  const Tensor d = difference(input, target);
+  detail::check_floating(var.dtype());
+  const bool is_of_rows = var.rank() < input.rank() && var.shape() == without_last(input.shape());
+  Tensor v = is_of_rows ? var.unsqueeze(-1) : var;
+  if (v.rank() != input.rank() || broadcast_shapes(v.shape(), input.shape()) != input.shape()) {
+    throw ShapeError(fmt::format("var{} must have the shape of input{}, or sizes of 1 in it, or no last dim",
+                                 to_string(var.shape()), to_string(input.shape())));
+  }
+  if (!Recording::is_under_way() && any(lt(v, 0)).item<bool>()) {
+    throw ValueError("var has a negative element; exp() or softplus() of what a model computes makes it positive");
+  }
+  v = in_computed(v);
+  v = add(v, relu(sub(options.eps, v)).detach());  // as PyTorch: at least eps, with the gradient of v
+  const Tensor losses = mul(add(log(v), div(square(d), v)), 0.5);
+  return reduce(options.full ? add(losses, 0.5 * std::log(2 * std::numbers::pi)) : losses, options.reduction);
+}
+
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps, Where where) {
+  const Call call("cosine_similarity", where);
+  const Shape shape = broadcast_shapes(x1.shape(), x2.shape());
+  const auto unit = [&](const Tensor& x) {
+    detail::check_floating(x.dtype());
+    const Tensor expanded = in_computed(x).expand(shape);
+    return div(expanded, maximum(norm(expanded, 2, {dim}, true), eps));
+  };
+  return sum(mul(unit(x1), unit(x2)), {dim});
+}
+
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin,
+                             Reduction reduction, Where where) {
+  const Call call("cosine_embedding_loss", where);
+  detail::check_same_shape(x1, "x1", x2, "x2");
+  if (x1.rank() == 0 || target.shape() != without_last(x1.shape())) {
+    throw ShapeError(fmt::format("x1{} must be [..., D] and target{} [...], one for each vector",
+                                 to_string(x1.shape()), to_string(target.shape())));
+  }
+  check_signs(target);
+  const Tensor cosine = cosine_similarity(x1, x2, -1);
+  const Tensor above = linnet::where(lt(cosine, margin), 0, sub(cosine, margin));
+  return reduce(linnet::where(eq(target, 1), sub(1, cosine), above), reduction);
+}
+
+Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin, Reduction reduction,
+                            Where where) {
+  const Call call("hinge_embedding_loss", where);
+  detail::check_same_shape(input, "input", target, "target");
+  detail::check_floating(input.dtype());
+  check_signs(target);
+  const Tensor x = in_computed(input);
+  const Tensor up_to_margin = linnet::where(gt(x, margin), 0, sub(margin, x));
+  return reduce(linnet::where(eq(target, 1), x, up_to_margin), reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight,
@@ -135,7 +282,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 double accuracy(const Tensor& logits, const Tensor& targets, Where where) {
   const Call call("accuracy", where);
-  check_class_targets(logits, targets);
+  check_class_targets(logits, "logits", targets);
   const Tensor right = eq(argmax(in_computed(logits.detach()), -1), targets.to(DType::int64));
   return mean(right.to(DType::float64)).item<double>();
 }

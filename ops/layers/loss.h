@@ -8,8 +8,9 @@
 
 namespace linnet {
 
-/// How the elements' losses are reduced: not at all, to their mean, or to their sum.
-enum class Reduction : uint8_t { none, mean, sum };
+/// How the elements' losses are reduced: not at all, to their mean, to their sum, or in `kl_div` alone to their sum
+/// over the size of the first dim.
+enum class Reduction : uint8_t { none, mean, sum, batchmean };
 
 /// Options of `cross_entropy`.
 struct CrossEntropyOptions {
@@ -33,12 +34,98 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                      Where where = {});
 
+/// Options of `nll_loss`.
+struct NllLossOptions {
+  /// A factor for the rows of each class, [C]; 1 when undefined. The mean is then over the factors' sum.
+  Tensor weight = {};
+  /// Rows with this target are left out of the loss and the mean.
+  int64_t ignore_index = -100;
+  Reduction reduction = Reduction::mean;
+};
+
+/// −log_probs[target], where the classes are the last dim, for what log_softmax gives; `cross_entropy` of its input
+/// is the same and faster. The mean is NaN when all rows are ignored.
+///
+/// Shapes: log_probs [..., C], targets [...] → [], or [...] unreduced.
+/// Dtypes: targets are int64 or int32.
+/// Gradient: any number of times, to `weight` too.
+/// Throws: as cross_entropy; ShapeError for a `weight` of another shape than [C].
+Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOptions& options = {}, Where where = {});
+
 /// (input − target)². Shapes do not broadcast.
 ///
 /// Shapes: one shape → [], or that shape unreduced.
 /// Gradient: any number of times.
 /// Throws: ShapeError, DTypeError.
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, Where where = {});
+
+/// |input − target|, otherwise as mse_loss.
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, Where where = {});
+
+/// With d = input − target: d²/2 where |d| ≤ delta, delta·(|d| − delta/2) elsewhere. Otherwise as mse_loss.
+///
+/// Throws: ValueError too, unless delta is above 0.
+/// Source: Huber 1964.
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, double delta = 1,
+                  Where where = {});
+
+/// huber_loss with delta = beta, divided by beta; l1_loss for a beta of 0.
+///
+/// Throws: ValueError too, for a beta below 0.
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
+                      double beta = 1, Where where = {});
+
+/// target·(log target − input), the terms of the Kullback-Leibler divergence of the target's distribution from the
+/// one whose logarithms are `input`; with `log_target` the target is logarithms too. The divergence is
+/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 counts 0.
+///
+/// Shapes: one shape → [], or that shape unreduced.
+/// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant.
+/// Throws: ShapeError; DTypeError, which says what to do with targets that are classes.
+Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
+              bool log_target = false, Where where = {});
+
+/// Options of `gaussian_nll_loss`.
+struct GaussianNllLossOptions {
+  bool full = false;  ///< whether to add log(2π)/2, which changes no gradient
+  double eps = 1e-6;  ///< smaller variances count as this, and get the gradient that it would
+  Reduction reduction = Reduction::mean;
+};
+
+/// (log var + (input − target)²/var)/2, the negative logarithm of the target's density where `input` is the mean and
+/// `var` the variance of a normal distribution.
+///
+/// Shapes: input and target have one shape, and `var` the same, or sizes of 1 in it, or no last dim: then elements
+/// share a variance. → [], or the shape of input unreduced.
+/// Gradient: any number of times.
+/// Cost: the host waits for a check of `var`, which a Recording leaves out.
+/// Throws: ShapeError and DTypeError; ValueError for a negative variance, which counts as eps in a Recording.
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNllLossOptions& options = {}, Where where = {});
+
+/// x·y / (max(‖x‖, eps)·max(‖y‖, eps)) along `dim`, the cosine of the angle between x and y.
+///
+/// Shapes: operands broadcast; `dim` disappears.
+/// Gradient: any number of times.
+/// Throws: ShapeError, DTypeError.
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, double eps = 1e-8, Where where = {});
+
+/// Of pairs that belong together (target 1) 1 − cos, and of others (target −1) max(0, cos − margin), where cos is the
+/// cosine_similarity of their vectors.
+///
+/// Shapes: x1 and x2 [..., D], target [...] → [], or [...] unreduced.
+/// Dtypes: targets are of any dtype.
+/// Gradient: any number of times, but none to targets.
+/// Throws: ShapeError and DTypeError; ValueError for another target.
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin = 0,
+                             Reduction reduction = Reduction::mean, Where where = {});
+
+/// Of distances x between pairs that belong together (target 1) x, and between others (target −1) max(0, margin − x).
+///
+/// Shapes: one shape → [], or that shape unreduced.
+/// Dtypes, Gradient, Throws: as cosine_embedding_loss.
+Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin = 1,
+                            Reduction reduction = Reduction::mean, Where where = {});
 
 /// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`, 1 when undefined.
 /// Stable for any logit.

@@ -6,6 +6,7 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/sum.h>
 
@@ -143,6 +144,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
     if (needs_bias) dbias = detail::sum_in(parameters, as_rows(g), {0});
     return Grads{dx, dweight, dbias};
   });
+}
+
+Tensor outer(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("outer", where);
+  if (a.rank() != 1 || b.rank() != 1) {
+    throw ShapeError(fmt::format("takes two vectors, but a has shape {} and b {}; flatten() them",
+                                 to_string(a.shape()), to_string(b.shape())));
+  }
+  return mul(a.unsqueeze(1), b);
 }
 
 Tensor transpose(const Tensor& x, Where where) {

@@ -52,6 +52,14 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Wh
 Tensor einsum(std::string_view equation, const Tensor& x, Where where = {});
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b, Where where = {});
 
+/// a[i] · b[j].
+///
+/// Shapes: [N], [M] → [N, M].
+/// Dtypes: one dtype, any but bool.
+/// Cost: one pass over the result.
+/// Throws: ShapeError for other ranks.
+Tensor outer(const Tensor& a, const Tensor& b, Where where = {});
+
 /// A view with the last two dims exchanged.
 ///
 /// Shapes: [..., M, N] → [..., N, M].

@@ -62,13 +62,20 @@ void add_view_cases(Registry& registry) {
   add("t", "empty", {0, 3}, [](auto& x) { return x.t(); });
   add("t", "rank 3", {2, 3, 4}, [](auto& x) { return x.t(); });
   for (const char* op :
-       {"add",    "sub",     "mul",    "div",       "pow",         "maximum", "minimum",      "eq",
-        "ne",     "lt",      "le",     "gt",        "ge",          "exp",     "log",          "sqrt",
-        "rsqrt",  "abs",     "sign",   "sin",       "cos",         "square",  "reciprocal",   "erf",
-        "tanh",   "sigmoid", "relu",   "neg",       "isnan",       "clamp",   "masked_fill",  "sum",
-        "mean",   "max",     "min",    "logsumexp", "any",         "all",     "var",          "norm",
-        "argmax", "argmin",  "cumsum", "softmax",   "log_softmax", "matmul",  "index_select", "gather",
-        "tril",   "triu"}) {
+       {"add",    "sub",     "mul",       "div",       "pow",         "maximum", "minimum",      "eq",
+        "ne",     "lt",      "le",        "gt",        "ge",          "exp",     "log",          "sqrt",
+        "rsqrt",  "abs",     "sign",      "sin",       "cos",         "square",  "reciprocal",   "erf",
+        "tanh",   "sigmoid", "relu",      "neg",       "isnan",       "clamp",   "masked_fill",  "sum",
+        "mean",   "max",     "min",       "logsumexp", "any",         "all",     "var",          "norm",
+        "argmax", "argmin",  "cumsum",    "softmax",   "log_softmax", "matmul",  "index_select", "gather",
+        "tril",   "triu",    "remainder", "atan2",     "lerp",        "floor",   "ceil",         "round",
+        "trunc",  "expm1",   "log1p",     "log2",      "log10",       "tan",     "asin",         "acos",
+        "atan",   "sinh",    "cosh",      "isinf",     "isfinite",    "isclose"}) {
+    registry.exempt.emplace_back(std::string("Tensor::") + op, "it is the function of that name");
+  }
+  for (const char* op : {"prod", "median", "cumprod", "diff", "outer", "take_along_dim", "scatter", "scatter_add",
+                         "index_put", "masked_select", "nonzero", "bincount", "flip", "roll", "repeat", "tile",
+                         "repeat_interleave", "diag", "trace"}) {
     registry.exempt.emplace_back(std::string("Tensor::") + op, "it is the function of that name");
   }
   registry.exempt.emplace_back("Tensor::detach", "it cuts the history off");

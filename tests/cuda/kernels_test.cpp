@@ -5,6 +5,7 @@
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
@@ -88,6 +89,17 @@ TEST_CASE("gpu: conversions, comparisons and choices") {
       const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
       return std::vector<Tensor>{add(a, b), sub(a, b), mul(a, b), maximum(a, b), minimum(a, b)};
     });
+    agree("rounding and remainders", 0, [&](Device device) {
+      const Tensor a = awkward({33, 41}, dtype, device), b = awkward({33, 1}, dtype, device);
+      const Tensor halves = is_floating(dtype) ? a / 2 : a;
+      return std::vector<Tensor>{floor(halves),
+                                 ceil(halves),
+                                 round(halves),
+                                 trunc(halves),
+                                 remainder(a, 3),
+                                 remainder(a, -3),
+                                 is_floating(dtype) ? remainder(a, b) : remainder(a, b * 2 + 1)};
+    });
   }
 }
 
@@ -131,6 +143,10 @@ TEST_CASE("gpu: along a dim") {
   for (const auto& [dtype, allowed] : kPrecisions) {
     agree("cumsum", allowed, [dtype = dtype](Device device) {
       return with_gradients({spread({3, 1000}, 7, dtype, device)}, [](auto& in) { return cumsum(in[0], 1); });
+    });
+    agree("prod, cumprod", allowed, [dtype = dtype](Device device) {
+      return with_gradients({spread({3, 1000}, 7, dtype, device, 0.99, 1.01)},
+                            [](auto& in) { return add(cumprod(in[0], 1), prod(in[0], {0}, true)); });
     });
     agree("softmax", allowed, [dtype = dtype](Device device) {
       const Tensor ruled_out = full({3, 5000}, -kInfinity, dtype, device);
@@ -179,6 +195,26 @@ TEST_CASE("gpu: adding at indices that repeat gives the CPU's bits") {
           });
     });
   }
+}
+
+TEST_CASE("gpu: writing at indices that repeat keeps the CPU's last one") {
+  if (!has_gpu("scatter and index_put on the GPU")) return;
+  for (const DType dtype : kAll) {
+    agree("scatter, index_put", 0, [&](Device device) {
+      Generator generator(8);
+      const Tensor index = randint(0, 9, {40, 50, 6}, generator, DType::int64, device);
+      const Tensor x = awkward({40, 9, 6}, dtype, device), src = awkward({40, 50, 6}, dtype, device);
+      return std::vector<Tensor>{scatter(x, 1, index, src), index_put(x, {index.select(0, 0).select(1, 0)},
+                                                                      src.permute({1, 0, 2}).narrow(1, 0, 9))};
+    });
+  }
+  agree("scatter", 0, [&](Device device) {
+    Generator generator(8);
+    const Tensor index = randint(0, 9, {40, 50, 6}, generator, DType::int64, device);
+    return with_gradients(
+        {spread({40, 9, 6}, 9, DType::float32, device), spread({40, 50, 6}, 10, DType::float32, device)},
+        [&](auto& in) { return scatter(in[0], 1, index, in[1]); });
+  });
 }
 
 TEST_CASE("gpu: matrix products of any layout") {

@@ -1,14 +1,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <regex>
 #include <sstream>
+#include <string>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/build_info.h>
 
 #include "tests/support/child_program.h"
+#include "tests/support/real_data.h"
 
 namespace {
 
@@ -27,6 +30,23 @@ TEST_CASE("mlp: a folder without data ends with a message and status 1") {
   CHECK(ended.code == 1);
   CHECK(ended.err.starts_with("mlp: "));
   CHECK(ended.err.find("cannot read the folder /nowhere") != std::string::npos);
+}
+
+TEST_CASE("lenet: a folder without data ends with a message and status 1") {
+  const linnet::test::Ended ended = linnet::test::run_program("lenet", {"/nowhere"});
+  CHECK(ended.code == 1);
+  CHECK(ended.err.starts_with("lenet: "));
+  CHECK(ended.err.find("cannot read the folder /nowhere") != std::string::npos);
+}
+
+TEST_CASE("lenet learns MNIST's digits in one epoch") {
+  const std::optional<std::filesystem::path> mnist = linnet::test::real_data("mnist");
+  if (!mnist) return;
+  const linnet::test::Ended ended = linnet::test::run_program("lenet", {mnist->string(), "1"});
+  CHECK(ended.code == 0);
+  std::smatch accuracy;
+  REQUIRE(std::regex_match(ended.out, accuracy, std::regex(R"(epoch 1: ([\d.]+) % of the test digits are right\n)")));
+  CHECK(std::stod(accuracy[1]) > 97.5);
 }
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {

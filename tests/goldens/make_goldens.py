@@ -15,6 +15,7 @@ import torch
 import attention_cases
 import convolution_cases
 import decoder_cases
+import elementwise_cases
 import gpt2_cases
 import layer_cases
 import loss_cases
@@ -30,6 +31,7 @@ def main() -> None:
     torch.set_num_threads(1)  # the order of sums, and so the last bits, would follow the thread count
     torch.use_deterministic_algorithms(True)
     files = {
+        "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
         "softmax": attention_cases.build_softmax(),

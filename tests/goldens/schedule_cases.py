@@ -4,9 +4,18 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    ExponentialLR,
+    LinearLR,
+    LRScheduler,
+    OneCycleLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+    StepLR,
+)
 
-from golden_file import GoldenFile
+from golden_file import Draw, GoldenFile
 
 ITERATIONS = 100
 
@@ -31,6 +40,8 @@ def build() -> GoldenFile:
     add("one_cycle", {"op": "one_cycle", **cycle}, lambda it: rates[it])
 
     add_ends(add)
+    add_falls(add)
+    add_plateaus(goldens)
     return goldens
 
 
@@ -51,6 +62,49 @@ def add_ends(add: Callable[[str, dict, Callable[[int], float]], None]) -> None:
         rates = one_cycle(cycle)
         case = f"one_cycle_{steps}_{round(100 * rising)}"
         add(case, {"op": "one_cycle", **cycle}, lambda it, rates=rates: rates[min(it, len(rates) - 1)])
+
+
+def add_falls(add: Callable[[str, dict, Callable[[int], float]], None]) -> None:
+    for case, settings, make in [
+        ("step", {"step_size": 30}, StepLR),
+        ("step_7", {"step_size": 7, "gamma": 0.8}, StepLR),
+        ("exponential", {"gamma": 0.97}, ExponentialLR),
+    ]:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-3)
+        rates = rates_of(optimizer, make(optimizer, **settings), ITERATIONS)
+        add(case, {"op": case.split("_")[0], "lr": 1e-3, **settings}, lambda it, rates=rates: rates[it])
+    for one_minus_sqrt in (False, True):
+        stable = {"lr": 1e-3, "min_lr": 1e-5, "warmup": 10, "decay": 20, "steps": 90}
+        stable["one_minus_sqrt"] = one_minus_sqrt
+        case = "warmup_stable_decay" + ("_one_minus_sqrt" if one_minus_sqrt else "")
+        add(case, {"op": "warmup_stable_decay", **stable}, lambda it, s=stable: warmup_stable_decay(it, **s))
+
+
+def warmup_stable_decay(it: int, lr: float, min_lr: float, warmup: int, decay: int, steps: int, one_minus_sqrt: bool):
+    """A rise as nanoGPT's, a constant rate, and a fall of Hägele et al. 2024, eq. 1, down to min_lr."""
+    if it < warmup:
+        return lr * (it + 1) / (warmup + 1)
+    fraction = min(max(it - (steps - decay), 0) / decay, 1.0)
+    return min_lr + (lr - min_lr) * (1.0 - (math.sqrt(fraction) if one_minus_sqrt else fraction))
+
+
+def add_plateaus(goldens: GoldenFile) -> None:
+    """Rates after each of some measurements, which get better more and more slowly."""
+    draw = Draw("plateau")
+    measurements = 1.0 / (1.0 + torch.arange(ITERATIONS)) + 0.01 * draw.normal(ITERATIONS).abs()
+    for case, mode, settings in [
+        ("plateau", "min", {}),
+        ("plateau_cooldown", "min", {"patience": 2, "cooldown": 3, "factor": 0.5, "threshold": 0.05}),
+        ("plateau_max", "max", {"patience": 3, "factor": 0.3, "min_lr": 1e-5}),
+    ]:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-3)
+        schedule = ReduceLROnPlateau(optimizer, mode, **settings)
+        values, rates = measurements if mode == "min" else -measurements + 2.0, []
+        for value in values.tolist():
+            schedule.step(value)
+            rates.append(schedule.get_last_lr()[0])
+        parameters = {"op": "plateau", "lr": 1e-3, "maximise": mode == "max", **settings}
+        goldens.add(case, parameters, {"measurements": values, "lr": torch.tensor(rates, dtype=torch.float64)})
 
 
 def torch_decay(op: str, lr: float, min_lr: float, warmup: int, steps: int) -> list[float]:

@@ -31,6 +31,8 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   x.shape();  x.rank();  x.size(1);  x.numel();
   Tensor z = concat({x, y}, 0);                    // torch.cat
   Tensor m = where(x > 0, x, 0);                   // masks come from comparisons
+  x.masked_select(x > 0);                          // x[x > 0]
+  Tensor p = index_put(x, {x > 0}, scalar(1));     // a copy, and then x[x > 0] = 1 in it
   x.sum();  x.sum(1);  x.mean({0, 1}, true);       // ops are functions, and members where PyTorch has members
   auto [values, indices] = x.max(1);
   double number = x.sum().item();
@@ -49,6 +51,7 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   CHECK(all(y == 1).item<bool>());
   CHECK(z.shape() == Shape{4, 3});
   CHECK(all(m >= 0).item<bool>());
+  CHECK(all(p == where(x > 0, 1, x)).item<bool>());
   CHECK(all(values == x.gather(1, indices.unsqueeze(1)).squeeze(1)).item<bool>());
   CHECK(number == doctest::Approx(sum(x).item()));
   CHECK_FALSE(w.grad().defined());

@@ -196,12 +196,18 @@ TEST_CASE("gradients: anomaly mode finds no NaN in clean numbers, whatever memor
 }
 
 TEST_CASE("gradients: a NaN that goes in and comes out does not leave a gradient of 0 behind") {
-  // As in PyTorch: a NaN is not between the bounds of clamp, and sign has no gradient. In a row of one element the
-  // weight of layer_norm multiplies 0. So does a projection of linformer_attention in the columns of padding, and a
-  // token's own value in lsh_attention.
+  // As in PyTorch: a NaN is not between the bounds of clamp, and sign and rounding have no gradient. Beside a 0, a
+  // product does not depend on its other factors. In a row of one element the weight of layer_norm multiplies 0. So
+  // does a projection of linformer_attention in the columns of padding, and a token's own value in lsh_attention.
   const std::set<std::string> zero_at_nan{"clamp",
                                           "sign",
+                                          "floor",
+                                          "ceil",
+                                          "round",
+                                          "trunc",
                                           "lsh_attention",
+                                          "prod (zeros)",
+                                          "cumprod (zeros)",
                                           "layer_norm (size 1)",
                                           "linformer_attention (padding)",
                                           "linformer_attention (dropout, padding)"};
@@ -276,11 +282,15 @@ TEST_CASE("gradients: each op is tried on broadcast, empty and size-1 inputs, or
   check_tried("a dimension of size 1", all, size_one, {});
   const std::string fixed = "it takes operands of the shapes that its definition names, and no other";
   Exempt no_broadcast;
-  for (const char* op : {"fastmax", "fastmax_weights", "performer_attention", "performer_attention_weights",
-                         "informer_attention", "informer_attention_weights", "linear_attention",
-                         "linear_attention_weights", "softmax_attention", "softmax_attention_weights", "mse_loss",
-                         "scatter_add", "stack", "bigbird_attention", "bigbird_attention_weights", "lsh_attention"}) {
+  for (const char* op :
+       {"fastmax", "fastmax_weights", "performer_attention", "performer_attention_weights", "informer_attention",
+        "informer_attention_weights", "linear_attention", "linear_attention_weights", "softmax_attention",
+        "softmax_attention_weights", "mse_loss", "scatter_add", "scatter", "conv1d", "stack", "bigbird_attention",
+        "bigbird_attention_weights", "lsh_attention"}) {
     no_broadcast[op] = fixed;
+  }
+  for (const char* loss : {"l1_loss", "huber_loss", "smooth_l1_loss", "kl_div", "cosine_embedding_loss"}) {
+    no_broadcast[loss] = fixed;
   }
   check_tried("an operand that is broadcast", several, broadcast, no_broadcast);
 }

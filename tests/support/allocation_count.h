@@ -20,7 +20,7 @@ class AllocationCount {
   int64_t mmaps() const;  ///< calls of mmap, except those that malloc itself makes
 };
 
-/// While it exists, one allocation of this thread fails, of those that AllocationCount counts.
+/// While it exists, one allocation of this thread fails, of those that AllocationCount counts; OpenBLAS's do not.
 class AllocationFailure {
  public:
   /// Allocation number `n` fails, counted from 0.

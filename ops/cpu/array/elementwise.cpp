@@ -54,6 +54,10 @@ void unary_number(Unary op, const View& out, const View& x) {
     case Unary::abs: return map<T, T>(out, x, [](T v) { return v < 0 ? static_cast<T>(-v) : v; });
     case Unary::sign: return map<T, T>(out, x, [](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; });
     case Unary::square: return map<T, T>(out, x, [](T v) { return v * v; });
+    case Unary::floor:
+    case Unary::ceil:
+    case Unary::round:
+    case Unary::trunc: return map<T, T>(out, x, [](T v) { return v; });  // of integers
     default: refuse_dtype(x.dtype);
   }
 }
@@ -63,12 +67,26 @@ void unary_floating(Unary op, const View& out, const View& x) {
   switch (op) {
     case Unary::abs: return map<T, T>(out, x, [](T v) { return std::abs(v); });
     case Unary::reciprocal: return map<T, T>(out, x, [](T v) { return T(1) / v; });
+    case Unary::floor: return map<T, T>(out, x, [](T v) { return std::floor(v); });
+    case Unary::ceil: return map<T, T>(out, x, [](T v) { return std::ceil(v); });
+    case Unary::round: return map<T, T>(out, x, [](T v) { return std::nearbyint(v); });
+    case Unary::trunc: return map<T, T>(out, x, [](T v) { return std::trunc(v); });
     case Unary::exp: return map<T, T>(out, x, [](T v) { return vec::exp(v); });
+    case Unary::expm1: return map<T, T>(out, x, [](T v) { return vec::expm1(v); });
     case Unary::log: return map<T, T>(out, x, [](T v) { return vec::log(v); });
+    case Unary::log1p: return map<T, T>(out, x, [](T v) { return std::log1p(v); });
+    case Unary::log2: return map<T, T>(out, x, [](T v) { return std::log2(v); });
+    case Unary::log10: return map<T, T>(out, x, [](T v) { return std::log10(v); });
     case Unary::sqrt: return map<T, T>(out, x, [](T v) { return std::sqrt(v); });
     case Unary::rsqrt: return map<T, T>(out, x, [](T v) { return T(1) / std::sqrt(v); });
     case Unary::sin: return map<T, T>(out, x, [](T v) { return std::sin(v); });
     case Unary::cos: return map<T, T>(out, x, [](T v) { return std::cos(v); });
+    case Unary::tan: return map<T, T>(out, x, [](T v) { return std::tan(v); });
+    case Unary::asin: return map<T, T>(out, x, [](T v) { return std::asin(v); });
+    case Unary::acos: return map<T, T>(out, x, [](T v) { return std::acos(v); });
+    case Unary::atan: return map<T, T>(out, x, [](T v) { return std::atan(v); });
+    case Unary::sinh: return map<T, T>(out, x, [](T v) { return std::sinh(v); });
+    case Unary::cosh: return map<T, T>(out, x, [](T v) { return std::cosh(v); });
     case Unary::tanh: return map<T, T>(out, x, [](T v) { return vec::tanh(v); });
     case Unary::sigmoid: return map<T, T>(out, x, [](T v) { return vec::sigmoid(v); });
     case Unary::relu: return map<T, T>(out, x, [](T v) { return v < 0 ? T(0) : v; });
@@ -109,12 +127,25 @@ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
+/// What p leaves beyond a whole multiple of q, with q's sign.
+template <class T>
+T floor_remainder(T p, T q) {
+  T rest = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    rest = std::fmod(p, q);
+  } else if (q != -1) {  // the smallest integer has no quotient by −1
+    rest = p % q;
+  }
+  return rest != 0 && (rest < 0) != (q < 0) ? rest + q : rest;
+}
+
 template <class T>
 void binary_number(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
     case Binary::add: return map<T, T, T>(out, a, b, [](T p, T q) { return p + q; });
     case Binary::sub: return map<T, T, T>(out, a, b, [](T p, T q) { return p - q; });
     case Binary::mul: return map<T, T, T>(out, a, b, [](T p, T q) { return p * q; });
+    case Binary::remainder: return map<T, T, T>(out, a, b, [](T p, T q) { return floor_remainder(p, q); });
     case Binary::maximum: return map<T, T, T>(out, a, b, [](T p, T q) { return larger(p, q); });
     case Binary::minimum: return map<T, T, T>(out, a, b, [](T p, T q) { return smaller(p, q); });
     default: refuse_dtype(out.dtype);
@@ -127,6 +158,10 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
   switch (op) {
     case Binary::div: return map<T, T, T>(out, a, b, [](T p, T q) { return p / q; });
     case Binary::pow: return map<T, T, T>(out, a, b, [](T p, T q) { return std::pow(p, q); });
+    case Binary::atan2: return map<T, T, T>(out, a, b, [](T p, T q) { return std::atan2(p, q); });
+    case Binary::leaky_relu:
+      return map<T, T, T>(out, a, b, [](T x, T negative_slope) { return x > 0 ? x : negative_slope * x; });
+    case Binary::elu: return map<T, T, T>(out, a, b, [](T x, T alpha) { return x > 0 ? x : alpha * vec::expm1(x); });
     case Binary::tanh_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * (T(1) - y * y); });
     case Binary::sigmoid_backward: return map<T, T, T>(out, a, b, [](T g, T y) { return g * y * (T(1) - y); });
     case Binary::relu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x <= 0 ? T(0) : g; });
@@ -135,8 +170,7 @@ void binary_floating(Binary op, const View& out, const View& a, const View& b) {
       return map<T, T, T>(out, a, b, [](T g, T x) { return g * gelu_tanh_derivative(x); });
     case Binary::silu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * silu_derivative(x); });
     case Binary::softplus_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return g * vec::sigmoid(x); });
-    case Binary::elu_plus_one_backward:
-      return map<T, T, T>(out, a, b, [](T g, T x) { return x <= 0 ? g * vec::exp(x) : g; });
+    case Binary::elu_backward: return map<T, T, T>(out, a, b, [](T g, T x) { return x <= 0 ? g * vec::exp(x) : g; });
     default: return binary_number<T>(op, out, a, b);
   }
 }

@@ -2,8 +2,9 @@
 
 #include <linnet/ops/cpu/device/strided_index.h>
 
-/// Reading and adding at indices. Bound by memory latency, since indices are arbitrary. The `index_*` kernels are
-/// `gather` and `scatter_add` with an index that is constant along all dims but one: a view with strides of 0.
+/// Reading, adding and writing at indices. Bound by memory latency, since indices are arbitrary. The `index_*`
+/// kernels are `gather` and `scatter_add` with an index that is constant along all dims but one: a view with strides
+/// of 0.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -67,9 +68,10 @@ void gather(View out, View x, View index, int dim) {
   });
 }
 
-/// Adds along `dim` in order. A task has a range of the last dim, so no two tasks add to one element.
-template <class T>
-void scatter_add_typed(const View& out, const View& index, const View& src, int dim) {
+/// Calls put(out element, src element) along `dim` in order. A task has a range of the last dim, so no two tasks put
+/// to one element.
+template <class T, class Put>
+void put_in_order(const View& out, const View& index, const View& src, int dim, Put put) {
   constexpr int64_t kColumns = 64;
   const int64_t n = src.shape[dim];
   const int last = src.rank - 1;
@@ -95,12 +97,12 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
                      T* row = to + *chosen * out.strides[dim];
                      if (index_column == 0 && out_column == 1 && src_column == 1) {
 #pragma omp simd
-                       for (int64_t c = 0; c < count; ++c) row[c] += from[c];
+                       for (int64_t c = 0; c < count; ++c) put(row[c], from[c]);
                      } else if (index_column == 0) {
-                       for (int64_t c = 0; c < count; ++c) row[c * out_column] += from[c * src_column];
+                       for (int64_t c = 0; c < count; ++c) put(row[c * out_column], from[c * src_column]);
                      } else {
                        for (int64_t c = 0; c < count; ++c) {
-                         to[c * out_column + chosen[c * index_column] * out.strides[dim]] += from[c * src_column];
+                         put(to[c * out_column + chosen[c * index_column] * out.strides[dim]], from[c * src_column]);
                        }
                      }
                    }
@@ -109,7 +111,13 @@ void scatter_add_typed(const View& out, const View& index, const View& src, int 
 }
 
 void scatter_add(View out, View index, View src, int dim) {
-  dispatch_number(src.dtype, [&]<class T>(T) { scatter_add_typed<T>(out, index, src, dim); });
+  dispatch_number(src.dtype,
+                  [&]<class T>(T) { put_in_order<T>(out, index, src, dim, [](T& to, T from) { to += from; }); });
+}
+
+void scatter(View out, View index, View src, int dim) {
+  dispatch_any(src.dtype,
+               [&]<class T>(T) { put_in_order<T>(out, index, src, dim, [](T& to, T from) { to = from; }); });
 }
 
 void index_select(View out, View x, View index, int dim) {
@@ -127,6 +135,7 @@ void index_add(View out, View index, View src, int dim) {
 void fill_indexing(Backend& table) {
   table.gather = gather;
   table.scatter_add = scatter_add;
+  table.scatter = scatter;
   table.index_select = index_select;
   table.index_add = index_add;
 }

@@ -24,6 +24,16 @@ struct SumSquares : Sum<X> {
   static double load(X x) { return static_cast<double>(x) * static_cast<double>(x); }
 };
 
+/// Floating products, like sums, are accumulated in double.
+template <class X>
+struct Prod {
+  using Acc = std::conditional_t<std::is_floating_point_v<X>, double, int64_t>;
+  static constexpr Acc identity = 1;
+  static constexpr bool kInOrder = std::is_floating_point_v<X>;
+  static Acc load(X x) { return static_cast<Acc>(x); }
+  static Acc combine(Acc a, Acc b) { return a * b; }
+};
+
 template <class X>
 struct Max {
   using Acc = X;

@@ -171,6 +171,10 @@ void reduce(Reduce op, View out, View x) {
       });
     case Reduce::sum_squares:
       return dispatch_floating(x.dtype, [&]<class T>(T) { reduce_with<SumSquares<T>, double, T>(out, x); });
+    case Reduce::prod:
+      return dispatch_any(x.dtype, [&]<class T>(T) {
+        reduce_with<Prod<T>, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>, T>(out, x);
+      });
     case Reduce::max: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Max<T>, T, T>(out, x); });
     case Reduce::min: return dispatch_number(x.dtype, [&]<class T>(T) { reduce_with<Min<T>, T, T>(out, x); });
     case Reduce::any: return dispatch_any(x.dtype, [&]<class T>(T) { reduce_with<Any<T>, bool, T>(out, x); });

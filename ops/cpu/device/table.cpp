@@ -9,6 +9,7 @@ void fill_random(Backend& table);
 void fill_reduction(Backend& table);
 void fill_arg_reduce(Backend& table);
 void fill_cumsum(Backend& table);
+void fill_recurrence(Backend& table);
 void fill_softmax(Backend& table);
 void fill_norms(Backend& table);
 void fill_sorting(Backend& table);
@@ -33,6 +34,7 @@ void fill_kernels(Backend& table) {
   fill_reduction(table);
   fill_arg_reduce(table);
   fill_cumsum(table);
+  fill_recurrence(table);
   fill_softmax(table);
   fill_norms(table);
   fill_sorting(table);

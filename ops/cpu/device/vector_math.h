@@ -26,6 +26,17 @@ inline double exp2_times(double x, double power) {
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
 inline double log1p(double x) { return std::log1p(x); }
+inline double expm1(double x) { return std::expm1(x); }
+
+/// exp(r) − 1 for |r| ≤ ln 2 / 2.
+inline float expm1_near_zero(float r) {
+  float p = 0.00139262504f;
+  p = p * r + 0.00836323295f;
+  p = p * r + 0.0416665524f;
+  p = p * r + 0.166665763f;
+  p = p * r + 0.5f;
+  return p * (r * r) + r;
+}
 
 /// exp(x) = 2^k · exp(r), where x = k·ln 2 + r and |r| ≤ ln 2 / 2.
 inline float exp(float x) {
@@ -36,16 +47,22 @@ inline float exp(float x) {
   const float shifted = x * 1.44269504f + kRound;
   const float k = shifted - kRound;
   const float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
-  float p = 0.00139262504f;
-  p = p * r + 0.00836323295f;
-  p = p * r + 0.0416665524f;
-  p = p * r + 0.166665763f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
+  const float p = expm1_near_zero(r) + 1.0f;
   // Two factors, because 2^k alone may be a denormal or too large.
   const int32_t exponent = to_bits(shifted) - to_bits(kRound);
   const int32_t half = exponent >> 1;
   return p * from_bits((half + 127) << 23) * from_bits((exponent - half + 127) << 23);
+}
+
+/// exp(x) − 1 = 2^k · (exp(r) − 1) + (2^k − 1), with k and r as in exp.
+inline float expm1(float x) {
+  const float near = x < -18.0f ? -18.0f : x > 89.0f ? 89.0f : x;  // beyond, the result is −1 or ∞ anyway
+  constexpr float kRound = 12582912.0f;
+  const float shifted = near * 1.44269504f + kRound;
+  const float k = shifted - kRound;
+  const float r = (near - k * 0.693145752f) - k * 1.42860677e-06f;
+  const float half = from_bits((to_bits(shifted) - to_bits(kRound) + 126) << 23);  // 2^(k − 1), as 2^128 is too large
+  return std::copysign(2.0f * (half * expm1_near_zero(r) + (half - 0.5f)), x);
 }
 
 /// 2^r for |r| ≤ ½.

@@ -74,6 +74,7 @@ struct Run {
 template <class F>
 void for_each_run(const Convolution& s, int64_t channels, const Pixels& pixels, F f) {
   const auto& [stride, padding, dilation, groups] = s.params;
+  const int64_t first_i = pixels.begin / s.out_width, first_j = pixels.begin % s.out_width;
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t tap = 0; tap < s.kernel(); ++tap) {
       const int64_t from_row = tap / s.taps[1] * dilation[0] - padding[0];
@@ -81,16 +82,17 @@ void for_each_run(const Convolution& s, int64_t channels, const Pixels& pixels, 
       // Output columns [low, high) see columns of the input.
       const int64_t low = from_column < 0 ? ceil_div(-from_column, stride[1]) : 0;
       const int64_t high = from_column < s.width ? (s.width - 1 - from_column) / stride[1] + 1 : 0;
-      for (int64_t p = pixels.begin; p < pixels.end;) {
-        const int64_t i = p / s.out_width, j = p % s.out_width;
-        const int64_t count = std::min(s.out_width - j, pixels.end - p);
+      int64_t column = pixels.column, rest = pixels.end - pixels.begin;
+      for (int64_t i = first_i, j = first_j; rest > 0; ++i, j = 0) {
+        const int64_t count = std::min(s.out_width - j, rest);
         const int64_t input_row = i * stride[0] + from_row;
         const bool inside = input_row >= 0 && input_row < s.height;
         const int64_t first = inside ? std::clamp<int64_t>(low - j, 0, count) : 0;
         const int64_t last = inside ? std::clamp<int64_t>(high - j, first, count) : 0;
-        f(Run{c * s.kernel() + tap, pixels.column + p - pixels.begin, count, first, last,
+        f(Run{c * s.kernel() + tap, column, count, first, last,
               c * s.in_pixels() + input_row * s.width + (j + first) * stride[1] + from_column});
-        p += count;
+        column += count;
+        rest -= count;
       }
     }
   }
@@ -103,13 +105,14 @@ void unfold(const Convolution& s, int64_t channels, const Pixels& pixels, const 
   for_each_run(s, channels, pixels, [&](const Run& run) {
     T* to = patches[run.row] + run.column;
     const T* from = x + run.input;
-    std::fill_n(to, run.first, T{0});
+    for (int64_t l = 0; l < run.first; ++l) to[l] = 0;
     if (stride == 1) {
-      std::copy_n(from, run.last - run.first, to + run.first);
+#pragma omp simd
+      for (int64_t l = run.first; l < run.last; ++l) to[l] = from[l - run.first];
     } else {
       for (int64_t l = run.first; l < run.last; ++l) to[l] = from[(l - run.first) * stride];
     }
-    std::fill_n(to + run.last, run.count - run.last, T{0});
+    for (int64_t l = run.last; l < run.count; ++l) to[l] = 0;
   });
 }
 

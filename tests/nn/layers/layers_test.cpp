@@ -25,6 +25,46 @@ TEST_CASE("Linear, Embedding: initial values as in PyTorch") {
   CHECK(var(table.weight()).item<double>() == near(1, 0.03));
 }
 
+TEST_CASE("Convolutions: initial values as in PyTorch, options, and errors at construction") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  const auto check_start = [](const Tensor& weight, const Tensor& bias, double fan) {
+    CAPTURE(to_string(weight.shape()));
+    const double bound = 1 / std::sqrt(fan);
+    CHECK(max(abs(weight)).item<double>() <= bound);
+    CHECK(max(abs(weight)).item<double>() > 0.99 * bound);
+    CHECK(max(abs(bias)).item<double>() <= bound);
+    CHECK(max(abs(bias)).item<double>() > 0.9 * bound);
+  };
+  const nn::Conv2d conv(net, "conv", 16, 64, {5, 4}, {.groups = 2});
+  CHECK(conv.weight().shape() == Shape{64, 8, 5, 4});
+  check_start(conv.weight(), conv.bias(), 8 * 5 * 4);
+  const nn::ConvTranspose2d transposed(net, "transposed", 32, 40, 3, {.stride = 2, .output_padding = 1});
+  const nn::Conv1d of_signals(net, "of_signals", 30, 40, 5, {.padding = "same"});
+  CHECK(transposed(ones({1, 32, 4, 5})).shape() == Shape{1, 40, 10, 12});
+  CHECK(of_signals(ones({2, 30, 7})).shape() == Shape{2, 40, 7});
+  const TensorMap state = net.state();
+  check_start(state.at("transposed.weight"), state.at("transposed.bias"), 40 * 9);
+  check_start(state.at("of_signals.weight"), state.at("of_signals.bias"), 30 * 5);
+  CHECK_FALSE(nn::Conv2d(net, "plain", 2, 2, 1, {.bias = false}).bias().defined());
+
+  CHECK_THROWS_WITH_AS(nn::Conv2d(net, "a", 3, 8, 0), doctest::Contains("sizes must be at least 1"), ValueError);
+  CHECK_THROWS_WITH_AS(nn::Conv2d(net, "b", 3, 8, 3, {.groups = 2}),
+                       doctest::Contains("both numbers of channels must be multiples of groups, 2"), ValueError);
+  CHECK_THROWS_AS(nn::Conv1d(net, "c", 4, 0, 3), ValueError);
+  CHECK_THROWS_AS(nn::ConvTranspose2d(net, "d", 4, 6, 3, {.groups = 4}), ValueError);
+}
+
+TEST_CASE("Poolings in a Sequential") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  net.add<nn::Conv2d>(1, 2, 3, nn::Conv2dConfig{.padding = 1})
+      .add(relu)
+      .add<nn::MaxPool2d>(2)
+      .add<nn::AvgPool2d>(Size2d(2, 3));
+  CHECK(net(ones({4, 1, 8, 12})).shape() == Shape{4, 2, 2, 2});
+}
+
 TEST_CASE("init: bounds and variances") {
   Generator rng(4);
   Tensor weight = zeros({300, 200});

@@ -45,15 +45,38 @@ std::unique_ptr<nn::Optimizer> make_adam(Groups groups, const Json& options) {
   return std::make_unique<Adam>(std::move(groups), config);
 }
 
+std::unique_ptr<nn::Optimizer> make_rmsprop(Groups groups, const Json& options) {
+  nn::RmsPropConfig config;
+  config.alpha = options.value("alpha", config.alpha);
+  config.eps = options.value("eps", config.eps);
+  config.weight_decay = options.value("weight_decay", config.weight_decay);
+  config.momentum = options.value("momentum", config.momentum);
+  config.centered = options.value("centered", config.centered);
+  return std::make_unique<nn::RMSprop>(std::move(groups), config);
+}
+
+std::unique_ptr<nn::Optimizer> make_muon(Groups groups, const Json& options) {
+  const std::map<std::string, nn::MuonLr> adjustments{{"original", nn::MuonLr::original},
+                                                      {"match_rms_adamw", nn::MuonLr::match_rms_adamw},
+                                                      {"spectral_unclamped", nn::MuonLr::spectral_unclamped}};
+  nn::MuonConfig config;
+  config.weight_decay = options.value("weight_decay", config.weight_decay);
+  config.momentum = options.value("momentum", config.momentum);
+  config.nesterov = options.value("nesterov", config.nesterov);
+  config.ns_steps = options.value("ns_steps", config.ns_steps);
+  if (options.contains("adjust_lr_fn")) config.adjust_lr = adjustments.at(options.at("adjust_lr_fn"));
+  return std::make_unique<nn::Muon>(std::move(groups), config);
+}
+
 /// Runs the optimizer along the shared gradients, each parameter with the rate of its own group.
 Comparison optimizer_comparison(Make make) {
   return [make](const Golden& golden, DType dtype) {
     const Golden shared = shared_inputs();
     std::map<std::string, Tensor> parameters;
     Groups groups;
-    for (const std::string& name : kNames) {
+    for (const auto& [name, lr] : golden.parameters.at("group_lr").items()) {
       parameters[name] = shared.get("initial_" + name).to(dtype).clone().set_requires_grad();
-      groups.push_back({.parameters = {parameters[name]}, .lr = golden.parameters.at("group_lr").at(name)});
+      groups.push_back({.parameters = {parameters[name]}, .lr = lr});
     }
     const std::unique_ptr<nn::Optimizer> optimizer = make(groups, golden.parameters.at("options"));
     const auto saved = golden.parameters.at("saved_steps").get<std::vector<int>>();
@@ -100,6 +123,22 @@ void compare_clip_grad_value(const Golden& golden, DType dtype) {
   check_clipped(golden, parameters, dtype);
 }
 
+void compare_average(const Golden& golden, DType dtype) {
+  const Tensor weights = golden.get("weights").to(dtype);
+  Tensor parameter = zeros(weights.select(0, 0).shape(), dtype).set_requires_grad();
+  nn::ExponentialMovingAverage average({parameter});
+  const Json& options = golden.parameters.at("options");
+  if (options.contains("decay")) average = nn::ExponentialMovingAverage({parameter}, options.at("decay"));
+  std::vector<Tensor> averages;
+  for (const Tensor& weight : weights.split(1)) {
+    const NoGrad guard;
+    parameter.copy_(weight.squeeze(0));
+    average.update();
+    averages.push_back(average.averages()[0].clone());
+  }
+  check_near(golden, "averages", stack(averages), error_bound(golden, dtype));
+}
+
 void check_inputs(const Golden& golden, DType) {
   for (const std::string& name : kNames) {
     CHECK(golden.get("gradients_" + name).size(0) == golden.parameters.at("steps").get<int64_t>());
@@ -111,6 +150,10 @@ const std::map<std::string, Comparison> kComparisons = {
     {"SGD", optimizer_comparison(make_sgd)},
     {"Adam", optimizer_comparison(make_adam<nn::Adam, nn::AdamConfig>)},
     {"AdamW", optimizer_comparison(make_adam<nn::AdamW, nn::AdamWConfig>)},
+    {"RMSprop", optimizer_comparison(make_rmsprop)},
+    {"Lion", optimizer_comparison(make_adam<nn::Lion, nn::LionConfig>)},
+    {"Muon", optimizer_comparison(make_muon)},
+    {"average", compare_average},
     {"clip_grad_norm", compare_clip_grad_norm},
     {"clip_grad_value", compare_clip_grad_value},
 };

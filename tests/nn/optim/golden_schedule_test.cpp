@@ -30,6 +30,42 @@ nn::Schedule one_cycle(const Json& p) {
                                   .final_div_factor = p.at("final_div_factor")});
 }
 
+nn::Schedule step(const Json& p) {
+  nn::schedule::Step config{.lr = p.at("lr"), .step_size = p.at("step_size")};
+  config.gamma = p.value("gamma", config.gamma);
+  return nn::schedule::step(config);
+}
+
+nn::Schedule exponential(const Json& p) {
+  return nn::schedule::exponential({.lr = p.at("lr"), .gamma = p.at("gamma")});
+}
+
+nn::Schedule warmup_stable_decay(const Json& p) {
+  return nn::schedule::warmup_stable_decay({.lr = p.at("lr"),
+                                            .min_lr = p.at("min_lr"),
+                                            .warmup = p.at("warmup"),
+                                            .decay = p.at("decay"),
+                                            .steps = p.at("steps"),
+                                            .one_minus_sqrt = p.at("one_minus_sqrt")});
+}
+
+void compare_plateau(const Golden& golden, DType dtype) {
+  const Json& p = golden.parameters;
+  nn::PlateauConfig config{.lr = p.at("lr"), .maximise = p.at("maximise")};
+  config.factor = p.value("factor", config.factor);
+  config.patience = p.value("patience", config.patience);
+  config.threshold = p.value("threshold", config.threshold);
+  config.cooldown = p.value("cooldown", config.cooldown);
+  config.min_lr = p.value("min_lr", config.min_lr);
+  nn::ReduceLROnPlateau plateau(config);
+  const std::vector<double> expected = golden.get("lr").to_vector<double>();
+  size_t step = 0;
+  for (const double measurement : golden.get("measurements").to_vector<double>()) {
+    CAPTURE(step);
+    CHECK(plateau.step(measurement) == near(expected[step++], error_bound(golden, dtype)));
+  }
+}
+
 /// Every rate by itself: the last ones are too small to show in the norm of all.
 Comparison rates(nn::Schedule (*make)(const Json& parameters)) {
   return [make](const Golden& golden, DType dtype) {
@@ -49,5 +85,9 @@ TEST_CASE("The schedules agree with PyTorch and nanoGPT") {
                   {{"warmup_cosine", rates(warmup_cosine)},
                    {"warmup_linear", rates(warmup_linear)},
                    {"inverse_sqrt", rates(inverse_sqrt)},
-                   {"one_cycle", rates(one_cycle)}});
+                   {"one_cycle", rates(one_cycle)},
+                   {"step", rates(step)},
+                   {"exponential", rates(exponential)},
+                   {"warmup_stable_decay", rates(warmup_stable_decay)},
+                   {"plateau", compare_plateau}});
 }

@@ -58,6 +58,64 @@ TEST_CASE("AdamW: its first step is lr whatever the gradient, and decay is apart
   CHECK_THROWS_AS(nn::Adam({p}, {.beta1 = 1}), ValueError);
 }
 
+TEST_CASE("RMSprop, Lion and Muon: first steps by hand") {
+  Tensor p = leaf({1, -2});
+  nn::RMSprop rmsprop({p}, {.lr = 0.01});  // g/√(0.01·g²) is ten times its sign
+  set_grads({p}, -4);
+  rmsprop.step();
+  CHECK(p.to_vector<double>()[0] == near(1.1, 1e-8));
+  CHECK(p.to_vector<double>()[1] == near(-1.9, 1e-8));
+
+  Tensor q = leaf({1, -2});
+  nn::Lion lion({q}, {.lr = 0.01, .weight_decay = 0.5});
+  set_grads({q}, -4);
+  lion.step();
+  CHECK(q.to_vector<double>()[0] == near(1 + 0.01 - 0.005));
+  CHECK(q.to_vector<double>()[1] == near(-2 + 0.01 + 0.01));
+  set_grads({q}, 0.3);  // the running mean, −0.04, still outweighs a tenth of this
+  lion.step();
+  CHECK(q.to_vector<double>()[0] > 1.009);
+
+  Tensor m = zeros({3, 3}, DType::float64).set_requires_grad();
+  nn::Muon muon({m}, {.lr = 1});
+  m.set_grad(eye(3, -1, DType::float64) * 5);
+  muon.step();
+  double singular = 1 / std::sqrt(3.0);  // all three
+  for (int i = 0; i < 5; ++i) {
+    singular = 3.4445 * singular - 4.7750 * std::pow(singular, 3) + 2.0315 * std::pow(singular, 5);
+  }
+  CHECK(allclose(m, eye(3, -1, DType::float64) * -singular, 1e-12));
+}
+
+TEST_CASE("Muon: a transposed matrix takes transposed steps, and a gradient of zeros none") {
+  Tensor tall = test::uniform({5, 3}, 1).set_requires_grad(),
+         wide = tall.detach().t().contiguous().set_requires_grad();
+  const nn::MuonConfig config{.adjust_lr = nn::MuonLr::match_rms_adamw};
+  nn::Muon first({tall}, config), second({wide}, config);
+  for (uint64_t step = 2; step < 5; ++step) {
+    tall.set_grad(test::uniform({5, 3}, step));
+    wide.set_grad(tall.grad().t().contiguous());
+    first.step();
+    second.step();
+  }
+  CHECK(allclose(tall.detach().t(), wide, 1e-12));
+
+  Tensor still = ones({2, 2}, DType::float64).set_requires_grad();
+  nn::Muon third({still}, {.weight_decay = 0});
+  set_grads({still}, 0);
+  third.step();
+  CHECK(still.to_vector<double>() == std::vector<double>{1, 1, 1, 1});
+
+  CHECK_THROWS_WITH_AS(nn::Muon({leaf({1, 2})}),
+                       doctest::Contains("Muon: a parameter of shape [2] is no matrix; train gains, biases and "
+                                         "embeddings with AdamW beside it"),
+                       ShapeError);
+  CHECK_THROWS_AS(nn::Muon({zeros({2, 2, 2}).set_requires_grad()}), ShapeError);
+  CHECK_THROWS_WITH_AS(nn::Muon({still}, {.ns_steps = 100}),
+                       doctest::Contains("ns_steps is 100; it must be from 0 to 99"), ValueError);
+  CHECK_THROWS_AS(nn::Muon({still}, {.ns_steps = -1}), ValueError);
+}
+
 TEST_CASE("optimizers: groups have rates of their own, and parameters without a gradient stay") {
   Tensor a = leaf({1}), b = leaf({1}), c = leaf({1});
   nn::SGD optimizer({{.parameters = {a}}, {.parameters = {b, c}, .lr = 1}}, {.lr = 0.1});
@@ -100,6 +158,16 @@ TEST_CASE("optimizers and schedules refuse settings that are out of range, and k
                          ValueError);
     CHECK_THROWS_WITH_AS(Adam({p}, {.eps = bad}), doctest::Contains("eps is"), ValueError);
     CHECK_THROWS_WITH_AS(AdamW({p}, {.weight_decay = bad}), doctest::Contains("weight_decay is"), ValueError);
+    CHECK_THROWS_WITH_AS(Adam({p}, {.beta1 = bad}), doctest::Contains("beta1 is"), ValueError);
+    CHECK_THROWS_WITH_AS(Adam({p}, {.beta2 = bad}), doctest::Contains("beta2 is"), ValueError);
+    CHECK_THROWS_WITH_AS(RMSprop({p}, {.alpha = bad}), doctest::Contains("alpha is"), ValueError);
+    CHECK_THROWS_WITH_AS(RMSprop({p}, {.eps = bad}), doctest::Contains("eps is"), ValueError);
+    CHECK_THROWS_WITH_AS(RMSprop({p}, {.momentum = bad}), doctest::Contains("momentum is"), ValueError);
+    CHECK_THROWS_WITH_AS(Lion({p}, {.beta1 = bad}), doctest::Contains("beta1 is"), ValueError);
+    CHECK_THROWS_WITH_AS(Lion({p}, {.beta2 = bad}), doctest::Contains("beta2 is"), ValueError);
+    CHECK_THROWS_WITH_AS(Muon({p}, {.momentum = bad}), doctest::Contains("momentum is"), ValueError);
+    CHECK_THROWS_WITH_AS(Muon({p}, {.eps = bad}), doctest::Contains("eps is"), ValueError);
+    CHECK_THROWS_WITH_AS(ExponentialMovingAverage({p}, bad), doctest::Contains("decay is"), ValueError);
     CHECK_THROWS_WITH_AS(SGD({{.parameters = {p}, .lr = bad}}, SgdConfig{}), doctest::Contains("lr is"), ValueError);
 
     SGD optimizer({p}, {.lr = 0.5});
@@ -114,7 +182,22 @@ TEST_CASE("optimizers and schedules refuse settings that are out of range, and k
     CHECK_THROWS_AS(schedule::warmup_linear({.min_lr = bad, .steps = 10}), ValueError);
     CHECK_THROWS_AS(schedule::inverse_sqrt({.lr = bad}), ValueError);
     CHECK_THROWS_AS(schedule::one_cycle({.max_lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_stable_decay({.lr = bad, .decay = 1, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::warmup_stable_decay({.min_lr = bad, .decay = 1, .steps = 10}), ValueError);
+    CHECK_THROWS_AS(schedule::step({.lr = bad, .step_size = 1}), ValueError);
+    CHECK_THROWS_AS(schedule::step({.step_size = 1, .gamma = bad}), ValueError);
+    CHECK_THROWS_AS(schedule::exponential({.lr = bad}), ValueError);
+    CHECK_THROWS_AS(schedule::exponential({.gamma = bad}), ValueError);
+    CHECK_THROWS_AS(ReduceLROnPlateau({.lr = bad}), ValueError);
+    CHECK_THROWS_AS(ReduceLROnPlateau({.factor = bad}), ValueError);
+    CHECK_THROWS_AS(ReduceLROnPlateau({.threshold = bad}), ValueError);
+    CHECK_THROWS_AS(ReduceLROnPlateau({.min_lr = bad}), ValueError);
+    CHECK_THROWS_AS(ReduceLROnPlateau({.eps = bad}), ValueError);
   }
+  CHECK_THROWS_AS(Lion({p}, {.beta2 = 1}), ValueError);
+  CHECK_THROWS_AS(ReduceLROnPlateau({.factor = 1}), ValueError);
+  CHECK_THROWS_AS(ReduceLROnPlateau({.patience = -1}), ValueError);
+  CHECK_THROWS_AS(ReduceLROnPlateau({.cooldown = -1}), ValueError);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .div_factor = 0}), ValueError);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .final_div_factor = -1}), ValueError);
 
@@ -166,6 +249,9 @@ TEST_CASE("optimizers: the factor of a step multiplies the gradients, which stay
     return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1, .eps = 0.1, .weight_decay = 0.3});
   });
   check([](const Parameters& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1, .eps = 0.1}); });
+  check([](const Parameters& p) {
+    return std::make_unique<nn::RMSprop>(p, nn::RmsPropConfig{.lr = 0.1, .eps = 0.1, .weight_decay = 0.3});
+  });
 }
 
 TEST_CASE("optimizers: a step that does not apply changes nothing, and its options are checked") {
@@ -176,6 +262,26 @@ TEST_CASE("optimizers: a step that does not apply changes nothing, and its optio
   CHECK(p.item<double>() == 2);
   optimizer.step({.apply = lt(scalar(1), INFINITY)});
   CHECK(p.item<double>() == near(1.9));
+
+  Tensor m = ones({2, 2}, DType::float64).set_requires_grad();
+  set_grads({m}, 1);
+  const auto check = [&](nn::Optimizer& each) {
+    const std::vector<double> before = m.to_vector<double>();
+    each.step({.apply = lt(scalar(NAN), INFINITY)});
+    CHECK(m.to_vector<double>() == before);
+    CHECK(each.state().at("steps").item<int64_t>() == 0);
+    CHECK(each.state().size() == 3);  // no moments yet
+    each.step({.apply = lt(scalar(1), INFINITY)});
+    CHECK(m.to_vector<double>() != before);
+    CHECK(each.state().at("steps").item<int64_t>() == 1);
+  };
+  nn::RMSprop rmsprop({m});
+  nn::Lion lion({m});
+  nn::Muon muon({m});
+  for (nn::Optimizer* each : {static_cast<nn::Optimizer*>(&rmsprop), static_cast<nn::Optimizer*>(&lion),
+                              static_cast<nn::Optimizer*>(&muon)}) {
+    check(*each);
+  }
   CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({2})}),
                        doctest::Contains("grad_factor must have one element, not shape [2]"), ShapeError);
   CHECK_THROWS_WITH_AS(optimizer.step({.grad_factor = ones({1}, DType::int64)}),
@@ -196,7 +302,10 @@ TEST_CASE("optimizers: a step edits in place, and backward notices") {
 
 TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
   const auto check = [](auto make) {
-    const auto start = [] { return std::vector<Tensor>{leaf({1, 2, 3}), leaf({-1})}; };
+    const auto start = [] {
+      return std::vector<Tensor>{tensor({1, 2, 3}, {1, 3}, DType::float64).set_requires_grad(),
+                                 tensor({-1}, {1, 1}, DType::float64).set_requires_grad()};
+    };
     const std::vector<Tensor> whole = start(), first = start(), second = start();
     const auto uninterrupted = make(whole);
     run(*uninterrupted, whole, 0, 20);
@@ -221,6 +330,12 @@ TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
   });
   check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1}); });
   check([](const std::vector<Tensor>& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::RMSprop>(p, nn::RmsPropConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) {
+    return std::make_unique<nn::RMSprop>(p, nn::RmsPropConfig{.lr = 0.1, .momentum = 0.9, .centered = true});
+  });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Lion>(p, nn::LionConfig{.lr = 0.1}); });
+  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Muon>(p, nn::MuonConfig{.lr = 0.1}); });
 }
 
 TEST_CASE("optimizers: a state that does not fit is refused") {

@@ -86,6 +86,82 @@ TEST_CASE("schedules: first and last rates, and those between and beyond them") 
       for (const int64_t step : {steps, steps + 1, 10 * steps, kFar}) CHECK(rate(step) == rate(steps - 1));
     }
   }
+  for (const bool one_minus_sqrt : {false, true}) {
+    const Schedule rate = schedule::warmup_stable_decay(
+        {.lr = 2, .min_lr = 0.5, .warmup = 3, .decay = 4, .steps = 20, .one_minus_sqrt = one_minus_sqrt});
+    for (int64_t step = 0; step < 3; ++step) CHECK(rate(step) == near(0.5 * static_cast<double>(step + 1)));
+    for (int64_t step = 3; step <= 16; ++step) CHECK(rate(step) == 2);
+    for (int64_t step = 16; step < 20; ++step) CHECK(rate(step) > rate(step + 1));
+    CHECK(rate(17) == near(one_minus_sqrt ? 1.25 : 1.625));
+    for (const int64_t step : {int64_t{20}, int64_t{21}, kFar}) CHECK(rate(step) == near(0.5));
+  }
+  CHECK(schedule::warmup_stable_decay({.lr = 2, .warmup = 1, .decay = 1, .steps = 2})(1) == 2);
+  CHECK_THROWS_WITH_AS(schedule::warmup_stable_decay({.warmup = 5, .decay = 6, .steps = 10}),
+                       doctest::Contains("10 steps with 5 of warm-up and 6 of decay"), ValueError);
+  CHECK_THROWS_AS(schedule::warmup_stable_decay({.warmup = -1, .decay = 6, .steps = 10}), ValueError);
+  CHECK_THROWS_AS(schedule::warmup_stable_decay({.decay = 0, .steps = 10}), ValueError);
+
+  const Schedule falling = schedule::step({.lr = 2, .step_size = 10});
+  CHECK(falling(0) == 2);
+  CHECK(falling(9) == 2);
+  CHECK(falling(10) == near(0.2));
+  CHECK(falling(29) == near(0.02));
+  CHECK(falling(kFar) == 0);
+  CHECK_THROWS_WITH_AS(schedule::step({.step_size = 0}), doctest::Contains("step_size is 0"), ValueError);
+  CHECK(schedule::exponential({.lr = 2, .gamma = 0.5})(3) == 0.25);
+  CHECK(schedule::exponential({.lr = 2})(kFar) == 2);
+
   const Schedule constant = schedule::constant(0.3);
   for (const int64_t step : {int64_t{0}, int64_t{1}, kFar}) CHECK(constant(step) == 0.3);
+}
+
+TEST_CASE("ReduceLROnPlateau: patience, cooldown, threshold and the least rate") {
+  nn::ReduceLROnPlateau plateau({.lr = 1, .factor = 0.5, .patience = 2, .cooldown = 2, .min_lr = 0.3});
+  const auto rates = [&](const std::vector<double>& measurements) {
+    std::vector<double> result;
+    for (const double measurement : measurements) result.push_back(plateau.step(measurement));
+    return result;
+  };
+  using Rates = std::vector<double>;
+  CHECK(rates({5, 4, 4, 3.9999}) == Rates{1, 1, 1, 1});             // a ten-thousandth is needed to be better
+  CHECK(rates({4}) == Rates{0.5});                                  // the third that is not
+  CHECK(rates({4, 4, 4, 4, 4}) == Rates{0.5, 0.5, 0.5, 0.5, 0.3});  // two of them do not count
+  CHECK(rates({NAN, NAN, NAN, NAN, NAN}) == Rates{0.3, 0.3, 0.3, 0.3, 0.3});
+  CHECK(plateau.lr() == 0.3);
+
+  nn::ReduceLROnPlateau least({.lr = 1e-8, .patience = 0});
+  least.step(1);
+  CHECK(least.step(1) == 1e-8);  // a reduction of less than eps is not made
+
+  nn::ReduceLROnPlateau up({.lr = 1, .maximise = true, .patience = 0});
+  CHECK(up.step(0.5) == 1);
+  CHECK(up.step(0.6) == 1);
+  CHECK(up.step(0.6) == near(0.1));
+}
+
+TEST_CASE("ReduceLROnPlateau: a resumed one goes on alike, and refuses a state that is not its own") {
+  const nn::PlateauConfig config{.lr = 1, .factor = 0.5, .patience = 1, .cooldown = 1};
+  nn::ReduceLROnPlateau whole(config);
+  for (const double measurement : {3., 3., 3., 2.}) whole.step(measurement);
+  nn::ReduceLROnPlateau resumed(config);
+  resumed.load_state(whole.state());
+  CHECK(resumed.lr() == whole.lr());
+  for (const double measurement : {2., 2., 1., 1., 1., 1., 1., 1.})
+    CHECK(resumed.step(measurement) == whole.step(measurement));
+  CHECK(whole.lr() == 0.0625);
+
+  const double before = resumed.lr();
+  nn::ReduceLROnPlateau patient({.patience = 50});
+  for (int i = 0; i < 20; ++i) patient.step(1);
+  CHECK_THROWS_WITH_AS(resumed.load_state(patient.state()), doctest::Contains("another patience than 1"), ValueError);
+  nn::ReduceLROnPlateau cooling({.patience = 1, .cooldown = 5});
+  for (int i = 0; i < 3; ++i) cooling.step(1);
+  CHECK_THROWS_WITH_AS(resumed.load_state(cooling.state()), doctest::Contains("cooldown than 1"), ValueError);
+  CHECK_THROWS_WITH_AS(resumed.load_state({}), doctest::Contains("not that of a ReduceLROnPlateau"), ValueError);
+  TensorMap wrong = whole.state();
+  wrong["lr_and_best"] = tensor({-1, 0}, DType::float64);
+  CHECK_THROWS_WITH_AS(resumed.load_state(wrong), doctest::Contains("lr is -1"), ValueError);
+  wrong["lr_and_best"] = tensor({1, 0});
+  CHECK_THROWS_AS(resumed.load_state(wrong), ValueError);
+  CHECK(resumed.lr() == before);
 }

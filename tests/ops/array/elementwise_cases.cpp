@@ -75,6 +75,9 @@ void add_arithmetic(Registry& registry) {
   add_two(registry, "mul", [](auto& a, auto& b) { return mul(a, b); }, any);
   add_two(registry, "div", [](auto& a, auto& b) { return div(a, b); }, positive, {0.2, 10});
   add_two(registry, "pow", [](auto& a, auto& b) { return pow(a, b); }, positive, {0.2, 5});
+  add_two(registry, "remainder", [](auto& a, auto& b) { return remainder(a, b); }, any, {-9, 10});
+  add_two(registry, "atan2", [](auto& a, auto& b) { return atan2(a, b); }, any);
+  add_two(registry, "lerp", [](auto& a, auto& b) { return lerp(a, b, 0.3); }, any);
   add_two(registry, "maximum", [](auto& a, auto& b) { return maximum(a, b); }, apart);
   add_two(registry, "minimum", [](auto& a, auto& b) { return minimum(a, b); }, apart);
 
@@ -86,6 +89,9 @@ void add_arithmetic(Registry& registry) {
   add_one(registry, "mul", [](auto& x) { return mul(x, 3); }, one, "number, ");
   add_one(registry, "div", [](auto& x) { return div(x, 3); }, one, "number, ");
   add_one(registry, "div", [](auto& x) { return div(3, x); }, one, "of a number, ");
+  add_one(registry, "remainder", [](auto& x) { return remainder(x, 0.7); }, one, "number, ");
+  add_one(registry, "remainder", [](auto& x) { return remainder(3, x); }, one, "of a number, ", {-3.1, 4.2});
+  add_one(registry, "lerp", [](auto& x) { return lerp(x, full({}, 2, x.dtype(), x.device()), 0.8); }, one, "0.8, ");
   add_one(registry, "pow", [](auto& x) { return pow(x, 2.5); }, one, "number, ", {0.1, 10});
   add_one(registry, "pow", [](auto& x) { return pow(2.5, x); }, one, "of a number, ", {-6, 6});
   add_one(registry, "maximum", [](auto& x) { return maximum(x, 1.1); }, one, "number, ", {.kinks = {1.1}});
@@ -96,14 +102,31 @@ void add_functions(Registry& registry) {
   const auto any = [](const Shape& shape) { return uniform(shape, 50, -3, 3); };
   const auto positive = [](const Shape& shape) { return uniform(shape, 51, 0.5, 2); };
   const auto off_zero = [](const Shape& shape) { return away_from_zero(shape, 52); };
+  const auto inside = [](const Shape& shape) { return uniform(shape, 53, -0.9, 0.9); };
+  const std::vector<double> integers = {-9, -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  add_one(registry, "floor", [](auto& x) { return floor(x); }, inside, "", {-9.4, 9.2, integers});
+  add_one(registry, "ceil", [](auto& x) { return ceil(x); }, inside, "", {-9.4, 9.2, integers});
+  add_one(registry, "trunc", [](auto& x) { return trunc(x); }, inside, "", {-9.4, 9.2, integers});
+  add_one(registry, "round", [](auto& x) { return round(x); }, inside, "",
+          {-3.1, 3.2, {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}});
   add_one(registry, "exp", [](auto& x) { return exp(x); }, any);
+  add_one(registry, "expm1", [](auto& x) { return expm1(x); }, any);
   add_one(registry, "log", [](auto& x) { return log(x); }, positive, "", {0.1, 10});
+  add_one(registry, "log1p", [](auto& x) { return log1p(x); }, positive, "", {-0.9, 10});
+  add_one(registry, "log2", [](auto& x) { return log2(x); }, positive, "", {0.1, 10});
+  add_one(registry, "log10", [](auto& x) { return log10(x); }, positive, "", {0.1, 10});
   add_one(registry, "sqrt", [](auto& x) { return sqrt(x); }, positive, "", {0.1, 10});
   add_one(registry, "rsqrt", [](auto& x) { return rsqrt(x); }, positive, "", {0.1, 10});
   add_one(registry, "abs", [](auto& x) { return abs(x); }, off_zero, "", {.kinks = {0}});
   add_one(registry, "sign", [](auto& x) { return sign(x); }, off_zero, "", {.kinks = {0}});
   add_one(registry, "sin", [](auto& x) { return sin(x); }, any);
   add_one(registry, "cos", [](auto& x) { return cos(x); }, any);
+  add_one(registry, "tan", [](auto& x) { return tan(x); }, inside, "", {-1.3, 1.3});
+  add_one(registry, "asin", [](auto& x) { return asin(x); }, inside, "", {-0.9, 0.9});
+  add_one(registry, "acos", [](auto& x) { return acos(x); }, inside, "", {-0.9, 0.9});
+  add_one(registry, "atan", [](auto& x) { return atan(x); }, any);
+  add_one(registry, "sinh", [](auto& x) { return sinh(x); }, any);
+  add_one(registry, "cosh", [](auto& x) { return cosh(x); }, any);
   add_one(registry, "square", [](auto& x) { return square(x); }, any);
   add_one(registry, "reciprocal", [](auto& x) { return reciprocal(x); }, off_zero);
   add_one(registry, "erf", [](auto& x) { return erf(x); }, any);
@@ -114,6 +137,12 @@ void add_functions(Registry& registry) {
   add_one(registry, "tanh", [](auto& x) { return tanh(x); }, any);
   add_one(registry, "sigmoid", [](auto& x) { return sigmoid(x); }, any);
   add_one(registry, "relu", [](auto& x) { return relu(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "leaky_relu", [](auto& x) { return leaky_relu(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "leaky_relu", [](auto& x) { return leaky_relu(x, -0.3); }, off_zero, "slope, ", {.kinks = {0}});
+  add_one(registry, "elu", [](auto& x) { return elu(x); }, off_zero, "", {.kinks = {0}});
+  add_one(registry, "elu", [](auto& x) { return elu(x, 1.7); }, off_zero, "alpha, ", {.kinks = {0}});
+  add_one(registry, "hardtanh", [](auto& x) { return hardtanh(x); }, any, "", {.kinks = {-1, 1}});
+  add_one(registry, "hardtanh", [](auto& x) { return hardtanh(x, 0, 6); }, off_zero, "0 to 6, ", {.kinks = {0, 6}});
   add_one(registry, "linear_attention_features", [](auto& x) { return linear_attention_features(x); }, off_zero, "",
           {.kinks = {0}});
   add_one(registry, "gelu", [](auto& x) { return gelu(x); }, any);
@@ -121,6 +150,7 @@ void add_functions(Registry& registry) {
   add_one(registry, "silu", [](auto& x) { return silu(x); }, any);
   add_one(registry, "softplus", [](auto& x) { return softplus(x); }, any);
   add_one(registry, "softplus", [](auto& x) { return softplus(x, 2.5); }, any, "beta, ");
+  add_one(registry, "logsigmoid", [](auto& x) { return logsigmoid(x); }, any);
 
   const auto drop = [](const Tensor& x) {
     Generator generator(3);
@@ -132,6 +162,29 @@ void add_functions(Registry& registry) {
     return dropout(x, 0.4, generator, false);
   };
   add_one(registry, "dropout", keep, any, "not training, ");
+}
+
+/// Of several inputs, or along a dim.
+void add_others(Registry& registry) {
+  const auto add_lerp = [&](const std::string& variant, const Shape& start, const Shape& end, const Shape& weight) {
+    registry.differentiable.push_back({"lerp",
+                                       "weights, " + variant,
+                                       {uniform(start, 54), uniform(end, 55), uniform(weight, 56, -0.5, 1.5)},
+                                       [](const Inputs& in) { return lerp(in[0], in[1], in[2]); }});
+  };
+  add_lerp("same shape", {3, 4}, {3, 4}, {3, 4});
+  add_lerp("one", {3, 4}, {4}, {});
+  add_lerp("outer", {3, 1}, {4}, {2, 1, 1});
+  add_lerp("empty", {0, 3}, {3}, {1});
+
+  const auto add_glu = [&](const std::string& variant, const Shape& shape, int64_t dim) {
+    registry.differentiable.push_back(
+        {"glu", variant, {uniform(shape, 57, -3, 3)}, [dim](const Inputs& in) { return glu(in[0], dim); }});
+  };
+  add_glu("last dim", {3, 4}, -1);
+  add_glu("middle dim", {2, 6, 1}, 1);
+  add_glu("empty", {0, 4}, 1);
+  add_glu("empty halves", {3, 0}, 1);
 }
 
 void add_choices(Registry& registry) {
@@ -166,6 +219,9 @@ void add_comparisons(Registry& registry) {
   add("ge", [](auto& a, auto& b) { return ge(a, b); });
   add("lt", [](auto& a, auto&) { return lt(a, 0.5); });
   add("isnan", [](auto& a, auto&) { return isnan(a); });
+  add("isinf", [](auto& a, auto&) { return isinf(1 / floor(a)); });
+  add("isfinite", [](auto& a, auto&) { return isfinite(1 / floor(a)); });
+  add("isclose", [](auto& a, auto& b) { return isclose(a, b, 0.5); });
   for (const char* op : {"logical_not", "logical_and", "logical_or"}) {
     registry.exempt.emplace_back(op, "its inputs are bool tensors");
   }
@@ -176,6 +232,7 @@ void add_comparisons(Registry& registry) {
 void add_elementwise_cases(Registry& registry) {
   add_arithmetic(registry);
   add_functions(registry);
+  add_others(registry);
   add_choices(registry);
   add_comparisons(registry);
   for (const char* op : {"zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "scalar", "arange",

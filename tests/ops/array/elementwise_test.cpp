@@ -245,6 +245,10 @@ TEST_CASE("functions: values in both dtypes") {
   check([](auto x) { return gelu(x, Gelu::tanh); },
         [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); });
   check([](auto x) { return softplus(x); }, [](double x) { return std::log1p(std::exp(x)); });
+  check([](auto x) { return leaky_relu(x, 0.2); }, [](double x) { return x > 0 ? x : 0.2 * x; });
+  check([](auto x) { return elu(x, 1.5); }, [](double x) { return x > 0 ? x : 1.5 * std::expm1(x); });
+  check([](auto x) { return hardtanh(x, -0.5, 2); }, [](double x) { return std::min(std::max(x, -0.5), 2.0); });
+  check([](auto x) { return logsigmoid(x); }, [](double x) { return -std::log1p(std::exp(-x)); });
   check([](auto x) { return softplus(x, 3); }, [](double x) { return std::log1p(std::exp(3 * x)) / 3; });
   check([](auto x) { return pow(abs(x), 1.7); }, [](double x) { return std::pow(std::abs(x), 1.7); });
 }

@@ -108,6 +108,120 @@ TEST_CASE("gather and scatter_add") {
                        doctest::Contains("scatter_add: x is float32 and src float64"), DTypeError);
 }
 
+TEST_CASE("take_along_dim") {
+  const Tensor x = counted({2, 3});
+  CHECK(values(take_along_dim(x, ids({2, 0}, {2, 1}), 1)) == Doubles{2, 3});
+  CHECK(values(take_along_dim(x, ids({2, 0}, {1, 2}), -1)) == Doubles{2, 0, 5, 3});
+  CHECK(values(take_along_dim(x.t(), ids({1}, {1, 1}), 1)) == Doubles{3, 4, 5});
+  CHECK(values(take_along_dim(x, ids({5, 0}))) == Doubles{5, 0});
+  CHECK(values(take_along_dim(x, sort(x, 1, true).indices, 1)) == Doubles{2, 1, 0, 5, 4, 3});
+  CHECK_THROWS_WITH_AS(take_along_dim(x, ids({0}), 1),
+                       doctest::Contains("take_along_dim: indices[1] and x[2, 3] differ in rank (1 ≠ 2); without dim "
+                                         "both are flattened"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(take_along_dim(x, ids({0, 3}, {2, 1}), 1),
+                       doctest::Contains("take_along_dim: index[1, 0] is 3, outside [0, 3): dim 1 of x[2, 3]"),
+                       IndexError);
+  CHECK_THROWS_WITH_AS(take_along_dim(x, zeros({3, 1}, DType::int64), 1), doctest::Contains("do not broadcast"),
+                       ShapeError);
+}
+
+TEST_CASE("scatter: the last of equal indices counts") {
+  const Tensor x = ones({2, 3}), src = add(counted({2, 3}), 4);
+  CHECK(values(scatter(x, 1, ids({2, 0, 0, 1}, {2, 2}), src)) == Doubles{5, 1, 4, 7, 8, 1});
+  CHECK(values(scatter(x, 0, ids({1, 0, 1}, {1, 3}), src)) == Doubles{1, 5, 1, 4, 1, 6});
+  CHECK(values(scatter(x, 1, ids({0, 0, 0, 2, 2, 2}, {2, 3}), src)) == Doubles{6, 1, 1, 1, 1, 9});
+  CHECK(values(scatter(x, -1, ids({0, 0, 1}, {1, 3}), 0)) == Doubles{0, 0, 1, 1, 1, 1});
+  CHECK(values(scatter(x.t(), 0, ids({2}, {1, 1}), 7).t()) == Doubles{1, 1, 7, 1, 1, 1});
+  CHECK(values(scatter(zeros({2, 3}, DType::boolean), 1, ids({1, 2}, {2, 1}), true)) == Doubles{0, 1, 0, 0, 0, 1});
+  CHECK(values(x) == Doubles{1, 1, 1, 1, 1, 1});
+  const Tensor odd = scatter(tensor({kNan, 1}), 0, ids({0}), tensor({-0.0}));
+  CHECK(std::signbit(values(odd)[0]));
+
+  CHECK_THROWS_WITH_AS(scatter(x, 1, ids({0, 3}, {1, 2}), src),
+                       doctest::Contains("scatter: index[0, 1] is 3, outside [0, 3): dim 1 of x[2, 3]"), IndexError);
+  CHECK_THROWS_WITH_AS(scatter(x, 1, ids({0, 0}, {1, 2}), zeros({1, 1})),
+                       doctest::Contains("scatter: index[1, 2] is larger than src[1, 1] in dim 1 (2 > 1)"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(x, 0, ids({0, 0, 0}, {3, 1}), src),
+                       doctest::Contains("scatter: index[3, 1] is larger than src[2, 3] in dim 0"), ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(x, 1, ids({0}), src),
+                       doctest::Contains("scatter: index[1] and x[2, 3] differ in rank (1 ≠ 2)"), ShapeError);
+  CHECK_THROWS_WITH_AS(scatter(x, 1, ids({0}, {1, 1}), src.to(DType::float64)),
+                       doctest::Contains("scatter: x is float32 and src float64"), DTypeError);
+  CHECK_THROWS_AS(scatter(ids({1, 2}), 0, ids({0}), 0.5), DTypeError);
+}
+
+TEST_CASE("scatter and scatter_add are the same for any number of threads") {
+  Generator generator(16);
+  const Tensor x = randn({50, 300}, generator).set_requires_grad();
+  const Tensor src = randn({400, 300}, generator).set_requires_grad();
+  const Tensor index = randint(0, 50, {400, 300}, generator);
+  check_threads_change_no_bit([&] {
+    const Tensor y = scatter(x, 0, index, src), z = scatter_add(x, 0, index, src);
+    std::vector<Tensor> results = grad({sum(y * z)}, {x, src});
+    results.insert(results.end(), {y.detach(), z.detach()});
+    return results;
+  });
+}
+
+TEST_CASE("index_put") {
+  const Tensor x = zeros({2, 3}), v = tensor({5, 6});
+  CHECK(values(index_put(x, {ids({1, 0}), ids({2, 1})}, v)) == Doubles{0, 6, 0, 0, 0, 5});
+  CHECK(values(index_put(x, {ids({0, 1}, {2, 1}), ids({0, 2})}, v)) == Doubles{5, 0, 6, 5, 0, 6});
+  CHECK(values(index_put(x, {ids({1})}, tensor({1, 2, 3}))) == Doubles{0, 0, 0, 1, 2, 3});
+  CHECK(values(index_put(x, {ids({1, 1}), ids({0, 0})}, v)) == Doubles{0, 0, 0, 6, 0, 0});
+  CHECK(values(index_put(ones({2, 3}), {ids({1, 1}), ids({0, 0})}, v, true)) == Doubles{1, 1, 1, 12, 1, 1});
+  CHECK(values(index_put(x.t(), {ids({2})}, v).t()) == Doubles{0, 0, 5, 0, 0, 6});
+  CHECK(values(index_put(x, {scalar(1, DType::int32)}, scalar(4))) == Doubles{0, 0, 0, 4, 4, 4});
+  const Tensor mask = tensor({1, 0, 1, 0, 0, 0}, {2, 3}, DType::boolean);
+  CHECK(values(index_put(x, {mask}, v)) == Doubles{5, 0, 6, 0, 0, 0});
+  CHECK(values(index_put(x, {mask.select(1, 0), ids({1})}, scalar(9), true)) == Doubles{0, 9, 0, 0, 0, 0});
+  CHECK(values(index_put(ids({1, 2, 3}), {ids({1})}, scalar(7, DType::int64))) == Doubles{1, 7, 3});
+  CHECK(values(index_put(mask, {ids({1})}, scalar(1, DType::boolean))) == Doubles{1, 0, 1, 1, 1, 1});
+  CHECK(index_put(zeros({0, 3}), {ids({})}, scalar(1)).shape() == Shape{0, 3});
+  CHECK(values(x) == Doubles{0, 0, 0, 0, 0, 0});
+
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({0}), ids({3})}, v),
+                       doctest::Contains("index_put: index[0] is 3, outside [0, 3): dim 1 of x[2, 3]"), IndexError);
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({-1})}, v), doctest::Contains("index[0] is -1, outside [0, 2)"), IndexError);
+  CHECK_THROWS_WITH_AS(index_put(x, {}, v), doctest::Contains("index_put: no indices were given"), ValueError);
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({0}), ids({0}), ids({0})}, v),
+                       doctest::Contains("index_put: the indices are for 3 dims; x[2, 3] has 2"), ShapeError);
+  CHECK_THROWS_WITH_AS(index_put(x, {mask.t()}, v),
+                       doctest::Contains("index_put: a mask[3, 2] stands for dims of shape [2, 3] of x[2, 3]"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({0, 1}), ids({0, 1, 2})}, v), doctest::Contains("do not broadcast"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({0})}, v),
+                       doctest::Contains("index_put: a tensor of shape [2] does not expand to [1, 3]"), ShapeError);
+  CHECK_THROWS_WITH_AS(index_put(x, {ids({0})}, v.to(DType::float64)),
+                       doctest::Contains("index_put: x is float32 and values float64"), DTypeError);
+  CHECK_THROWS_WITH_AS(index_put(x, {v}, v), doctest::Contains("index is float32; indices are int64 or int32"),
+                       DTypeError);
+}
+
+TEST_CASE("diag and trace") {
+  const Tensor x = counted({2, 3});
+  CHECK(values(diag(tensor({1, 2}))) == Doubles{1, 0, 0, 2});
+  CHECK(values(diag(tensor({1, 2}), 1)) == Doubles{0, 1, 0, 0, 0, 2, 0, 0, 0});
+  CHECK(values(diag(tensor({1, 2}), -1)) == Doubles{0, 0, 0, 1, 0, 0, 0, 2, 0});
+  CHECK(values(diag(tensor({kInfinity, 2}))) == Doubles{kInfinity, 0, 0, 2});
+  CHECK(diag(zeros({0}), -2).shape() == Shape{2, 2});
+  CHECK(values(diag(x)) == Doubles{0, 4});
+  CHECK(values(diag(x, -1)) == Doubles{3});
+  CHECK(diag(x, 3).shape() == Shape{0});
+  Tensor copy = diag(x);
+  copy.fill_(9);
+  CHECK(values(x) == values(counted({2, 3})));
+  CHECK(trace(x).item() == 4);
+  CHECK(trace(ids({1, 2, 3, 4}, {2, 2})).item<int64_t>() == 5);
+  CHECK(trace(zeros({0, 2})).item() == 0);
+  CHECK_THROWS_WITH_AS(diag(zeros({1, 2, 2})), doctest::Contains("diag: x[1, 2, 2] has rank 3; 1 or 2 is needed"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(trace(zeros({2})), doctest::Contains("trace: x[2] has rank 1; 2 is needed"), ShapeError);
+}
+
 TEST_CASE("one_hot, tril, triu") {
   CHECK(integers(one_hot(ids({2, 0}), 3)) == Integers{0, 0, 1, 1, 0, 0});
   CHECK(one_hot(ids({1, 1, 0, 0}, {2, 2}), 2, DType::float32).shape() == Shape{2, 2, 2});
@@ -203,6 +317,32 @@ TEST_CASE("topk is the start of sort, ties and NaN included") {
       CHECK(values(comparable(best.values)) == values(comparable(all.values.narrow(1, 0, k))));
     }
   }
+}
+
+TEST_CASE("searchsorted") {
+  const Tensor sequence = tensor({1, 2, 2, 5, 7});
+  const Tensor wanted = tensor({0, 1, 2, 3, 5, 7, 8, kNan, kInfinity, -kInfinity}, {2, 5});
+  CHECK(integers(searchsorted(sequence, wanted)) == Integers{0, 0, 1, 3, 3, 4, 5, 5, 5, 0});
+  CHECK(integers(searchsorted(sequence, wanted, true)) == Integers{0, 1, 3, 3, 4, 5, 5, 5, 5, 0});
+  CHECK(searchsorted(sequence, wanted).shape() == Shape{2, 5});
+  CHECK(searchsorted(sequence, scalar(6)).item<int64_t>() == 4);
+  CHECK(integers(searchsorted(zeros({0}), tensor({1, 2}))) == Integers{0, 0});
+  CHECK(searchsorted(sequence, zeros({3, 0})).shape() == Shape{3, 0});
+  CHECK(integers(searchsorted(ids({1, 2, 3, 4}, {2, 2}), ids({2, 3, 4, 5}, {2, 2}), true)) == Integers{2, 2, 2, 2});
+  CHECK(integers(searchsorted(ids({1, 3, 2, 4}, {2, 2}).t(), ids({3, 1}, {2, 1}))) == Integers{2, 0});
+  for (const int64_t n : {1, 2, 3, 7, 8, 9, 1000}) {
+    const Tensor each = arange(n);
+    CHECK(integers(searchsorted(each, each)) == integers(each));
+    CHECK(integers(searchsorted(each, each, true)) == integers(each + 1));
+  }
+  CHECK_THROWS_WITH_AS(searchsorted(scalar(1), sequence), doctest::Contains("the sorted sequence has rank 0"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      searchsorted(zeros({2, 3}), zeros({3, 2})),
+      doctest::Contains("searchsorted: sorted_sequence[2, 3] and values[3, 2] differ in another dim"), ShapeError);
+  CHECK_THROWS_AS(searchsorted(zeros({2, 3}), scalar(1)), ShapeError);
+  CHECK_THROWS_WITH_AS(searchsorted(sequence, ids({1})), doctest::Contains("searchsorted: dtypes differ"),
+                       DTypeError);
 }
 
 TEST_CASE("multinomial draws with the given probabilities") {

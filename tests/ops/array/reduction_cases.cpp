@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/softmax.h>
@@ -54,12 +55,47 @@ void add_along_dim(Registry& registry, const std::string& op,
   add("empty dim", {2, 0}, -1);
 }
 
+/// Products of elements some of which are 0, one or two in a line.
+void add_products_with_zeros(Registry& registry) {
+  const Tensor x = tensor({{2, 0, 3, -1.5}, {0, 2, 0.5, 0}, {1, -2, 0.7, 1.2}}, DType::float64);
+  const auto add = [&](const std::string& op, std::function<Tensor(const Tensor& x)> f) {
+    registry.differentiable.push_back({op, "zeros", {x}, [f](const Inputs& in) { return f(in[0]); }});
+  };
+  add("prod", [](auto& t) { return prod(t, {1}); });
+  add("prod", [](auto& t) { return prod(t, {0}, true); });
+  add("cumprod", [](auto& t) { return cumprod(t, 1); });
+  add("cumprod", [](auto& t) { return cumprod(t, 0); });
+}
+
+void add_medians_and_differences(Registry& registry) {
+  Generator generator(14);
+  const auto add = [&](const std::string& op, const std::string& variant, const std::vector<Shape>& shapes,
+                       std::function<Tensor(const Inputs&)> f) {
+    Inputs inputs;
+    for (const Shape& shape : shapes) inputs.push_back(randn(shape, generator, DType::float64));
+    registry.differentiable.push_back({op, variant, inputs, std::move(f)});
+  };
+  add("median", "all", {{3, 4}}, [](auto& in) { return median(in[0]); });
+  add("median", "rank 0", {{}}, [](auto& in) { return median(in[0]); });
+  add("median", "last dim, even", {{3, 4}}, [](auto& in) { return median(in[0], -1).values; });
+  add("median", "first dim, odd, keepdim", {{5, 2}}, [](auto& in) { return median(in[0], 0, true).values; });
+  add("median", "size 1", {{2, 1}}, [](auto& in) { return median(in[0], 1).values; });
+  add("median", "empty", {{0, 3}}, [](auto& in) { return median(in[0], 1).values; });
+  add("diff", "last dim", {{2, 4}}, [](auto& in) { return diff(in[0]); });
+  add("diff", "first dim, twice", {{4, 2}}, [](auto& in) { return diff(in[0], 2, 0); });
+  add("diff", "prepended and appended, broadcast", {{2, 3}, {2, 1}, {2, 2}},
+      [](auto& in) { return diff(in[0], 1, 1, in[1], in[2]); });
+  add("diff", "size 1", {{1}}, [](auto& in) { return diff(in[0], 3); });
+  add("diff", "empty", {{2, 0}}, [](auto& in) { return diff(in[0]); });
+}
+
 }  // namespace
 
 void add_reduction_cases(Registry& registry) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
   add_reduction(registry, "sum", [](auto& x, auto& dims, bool keepdim) { return sum(x, dims, keepdim); }, true);
+  add_reduction(registry, "prod", [](auto& x, auto& dims, bool keepdim) { return prod(x, dims, keepdim); }, true);
   add_reduction(registry, "mean", [](auto& x, auto& dims, bool keepdim) { return mean(x, dims, keepdim); }, false);
   for (const double correction : {0.0, 0.5}) {
     add_reduction(
@@ -77,8 +113,12 @@ void add_reduction_cases(Registry& registry) {
   }
 
   add_along_dim(registry, "cumsum", [](auto& x, int64_t dim) { return cumsum(x, dim); });
+  add_along_dim(registry, "cumprod", [](auto& x, int64_t dim) { return cumprod(x, dim); });
   add_along_dim(registry, "softmax", [](auto& x, int64_t dim) { return softmax(x, dim); });
   add_along_dim(registry, "log_softmax", [](auto& x, int64_t dim) { return log_softmax(x, dim); });
+
+  add_products_with_zeros(registry);
+  add_medians_and_differences(registry);
 
   Generator generator(13);
   const Tensor x = randn({2, 3}, generator, DType::float64);

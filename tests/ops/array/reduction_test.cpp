@@ -12,8 +12,10 @@
 #include <linnet/ops/layers/softmax.h>
 
 #include "tests/support/near.h"
+#include "tests/support/same_bits.h"
 
 using namespace linnet;
+using linnet::test::check_threads_change_no_bit;
 using linnet::test::near;
 
 namespace {
@@ -256,4 +258,114 @@ TEST_CASE("max and min along a dim give values and indices, and gradients to the
   CHECK(first.shape() == Shape{});
   CHECK(max(x, {1}).shape() == Shape{2});  // braces are dims to reduce
   CHECK_THROWS_AS(max(x, 2), ShapeError);
+}
+
+TEST_CASE("prod") {
+  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(prod(x).item() == 720);
+  CHECK(values(prod(x, 0)) == Doubles{4, 10, 18});
+  CHECK(values(prod(x.t(), -2, true)) == Doubles{6, 120});
+  CHECK(prod(x, 1, true).shape() == Shape{2, 1});
+  CHECK(values(prod(zeros({2, 0}), 1)) == Doubles{1, 1});
+  CHECK(prod(zeros({2, 0}), 0).shape() == Shape{0});
+  CHECK(prod(scalar(3)).item() == 3);
+  CHECK(prod(tensor({2, 3}, DType::int32)).dtype() == DType::int64);
+  CHECK(prod(tensor({1, 0}, DType::boolean)).item<int64_t>() == 0);
+  CHECK(std::isnan(prod(tensor({0, kNan})).item()));
+  CHECK(std::isnan(prod(tensor({0, kInfinity})).item()));
+  CHECK(prod(tensor({1e30, 1e30, 1e-30, 1e-30})).item() == near(1, 1e-6));  // no float32 holds 1e60
+  // Long enough to be divided among threads.
+  CHECK(prod(full({3, 100'000}, -1)).item() == 1);
+  CHECK(values(prod(full({100'001, 2}, -1), 0)) == Doubles{-1, -1});
+  CHECK_THROWS_WITH_AS(prod(x, 2), doctest::Contains("prod: dim 2 does not exist"), ShapeError);
+}
+
+TEST_CASE("prod and cumprod: gradients beside zeros, overflow and NaN are those of the other factors") {
+  const auto product = [](auto& t) { return prod(t); };
+  CHECK(values(gradient(product, tensor({2, 0, 3}))) == Doubles{0, 6, 0});
+  CHECK(values(gradient(product, tensor({0, 2, 0}))) == Doubles{0, 0, 0});
+  CHECK(values(gradient(product, tensor({1e30, 1e30, 1, 0})))[2] == 0);  // not ∞·0
+  CHECK(values(gradient(product, scalar(5).reshape({1, 1}))) == Doubles{1});
+  const Doubles beside_nan = values(gradient(product, tensor({kNan, 2})));
+  CHECK(beside_nan[0] == 2);
+  CHECK(std::isnan(beside_nan[1]));
+
+  const auto running = [](auto& t) { return cumprod(t, 0); };
+  CHECK(values(gradient(running, tensor({2, 0, 3, 4}))) == Doubles{1, 32, 0, 0});  // PyTorch's
+  CHECK(values(gradient(running, tensor({0, 0, 3}))) == Doubles{1, 0, 0});
+}
+
+TEST_CASE("cumprod") {
+  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(values(cumprod(x, 1)) == Doubles{1, 2, 6, 4, 20, 120});
+  CHECK(values(cumprod(x.t(), -1)) == Doubles{1, 4, 2, 10, 3, 18});
+  CHECK(cumprod(zeros({2, 0}), 1).shape() == Shape{2, 0});
+  CHECK(cumprod(scalar(3), 0).item() == 3);
+  CHECK(cumprod(tensor({1, 0, 1}, DType::boolean), 0).to_vector<int64_t>() == std::vector<int64_t>{1, 0, 0});
+  CHECK(cumprod(tensor({3, 3}, DType::int32), 0).dtype() == DType::int64);
+  CHECK(values(cumprod(tensor({2, kInfinity, 0.5}), 0)) == Doubles{2, kInfinity, kInfinity});
+  const Doubles odd = values(cumprod(tensor({2, kNan, 0}), 0));
+  CHECK(odd[0] == 2);
+  CHECK((std::isnan(odd[1]) && std::isnan(odd[2])));
+  CHECK(std::isnan(values(cumprod(tensor({0, kInfinity}), 0))[1]));
+  CHECK_THROWS_WITH_AS(cumprod(x, -3), doctest::Contains("cumprod: dim -3 does not exist"), ShapeError);
+}
+
+TEST_CASE("cumprod and its gradient are the same for any number of threads") {
+  Generator generator(15);
+  const Tensor x = randn({300, 70}, generator).set_requires_grad();
+  check_threads_change_no_bit([&] {
+    const Tensor y = cumprod(x, 1);
+    return std::vector<Tensor>{y.detach(), grad({sum(y)}, {x})[0], grad({sum(prod(x, 0))}, {x})[0]};
+  });
+}
+
+TEST_CASE("median: the lower of the middle two, with its index") {
+  CHECK(median(tensor({3, 1, 2, 4})).item() == 2);
+  CHECK(median(tensor({{5, 1}, {3, 9}, {4, 7}}).t()).item() == 4);
+  CHECK(median(scalar(5)).item() == 5);
+  const auto [values_, indices] = median(tensor({3, 1, 2, 6, 9, 5}, {2, 3}), -1);
+  CHECK(values(values_) == Doubles{2, 6});
+  CHECK(values(indices) == Doubles{2, 0});
+  CHECK(indices.dtype() == DType::int64);
+  CHECK(median(zeros({2, 3}), 0, true).indices.shape() == Shape{1, 3});
+  CHECK(median(tensor({7, 3, 5}, DType::int64)).item<int64_t>() == 5);
+  CHECK(median(scalar(4), 0).indices.shape() == Shape{});
+  CHECK(median(zeros({2, 0}), 0).values.shape() == Shape{0});
+
+  const Tensor x = tensor({3, kNan, 2, kNan, 8, 1}, {2, 3});
+  CHECK(std::isnan(median(x).item()));
+  CHECK(values(median(x, 1).indices) == Doubles{1, 0});
+  CHECK(std::isnan(values(median(x, 1).values)[1]));
+  CHECK(values(median(x, 0).values)[2] == 1);
+
+  CHECK(values(gradient([](auto& t) { return median(t); }, tensor({1, 2, 2, 3, 2, 2}))) ==
+        Doubles{0, 0.25, 0.25, 0, 0.25, 0.25});  // PyTorch's
+  const Tensor slope = gradient([](auto& t) { return median(t, 0).values; }, tensor({1, 2, 2, 3, 2, 2}));
+  CHECK(sum(slope).item() == 1);
+  CHECK(max(slope).item() == 1);
+
+  CHECK_THROWS_WITH_AS(median(zeros({2, 0})), doctest::Contains("median: x[2, 0] holds no elements"), ShapeError);
+  CHECK_THROWS_WITH_AS(median(zeros({2, 0}), 1), doctest::Contains("median: dim 1 of x[2, 0] holds no elements"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(median(x > 0), doctest::Contains("median: x is bool"), DTypeError);
+  CHECK_THROWS_AS(median(x, 2), ShapeError);
+}
+
+TEST_CASE("diff") {
+  const Tensor x = tensor({1, 4, 9, 0, 2, 3}, {2, 3});
+  CHECK(values(diff(x)) == Doubles{3, 5, 2, 1});
+  CHECK(values(diff(x, 2)) == Doubles{2, -1});
+  CHECK(diff(x, 7).shape() == Shape{2, 0});
+  CHECK(values(diff(x, 1, 0)) == Doubles{-1, -2, -6});
+  CHECK(diff(x, 0, 0, x).is(x));
+  CHECK(values(diff(x, 1, 0, zeros({1, 3}))) == Doubles{1, 4, 9, -1, -2, -6});
+  CHECK(values(diff(x, 1, 1, zeros({2, 1}), full({2, 1}, 10))) == Doubles{1, 3, 5, 1, 0, 2, 1, 7});
+  CHECK(diff(zeros({2, 0})).shape() == Shape{2, 0});
+  CHECK(diff(tensor({1, 0, 0}, DType::boolean)).to_vector<bool>() == std::vector<bool>{true, false});
+  CHECK(diff(tensor({5, 3}, DType::int64)).item<int64_t>() == -2);
+  CHECK_THROWS_WITH_AS(diff(x, -1), doctest::Contains("diff: n is -1"), ValueError);
+  CHECK_THROWS_WITH_AS(diff(scalar(1)), doctest::Contains("diff: dim -1 does not exist"), ShapeError);
+  CHECK_THROWS_WITH_AS(diff(x, 1, 1, zeros({1, 3})),
+                       doctest::Contains("diff: tensor 0 is [1, 3], tensor 1 is [2, 3]"), ShapeError);
 }

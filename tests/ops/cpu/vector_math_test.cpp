@@ -53,6 +53,7 @@ std::vector<float> at(Op op, const std::vector<float>& points) {
 
 TEST_CASE("vector math: float32 functions are right to a few units in the last place") {
   CHECK(worst_error([](auto x) { return exp(x); }, [](double x) { return std::exp(x); }) < 1.5);
+  CHECK(worst_error([](auto x) { return expm1(x); }, [](double x) { return std::expm1(x); }) < 2.5);
   CHECK(worst_error([](auto x) { return log(x); }, [](double x) { return std::log(x); }) < 1.5);
   CHECK(worst_error([](auto x) { return tanh(x); }, [](double x) { return std::tanh(x); }) < 1.5);
   CHECK(worst_error([](auto x) { return erf(x); }, [](double x) { return std::erf(x); }) < 1.5);
@@ -86,6 +87,9 @@ TEST_CASE("vector math: sin and cos hold for large arguments") {
 TEST_CASE("vector math: infinities, zeros, denormals") {
   const std::vector<float> points = {-kInfinity, -1e30f, -0.0f, 0.0f, 1e-40f, 1e30f, kInfinity};
   CHECK(at([](auto x) { return exp(x); }, points) == std::vector<float>{0, 0, 1, 1, 1, kInfinity, kInfinity});
+  CHECK(at([](auto x) { return expm1(x); }, points) ==
+        std::vector<float>{-1, -1, 0, 0, 1e-40f, kInfinity, kInfinity});
+  CHECK(at([](auto x) { return elu(x); }, points) == std::vector<float>{-1, -1, 0, 0, 1e-40f, 1e30f, kInfinity});
   CHECK(at([](auto x) { return tanh(x); }, points) == std::vector<float>{-1, -1, 0, 0, 1e-40f, 1, 1});
   CHECK(at([](auto x) { return sigmoid(x); }, points) == std::vector<float>{0, 0, 0.5f, 0.5f, 0.5f, 1, 1});
   const std::vector<float> gelus = at([](auto x) { return gelu(x); }, points);
@@ -107,6 +111,7 @@ TEST_CASE("vector math: infinities, zeros, denormals") {
   CHECK(softened[5] == 1e30f);
   CHECK(softened[6] == kInfinity);
   CHECK(std::signbit(at([](auto x) { return tanh(x); }, points)[2]));
+  CHECK(std::signbit(at([](auto x) { return expm1(x); }, points)[2]));
 }
 
 TEST_CASE("vector math: NaN stays NaN, whatever its other bits are") {
@@ -118,7 +123,8 @@ TEST_CASE("vector math: NaN stays NaN, whatever its other bits are") {
   for (const Tensor& y :
        {exp(tensor(points)), log(tensor(points)), tanh(tensor(points)), erf(tensor(points)), sigmoid(tensor(points)),
         softplus(tensor(points)), gelu(tensor(points)), gelu(tensor(points), Gelu::tanh), silu(tensor(points)),
-        relu(tensor(points)), sin(tensor(points)), sqrt(tensor(points)), abs(tensor(points)), sign(tensor(points))}) {
+        relu(tensor(points)), expm1(tensor(points)), elu(tensor(points)), sin(tensor(points)), sqrt(tensor(points)),
+        abs(tensor(points)), sign(tensor(points))}) {
     for (const float value : y.to_vector<float>()) REQUIRE(std::isnan(value));
   }
   for (const float point : points) {

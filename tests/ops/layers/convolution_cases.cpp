@@ -38,8 +38,11 @@ void add_convolutions(Registry& registry) {
                                        return conv1d(in[0], in[1], in[2],
                                                      {.stride = 2, .padding = 2, .dilation = 2, .groups = 2});
                                      }});
-  registry.differentiable.push_back({"conv1d", "same", draw_convolution({1, 2, 5}, {3, 2, 4}, 0),
-                                     [](const Inputs& in) { return conv1d(in[0], in[1], {}, {.padding = "same"}); }});
+  for (const Shape& shape : {Shape{1, 2, 5}, Shape{0, 2, 5}}) {
+    registry.differentiable.push_back(
+        {"conv1d", "same, " + to_string(shape), draw_convolution(shape, {3, 2, 4}, 0),
+         [](const Inputs& in) { return conv1d(in[0], in[1], {}, {.padding = "same"}); }});
+  }
   const auto transposed = [&](const std::string& variant, const Shape& x, const Shape& weight,
                               const ConvTranspose2dOptions& options) {
     registry.differentiable.push_back(
@@ -72,10 +75,12 @@ void add_poolings(Registry& registry) {
   add("avg_pool2d", "overlapping, padded", {1, 2, 5, 6},
       [](auto& x) { return avg_pool2d(x, {3, 2}, {.stride = Size2d{2, 1}, .padding = {1, 1}}); });
   add("avg_pool2d", "no images", {0, 2, 4, 4}, [](auto& x) { return avg_pool2d(x, 2); });
-  add("max_pool1d", "overlapping, padded", {2, 2, 7},
-      [](auto& x) { return max_pool1d(x, 3, {.stride = 2, .padding = 1}); });
-  add("avg_pool1d", "overlapping, padded", {2, 2, 7},
-      [](auto& x) { return avg_pool1d(x, 3, {.stride = 2, .padding = 1}); });
+  for (const Shape& shape : {Shape{2, 2, 7}, Shape{1, 1, 3}, Shape{0, 2, 3}}) {
+    add("max_pool1d", "overlapping, padded " + to_string(shape), shape,
+        [](auto& x) { return max_pool1d(x, 3, {.stride = 2, .padding = 1}); });
+    add("avg_pool1d", "overlapping, padded " + to_string(shape), shape,
+        [](auto& x) { return avg_pool1d(x, 3, {.stride = 2, .padding = 1}); });
+  }
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/loss.h>
+#include <linnet/ops/layers/softmax.h>
 
 #include "tests/support/same_bits.h"
 
@@ -118,6 +123,54 @@ TEST_CASE("cross_entropy refuses a second derivative") {
                        doctest::Contains("it is fused"), AutogradError);
 }
 
+TEST_CASE("nll_loss of log_softmax is cross_entropy, and weighs classes") {
+  const Tensor logits = tensor({1, 2, 3, 0, 0, 0}, {2, 3}, DType::float64), log_probs = log_softmax(logits, -1);
+  for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+    CHECK(allclose(nll_loss(log_probs, labels({1, 2}), {.reduction = reduction}),
+                   cross_entropy(logits, labels({1, 2}), {.reduction = reduction}), 1e-14));
+  }
+  const Tensor weight = tensor({5, 1, 3}, DType::float64);
+  const Tensor rows = nll_loss(log_probs, labels({1, 2}), {.weight = weight, .reduction = Reduction::none});
+  CHECK(rows[0].item() == doctest::Approx(-log_probs[{0, 1}].item()));
+  CHECK(rows[1].item() == doctest::Approx(-3 * log_probs[{1, 2}].item()));
+  CHECK(nll_loss(log_probs, labels({1, 2}), {.weight = weight}).item() == doctest::Approx(sum(rows).item() / 4));
+  CHECK(nll_loss(log_probs[0], scalar(2, DType::int32)).item() == doctest::Approx(-log_probs[{0, 2}].item()));
+}
+
+TEST_CASE("nll_loss leaves out ignored rows, and classes that are ruled out") {
+  Tensor log_probs = tensor({-1, -kInfinity, -2, -3}, {2, 2}).set_requires_grad();
+  const Tensor loss = nll_loss(log_probs, labels({0, -100}));
+  CHECK(loss.item<float>() == 1);
+  CHECK(grad({loss}, {log_probs})[0].to_vector<float>() == std::vector<float>{-1, 0, 0, 0});
+  CHECK(nll_loss(log_probs, labels({1, 0}), {.reduction = Reduction::none}).to_vector<float>() ==
+        std::vector<float>{kInfinity, 2});
+  CHECK(nll_loss(log_probs, labels({0, 1}), {.ignore_index = 1}).item<float>() == 1);
+  CHECK(std::isnan(nll_loss(log_probs, labels({-100, -100})).item<float>()));
+  CHECK(nll_loss(zeros({2, 0}), labels({-100, -100}), {.reduction = Reduction::sum}).item<float>() == 0);
+}
+
+TEST_CASE("nll_loss says what does not fit") {
+  const Tensor log_probs = zeros({2, 3});
+  CHECK_THROWS_WITH_AS(
+      nll_loss(log_probs, zeros({2})),
+      doctest::Contains("targets must be int64 or int32, not float32; convert with to(DType::int64)"), DTypeError);
+  CHECK_THROWS_WITH_AS(
+      nll_loss(log_probs, labels({0})),
+      doctest::Contains("log_probs[2, 3] ask for targets[2], one class each, but targets have shape [1]"),
+      ShapeError);
+  CHECK_THROWS_WITH_AS(nll_loss(log_probs, labels({0, 3})), doctest::Contains("target 3 of row 1 is not a class"),
+                       IndexError);
+  CHECK_THROWS_WITH_AS(nll_loss(scalar(1), scalar(0, DType::int64)),
+                       doctest::Contains("log_probs must be [..., C], but have rank 0"), ShapeError);
+  CHECK_THROWS_WITH_AS(nll_loss(zeros({2, 3}, DType::int64), labels({0, 0})),
+                       doctest::Contains("log_probs must be floating, not int64"), DTypeError);
+  CHECK_THROWS_WITH_AS(nll_loss(log_probs, labels({0, 1}), {.weight = zeros({2})}),
+                       doctest::Contains("weight[2] must have one factor for each class of log_probs[2, 3]"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(nll_loss(log_probs, labels({0, 1}), {.reduction = Reduction::batchmean}),
+                       doctest::Contains("batchmean is for kl_div alone; take mean"), ValueError);
+}
+
 TEST_CASE("mse_loss is the mean square of the differences") {
   const Tensor a = tensor({1, 2, 3}), b = tensor({1, 0, 6});
   CHECK(mse_loss(a, b).item<float>() == doctest::Approx(13.0 / 3));
@@ -130,6 +183,140 @@ TEST_CASE("mse_loss is the mean square of the differences") {
       mse_loss(whole, whole, Reduction::sum),
       doctest::Contains("mse_loss: takes floating tensors, not int64; convert with to(DType::float32)"), DTypeError);
   CHECK_THROWS_AS(mse_loss(a, whole), DTypeError);
+}
+
+TEST_CASE("l1_loss, huber_loss and smooth_l1_loss of differences") {
+  const Tensor input = tensor({0, 0.5, -1, 3}), target = zeros({4});
+  const auto each = [&](const Tensor& losses) { return losses.to_vector<float>(); };
+  CHECK(each(l1_loss(input, target, Reduction::none)) == std::vector<float>{0, 0.5, 1, 3});
+  CHECK(each(huber_loss(input, target, Reduction::none)) == std::vector<float>{0, 0.125, 0.5, 2.5});
+  CHECK(each(huber_loss(input, target, Reduction::none, 2)) == std::vector<float>{0, 0.125, 0.5, 4});
+  CHECK(each(smooth_l1_loss(input, target, Reduction::none, 2)) == std::vector<float>{0, 0.0625, 0.25, 2});
+  CHECK(each(smooth_l1_loss(input, target, Reduction::none, 0)) == std::vector<float>{0, 0.5, 1, 3});
+  CHECK(l1_loss(input, target).item<float>() == 1.125);
+  CHECK(huber_loss(input, target, Reduction::sum).item<float>() == 3.125);
+
+  Tensor far = tensor({-kInfinity, 1, kInfinity}).set_requires_grad();
+  const Tensor slopes = grad({huber_loss(far, zeros({3}), Reduction::sum)}, {far})[0];
+  CHECK(each(slopes) == std::vector<float>{-1, 1, 1});
+
+  CHECK_THROWS_WITH_AS(l1_loss(input, zeros({4, 1})),
+                       doctest::Contains("input[4] and target[4, 1] must have one shape"), ShapeError);
+  CHECK_THROWS_WITH_AS(
+      l1_loss(input, labels({1, 2, 3, 4})),
+      doctest::Contains("l1_loss: takes floating tensors, not int64; convert with to(DType::float32)"), DTypeError);
+  CHECK_THROWS_WITH_AS(huber_loss(input, target, Reduction::mean, 0),
+                       doctest::Contains("delta is 0; it must be above 0"), ValueError);
+  CHECK_THROWS_WITH_AS(smooth_l1_loss(input, target, Reduction::mean, -1),
+                       doctest::Contains("beta is -1; it must be 0 or more"), ValueError);
+  CHECK_THROWS_AS(huber_loss(input, target, Reduction::mean, std::nan("")), ValueError);
+  CHECK_THROWS_AS(huber_loss(input, zeros({2})), ShapeError);
+  CHECK_THROWS_AS(smooth_l1_loss(input, zeros({2})), ShapeError);
+}
+
+TEST_CASE("kl_div: the divergence is its batchmean, and a target of 0 counts 0") {
+  const Tensor p = tensor({0.5, 0.5, 1, 0}, {2, 2}, DType::float64),
+               q = tensor({0.25, 0.75, 0.5, 0.5}, {2, 2}, DType::float64);
+  const double first = 0.5 * std::log(0.5 / 0.25) + 0.5 * std::log(0.5 / 0.75), second = std::log(1 / 0.5);
+  CHECK(kl_div(log(q), p, Reduction::batchmean).item() == doctest::Approx((first + second) / 2));
+  CHECK(kl_div(log(q), p).item() == doctest::Approx((first + second) / 4));
+  CHECK(kl_div(log(q), p, Reduction::none)[{1, 1}].item() == 0);
+  CHECK(kl_div(log(p + 0.5), log(q), Reduction::sum, true).item() ==
+        doctest::Approx(kl_div(log(p + 0.5), q, Reduction::sum).item()));
+  CHECK(kl_div(scalar(-1), scalar(1), Reduction::batchmean).item() == 1);
+  Tensor leaf = p.clone().set_requires_grad();
+  const Tensor slopes = grad({kl_div(log(q), leaf, Reduction::sum)}, {leaf})[0];
+  CHECK(slopes[{1, 1}].item() == doctest::Approx(-std::log(0.5)));  // of −target·input
+
+  CHECK_THROWS_WITH_AS(
+      kl_div(q, labels({0, 1})),
+      doctest::Contains("kl_div: target must be probabilities, not int64; of classes take nll_loss, or "
+                        "make them by one_hot(target, classes, input.dtype())"),
+      DTypeError);
+  CHECK_THROWS_WITH_AS(kl_div(q, p[0]), doctest::Contains("input[2, 2] and target[2] must have one shape"),
+                       ShapeError);
+  CHECK_THROWS_AS(kl_div(labels({0, 1}), p[0]), DTypeError);
+}
+
+TEST_CASE("gaussian_nll_loss is −log of the normal density, with the variances of all, rows or columns") {
+  const Tensor input = tensor({1, 2, 3, 4, 5, 6}, {2, 3}, DType::float64), target = input + 2;
+  const Tensor var = full({2, 3}, 4, DType::float64);
+  const double loss = (std::log(4.0) + 1) / 2, density = std::exp(-0.5) / std::sqrt(2 * std::numbers::pi * 4);
+  CHECK(gaussian_nll_loss(input, target, var).item() == doctest::Approx(loss));
+  CHECK(gaussian_nll_loss(input, target, var, {.full = true}).item() == doctest::Approx(-std::log(density)));
+  CHECK(gaussian_nll_loss(input, target, var, {.reduction = Reduction::sum}).item() == doctest::Approx(6 * loss));
+  for (const Shape& shape : {Shape{2}, Shape{2, 1}, Shape{1, 3}, Shape{1, 1}}) {
+    CAPTURE(shape);
+    CHECK(gaussian_nll_loss(input, target, full(shape, 4, DType::float64), {.reduction = Reduction::sum}).item() ==
+          doctest::Approx(6 * loss));
+  }
+  CHECK(gaussian_nll_loss(scalar(1), scalar(3), scalar(4)).item() == doctest::Approx(loss));
+
+  const Tensor rows = tensor({1, 4}, DType::float64);
+  CHECK(gaussian_nll_loss(input, target, rows, {.reduction = Reduction::none})[{0, 2}].item() == doctest::Approx(2));
+
+  // A variance below eps counts as eps, but keeps its gradient.
+  Tensor small = zeros({1}, DType::float64).set_requires_grad();
+  const Tensor one = ones({1}, DType::float64), at_eps = gaussian_nll_loss(one, one, small, {.eps = 0.25});
+  CHECK(at_eps.item() == doctest::Approx(std::log(0.25) / 2));
+  CHECK(grad({at_eps}, {small})[0].item() == doctest::Approx(2));
+
+  CHECK_THROWS_WITH_AS(
+      gaussian_nll_loss(input, target, zeros({3}, DType::float64)),
+      doctest::Contains("var[3] must have the shape of input[2, 3], or sizes of 1 in it, or no last dim"),
+      ShapeError);
+  CHECK_THROWS_AS(gaussian_nll_loss(input, target, zeros({2, 2}, DType::float64)), ShapeError);
+  CHECK_THROWS_AS(gaussian_nll_loss(input, target, zeros({1, 2, 3}, DType::float64)), ShapeError);
+  CHECK_THROWS_AS(gaussian_nll_loss(input, target[0], var), ShapeError);
+  CHECK_THROWS_WITH_AS(gaussian_nll_loss(input, target, ones({2, 3}, DType::int64)),
+                       doctest::Contains("takes floating tensors, not int64"), DTypeError);
+  CHECK_THROWS_WITH_AS(gaussian_nll_loss(input, target, -var),
+                       doctest::Contains("var has a negative element; exp() or softplus()"), ValueError);
+}
+
+TEST_CASE("cosine_similarity and cosine_embedding_loss") {
+  const Tensor x = tensor({1, 0, 3, 4}, {2, 2}), y = tensor({0, 2, 4, 3}, {2, 2});
+  CHECK(allclose(cosine_similarity(x, y), tensor({0, 0.96})));
+  CHECK(allclose(cosine_similarity(x, y, 0), tensor({12 / std::sqrt(160.), 12 / std::sqrt(208.)})));
+  CHECK(allclose(cosine_similarity(x, tensor({1, 1})), tensor({std::sqrt(0.5), 7 / std::sqrt(50.)})));
+  CHECK(cosine_similarity(zeros({2}), ones({2}), 0).item() == 0);
+  CHECK(cosine_similarity(tensor({1e-3}), tensor({1}), 0, 1e-2).item() == doctest::Approx(0.1));
+
+  const Tensor signs = labels({1, -1});
+  CHECK(allclose(cosine_embedding_loss(x, y, signs, 0, Reduction::none), tensor({1, 0.96})));
+  CHECK(allclose(cosine_embedding_loss(x, y, signs, 0.5), scalar(0.73)));
+  CHECK(allclose(cosine_embedding_loss(x, y, signs, 0.97, Reduction::sum), scalar(1)));
+  CHECK(allclose(cosine_embedding_loss(x[1], y[1], scalar(1)), scalar(0.04)));
+
+  CHECK_THROWS_WITH_AS(cosine_similarity(x, zeros({3})), doctest::Contains("do not broadcast"), ShapeError);
+  CHECK_THROWS_WITH_AS(cosine_similarity(x[0], y[0]), doctest::Contains("dim 1 does not exist"), ShapeError);
+  CHECK_THROWS_AS(cosine_similarity(x, ones({2, 2}, DType::int64)), DTypeError);
+  CHECK_THROWS_WITH_AS(cosine_embedding_loss(x, y, labels({1, 0})),
+                       doctest::Contains("target 0 is neither 1, for pairs that belong together, nor -1; "
+                                         "2 * target - 1 makes them of 1 and 0"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(cosine_embedding_loss(x, y, labels({1})),
+                       doctest::Contains("x1[2, 2] must be [..., D] and target[1] [...], one for each vector"),
+                       ShapeError);
+  CHECK_THROWS_AS(cosine_embedding_loss(scalar(1), scalar(1), scalar(1)), ShapeError);
+  CHECK_THROWS_WITH_AS(cosine_embedding_loss(x, y[0], signs), doctest::Contains("x1[2, 2] and x2[2]"), ShapeError);
+}
+
+TEST_CASE("hinge_embedding_loss draws pairs together and others apart") {
+  const Tensor distances = tensor({0.5, 0.5, 3, 1}), signs = tensor({1, -1, -1, -1});
+  CHECK(hinge_embedding_loss(distances, signs, 1, Reduction::none).to_vector<float>() ==
+        std::vector<float>{0.5, 0.5, 0, 0});
+  CHECK(hinge_embedding_loss(distances, labels({1, -1, -1, -1}), 4).item() ==
+        doctest::Approx((0.5 + 3.5 + 1 + 3) / 4));
+  Tensor leaf = distances.clone().set_requires_grad();
+  CHECK(grad({hinge_embedding_loss(leaf, signs, 1, Reduction::sum)}, {leaf})[0].to_vector<float>() ==
+        std::vector<float>{1, -1, 0, -1});
+  CHECK_THROWS_WITH_AS(hinge_embedding_loss(distances, zeros({4}) > 0), doctest::Contains("target 0 is neither 1"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(hinge_embedding_loss(distances, tensor({1, 0, 1, 0})),
+                       doctest::Contains("target 0 is neither 1"), ValueError);
+  CHECK_THROWS_AS(hinge_embedding_loss(distances, ones({1})), ShapeError);
+  CHECK_THROWS_AS(hinge_embedding_loss(labels({1}), ones({1})), DTypeError);
 }
 
 TEST_CASE("binary_cross_entropy_with_logits is stable and weighs positives") {

@@ -39,6 +39,19 @@ void add_products(Registry& registry) {
        [](const Inputs& in) { return matmul(transpose(in[0]), transpose(in[1])); }});
 }
 
+void add_outer(Registry& registry) {
+  Generator generator(24);
+  const auto add = [&](const std::string& variant, const Shape& a, const Shape& b) {
+    registry.differentiable.push_back({"outer",
+                                       variant,
+                                       {randn(a, generator, DType::float64), randn(b, generator, DType::float64)},
+                                       [](const Inputs& in) { return outer(in[0], in[1]); }});
+  };
+  add("two lengths", {3}, {4});
+  add("size 1, broadcast", {3}, {1});
+  add("empty", {0}, {2});
+}
+
 void add_linear(Registry& registry) {
   Generator generator(22);
   const auto add = [&](const std::string& variant, const Shape& x, const Shape& weight, bool bias) {
@@ -110,6 +123,7 @@ void add_transpose(Registry& registry) {
 
 void add_matmul_cases(Registry& registry) {
   add_products(registry);
+  add_outer(registry);
   add_linear(registry);
   add_einsum(registry);
   add_transpose(registry);

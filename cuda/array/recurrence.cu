@@ -1,0 +1,76 @@
+#include <type_traits>
+
+#include <linnet/cuda/device/group.cuh>
+#include <linnet/cuda/device/kernel.cuh>
+
+namespace linnet::cuda {
+namespace {
+
+/// The map h → factor·h + term. A term of 0 stays 0 however large the factor, so that a product alone is no 0·∞.
+template <class Acc>
+struct Linear {
+  Acc factor, term;
+
+  __device__ Acc operator()(Acc h) const { return h == Acc{0} ? term : factor * h + term; }
+  /// This map after `first`.
+  __device__ Linear after(const Linear& first) const { return {factor * first.factor, (*this)(first.term)}; }
+};
+
+/// Strides of the line's dim.
+struct LineSteps {
+  int64_t out, a, b;
+};
+
+/// A block for each line, kThreads elements at a time, as in cumsum.cu: maps compose as sums add. In double or int64.
+template <class T, class Acc>
+__global__ void compose_prefixes(StridedIndex<3> lines, int64_t n, LineSteps step, bool reverse, Acc initial, T* out,
+                                 const T* a, const T* b) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ Linear<Acc> of_warp[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
+    const Offsets<3> at = lines.at(line);
+    Acc before = initial;  // h of the element before `first`
+    for (int64_t first = 0; first < n; first += kThreads) {
+      const int64_t i = first + threadIdx.x;
+      const int64_t place = reverse ? n - 1 - i : i;
+      Linear<Acc> linear{Acc{1}, Acc{0}};
+      if (i < n) {
+        linear.factor = static_cast<Acc>(a[at.of[1] + place * step.a]);
+        linear.term = static_cast<Acc>(b[at.of[2] + place * step.b]);
+      }
+      for (int distance = 1; distance < kWarp; distance *= 2) {
+        const Linear<Acc> left{__shfl_up_sync(kAllLanes, linear.factor, distance),
+                               __shfl_up_sync(kAllLanes, linear.term, distance)};
+        if (lane >= distance) linear = linear.after(left);
+      }
+      if (lane == kWarp - 1) of_warp[warp] = linear;
+      __syncthreads();
+      Acc own = before, h = before;
+      for (int w = 0; w < kWarps; ++w) {
+        if (w == warp) own = h;
+        h = of_warp[w](h);
+      }
+      if (i < n) out[at.of[0] + place * step.out] = static_cast<T>(linear(own));
+      before = h;
+      __syncthreads();  // before the next elements overwrite of_warp
+    }
+  }
+}
+
+void linear_recurrence(View out, View a, View b, int dim, bool reverse, double initial) {
+  const StridedIndex<3> lines = index_other_dims<3>({out, a, b}, dim);
+  const LineSteps steps{out.strides[dim], a.strides[dim], b.strides[dim]};
+  dispatch_number(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Acc = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+    launch(compose_prefixes<T, Acc>, lines.count, kThreads, lines, out.shape[dim], steps, reverse,
+           static_cast<Acc>(initial), data<T>(out), data<const T>(a), data<const T>(b));
+  });
+}
+
+}  // namespace
+
+void fill_recurrence(Backend& table) { table.linear_recurrence = linear_recurrence; }
+
+}  // namespace linnet::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <vector>
+
+#include <linnet/core/files/safetensors.h>
+#include <linnet/core/tensor.h>
+
+namespace linnet::nn {
+
+/// Running averages of parameters, a ← a + (1 − decay)·(p − a), as PyTorch's AveragedModel has them with
+/// get_ema_multi_avg_fn; the first update copies the parameters. Averaged weights often do better in evaluation than
+/// the last ones:
+///
+///     nn::ExponentialMovingAverage average(model.parameters(), 0.999);
+///     backward(cross_entropy(model(inputs), targets));
+///     optimizer.step();
+///     average.update();
+///     {
+///       const nn::AveragedWeights averaged(average);
+///       std::cout << accuracy(model(inputs), targets);
+///     }  // the model has its own weights again
+///
+/// Buffers stay the model's own.
+class ExponentialMovingAverage {
+ public:
+  /// Throws: ValueError for a decay outside [0, 1].
+  explicit ExponentialMovingAverage(std::vector<Tensor> parameters, double decay = 0.999);
+
+  /// Moves the averages towards the parameters, after a step of the optimizer.
+  ///
+  /// Cost: a few passes over the parameters.
+  void update();
+
+  /// The averages, in the order of the parameters. `update` edits them.
+  const std::vector<Tensor>& averages() const { return averages_; }
+
+  /// The state for a checkpoint: the averages by position, and whether there was an update. They are not copied.
+  TensorMap state() const;
+  /// Restores a state.
+  ///
+  /// Throws: ValueError, before it copies any, for the state of parameters of other shapes or dtypes.
+  void load_state(const TensorMap& state, Where where = {});
+
+ private:
+  friend class AveragedWeights;
+
+  std::vector<Tensor> parameters_, averages_;
+  Tensor updated_;  // bool
+  double decay_;
+};
+
+/// Puts the averages in the parameters' place while it lives, and then the parameters' own values back, to the bit.
+///
+/// Cost: a copy of the parameters.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(const ExponentialMovingAverage& average);
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  std::vector<Tensor> parameters_, own_values_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include <linnet/nn/optim/optim.h>
+
+namespace linnet::nn {
+
+/// Options of Lion.
+struct LionConfig {
+  double lr = 1e-4;  ///< 3 to 10 times less than AdamW's, and weight_decay as much more, is what the authors advise
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  ///< p ← p − lr·weight_decay·p, apart from the gradient
+};
+
+/// p ← p − lr·(sign(β₁·m + (1 − β₁)·g) + λ·p), then m ← β₂·m + (1 − β₂)·g: each number moves by the learning rate.
+///
+/// Cost: one number of state for each number of a parameter; several passes over the parameters. The host reads
+/// `StepOptions::apply`, so a Recording cannot have it.
+/// Source: Chen et al. 2023, algorithm 2.
+class Lion : public Optimizer {
+ public:
+  /// One group of all parameters, or several groups. Betas are in [0, 1), other settings at least 0.
+  ///
+  /// Dtypes: float32 or float64.
+  /// Throws: as Adam.
+  explicit Lion(std::vector<Tensor> parameters, const LionConfig& config = {});
+  explicit Lion(std::vector<ParameterGroup> groups, const LionConfig& config = {});
+
+ private:
+  void update(const std::vector<Update>& updates) override;
+  LionConfig config_;
+};
+
+}  // namespace linnet::nn

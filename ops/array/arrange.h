@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+
+/// The elements of a tensor in another order, or several times. But for `meshgrid`, results are copies.
+///
+/// Dtypes: any.
+/// Gradient: any number of times.
+/// Cost: one copy of the result.
+/// Throws: ShapeError for a dim that does not exist.
+
+namespace linnet {
+
+/// x with the order of the elements along each of `dims` reversed.
+///
+/// Throws: ShapeError also for a dim that is listed twice.
+Tensor flip(const Tensor& x, const Shape& dims, Where where = {});
+
+/// x with the elements along dims[i] moved by shifts[i] places; those moved beyond the end come in at the start.
+/// Without dims, all elements in row-major order are moved.
+///
+/// Cost: one copy for each dim.
+/// Throws: ShapeError unless there are as many shifts as dims, or one shift without dims.
+Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims = {}, Where where = {});
+
+/// The whole of x sizes[d] times along dim d. As in PyTorch, sizes beyond x's rank make new leading dims. (NumPy's
+/// repeat is `repeat_interleave`.)
+///
+/// Throws: ShapeError for fewer sizes than x has dims, and for a negative size.
+Tensor repeat(const Tensor& x, const Shape& sizes, Where where = {});
+/// The same where there may be fewer sizes than dims: the last dims take them.
+Tensor tile(const Tensor& x, const Shape& sizes, Where where = {});
+
+/// Each element of x along `dim` `repeats` times, or element i repeats[i] times. Without dim, of x flattened.
+///
+/// Shapes: repeats is [size of dim], or has one element.
+/// Dtypes: repeats is int64 or int32.
+/// Cost: one copy; a tensor `repeats` is read on the CPU, so that a GPU is waited for.
+/// Throws: ValueError for a negative number; ShapeError and DTypeError for other repeats.
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim = {}, Where where = {});
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim = {}, Where where = {});
+
+/// Coordinates of a grid: result i has the elements of tensors[i] along dim i, and the same along the other dims.
+/// `indexing` is "ij", or "xy", where the first two dims are exchanged.
+///
+/// Shapes: [n₁], [n₂], … or rank 0 → [n₁, n₂, …] each.
+/// Cost: none; the results are views.
+/// Throws: ShapeError for other ranks; ValueError for another indexing and for no tensors.
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij", Where where = {});
+
+}  // namespace linnet

@@ -1,0 +1,237 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/error.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/layers/activation.h>
+
+/// Values at the ends, at halves and at zeros of either sign. The golden test has the others, and gradients.
+
+using namespace linnet;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+using Bools = std::vector<bool>;
+
+Doubles values(const Tensor& x) { return x.to_vector<double>(); }
+
+/// Equal but for a few roundings. Zeros and infinities have the same sign, and NaN is NaN.
+bool agrees(double y, double exact, double eps) {
+  if (std::isnan(exact)) return std::isnan(y);
+  if (exact == 0 || std::isinf(exact)) return y == exact && std::signbit(y) == std::signbit(exact);
+  return std::abs(y - exact) <= 4 * eps * std::abs(exact);
+}
+
+/// `exact` of the same numbers, in both dtypes.
+template <class F, class Exact>
+void check_all(const char* name, F f, Exact exact, const Doubles& at) {
+  const Doubles wide = values(f(tensor(at)));
+  const std::vector<float> near(at.begin(), at.end());
+  const Doubles narrow = values(f(tensor(near)));
+  for (size_t i = 0; i < at.size(); ++i) {
+    CHECK_MESSAGE(agrees(wide[i], exact(at[i]), 0x1p-53), name, " of ", at[i], " is ", wide[i]);
+    const double expected = static_cast<float>(exact(double{near[i]}));
+    CHECK_MESSAGE(agrees(narrow[i], expected, 0x1p-24), name, " of float ", near[i], " is ", narrow[i]);
+  }
+}
+
+/// d sum(f(x)) / dx
+template <class F>
+Doubles gradient(F f, const Doubles& at) {
+  const Tensor x = tensor(at).set_requires_grad();
+  return values(grad({sum(f(x))}, {x})[0]);
+}
+
+const Doubles kCorners = {kNan, -kInfinity, kInfinity, -0.0, 0.0,  -0.5,  0.5, -1,   1,
+                          -1.5, 1.5,        -2.5,      2.5,  -0.3, 3e-30, 700, -700, 4503599627370495.5};
+
+}  // namespace
+
+TEST_CASE("functions: those of the standard library, at zeros and infinities too") {
+  const auto check = [](const char* name, Tensor (*f)(const Tensor&, Where), double (*exact)(double)) {
+    check_all(name, [f](const Tensor& x) { return f(x, {}); }, exact, kCorners);
+  };
+  check("floor", floor, std::floor);
+  check("ceil", ceil, std::ceil);
+  check("round", round, std::nearbyint);
+  check("trunc", trunc, std::trunc);
+  check("expm1", expm1, std::expm1);
+  check("log1p", log1p, std::log1p);
+  check("log2", log2, std::log2);
+  check("log10", log10, std::log10);
+  check("tan", tan, std::tan);
+  check("asin", asin, std::asin);
+  check("acos", acos, std::acos);
+  check("atan", atan, std::atan);
+  check("sinh", sinh, std::sinh);
+  check("cosh", cosh, std::cosh);
+}
+
+TEST_CASE("functions: rounding takes the even one of two, and leaves integers") {
+  CHECK(values(round(tensor({-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.6}))) == Doubles{-2, -2, 0, 0, 2, 2, 3});
+  const Tensor big = tensor(Ints{(int64_t{1} << 60) + 1, -3});
+  for (const Tensor& y : {floor(big), ceil(big), round(big), trunc(big)}) {
+    CHECK(y.to_vector<int64_t>() == big.to_vector<int64_t>());
+  }
+  CHECK_THROWS_AS(floor(ones({2}, DType::boolean)), DTypeError);
+  CHECK(gradient([](const Tensor& x) { return floor(x) + ceil(x) + round(x) + trunc(x); }, {0.5, 2, kNan}) ==
+        Doubles{0, 0, 0});
+}
+
+TEST_CASE("functions: asin and acos at their ends") {
+  CHECK(gradient([](const Tensor& x) { return asin(x); }, {-1, 1}) == Doubles{kInfinity, kInfinity});
+  CHECK(gradient([](const Tensor& x) { return acos(x); }, {-1, 1}) == Doubles{-kInfinity, -kInfinity});
+  CHECK(std::isnan(gradient([](const Tensor& x) { return asin(x); }, {1.5})[0]));
+}
+
+TEST_CASE("remainder: the sign is the divisor's, in every dtype") {
+  for (const DType dtype : {DType::float32, DType::float64, DType::int32, DType::int64}) {
+    const Tensor x = tensor({-3, -2, -1, 0, 1, 2, 3}, dtype);
+    CHECK(values(remainder(x, 2)) == Doubles{1, 0, 1, 0, 1, 0, 1});
+    CHECK(values(x % -2) == Doubles{-1, 0, -1, 0, -1, 0, -1});
+    CHECK(values(7 % tensor({-4, 3, 9}, dtype)) == Doubles{-1, 1, 7});
+    CHECK(values(tensor({-5, 5}, dtype).unsqueeze(1) % tensor({3, -3}, dtype)) == Doubles{1, -2, 2, -1});
+    CHECK(remainder(x, 2).dtype() == dtype);
+  }
+  CHECK(values(remainder(tensor({1, 2, 3, 4, 5}), -1.5)) == Doubles{-0.5, -1, 0, -0.5, -1});
+}
+
+TEST_CASE("remainder: of floating zeros, infinities and NaN, as in PyTorch") {
+  const Doubles y = values(tensor({1, -1, 1, -1, kInfinity, kNan, 0}, DType::float64) %
+                           tensor({kInfinity, kInfinity, -kInfinity, -kInfinity, 2, 2, 0}, DType::float64));
+  CHECK(Doubles(y.begin(), y.begin() + 4) == Doubles{1, kInfinity, -kInfinity, -1});
+  for (size_t i = 4; i < y.size(); ++i) CHECK(std::isnan(y[i]));
+  CHECK(std::isnan((tensor({1}) % 0).item()));
+}
+
+TEST_CASE("remainder: integers are not divided by 0, and the smallest by −1") {
+  const auto message = doctest::Contains("remainder: b holds 0, and integers have no remainder by 0");
+  for (const DType dtype : {DType::int32, DType::int64}) {
+    const Tensor x = tensor({-5, 5}, dtype);
+    CHECK_THROWS_WITH_AS(x % 0, message, ValueError);
+    CHECK_THROWS_WITH_AS(x % tensor({2, 0}, dtype), message, ValueError);
+    CHECK_THROWS_WITH_AS(3 % tensor({2, 0}, dtype), message, ValueError);
+  }
+  CHECK((tensor(Ints{std::numeric_limits<int64_t>::min()}) % -1).item<int64_t>() == 0);
+  CHECK((tensor(std::vector<int32_t>{std::numeric_limits<int32_t>::min()}) % -1).item<int32_t>() == 0);
+  CHECK_THROWS_AS(remainder(ones({2}, DType::boolean), ones({2}, DType::boolean)), DTypeError);
+  CHECK_THROWS_AS(arange(3) % 0.5, DTypeError);
+}
+
+TEST_CASE("atan2: every quadrant, zeros of either sign, infinities") {
+  for (const double b : kCorners) {
+    check_all(
+        "atan2", [b](const Tensor& a) { return atan2(a, full({}, b, a.dtype())); },
+        [b](double a) { return std::atan2(a, b); }, {kNan, -kInfinity, kInfinity, -0.0, 0.0, -1, 1, 2.5});
+  }
+  CHECK(gradient([](const Tensor& a) { return atan2(a, a * 0); }, {0, -0.0}) == Doubles{0, 0});
+  CHECK(gradient([](const Tensor& b) { return atan2(b * 0, b); }, {0, -0.0}) == Doubles{0, 0});
+  CHECK_THROWS_AS(atan2(arange(3), arange(3)), DTypeError);
+}
+
+TEST_CASE("lerp: its ends are exact, and so is what does not change") {
+  const Tensor start = tensor({1e8F, 0.1F, -3.0F}), end = tensor({1.0F, 0.1F, 0.7F});
+  const std::vector<float> first = start.to_vector<float>(), last = end.to_vector<float>();
+  CHECK(lerp(start, end, 0).to_vector<float>() == first);
+  CHECK(lerp(start, end, 1).to_vector<float>() == last);
+  CHECK(lerp(start, end, tensor({0.0F, 0.0F, 0.0F})).to_vector<float>() == first);
+  CHECK(lerp(start, end, tensor({1.0F, 1.0F, 1.0F})).to_vector<float>() == last);
+  for (const double weight : {-0.5, 0.3, 0.7, 2.0}) {
+    CHECK(lerp(start, end, weight)[1].item<float>() == first[1]);
+    CHECK(lerp(start, end, full({}, weight)).to_vector<float>() == lerp(start, end, weight).to_vector<float>());
+  }
+  CHECK(values(lerp(tensor({0, 10}), tensor({{4, 20}, {8, 30}}), tensor({0.5, 0.25}, {2, 1}))) ==
+        Doubles{2, 15, 2, 15});
+  CHECK_THROWS_WITH_AS(lerp(arange(3), arange(3), 1, {"a.cpp", 7}),
+                       "lerp: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:7)",
+                       DTypeError);
+  CHECK_THROWS_AS(lerp(start, end, tensor({0.5, 0.5, 0.5}, DType::float64)), DTypeError);
+}
+
+TEST_CASE("compare: NaN, infinities and finite numbers") {
+  const Tensor x = tensor({kNan, kInfinity, -kInfinity, -0.0, 3e38, -5}, DType::float64);
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Tensor y = x.to(dtype);
+    const AnomalyMode anomaly;  // they look for NaN, and make none
+    CHECK(isnan(y).to_vector<bool>() == Bools{true, false, false, false, false, false});
+    CHECK(isinf(y).to_vector<bool>() == Bools{false, true, true, false, false, false});
+    CHECK(isfinite(y).to_vector<bool>() == Bools{false, false, false, true, true, true});
+  }
+  for (const DType dtype : {DType::int32, DType::int64, DType::boolean}) {
+    const Tensor y = tensor({0, 1}, dtype);
+    CHECK(isnan(y).to_vector<bool>() == Bools{false, false});
+    CHECK(isinf(y).to_vector<bool>() == Bools{false, false});
+    CHECK(isfinite(y).to_vector<bool>() == Bools{true, true});
+  }
+}
+
+TEST_CASE("compare: isclose, element by element") {
+  const Tensor a = tensor({1, 1, 100, kNan, kInfinity, kInfinity, kInfinity, 1}, DType::float64);
+  const Tensor b = tensor({1 + 1e-9, 1.001, 100.0009, kNan, kInfinity, -kInfinity, 1, kInfinity}, DType::float64);
+  CHECK(isclose(a, b).to_vector<bool>() == Bools{true, false, true, false, true, false, false, false});
+  CHECK(isclose(a, b, 1e-5, 1e-8, true).to_vector<bool>() ==
+        Bools{true, false, true, true, true, false, false, false});
+  // The tolerance is of b, and not of a.
+  CHECK(isclose(tensor({10}), tensor({11}), 0.095, 0).item<bool>());
+  CHECK_FALSE(isclose(tensor({11}), tensor({10}), 0.095, 0).item<bool>());
+  CHECK(isclose(tensor({0}), tensor({0.25}), 0, 0.25).item<bool>());
+  CHECK(isclose(tensor({1, 2}, {2, 1}), tensor({1, 2})).to_vector<bool>() == Bools{true, false, false, true});
+  // A difference and a tolerance that both overflow do not make numbers close.
+  CHECK_FALSE(isclose(tensor({-3e38F}), tensor({3e38F}), 2).item<bool>());
+  CHECK_FALSE(allclose(tensor({-3e38F}), tensor({3e38F}), 2));
+  CHECK_THROWS_WITH_AS(isclose(a, b, -1, 0, false, {"a.cpp", 7}),
+                       "isclose: rtol is -1 and atol 0; neither may be negative (a.cpp:7)", ValueError);
+  CHECK_THROWS_WITH_AS(allclose(a, b, 0, kNan, false, {"a.cpp", 7}),
+                       "allclose: rtol is 0 and atol nan; neither may be negative (a.cpp:7)", ValueError);
+  CHECK_THROWS_AS(isclose(arange(3), arange(3)), DTypeError);
+}
+
+TEST_CASE("activations: at the ends, and gradients at NaN, as in PyTorch") {
+  const auto leaky = [](double x) { return x > 0 ? x : 0.01 * x; };
+  check_all("leaky_relu", [](const Tensor& x) { return leaky_relu(x); }, leaky, kCorners);
+  const auto steep = [](double x) { return x > 0 ? x : -2 * x; };
+  check_all("leaky_relu", [](const Tensor& x) { return leaky_relu(x, -2); }, steep, kCorners);
+  const auto exponential = [](double x) { return x > 0 ? x : 1.5 * std::expm1(x); };
+  check_all("elu", [](const Tensor& x) { return elu(x, 1.5); }, exponential, kCorners);
+  check_all(
+      "elu", [](const Tensor& x) { return elu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); },
+      {-1e-6, -1e-3, -0.1, -0.4, -20});
+  const auto between = [](double x) { return x < -1 ? -1.0 : x > 1 ? 1.0 : x; };
+  check_all("hardtanh", [](const Tensor& x) { return hardtanh(x); }, between, kCorners);
+  const auto log_of_sigmoid = [](double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); };
+  check_all("logsigmoid", [](const Tensor& x) { return logsigmoid(x); }, log_of_sigmoid,
+            {-kInfinity, -700, -40, -1, -0.0, 0.0, 1, 3});
+
+  const Doubles at = {kNan, 0, -0.0, -1, 1};
+  CHECK(gradient([](const Tensor& x) { return leaky_relu(x, 0.25); }, at) == Doubles{0.25, 0.25, 0.25, 0.25, 1});
+  CHECK(gradient([](const Tensor& x) { return hardtanh(x); }, at) == Doubles{1, 1, 1, 0, 0});
+  CHECK(gradient([](const Tensor& x) { return elu(x); }, at) == Doubles{1, 1, 1, std::exp(-1), 1});
+  CHECK(gradient([](const Tensor& x) { return elu(x, 2); }, at) == Doubles{1, 2, 2, 2 * std::exp(-1), 1});
+}
+
+TEST_CASE("activations: errors") {
+  CHECK_THROWS_WITH_AS(hardtanh(ones({2}), 2, 1, {"a.cpp", 7}), "hardtanh: min 2 is above max 1 (a.cpp:7)",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(glu(ones({2, 3}), -1, {"a.cpp", 7}),
+                       "glu: dim -1 of x[2, 3] has size 3, and only an even one has two halves (a.cpp:7)",
+                       ShapeError);
+  CHECK_THROWS_AS(glu(ones({})), ShapeError);
+  CHECK_THROWS_AS(leaky_relu(arange(3)), DTypeError);
+  CHECK_THROWS_AS(elu(arange(3)), DTypeError);
+  CHECK_THROWS_AS(hardtanh(arange(3)), DTypeError);
+  CHECK_THROWS_WITH_AS(logsigmoid(arange(3), {"a.cpp", 7}),
+                       "logsigmoid: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:7)",
+                       DTypeError);
+}
