@@ -135,7 +135,7 @@ __device__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
-/// What p leaves beyond a whole multiple of q, with q's sign.
+/// p − q·⌊p/q⌋, which has q's sign.
 template <class T>
 __device__ T floor_remainder(T p, T q) {
   T rest = 0;

@@ -6,7 +6,7 @@
 
 namespace linnet::nn {
 
-/// What Muon multiplies its learning rate with for a matrix [A, B], as in PyTorch.
+/// The factor of Muon's learning rate for a matrix [A, B], as in PyTorch.
 enum class MuonLr : uint8_t {
   original,            ///< √max(1, A/B): Jordan et al. 2024
   match_rms_adamw,     ///< 0.2·√max(A, B), for AdamW's rates: Liu et al. 2025

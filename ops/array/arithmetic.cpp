@@ -32,7 +32,7 @@ void check_divisor(bool holds_zero) {
   throw ValueError("b holds 0, and integers have no remainder by 0; floating tensors give NaN: to(DType::float32)");
 }
 
-/// Of a divisor that was checked.
+/// The remainder by a divisor that was checked.
 Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
   Op op("remainder", where, {a, b});
   op.common_dtype();

@@ -78,8 +78,8 @@ Tensor tril(const Tensor& x, int64_t diagonal = 0, Where where = {});
 /// x with the elements below `diagonal` set to 0, otherwise as `tril`.
 Tensor triu(const Tensor& x, int64_t diagonal = 0, Where where = {});
 
-/// Of a vector the matrix with it on the diagonal and 0 elsewhere; of a matrix a copy of its diagonal. 0 is the main
-/// diagonal, 1 the one above it. (`x.diagonal()` is a view, and takes more dims.)
+/// For a vector, the matrix with it on the diagonal and 0 elsewhere; for a matrix, a copy of its diagonal. 0 is the
+/// main diagonal, 1 the one above it. (`x.diagonal()` is a view, and takes more dims.)
 ///
 /// Shapes: [n] → [n + |diagonal|, n + |diagonal|]; [n, m] → [length].
 Tensor diag(const Tensor& x, int64_t diagonal = 0, Where where = {});

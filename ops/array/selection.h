@@ -24,7 +24,7 @@ Tensor nonzero(const Tensor& x, Where where = {});
 /// Throws: ShapeError for shapes that do not broadcast; DTypeError for another mask.
 Tensor masked_select(const Tensor& x, const Tensor& mask, Where where = {});
 
-/// What `unique` gives.
+/// The results of `unique`.
 struct UniqueElements {
   Tensor values;           ///< ascending, of rank 1
   Tensor inverse_indices;  ///< int64, of x's shape: the element of `values` that each element of x equals

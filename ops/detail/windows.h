@@ -2,7 +2,7 @@
 
 #include <linnet/ops/layers/convolution.h>
 
-/// What convolutions and poolings share. Internal to ops/.
+/// Shared by convolutions and poolings. Internal to ops/.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {

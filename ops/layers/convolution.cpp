@@ -19,7 +19,7 @@
 namespace linnet {
 namespace {
 
-/// What the three maps share: the shapes of x and w, and how x is read.
+/// Shared by the three maps: the shapes of x and w, and how x is read.
 struct ConvolutionShape {
   Shape input, weight;
   Conv2dParams params;

@@ -110,7 +110,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 /// Throws: ShapeError, DTypeError.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, double eps = 1e-8, Where where = {});
 
-/// Of pairs that belong together (target 1) 1 − cos, and of others (target −1) max(0, cos − margin), where cos is the
+/// 1 − cos for pairs that belong together (target 1), max(0, cos − margin) for others (target −1), where cos is the
 /// cosine_similarity of their vectors.
 ///
 /// Shapes: x1 and x2 [..., D], target [...] → [], or [...] unreduced.
@@ -120,7 +120,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, do
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin = 0,
                              Reduction reduction = Reduction::mean, Where where = {});
 
-/// Of distances x between pairs that belong together (target 1) x, and between others (target −1) max(0, margin − x).
+/// x for pairs at distance x that belong together (target 1), max(0, margin − x) for others (target −1).
 ///
 /// Shapes: one shape → [], or that shape unreduced.
 /// Dtypes, Gradient, Throws: as cosine_embedding_loss.

@@ -47,7 +47,7 @@ Pool2dParams params_of(int64_t kernel, const Pool1dOptions& options) {
   return {{1, kernel}, {1, options.stride.value_or(kernel)}, {0, options.padding}, {1, options.dilation}};
 }
 
-/// Of x [B, C, H, W].
+/// The largest numbers of x [B, C, H, W].
 Tensor max_pool(const char* name, Where where, const Tensor& x, const Size2d& out, const Pool2dParams& params) {
   Op op(name, where, {x});
   op.floating_dtype();
@@ -65,7 +65,7 @@ Tensor max_pool(const char* name, Where where, const Tensor& x, const Size2d& ou
   });
 }
 
-/// Of x [B, C, H, W]: a convolution of each channel with equal weights.
+/// The means of x [B, C, H, W], as a convolution of each channel with equal weights.
 Tensor avg_pool(const Tensor& x, const Pool2dParams& p) {
   if (p.dilation[0] != 1 || p.dilation[1] != 1) throw ValueError("a mean takes no dilation");
   const Tensor weight = full({1, 1, p.kernel[0], p.kernel[1]}, 1.0 / static_cast<double>(p.kernel[0] * p.kernel[1]),

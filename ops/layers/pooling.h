@@ -4,8 +4,7 @@
 
 #include <linnet/ops/layers/convolution.h>
 
-/// The largest or the mean of each window of an image, as in PyTorch. Of whole images, it is x.max(…) or
-/// x.mean({2, 3}).
+/// The largest or the mean of each window of an image, as in PyTorch. For whole images: x.mean({2, 3}).
 ///
 /// Dtypes: one of float32 and float64.
 /// Gradient: any number of times.

@@ -127,7 +127,7 @@ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
-/// What p leaves beyond a whole multiple of q, with q's sign.
+/// p − q·⌊p/q⌋, which has q's sign.
 template <class T>
 T floor_remainder(T p, T q) {
   T rest = 0;

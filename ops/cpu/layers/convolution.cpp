@@ -63,8 +63,8 @@ void for_each_image(const Convolution& s, int64_t begin, int64_t end, F f) {
   }
 }
 
-/// What one tap sees along a row of output pixels: `count` of them, of which those of [first, last) see the input's
-/// row, from `input` on in steps of the stride, and the others padding.
+/// The input that one tap sees along `count` output pixels of a row. Pixels [first, last) of them see the input's
+/// row, from `input` on in steps of the stride. The others see padding.
 struct Run {
   int64_t row, column, count, first, last, input;
 };

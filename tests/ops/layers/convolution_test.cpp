@@ -28,7 +28,7 @@ struct ConvolutionCase {
   Conv2dOptions options;
 };
 
-/// Of sizes that are cut into several tiles, whose tiles cover several images, and whose channels are divided.
+/// Their sizes are cut into several tiles, some tiles cover several images, and some channels are divided.
 const ConvolutionCase kLarge[] = {
     {"many tiles to an image", {2, 8, 90, 70}, {24, 8, 3, 3}, {.padding = 1}},
     {"several images to a tile", {37, 5, 7, 6}, {20, 5, 3, 2}, {.stride = {2, 1}, .padding = {1, 0}}},
