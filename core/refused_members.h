@@ -145,6 +145,55 @@ class RefusedMembers {
   void gelu(Nothing...) const {
     static_assert(refused<Nothing...>, "gelu is a function: write gelu(x)");
   }
+
+  // ---- Other arguments of members that Tensor has ----
+
+  template <std::same_as<Tensor> Mask>
+  void operator[](const Mask&) const {
+    static_assert(refused<Mask>,
+                  "x[tensor] is not taken: write index_select(x, dim, index) for an index, and for a mask "
+                  "masked_select(x, mask), where(mask, a, b) or masked_fill(x, mask, value)");
+  }
+  template <std::integral... Sizes>
+  void reshape(int64_t, int, Sizes...) const {
+    static_assert(refused<Sizes...>, "sizes stand in braces: write x.reshape({2, 3})");
+  }
+  template <std::integral... Sizes>
+  void view(int64_t, int, Sizes...) const {
+    static_assert(refused<Sizes...>, "sizes stand in braces: write x.view({2, 3})");
+  }
+  template <std::integral... Sizes>
+  void expand(int64_t, int, Sizes...) const {
+    static_assert(refused<Sizes...>, "sizes stand in braces: write x.expand({2, 3})");
+  }
+  template <std::integral... Dims>
+  void permute(int64_t, int, Dims...) const {
+    static_assert(refused<Dims...>, "dims stand in braces: write x.permute({0, 2, 1})");
+  }
+  template <std::integral... Sizes>
+  void repeat(int64_t, int, Sizes...) const {
+    static_assert(refused<Sizes...>, "sizes stand in braces: write x.repeat({2, 3})");
+  }
+  template <std::integral... Dims>
+  void flip(int64_t, int, Dims...) const {
+    static_assert(refused<Dims...>, "dims stand in braces: write x.flip({0, 1})");
+  }
+  template <std::same_as<bool>... Nothing>
+  void size() const {
+    static_assert(refused<Nothing...>, "the sizes are x.shape(), and that of one dim is x.size(dim)");
+  }
+  template <class... Nothing>
+  void squeeze() const {
+    static_assert(refused<Nothing...>, "the dim is named: write x.squeeze(dim), or x.reshape(…)");
+  }
+  template <class... Nothing>
+  void argmax() const {
+    static_assert(refused<Nothing...>, "the dim is named: write x.argmax(dim), or x.flatten().argmax(0)");
+  }
+  template <class... Nothing>
+  void argmin() const {
+    static_assert(refused<Nothing...>, "the dim is named: write x.argmin(dim), or x.flatten().argmin(0)");
+  }
 };
 
 }  // namespace linnet::detail

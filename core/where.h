@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 namespace linnet {
 
 /// The place of a call in the source. As a defaulted last parameter (`Where where = {}`) it is the caller's
@@ -9,6 +11,8 @@ struct Where {
   int line;
 
   constexpr Where(const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE()) : file(file_), line(line_) {}
+  /// Refuses a literal 0, which is a null pointer: an argument too many, as in `nonzero(x, 0)`.
+  Where(std::nullptr_t) = delete;
 };
 
 }  // namespace linnet

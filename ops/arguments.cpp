@@ -19,9 +19,11 @@ int64_t rows_of(const Tensor& x) {
   return rows;
 }
 
+Tensor dense(const Tensor& x) { return x.defined() ? x.detach().contiguous() : x; }
+
 Tensor dense_rows(const Tensor& x) {
   const int64_t width = x.size(-1);
-  return detail::as_strided(x.detach().contiguous(), {rows_of(x), width}, {width, 1}, 0);
+  return detail::as_strided(dense(x), {rows_of(x), width}, {width, 1}, 0);
 }
 
 Tensor in_computed(const Tensor& x) { return x.to(computed_in(x.dtype())); }

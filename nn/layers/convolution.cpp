@@ -1,7 +1,5 @@
 #include <linnet/nn/layers/convolution.h>
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
@@ -30,13 +28,11 @@ void check_sizes(const std::string& label, int64_t in, int64_t out, Size2d kerne
   }
 }
 
-/// Fills the parameters with U(−1/√fan, 1/√fan), fan being what one output sees; an undefined bias is left out.
-void start(const Tensor& weight, const Tensor& bias, Generator& generator) {
-  init::kaiming_uniform_(weight, generator, std::sqrt(5.0));  // = U(−1/√fan, 1/√fan)
-  if (!bias.defined()) return;
-  const int64_t fan = weight.numel() / weight.size(0);
-  const double bound = 1 / std::sqrt(static_cast<double>(fan));
-  init::uniform_(bias, generator, -bound, bound);
+std::vector<Setting> pool_settings(Size2d kernel, const Pool2dOptions& options) {
+  return {{"kernel", shown(kernel)},
+          {"stride", shown(options.stride.value_or(kernel))},
+          {"padding", shown(options.padding)},
+          {"dilation", shown(options.dilation)}};
 }
 
 }  // namespace
@@ -48,7 +44,7 @@ Conv2d::Conv2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d
   weight_ =
       parameter("weight", Tensor::empty({out, in / config.groups, kernel.height, kernel.width}, dtype(), device()));
   if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
-  start(weight_, bias_, generator());
+  init::fan_in_uniform_(weight_, bias_, generator());
 }
 
 Tensor Conv2d::operator()(const Tensor& x, Where where) const {
@@ -69,7 +65,7 @@ Conv1d::Conv1d(Module& parent, std::string name, int64_t in, int64_t out, int64_
   check_sizes(label(), in, out, kernel, config.groups);
   weight_ = parameter("weight", Tensor::empty({out, in / config.groups, kernel}, dtype(), device()));
   if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
-  start(weight_, bias_, generator());
+  init::fan_in_uniform_(weight_, bias_, generator());
 }
 
 Tensor Conv1d::operator()(const Tensor& x, Where where) const {
@@ -92,7 +88,7 @@ ConvTranspose2d::ConvTranspose2d(Module& parent, std::string name, int64_t in, i
   weight_ =
       parameter("weight", Tensor::empty({in, out / config.groups, kernel.height, kernel.width}, dtype(), device()));
   if (config.bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
-  start(weight_, bias_, generator());
+  init::fan_in_uniform_(weight_, bias_, generator());
 }
 
 Tensor ConvTranspose2d::operator()(const Tensor& x, Where where) const {
@@ -109,13 +105,21 @@ std::vector<Setting> ConvTranspose2d::settings() const {
 }
 
 MaxPool2d::MaxPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options)
-    : Module(parent, std::move(name), "MaxPool2d"), kernel_(kernel), options_(options) {}
+    : Module(parent, std::move(name), fmt::format("MaxPool2d, kernel {}", shown(kernel))),
+      kernel_(kernel),
+      options_(options) {}
 
 Tensor MaxPool2d::operator()(const Tensor& x, Where where) const { return max_pool2d(x, kernel_, options_, where); }
 
+std::vector<Setting> MaxPool2d::settings() const { return pool_settings(kernel_, options_); }
+
 AvgPool2d::AvgPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options)
-    : Module(parent, std::move(name), "AvgPool2d"), kernel_(kernel), options_(options) {}
+    : Module(parent, std::move(name), fmt::format("AvgPool2d, kernel {}", shown(kernel))),
+      kernel_(kernel),
+      options_(options) {}
 
 Tensor AvgPool2d::operator()(const Tensor& x, Where where) const { return avg_pool2d(x, kernel_, options_, where); }
+
+std::vector<Setting> AvgPool2d::settings() const { return pool_settings(kernel_, options_); }
 
 }  // namespace linnet::nn

@@ -101,10 +101,14 @@ class ConvTranspose2d : public Module {
 class MaxPool2d : public Module {
  public:
   MaxPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options = {});
+  template <NotAModule First, class... Rest>
+  MaxPool2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// Shapes: x [B, C, H, W] → [B, C, H', W'], as max_pool2d.
   /// Throws: as max_pool2d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
 
  private:
   Size2d kernel_;
@@ -115,10 +119,14 @@ class MaxPool2d : public Module {
 class AvgPool2d : public Module {
  public:
   AvgPool2d(Module& parent, std::string name, Size2d kernel, const Pool2dOptions& options = {});
+  template <NotAModule First, class... Rest>
+  AvgPool2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
 
   /// Shapes: x [B, C, H, W] → [B, C, H', W'], as avg_pool2d.
   /// Throws: as avg_pool2d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
 
  private:
   Size2d kernel_;

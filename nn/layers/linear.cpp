@@ -1,7 +1,5 @@
 #include <linnet/nn/layers/linear.h>
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
@@ -14,11 +12,8 @@ Linear::Linear(Module& parent, std::string name, int64_t in, int64_t out, bool b
     : Module(parent, std::move(name), fmt::format("Linear {}→{}", in, out)) {
   if (in < 1 || out < 1) throw ValueError(fmt::format("{}: sizes must be at least 1", label()));
   weight_ = parameter("weight", Tensor::empty({out, in}, dtype(), device()));
-  init::kaiming_uniform_(weight_, generator(), std::sqrt(5.0));  // = U(−1/√in, 1/√in)
-  if (!bias) return;
-  bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
-  const double bound = 1 / std::sqrt(static_cast<double>(in));
-  init::uniform_(bias_, generator(), -bound, bound);
+  if (bias) bias_ = parameter("bias", Tensor::empty({out}, dtype(), device()));
+  init::fan_in_uniform_(weight_, bias_, generator());
 }
 
 Tensor Linear::operator()(const Tensor& x, Where where) const {

@@ -16,7 +16,10 @@ void check_same_shape(const Tensor& x, const char* name, const Tensor& other, co
 /// The product of all sizes of x [..., C] but the last.
 int64_t rows_of(const Tensor& x);
 
-/// x [..., C] as [rows, C] for kernels: contiguous and without history.
+/// x as kernels take it: contiguous and without history. An undefined x stays undefined.
+Tensor dense(const Tensor& x);
+
+/// dense(x) of x [..., C] as [rows, C].
 Tensor dense_rows(const Tensor& x);
 
 /// x in the dtype in which ops compute: float32 for bfloat16, x itself otherwise.

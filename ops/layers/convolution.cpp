@@ -25,7 +25,8 @@ struct ConvolutionShape {
   Conv2dParams params;
 };
 
-Tensor contiguous_values(const Tensor& x) { return x.detach().contiguous(); }
+using detail::dense;
+
 Tensor make(const Shape& shape, const Tensor& like) { return Tensor::empty(shape, like.dtype(), like.device()); }
 
 Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tensor& weight,
@@ -37,8 +38,8 @@ Tensor convolve(const char* name, Where where, const Tensor& x, const Tensor& we
                 const Shape& output, const ConvolutionShape& s) {
   Op op(name, where, {x, weight, bias});
   op.floating_dtype();
-  const Tensor y = make(output, x), input = contiguous_values(x), factors = contiguous_values(weight);
-  const detail::OptionalView offsets(bias.defined() ? contiguous_values(bias) : bias);
+  const Tensor y = make(output, x), input = dense(x), factors = dense(weight);
+  const detail::OptionalView offsets(dense(bias));
   if (y.numel() > 0) {
     backend(x).conv2d(detail::view(y), detail::view(input), detail::view(factors), offsets.get(), s.params);
   }
@@ -54,7 +55,7 @@ Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tens
                       const ConvolutionShape& s) {
   Op op(name, where, {g, weight});
   op.floating_dtype();
-  const Tensor dx = make(s.input, g), cotangent = contiguous_values(g), factors = contiguous_values(weight);
+  const Tensor dx = make(s.input, g), cotangent = dense(g), factors = dense(weight);
   if (g.numel() > 0) {
     backend(g).conv2d_backward_input(detail::view(dx), detail::view(cotangent), detail::view(factors), s.params);
   }
@@ -69,7 +70,7 @@ Tensor input_gradient(const char* name, Where where, const Tensor& g, const Tens
 Tensor weight_gradient(const Tensor& g, const Tensor& x, const ConvolutionShape& s) {
   Op op("conv2d_backward_weight", Where{}, {g, x});
   Tensor dweight = make(s.weight, g);
-  const Tensor cotangent = contiguous_values(g), input = contiguous_values(x);
+  const Tensor cotangent = dense(g), input = dense(x);
   if (g.numel() > 0) {
     backend(g).conv2d_backward_weight(detail::view(dweight), detail::view(cotangent), detail::view(input), s.params);
   } else {
@@ -141,26 +142,6 @@ Tensor checked_conv2d(const char* name, Where where, const Tensor& x, const Tens
 }
 
 }  // namespace
-
-namespace detail {
-
-void check_at_least(const char* name, const Size2d& size, int64_t least) {
-  if (size.height >= least && size.width >= least) return;
-  const std::string shown =
-      size.height == size.width ? fmt::format("{}", size.height) : fmt::format("({}, {})", size.height, size.width);
-  throw ValueError(fmt::format("{} must be at least {}, not {}", name, least, shown));
-}
-
-int64_t windows(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation) {
-  const int64_t reach = dilation * (taps - 1) + 1;
-  if (size + padding < reach) {
-    throw ShapeError(fmt::format("the kernel reaches over {} pixels, but with its padding the input has only {}",
-                                 reach, size + padding));
-  }
-  return (size + padding - reach) / stride + 1;
-}
-
-}  // namespace detail
 
 Padding2d::Padding2d(const char* mode) : same(std::string_view(mode) == "same") {
   if (!same && std::string_view(mode) != "valid") {

@@ -9,11 +9,9 @@
 namespace linnet {
 namespace {
 
+using detail::dense;
 using detail::dense_rows;
 using detail::OptionalView;
-
-/// A weight or bias [C] as the kernels take it: contiguous and without history.
-Tensor dense(const Tensor& row) { return row.defined() ? row.detach().contiguous() : row; }
 
 void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   if (x.rank() == 0) throw ShapeError("takes rows [..., C], but x has rank 0");

@@ -6,6 +6,7 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/windows.h>
 
 namespace linnet {
@@ -52,7 +53,7 @@ Tensor max_pool(const char* name, Where where, const Tensor& x, const Size2d& ou
   Op op(name, where, {x});
   op.floating_dtype();
   const Shape shape{x.size(0), x.size(1), out.height, out.width};
-  const Tensor y = Tensor::empty(shape, x.dtype(), x.device()), input = x.detach().contiguous();
+  const Tensor y = Tensor::empty(shape, x.dtype(), x.device()), input = detail::dense(x);
   const Tensor places = Tensor::empty(shape, DType::int64, x.device());
   if (y.numel() > 0) {
     backend(x).max_pool2d(detail::view(y), detail::view(places), detail::view(input), params);

@@ -29,8 +29,6 @@
 namespace linnet::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr DType kOthers[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
 
 /// The nearest number with 8 digits, the even one of two, of float32's range.

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
@@ -20,8 +18,6 @@ namespace {
 
 constexpr DType kAll[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
 constexpr DType kNumbers[] = {DType::float32, DType::float64, DType::int32, DType::int64};
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Whole numbers with many ties, and in floating dtypes NaN, ±∞ and ±0 among them.
 Tensor awkward(const Shape& shape, DType dtype, Device device) {

@@ -1,12 +1,24 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <linnet/core/random/philox.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet::test {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+using Bools = std::vector<bool>;
+
+/// The elements in row-major order.
+inline Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// Random float64 values, uniform in [low, high), determined by `seed`.
 inline Tensor uniform(const Shape& shape, uint64_t seed, double low = -1, double high = 1) {

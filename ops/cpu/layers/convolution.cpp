@@ -225,7 +225,6 @@ void backward_weight(const Convolution& s, T* dweight, const T* dy, const T* x) 
     const int64_t channel = ins.begin(piece), channels = ins.size(piece), depth = channels * s.kernel();
     const Scratch<T> patches(depth * tile), copy(s.out * tile), sums(2 * s.out * depth);
     T *sum = sums.data(), *next = sum + s.out * depth;
-    std::fill_n(sum, s.out * depth, T{0});
     for (int64_t i = 0; i < splits.size(split); ++i) {
       const int64_t begin = (splits.begin(split) + i) * tile, end = std::min(total, begin + tile),
                     count = end - begin;
@@ -234,7 +233,7 @@ void backward_weight(const Convolution& s, T* dweight, const T* dy, const T* x) 
                   {patches.data(), count});
       });
       serial_gemm<T>(s.out, depth, count, output_matrix(s, group, begin, end, dy, copy.data()),
-                     {patches.data(), 1, count}, {sum, depth}, {next, depth});
+                     {patches.data(), 1, count}, {i == 0 ? nullptr : sum, depth}, {next, depth});
       std::swap(sum, next);
     }
     T* to = split == 0 ? dweight : others.data() + (split - 1) * size;

@@ -65,6 +65,18 @@ TEST_CASE("Poolings in a Sequential") {
   CHECK(net(ones({4, 1, 8, 12})).shape() == Shape{4, 2, 2, 2});
 }
 
+TEST_CASE("Poolings: a model with another pooling does not load") {
+  Generator rng(3);
+  nn::Sequential here(rng), there(rng);
+  here.add<nn::MaxPool2d>(2).add<nn::AvgPool2d>(3, Pool2dOptions{.padding = 1});
+  there.add<nn::MaxPool2d>(Size2d(2, 3)).add<nn::AvgPool2d>(3, Pool2dOptions{.stride = 2, .padding = 1});
+  CHECK_THROWS_WITH_AS(here.load_state(there),
+                       doctest::Contains("different: 0.kernel is 2 here and 2×3 there, 0.stride is 2 here and 2×3 "
+                                         "there, 1.stride is 3 here and 2 there"),
+                       Error);
+  CHECK(here.load_state(here).settings.empty());
+}
+
 TEST_CASE("init: bounds and variances") {
   Generator rng(4);
   Tensor weight = zeros({300, 200});

@@ -4,13 +4,13 @@
 #include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/creation.h>
 
+#include "tests/support/values.h"
+
 using namespace linnet;
+using test::Doubles;
+using test::values;
 
 namespace {
-
-using Doubles = std::vector<double>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// 1, 2, 3, … in a shape.
 Tensor numbered(const Shape& shape) { return add(arange(shape.numel(), DType::float32), 1).reshape(shape); }

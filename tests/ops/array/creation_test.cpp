@@ -9,19 +9,14 @@
 #include <linnet/core/error.h>
 #include <linnet/ops/array/creation.h>
 
+#include "tests/support/values.h"
+
 using namespace linnet;
-
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-using Bools = std::vector<bool>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
+using test::Bools;
+using test::Doubles;
+using test::Ints;
+using test::kInfinity;
+using test::values;
 
 TEST_CASE("creation: constants") {
   CHECK(values(zeros({2})) == Doubles{0, 0});

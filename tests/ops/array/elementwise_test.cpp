@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -16,18 +15,15 @@
 #include "tests/support/values.h"
 
 using namespace linnet;
+using test::Bools;
+using test::Doubles;
+using test::Ints;
+using test::kInfinity;
+using test::kNan;
 using test::uniform;
+using test::values;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-using Bools = std::vector<bool>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// d sum(f(x)) / dx
 template <class F>

@@ -12,20 +12,19 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/activation.h>
 
+#include "tests/support/values.h"
+
 /// Values at the ends, at halves and at zeros of either sign. The golden test has the others, and gradients.
 
 using namespace linnet;
+using test::Bools;
+using test::Doubles;
+using test::Ints;
+using test::kInfinity;
+using test::kNan;
+using test::values;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-using Bools = std::vector<bool>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// Equal but for a few roundings. Zeros and infinities have the same sign, and NaN is NaN.
 bool agrees(double y, double exact, double eps) {

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
@@ -14,19 +13,19 @@
 #include <linnet/ops/array/sorting.h>
 
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::check_threads_change_no_bit;
+using test::Doubles;
+using test::kInfinity;
+using test::kNan;
+using test::values;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
 using Integers = std::vector<int64_t>;
 
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 Integers integers(const Tensor& x) { return x.to_vector<int64_t>(); }
 Tensor ids(const Integers& list, const Shape& shape = {-1}) { return tensor(list, shape); }
 

@@ -13,13 +13,13 @@
 #include <linnet/ops/array/reduction.h>
 
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::check_threads_change_no_bit;
+using test::Doubles;
 
 namespace {
-
-using Doubles = std::vector<double>;
 
 struct Moments {
   double mean, variance, fourth;  // the last two about the mean

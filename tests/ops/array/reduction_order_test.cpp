@@ -15,18 +15,16 @@
 #include <linnet/ops/array/reduction.h>
 
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::check_threads_change_no_bit;
+using test::Doubles;
+using test::kInfinity;
+using test::kNan;
+using test::values;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// Joins the elements of contiguous x one by one, in the order of memory, to the result that each is for.
 template <class Join>

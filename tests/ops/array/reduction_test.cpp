@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
@@ -13,19 +12,17 @@
 
 #include "tests/support/near.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::check_threads_change_no_bit;
 using linnet::test::near;
+using test::Doubles;
+using test::kInfinity;
+using test::kNan;
+using test::values;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
-
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 
 /// d sum(weights · f(x)) / dx
 Tensor gradient(const std::function<Tensor(const Tensor&)>& f, Tensor x) {

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/compare.h>
@@ -10,16 +9,17 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/selection.h>
 
+#include "tests/support/values.h"
+
 using namespace linnet;
+using test::Doubles;
+using test::kNan;
+using test::values;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-using Doubles = std::vector<double>;
 using Integers = std::vector<int64_t>;
 
-Doubles values(const Tensor& x) { return x.to_vector<double>(); }
 Integers integers(const Tensor& x) { return x.to_vector<int64_t>(); }
 
 }  // namespace

@@ -22,16 +22,16 @@
 
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 /// Informer's attention against its formula in float64, its authors' code, and what holds of every attention.
 
 using namespace linnet;
 using namespace linnet::test;
+using test::kInfinity;
+using test::kNan;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Qkv {
   Tensor q, k, v;

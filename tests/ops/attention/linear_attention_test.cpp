@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -16,16 +15,17 @@
 
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 /// Linear attention against its formula in float64, its authors' code, and what holds of every attention.
 
 using namespace linnet;
 using namespace linnet::test;
+using test::kInfinity;
+using test::kNan;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr FastmaxForm kForms[] = {FastmaxForm::quadratic, FastmaxForm::factorised, FastmaxForm::reference};
 
 double phi(double x) { return x > 0 ? x + 1 : std::exp(x); }

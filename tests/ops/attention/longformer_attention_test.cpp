@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -18,16 +17,16 @@
 
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 /// Longformer's attention against its N×N formula, Hugging Face's layer, and what holds of every attention.
 
 using namespace linnet;
 using namespace linnet::test;
+using test::kInfinity;
+using test::kNan;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// q, k and v, and those of the rows of global tokens.
 struct Inputs {

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -18,17 +17,18 @@
 
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 /// FAVOR+ against its formula in float64, the code of another author, and what holds of every attention; and its
 /// random matrix against what it must be for the estimate to be one.
 
 using namespace linnet;
 using namespace linnet::test;
+using test::kInfinity;
+using test::kNan;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr PerformerForm kForms[] = {PerformerForm::automatic, PerformerForm::composed, PerformerForm::reference};
 
 Tensor projection(int64_t features, int64_t width, DType dtype = DType::float64, uint64_t seed = 31) {

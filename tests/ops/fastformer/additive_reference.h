@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -13,13 +12,11 @@
 #include <linnet/ops/fastformer/fastformer.h>
 
 #include "tests/ops/attention/attention_reference.h"
+#include "tests/support/values.h"
 
 /// Additive attention by explicit N×N formulas in float64.
 
 namespace linnet::test {
-
-inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Row i of [B, H, N, D] holds the pool of what token i sees.
 inline std::vector<double> pool_reference(const Tensor& scores, const Tensor& x, const Sees& sees) {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -13,14 +12,14 @@
 
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using namespace linnet::test;
+using test::kInfinity;
+using test::kNan;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Eqs. 5–6.
 Tensor standardised(const Tensor& x) {
