@@ -303,6 +303,10 @@ struct Backend {
   void (*performer_attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominators, View q, View k,
                                        View v, View omega, const View* padding_mask, bool causal);
 
+  /// out[b,i,h,t] = q[b,h,i] · k[b,h,index[b,i,t]], contiguous; q and k [B, H, N, D] as for `attention`, index
+  /// [B, N, u] of any strides.
+  void (*sampled_scores)(View out, View q, View k, View index);
+
   // Attention pooling (Fastformer, eqs. 3–6): out[b,h,i] = sum_j softmax_j(scores[b,h,j]) · x[b,h,j], over j ≤ i when
   // causal (out [B, H, N, D]), and over all j otherwise (out [B, H, 1, D]). scores [B, H, N]; x [B, H, N, D];
   // `padding_mask` [B, N] or null. maximum and total [B, H, N or 1] are the running maximum m and z = sum e^{s − m}.

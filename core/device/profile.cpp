@@ -166,6 +166,7 @@ Backend make_timed_backend() {
   time<&Backend::fastmax_backward, "fastmax_backward">(table);
   time<&Backend::performer_attention, "performer_attention">(table);
   time<&Backend::performer_attention_backward, "performer_attention_backward">(table);
+  time<&Backend::sampled_scores, "sampled_scores">(table);
   time<&Backend::attention_pool, "attention_pool">(table);
   time<&Backend::attention_pool_backward, "attention_pool_backward">(table);
   time<&Backend::additive_attention, "additive_attention">(table);
@@ -179,7 +180,7 @@ Backend make_timed_backend() {
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 11, kTimed = 48;
+  constexpr size_t kUntimed = 11, kTimed = 49;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -26,6 +26,7 @@ void fill_normalisation(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
 void fill_fastmax(Backend& table);
+void fill_sampled_scores(Backend& table);
 void fill_attention_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
@@ -67,6 +68,7 @@ Backend make_backend() {
   fill_loss(table);
   fill_attention(table);
   fill_fastmax(table);
+  fill_sampled_scores(table);
   fill_attention_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);

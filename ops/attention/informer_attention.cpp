@@ -10,6 +10,7 @@
 
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
@@ -25,7 +26,6 @@
 #include <linnet/ops/detail/index_check.h>
 #include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/sum.h>
-#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
 namespace {
@@ -172,34 +172,23 @@ class Choice {
     return detail::gather_elements(kept_.places, 1, drawn.to(DType::int64)).reshape({batch_, count, queries_});
   }
 
-  /// M of every query, [B, N, H]. The sampled keys of so many queries are gathered at a time that memory stays small.
+  /// M of every query, [B, N, H]. So many queries are taken at a time that their scores stay in a core's cache.
   Tensor sparsity(const Tensor& q, const Tensor& k) const {
-    const int64_t width = q.size(3), row = heads_ * width;
-    const int64_t step = std::max<int64_t>(1, kGathered / std::max<int64_t>(1, batch_ * queries_ * row));
-    const Tensor queries = q.transpose(1, 2), keys = k.transpose(1, 2).reshape({batch_ * tokens_, row});
-    const Tensor first_rows = Recording::constant((arange(batch_) * tokens_).reshape({batch_, 1, 1}), q.device());
+    const int64_t step = std::max<int64_t>(1, kScores / std::max<int64_t>(1, batch_ * queries_ * heads_));
+    const Tensor queries = detail::with_plain_rows(detail::in_computed(q));
+    const Tensor keys = detail::with_plain_rows(detail::in_computed(k));
     std::vector<Tensor> parts;
     for (int64_t first = 0; first < tokens_; first += step) {
       const int64_t count = std::min(step, tokens_ - first);
-      const Tensor rows = (first_rows + sampled(first, count)).reshape({batch_ * count * queries_});
-      const Tensor some_keys = detail::in_computed(detail::select_slices(keys, 0, rows))
-                                   .reshape({batch_ * count, queries_, heads_, width});
-      const Tensor some_queries =
-          detail::in_computed(queries.narrow(1, first, count)).reshape({batch_ * count, heads_, width});
-      parts.push_back(max_minus_mean(scores(some_queries, some_keys).reshape({batch_, count, heads_, queries_})));
+      const Tensor index = sampled(first, count).expand({batch_, count, queries_});
+      const Tensor some = queries.narrow(2, first, count);
+      const Tensor s = Tensor::empty({batch_, count, heads_, queries_}, queries.dtype(), queries.device());
+      if (s.numel() > 0) {
+        backend(s).sampled_scores(detail::view(s), detail::view(some), detail::view(keys), detail::view(index));
+      }
+      parts.push_back(max_minus_mean(s));
     }
     return concat(parts, 1);
-  }
-
-  /// Of queries [n, H, D] and keys [n, u, H, D], [n, H, u]: a product of a row for each query and head.
-  static Tensor scores(const Tensor& queries, const Tensor& keys) {
-    std::vector<Tensor> heads;
-    heads.reserve(static_cast<size_t>(queries.size(1)));
-    for (int64_t h = 0; h < queries.size(1); ++h) {
-      heads.push_back(matmul(queries.narrow(1, h, 1), keys.select(2, h).transpose(1, 2)));
-    }
-    return heads.empty() ? zeros({queries.size(0), 0, keys.size(1)}, queries.dtype(), queries.device())
-                         : concat(heads, 1);
   }
 
   /// M [B, n, H] of sampled scores [B, n, H, u]                                                  [Zhou eq.4]
@@ -213,7 +202,7 @@ class Choice {
   }
 
   static constexpr int64_t kWords = int64_t{1} << 31;
-  static constexpr int64_t kGathered = int64_t{1} << 20;  // numbers, which stay in a core's cache
+  static constexpr int64_t kScores = int64_t{1} << 18;
 
   InformerAttentionOptions options_;
   int64_t batch_, heads_, tokens_, queries_;

@@ -21,6 +21,7 @@ void fill_attention(Backend& table);
 void fill_attention_backward(Backend& table);
 void fill_fastmax(Backend& table);
 void fill_performer(Backend& table);
+void fill_sampled_scores(Backend& table);
 void fill_attention_pool(Backend& table);
 void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
@@ -46,6 +47,7 @@ void fill_kernels(Backend& table) {
   fill_attention_backward(table);
   fill_fastmax(table);
   fill_performer(table);
+  fill_sampled_scores(table);
   fill_attention_pool(table);
   fill_additive_attention(table);
   fill_short_conv(table);
