@@ -12,6 +12,7 @@ import sys
 
 import torch
 
+import array_cases
 import attention_cases
 import convolution_cases
 import decoder_cases
@@ -31,6 +32,7 @@ def main() -> None:
     torch.set_num_threads(1)  # the order of sums, and so the last bits, would follow the thread count
     torch.use_deterministic_algorithms(True)
     files = {
+        "array": array_cases.build(),
         "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
