@@ -30,6 +30,11 @@ Call::~Call() {
 
 const Call* Call::outermost() { return outermost_call; }
 
-Error::Error(const std::string& message) : std::runtime_error(describe(message)) {}
+Error::Error(const std::string& message)
+    : std::runtime_error(describe(message)),
+      begin_(outermost_call == nullptr
+                 ? 0
+                 : std::strlen(outermost_call->prefix()) + std::strlen(outermost_call->name()) + std::strlen(": ")),
+      size_(message.size()) {}
 
 }  // namespace linnet

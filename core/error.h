@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <linnet/core/where.h>
 
@@ -38,6 +39,11 @@ class Error : public std::runtime_error {
  public:
   /// With the call that is under way put around the message.
   explicit Error(const std::string& message);
+  /// The message alone, without op and line, for an error that says more.
+  std::string_view message() const { return std::string_view(what()).substr(begin_, size_); }
+
+ private:
+  size_t begin_, size_;
 };
 
 /// Shapes that do not fit together, or a dimension that does not exist.

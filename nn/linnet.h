@@ -30,6 +30,7 @@
 #include <linnet/nn/attention/poolingformer.h>
 #include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/softmax.h>
+#include <linnet/nn/checkpoint.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
 #include <linnet/nn/data/loader.h>

@@ -11,8 +11,8 @@
 
 namespace linnet::examples {
 
-/// Everything that a run needs to go on as if it had never stopped: weights, optimizer, generator and position.
-/// (Batches and learning rates depend on the step alone.)
+/// The checkpoint.safetensors in a run's folder: weights, optimizer, generator and position. (Batches and learning
+/// rates depend on the step alone.)
 class Checkpoint {
  public:
   struct Position {
@@ -21,22 +21,20 @@ class Checkpoint {
     int64_t loss_count = 0;
   };
 
-  Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer,
+  /// The checkpoint refers to all three.
+  Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer, Position& position,
              std::map<std::string, std::string> metadata);
 
-  /// Replaces the folder's checkpoint.safetensors, atomically.
-  void save(const Position& position) const;
-  /// Restores everything and returns the position. An error, even for want of memory, leaves everything as it was.
+  /// Replaces the file, atomically.
+  void save() const { all_.save(); }
+  /// Restores everything. An error, even for want of memory, leaves everything as it was.
   ///
   /// Throws: IoError if the file cannot be read; ValueError if it is another run's. The message names the file and
   /// says what to do.
-  Position load() const;
+  void load();
 
  private:
-  std::filesystem::path path_;
-  nn::Module& model_;
-  nn::Optimizer& optimizer_;
-  std::map<std::string, std::string> metadata_;
+  nn::Checkpoint all_;
 };
 
 /// Whether the file is the checkpoint that a run writes before its first step. False for any other file.

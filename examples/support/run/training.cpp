@@ -114,10 +114,10 @@ class Run {
   const nn::Schedule rate_;
   RunFolder folder_;
   TrainingStep train_step_;
-  const Checkpoint checkpoint_;
   Progress progress_;
   std::optional<StepProfile> profile_;
   Checkpoint::Position at_;
+  Checkpoint checkpoint_;
   TrainingResult result_;
   std::vector<double> step_times_;  // milliseconds of the steps since begin()
   double seconds_ = 0;              // over all steps of the run
@@ -131,8 +131,8 @@ Run::Run(Task& task, const Settings& settings)
       rate_(make_schedule(s_, steps_)),
       folder_(s_, task.data_name()),
       train_step_(task, s_),
-      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), task.metadata()),
-      progress_(stdout, steps_, s_.attention) {
+      progress_(stdout, steps_, s_.attention),
+      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, task.metadata()) {
   result_.parameters = train_step_.parameters();
   folder_.require_room(bytes_to_write(result_.parameters, s_.resume));
 }
@@ -141,7 +141,7 @@ void Run::begin() {
   if (s_.resume) {
     resume();
   } else {
-    checkpoint_.save(at_);
+    checkpoint_.save();
     folder_.begin();
   }
   if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
@@ -152,7 +152,7 @@ void Run::begin() {
 }
 
 void Run::resume() {
-  at_ = checkpoint_.load();
+  checkpoint_.load();
   check_profile(s_, steps_ - at_.step);
   folder_.go_on(!done());
   result_.history = folder_.rewind(at_.step);
@@ -209,7 +209,7 @@ void Run::show(double loss) {
 
 void Run::save() const {
   folder_.flush();
-  checkpoint_.save(at_);
+  checkpoint_.save();
 }
 
 void Run::stop() const {

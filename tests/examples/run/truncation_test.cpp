@@ -52,10 +52,12 @@ struct Training {
 TEST_CASE("truncation: a checkpoint cut off at any byte is refused and leaves the training as it was") {
   const TemporaryFolder folder;
   Training saved(1);
-  Checkpoint(folder.path(), saved.model, saved.optimizer, {}).save({.step = 3});
+  Checkpoint::Position at{.step = 3};
+  Checkpoint(folder.path(), saved.model, saved.optimizer, at, {}).save();
   const std::string bytes = read_bytes(folder / "checkpoint.safetensors");
   Training training(2);
-  const Checkpoint checkpoint(folder.path(), training.model, training.optimizer, {});
+  at = {.step = 1};
+  Checkpoint checkpoint(folder.path(), training.model, training.optimizer, at, {});
   const std::string before = training.everything();
   REQUIRE(before != saved.everything());
   for (size_t length = 0; length < bytes.size(); ++length) {
@@ -63,9 +65,11 @@ TEST_CASE("truncation: a checkpoint cut off at any byte is refused and leaves th
     write_bytes(folder / "checkpoint.safetensors", bytes.substr(0, length));
     CHECK_THROWS_AS(checkpoint.load(), IoError);
     REQUIRE(training.everything() == before);
+    REQUIRE(at.step == 1);
   }
   write_bytes(folder / "checkpoint.safetensors", bytes);
-  CHECK(checkpoint.load().step == 3);
+  checkpoint.load();
+  CHECK(at.step == 3);
   CHECK(training.everything() == saved.everything());
 }
 
@@ -74,15 +78,17 @@ TEST_CASE("truncation: a checkpoint that cannot be loaded for want of memory lea
   const linnet::test::WithThreads with(1);
   const TemporaryFolder folder;
   Training saved(1);
-  Checkpoint(folder.path(), saved.model, saved.optimizer, {}).save({.step = 3});
+  Checkpoint::Position at{.step = 3};
+  Checkpoint(folder.path(), saved.model, saved.optimizer, at, {}).save();
   std::optional<Training> training(2);
   const std::string before = training->everything(), there = saved.everything();
   REQUIRE(before != there);
-  linnet::test::fail_each_request([&] { Checkpoint(folder.path(), training->model, training->optimizer, {}).load(); },
-                                  [&](bool failed) {
-                                    REQUIRE(training->everything() == (failed ? before : there));
-                                    if (!failed) training.emplace(2);
-                                  });
+  linnet::test::fail_each_request(
+      [&] { Checkpoint(folder.path(), training->model, training->optimizer, at, {}).load(); },
+      [&](bool failed) {
+        REQUIRE(training->everything() == (failed ? before : there));
+        if (!failed) training.emplace(2);
+      });
 }
 
 TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves the training as it was") {
@@ -91,11 +97,14 @@ TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves t
   nn::SGD other(saved.model.parameters(), {.lr = 0.1});
   backward(sum(saved.model.fc(ones({4, 3}))));
   other.step();
-  Checkpoint(folder.path(), saved.model, other, {}).save({.step = 3});
+  Checkpoint::Position at{.step = 3};
+  Checkpoint(folder.path(), saved.model, other, at, {}).save();
   Training training(2);
   const std::string before = training.everything();
-  CHECK_THROWS_AS(Checkpoint(folder.path(), training.model, training.optimizer, {}).load(), ValueError);
+  at = {.step = 1};
+  CHECK_THROWS_AS(Checkpoint(folder.path(), training.model, training.optimizer, at, {}).load(), ValueError);
   CHECK(training.everything() == before);
+  CHECK(at.step == 1);
 }
 
 TEST_CASE("truncation: a checkpoint of a model that was built otherwise is refused") {
@@ -109,10 +118,14 @@ TEST_CASE("truncation: a checkpoint of a model that was built otherwise is refus
   Generator rng(1);
   Scaled saved(rng, 0.5), other(rng, 1e-7), same(rng, 0.5);
   nn::AdamW of_saved(saved.parameters(), {}), of_other(other.parameters(), {}), of_same(same.parameters(), {});
-  Checkpoint(folder.path(), saved, of_saved, {}).save({.step = 3});
-  CHECK_THROWS_WITH_AS(Checkpoint(folder.path(), other, of_other, {}).load(),
-                       doctest::Contains("is of another run: scale is 1e-07 here and 0.5 there; "), ValueError);
-  CHECK(Checkpoint(folder.path(), same, of_same, {}).load().step == 3);
+  Checkpoint::Position at{.step = 3};
+  Checkpoint(folder.path(), saved, of_saved, at, {}).save();
+  at = {};
+  CHECK_THROWS_WITH_AS(Checkpoint(folder.path(), other, of_other, at, {}).load(),
+                       doctest::Contains("is of another run: model: scale is 1e-07 here and 0.5 there; "),
+                       ValueError);
+  Checkpoint(folder.path(), same, of_same, at, {}).load();
+  CHECK(at.step == 3);
 }
 
 TEST_CASE("truncation: a config.json cut off at any byte is refused") {

@@ -1,0 +1,246 @@
+#include <linnet/nn/checkpoint.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
+#include <linnet/core/files/utf8.h>
+
+/// A part's tensors are called `part.name`, its numbers and texts are in the file's metadata, and so are the settings
+/// of a model, as `linnet.settings.part.name`.
+
+namespace linnet::nn {
+namespace {
+
+const std::string kSettingsOf = "linnet.settings.";
+
+/// The entries whose names begin with `prefix`, without it, and with `other` in its place.
+template <class Value>
+std::map<std::string, Value> renamed(const std::map<std::string, Value>& all, const std::string& prefix,
+                                     const std::string& other) {
+  std::map<std::string, Value> result;
+  for (auto entry = all.lower_bound(prefix); entry != all.end() && entry->first.starts_with(prefix); ++entry) {
+    result[other + entry->first.substr(prefix.size())] = entry->second;
+  }
+  return result;
+}
+
+TensorMap part_of(const Safetensors& content, const std::string& name) {
+  return renamed(content.tensors, name + ".", "");
+}
+
+/// Brings the present values of tensors back. Copying them allocates nothing, so it cannot fail where memory ran out.
+std::function<void()> copy_of(const TensorMap& tensors) {
+  std::vector<std::pair<Tensor, Tensor>> before;
+  for (const auto& [name, tensor] : tensors) before.emplace_back(tensor, tensor.clone());
+  return [before = std::move(before)]() mutable {
+    for (auto& [tensor, copy] : before) tensor.copy_(copy);
+  };
+}
+
+/// The last one first.
+void undo_all(const std::vector<std::function<void()>>& undo) {
+  for (auto last = undo.rbegin(); last != undo.rend(); ++last) (*last)();
+}
+
+/// Throws ValueError for a model with other settings. A file that has none is taken.
+void check_same_settings(const Module& model, const Safetensors& content, const std::string& name) {
+  const std::map<std::string, std::string> texts = renamed(content.metadata, kSettingsOf + name + ".", kSettingsOf);
+  const std::vector<DifferentSetting> different = model.different_settings(texts);
+  if (different.empty()) return;
+  const auto& [setting, here, there, note] = different.front();
+  throw ValueError(fmt::format("{} is {} here and {} there", setting, here, detail::shortened(there)));
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(std::filesystem::path path, std::map<std::string, std::string> metadata)
+    : path_(std::move(path)), metadata_(std::move(metadata)) {}
+
+Checkpoint& Checkpoint::add_part(Part part, const std::vector<std::string>& texts) {
+  const auto taken = [&](const std::string& text) { return std::ranges::find(texts_, text) != texts_.end(); };
+  if (part.name.empty() || part.name.find('.') != std::string::npos) {
+    throw ValueError(
+        fmt::format("'{}' cannot name a part of a checkpoint: names are not empty and have no dots", part.name));
+  }
+  if (std::ranges::any_of(parts_, [&](const Part& other) { return other.name == part.name; }) ||
+      std::ranges::any_of(texts, taken)) {
+    throw ValueError(fmt::format("the checkpoint has a '{}' already; choose another name", part.name));
+  }
+  texts_.insert(texts_.end(), texts.begin(), texts.end());
+  parts_.push_back(std::move(part));
+  return *this;
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, Module& model) {
+  return add_part({.name = name,
+                   .save =
+                       [&model, name](Safetensors& content) {
+                         content.tensors.merge(renamed(model.state(), "", name + "."));
+                         content.metadata.merge(
+                             renamed(model.settings_metadata(), kSettingsOf, kSettingsOf + name + "."));
+                       },
+                   .load =
+                       [&model, name](const Safetensors& content) {
+                         check_same_settings(model, content, name);
+                         model.load_state(part_of(content, name));
+                       },
+                   .remember = [&model] { return copy_of(model.state()); }});
+}
+
+Checkpoint& Checkpoint::add_state(const std::string& name, std::function<TensorMap()> state,
+                                  std::function<void(const TensorMap& state)> load) {
+  return add_part(
+      {.name = name,
+       .save = [state, name](Safetensors& content) { content.tensors.merge(renamed(state(), "", name + ".")); },
+       .load = [load, name](const Safetensors& content) { load(part_of(content, name)); },
+       .remember =
+           [state, load] {
+             TensorMap before = state();
+             for (auto& [unused, tensor] : before) tensor = tensor.clone();
+             return Undo([load, before = std::move(before)] { load(before); });
+           }});
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, const Tensor& tensor) {
+  return add_part({.name = name,
+                   .save = [tensor, name](Safetensors& content) { content.tensors[name] = tensor.detach(); },
+                   .load =
+                       [to = tensor.detach(), name](const Safetensors& content) mutable {
+                         const auto found = content.tensors.find(name);
+                         if (found == content.tensors.end() || found->second.shape() != to.shape() ||
+                             found->second.dtype() != to.dtype()) {
+                           throw ValueError(
+                               fmt::format("it should be {} {}", to_string(to.shape()), name_of(to.dtype())));
+                         }
+                         to.copy_(found->second);
+                       },
+                   .remember = [tensor, name] { return copy_of({{name, tensor.detach()}}); }});
+}
+
+void Checkpoint::throw_lacking(const char* what, const std::string& name) const {
+  throw IoError(
+      fmt::format("{} is no checkpoint of a training run: it has no {} \"{}\"", path_.string(), what, name));
+}
+
+template <class Number>
+Number Checkpoint::number_in(const Safetensors& content, const std::string& name) const {
+  const auto entry = content.metadata.find(name);
+  const std::string_view text = entry == content.metadata.end() ? "" : std::string_view(entry->second);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw_lacking("number", name);
+  }
+  return number;
+}
+
+template <class Number>
+Checkpoint& Checkpoint::add_number(const std::string& name, Number& number) {
+  return add_part(
+      {.name = name,
+       .save =
+           [&number, name](Safetensors& content) {
+             content.metadata[name] = fmt::to_string(number);  // reads back to the bit
+           },
+       .load = [this, &number, name](const Safetensors& content) { number = number_in<Number>(content, name); },
+       .remember = [&number] { return Undo([&number, before = number] { number = before; }); }},
+      {name});
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, int64_t& number) { return add_number(name, number); }
+Checkpoint& Checkpoint::add(const std::string& name, double& number) { return add_number(name, number); }
+
+Checkpoint& Checkpoint::add(const std::string& name, std::string& text) {
+  return add_part({.name = name,
+                   .save = [&text, name](Safetensors& content) { content.metadata[name] = text; },
+                   .load =
+                       [this, &text, name](const Safetensors& content) {
+                         const auto found = content.metadata.find(name);
+                         if (found == content.metadata.end()) throw_lacking("text", name);
+                         text = found->second;
+                       },
+                   .remember = [&text] { return Undo([&text, before = text]() mutable { text.swap(before); }); }},
+                  {name});
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
+  const std::string seed = name + "_seed", draws = name + "_draws";
+  return add_part(
+      {.name = name,
+       .save =
+           [&generator, seed, draws](Safetensors& content) {
+             content.metadata[seed] = fmt::to_string(generator.state().seed);
+             content.metadata[draws] = fmt::to_string(generator.state().draws);
+           },
+       .load =
+           [this, &generator, seed, draws](const Safetensors& content) {
+             generator.set_state({number_in<uint64_t>(content, seed), number_in<uint64_t>(content, draws)});
+           },
+       .remember =
+           [&generator] { return Undo([&generator, before = generator.state()] { generator.set_state(before); }); }},
+      {seed, draws});
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, Loader& loader) {
+  const std::string epoch = name + "_epoch", batch = name + "_batch";
+  return add_part(
+      {.name = name,
+       .save =
+           [&loader, epoch, batch](Safetensors& content) {
+             content.metadata[epoch] = fmt::to_string(loader.position().epoch);
+             content.metadata[batch] = fmt::to_string(loader.position().batch);
+           },
+       .load =
+           [this, &loader, epoch, batch](const Safetensors& content) {
+             loader.seek({number_in<int64_t>(content, epoch), number_in<int64_t>(content, batch)});
+           },
+       .remember = [&loader] { return Undo([&loader, before = loader.position()] { loader.seek(before); }); }},
+      {epoch, batch});
+}
+
+void Checkpoint::save(Where where) const {
+  const Call call("save", where);
+  Safetensors content{.tensors = {}, .metadata = metadata_};
+  for (const Part& part : parts_) part.save(content);
+  write_safetensors(path_, content);
+}
+
+void Checkpoint::load(const LoadOptions& options, Where where) {
+  const Call call("load", where);
+  const Safetensors content = read_safetensors(path_);
+  const auto is_added = [&](const std::string& name) {
+    return std::ranges::any_of(parts_, [&](const Part& part) { return part.name == name; });
+  };
+  for (const auto& [name, tensor] : content.tensors) {
+    const std::string part = name.substr(0, name.find('.'));
+    if (!options.strict || is_added(part)) continue;
+    throw ValueError(
+        fmt::format("{} is of another run: it has a '{}', which was not added; add it, or pass {{.strict = false}}",
+                    path_.string(), part));
+  }
+  std::vector<Undo> undo;
+  undo.reserve(parts_.size());
+  const Part* part = nullptr;
+  try {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      part = &parts_[i];
+      const bool is_last = i + 1 == parts_.size();  // no error follows, so copies would be of no use
+      Undo undo_this = is_last ? Undo() : part->remember();
+      part->load(content);
+      undo.push_back(std::move(undo_this));
+    }
+  } catch (const ValueError& error) {
+    undo_all(undo);
+    throw ValueError(fmt::format("{} is of another run: {}: {}", path_.string(), part->name, error.message()));
+  } catch (...) {
+    undo_all(undo);
+    throw;
+  }
+}
+
+}  // namespace linnet::nn

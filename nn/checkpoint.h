@@ -1,0 +1,103 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <linnet/core/files/safetensors.h>
+#include <linnet/core/random/generator.h>
+#include <linnet/core/tensor.h>
+#include <linnet/nn/data/loader.h>
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// Whatever gives its state as tensors by name, and takes it back: an optimizer, ReduceLROnPlateau,
+/// ExponentialMovingAverage, or a class of your own.
+template <class T>
+concept HasState = requires(T& part, const T& same, const TensorMap& state) {
+  { same.state() } -> std::same_as<TensorMap>;
+  part.load_state(state);
+};
+
+/// Everything that a training run needs to go on as if it had never stopped, in one safetensors file. A run adds its
+/// parts by name, and a checkpoint refers to them, so they must outlive it:
+///
+///     nn::Checkpoint checkpoint("run.safetensors");
+///     checkpoint.add("model", model).add("optimizer", optimizer);
+///     checkpoint.add("generator", rng).add("loader", loader).add("step", step);
+///     if (checkpoint.exists()) checkpoint.load();
+///     while (step < 1000) {
+///       train_step();
+///       if (++step % 100 == 0) checkpoint.save();
+///     }
+class Checkpoint {
+ public:
+  /// `metadata` are further texts for the file, for other readers of it.
+  explicit Checkpoint(std::filesystem::path path, std::map<std::string, std::string> metadata = {});
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  /// Adds a part of the run: a model, whatever has a state, a generator, a loader's position, a number, a text, or a
+  /// tensor, which is loaded in place.
+  ///
+  /// Throws: ValueError for a name that is taken or empty, or has a dot.
+  Checkpoint& add(const std::string& name, Module& model);
+  template <HasState T>
+    requires(!std::derived_from<T, Module>)
+  Checkpoint& add(const std::string& name, T& part) {
+    return add_state(
+        name, [&part] { return part.state(); }, [&part](const TensorMap& state) { part.load_state(state); });
+  }
+  Checkpoint& add(const std::string& name, Generator& generator);
+  Checkpoint& add(const std::string& name, Loader& loader);
+  Checkpoint& add(const std::string& name, int64_t& number);
+  Checkpoint& add(const std::string& name, double& number);
+  Checkpoint& add(const std::string& name, std::string& text);
+  Checkpoint& add(const std::string& name, const Tensor& tensor);
+
+  /// Whether there is a file.
+  bool exists() const { return std::filesystem::exists(path_); }
+
+  /// Replaces the file when the new one is complete. Another process that loads it meanwhile sees the old one or the
+  /// new one.
+  ///
+  /// Throws: IoError when it cannot be written; the old file is then still there.
+  void save(Where where = {}) const;
+
+  /// Restores every part. An error leaves all parts as they were. With `{.strict = false}` the file may have parts
+  /// that were not added, so a program can load the model of a checkpoint alone.
+  ///
+  /// Throws: IoError for a file that is missing, damaged, or without a part's numbers; ValueError for a model with
+  /// other settings, a state that does not fit, and a part that was not added.
+  void load(const LoadOptions& options = {}, Where where = {});
+
+ private:
+  using Undo = std::function<void()>;
+  struct Part {
+    std::string name;
+    std::function<void(Safetensors& content)> save;
+    std::function<void(const Safetensors& content)> load;  ///< an error leaves the part as it was
+    std::function<Undo()> remember;                        ///< returns what brings back the present values
+  };
+
+  Checkpoint& add_part(Part part, const std::vector<std::string>& texts = {});
+  Checkpoint& add_state(const std::string& name, std::function<TensorMap()> state,
+                        std::function<void(const TensorMap& state)> load);
+  template <class Number>
+  Checkpoint& add_number(const std::string& name, Number& number);
+  [[noreturn]] void throw_lacking(const char* what, const std::string& name) const;
+  template <class Number>
+  Number number_in(const Safetensors& content, const std::string& name) const;
+
+  std::filesystem::path path_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<Part> parts_;
+  std::vector<std::string> texts_;  ///< names of the parts' texts in the file's metadata
+};
+
+}  // namespace linnet::nn
