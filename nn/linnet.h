@@ -9,6 +9,7 @@
 #include <linnet/core/dtype.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/npy.h>
 #include <linnet/core/files/safetensors.h>
 #include <linnet/core/index.h>
 #include <linnet/core/parallel/parallel.h>
@@ -31,11 +32,15 @@
 #include <linnet/nn/attention/reformer.h>
 #include <linnet/nn/attention/softmax.h>
 #include <linnet/nn/checkpoint.h>
+#include <linnet/nn/data/csv.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
 #include <linnet/nn/data/loader.h>
 #include <linnet/nn/data/mnist.h>
+#include <linnet/nn/data/sequences.h>
+#include <linnet/nn/data/subset.h>
 #include <linnet/nn/data/text.h>
+#include <linnet/nn/data/transforms.h>
 #include <linnet/nn/init.h>
 #include <linnet/nn/layers/attention_pooling.h>
 #include <linnet/nn/layers/convolution.h>

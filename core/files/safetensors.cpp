@@ -1,14 +1,11 @@
 #include <linnet/core/files/safetensors.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,6 +20,7 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/file_dtype.h>
 #include <linnet/core/files/json.h>
 #include <linnet/core/files/safetensors_header.h>
 #include <linnet/core/files/utf8.h>
@@ -42,78 +40,10 @@ using nlohmann::json;
 constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 
-/// Converts `count` elements at `from` to elements of a wider dtype at `to`. Returns nothing, or an element that does
-/// not fit, as text.
-using Widen = std::optional<std::string> (*)(const std::byte* from, int64_t count, void* to);
-
-/// The value of a floating-point code of few bits. Codes follow IEEE 754, but a code of 4 exponent bits has no
-/// infinity: its highest exponent is an ordinary one, and NaN is the code with all bits set (E4M3, Micikevicius et
-/// al. 2022, table 1).
-float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
-  const uint32_t mantissa = code & ((1U << mantissa_bits) - 1);
-  const uint32_t highest = (1U << exponent_bits) - 1, exponent = code >> mantissa_bits & highest;
-  const int bias = static_cast<int>(highest / 2);
-  const bool has_infinity = exponent_bits != 4;
-  const float sign = (code >> (exponent_bits + mantissa_bits)) != 0 ? -1.0F : 1.0F;
-  if (exponent == highest && (has_infinity ? mantissa != 0 : mantissa == (1U << mantissa_bits) - 1)) return NAN;
-  if (exponent == highest && has_infinity) return sign * std::numeric_limits<float>::infinity();
-  const bool normal = exponent > 0;
-  const auto significand = static_cast<float>(mantissa + (normal ? 1U << mantissa_bits : 0));
-  return sign * std::ldexp(significand, static_cast<int>(normal ? exponent : 1) - bias - mantissa_bits);
-}
-
-/// Converts floating-point codes of 8 or 16 bits with a table of all codes.
-template <class Code, int kExponentBits, int kMantissaBits>
-std::optional<std::string> widen_float(const std::byte* from, int64_t count, void* to) {
-  static const std::vector<float> table = [] {
-    std::vector<float> values(size_t{1} << (8 * sizeof(Code)));
-    for (size_t code = 0; code < values.size(); ++code) {
-      values[code] = small_float(static_cast<uint32_t>(code), kExponentBits, kMantissaBits);
-    }
-    return values;
-  }();
-  const auto* codes = reinterpret_cast<const Code*>(from);
-  std::transform(codes, codes + count, static_cast<float*>(to), [](Code code) { return table[code]; });
-  return std::nullopt;
-}
-
-template <class From, class To>
-std::optional<std::string> widen_integer(const std::byte* from, int64_t count, void* to) {
-  const auto* numbers = reinterpret_cast<const From*>(from);
-  const auto* too_large = std::find_if(numbers, numbers + count, [](From v) { return !std::in_range<To>(v); });
-  if (too_large != numbers + count) return std::to_string(*too_large);
-  std::copy(numbers, numbers + count, static_cast<To*>(to));
-  return std::nullopt;
-}
-
-struct FileDType {
-  std::string_view name;
-  int64_t size;      ///< bytes of an element in the file
-  DType dtype;       ///< the dtype in memory, which holds every value exactly
-  Widen widen = {};  ///< the conversion; none where the bytes are the same in memory
-};
-constexpr std::array<FileDType, 15> kDTypes = {{
-    {"F32", 4, DType::float32},
-    {"F64", 8, DType::float64},
-    {"I32", 4, DType::int32},
-    {"I64", 8, DType::int64},
-    {"BOOL", 1, DType::boolean},
-    {"BF16", 2, DType::float32, widen_float<uint16_t, 8, 7>},
-    {"F16", 2, DType::float32, widen_float<uint16_t, 5, 10>},
-    {"F8_E5M2", 1, DType::float32, widen_float<uint8_t, 5, 2>},
-    {"F8_E4M3", 1, DType::float32, widen_float<uint8_t, 4, 3>},
-    {"I8", 1, DType::int32, widen_integer<int8_t, int32_t>},
-    {"U8", 1, DType::int32, widen_integer<uint8_t, int32_t>},
-    {"I16", 2, DType::int32, widen_integer<int16_t, int32_t>},
-    {"U16", 2, DType::int32, widen_integer<uint16_t, int32_t>},
-    {"U32", 4, DType::int64, widen_integer<uint32_t, int64_t>},
-    {"U64", 8, DType::int64, widen_integer<uint64_t, int64_t>},
-}};
-
 /// A tensor as the header describes it.
 struct Entry {
   TensorMap::iterator place;  // its name, and where it will be stored
-  const FileDType* type;
+  const detail::FileDType* type;
   Shape shape;
   int64_t begin, end;  // bytes in the data
 };
@@ -191,22 +121,22 @@ class Reader {
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
       fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
     }
-    const FileDType& type = type_of(name, dtype);
+    const detail::FileDType& type = type_of(name, dtype);
     const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
     if (!shape) {
       fail(fmt::format("tensor '{}' has shape [{}], more dims or bytes than there can be", name,
                        fmt::join(sizes, ",")));
     }
     if (shape->numel() * type.size != offsets[1] - offsets[0]) {
-      fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.name, fmt::join(sizes, ","),
-                       offsets[1] - offsets[0]));
+      fail(fmt::format("tensor '{}', {} of shape [{}], lies in {} bytes", name, type.safetensors,
+                       fmt::join(sizes, ","), offsets[1] - offsets[0]));
     }
     return {place, &type, *shape, offsets[0], offsets[1]};
   }
 
-  const FileDType& type_of(const std::string& tensor, const std::string& name) const {
-    for (const FileDType& known : kDTypes) {
-      if (known.name == name) return known;
+  const detail::FileDType& type_of(const std::string& tensor, const std::string& name) const {
+    for (const detail::FileDType& known : detail::kFileDTypes) {
+      if (known.safetensors == name) return known;
     }
     throw IoError(fmt::format("'{}': tensor '{}' is {}, which linnet does not read; save it as F32 or as I64",
                               path_.string(), tensor, detail::shortened(name)));
@@ -247,7 +177,8 @@ class Reader {
       read_bytes(chunk.data(), bytes);
       if (const std::optional<std::string> too_large = e.type->widen(chunk.data(), count, to)) {
         throw IoError(fmt::format("'{}': tensor '{}' is {} and holds {}, more than {} holds; save it as F64",
-                                  path_.string(), shown(e), e.type->name, *too_large, name_of(tensor.dtype())));
+                                  path_.string(), shown(e), e.type->safetensors, *too_large,
+                                  name_of(tensor.dtype())));
       }
       to += count * size_of(tensor.dtype());
       left -= bytes;
@@ -263,8 +194,8 @@ class Reader {
 };
 
 std::string_view format_name(const std::string& tensor, DType dtype) {
-  for (const FileDType& known : kDTypes) {
-    if (known.dtype == dtype && known.widen == nullptr) return known.name;
+  for (const detail::FileDType& known : detail::kFileDTypes) {
+    if (known.dtype == dtype && known.widen == nullptr) return known.safetensors;
   }
   throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
 }

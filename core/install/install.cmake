@@ -11,8 +11,9 @@ foreach(room core ops nn)
           FILES_MATCHING PATTERN *.h
           PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
           PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
-          PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE PATTERN safetensors_header.h EXCLUDE
-          PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE)
+          PATTERN file_dtype.h EXCLUDE PATTERN file_errors.h EXCLUDE PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE
+          PATTERN npy_header.h EXCLUDE PATTERN random_choices.h EXCLUDE PATTERN safetensors_header.h EXCLUDE
+          PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE PATTERN zip.h EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 
@@ -47,7 +48,7 @@ install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 # Programs have plain names in a folder of their own, and in bin/ names that no other package has:
 # linnet-sample for sample.
 if(LINNET_PROGRAMS)
-  list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp lenet gpt own_attention)  # which are there to be read
+  list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp lenet gpt regression own_attention)  # which are there to be read
   set(programs_dir ${CMAKE_INSTALL_LIBEXECDIR}/linnet)
   file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_PREFIX})
   file(RELATIVE_PATH libraries ${CMAKE_INSTALL_PREFIX}/${programs_dir} ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -8,26 +8,17 @@
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
 #include <linnet/core/parallel/thread.h>
-#include <linnet/core/random/generator.h>
+#include <linnet/nn/data/random_choices.h>
 
 namespace linnet::nn {
 namespace {
-
-/// Fisher & Yates' shuffle, which depends on the key alone.
-void shuffle(std::vector<int64_t>& order, RandomKey key) {
-  for (size_t i = order.size(); i > 1; --i) {
-    const uint64_t word = random_word(key, i);
-    std::swap(order[i - 1], order[(word * i) >> 32]);
-  }
-}
 
 /// The random streams of the loader's seed: in each epoch one for the order and one for augmentation.
 RandomKey order_key(uint64_t seed, int64_t epoch) { return {seed, 2 * static_cast<uint64_t>(epoch)}; }
 
 RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
   const RandomKey augmentation{seed, 2 * static_cast<uint64_t>(epoch) + 1};
-  const PhiloxBlock block = philox(augmentation, static_cast<uint64_t>(batch));
-  return {uint64_t{block.word[0]} << 32 | block.word[1], uint64_t{block.word[2]} << 32 | block.word[3]};
+  return detail::key_of_block(augmentation, static_cast<uint64_t>(batch));
 }
 
 }  // namespace
@@ -78,7 +69,7 @@ Batch Loader::make(int64_t batch) const {
 void Loader::start_epoch() {
   order_.resize(static_cast<size_t>(data_.size()));
   std::iota(order_.begin(), order_.end(), int64_t{0});
-  if (options_.shuffle) shuffle(order_, order_key(options_.seed, position_.epoch));
+  if (options_.shuffle) detail::shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch == 0) return;
   // Where the system refuses a thread, batches are made in next().
   worker_ = detail::start_thread([this, first = position_.batch] { work(first); });

@@ -10,6 +10,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/nn/data/idx.h>
+#include <linnet/nn/data/random_choices.h>
 
 namespace linnet::nn {
 namespace {
@@ -112,27 +113,16 @@ Batch LabelledImages::collate(std::span<const int64_t> indices, RandomKey key) c
   Tensor labels = Tensor::empty({count}, DType::int64);
   float* out = images.mutable_data<float>().data();
   int64_t* label = labels.mutable_data<int64_t>().data();
-  const auto offset = [&](int64_t draw) {
-    const auto range = static_cast<uint64_t>(2 * shift_ + 1);
-    return static_cast<int64_t>((random_word(key, static_cast<uint64_t>(draw)) * range) >> 32) - shift_;
-  };
   for (int64_t b = 0; b < count; ++b) {
     const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
     if (index >= labels_.size())
       throw IndexError(fmt::format("example {} of {}", indices[static_cast<size_t>(b)], size()));
     label[b] = labels_[index];
     const uint8_t* image = pixels_.data() + index * static_cast<size_t>(height_ * width_);
-    const int64_t down = offset(2 * b);
-    const int64_t right = offset(2 * b + 1);
-    for (int64_t y = 0; y < height_; ++y) {
-      for (int64_t x = 0; x < width_; ++x) {
-        const int64_t from_y = y - down;
-        const int64_t from_x = x - right;
-        const bool inside = from_y >= 0 && from_y < height_ && from_x >= 0 && from_x < width_;
-        const float value = inside ? static_cast<float>(image[from_y * width_ + from_x]) / 255.0f : 0.0f;
-        *out++ = (value - kMean) / kStd;
-      }
-    }
+    const auto draw = static_cast<uint64_t>(2 * b);
+    detail::shift_plane(image, out + b * height_ * width_, height_, width_, detail::random_offset(key, draw, shift_),
+                        detail::random_offset(key, draw + 1, shift_),
+                        [](uint8_t pixel) { return (static_cast<float>(pixel) / 255.0f - kMean) / kStd; });
   }
   return {images, labels};
 }

@@ -11,6 +11,7 @@
 #include <linnet/core/build_info.h>
 
 #include "tests/support/child_program.h"
+#include "tests/support/files.h"
 #include "tests/support/real_data.h"
 
 namespace {
@@ -47,6 +48,27 @@ TEST_CASE("lenet learns MNIST's digits in one epoch") {
   std::smatch accuracy;
   REQUIRE(std::regex_match(ended.out, accuracy, std::regex(R"(epoch 1: ([\d.]+) % of the test digits are right\n)")));
   CHECK(std::stod(accuracy[1]) > 97.5);
+}
+
+TEST_CASE("regression: the made table, held out, is as certain as the model says, and a picture is drawn") {
+  const linnet::test::TemporaryFolder folder;
+  const linnet::test::Ended ended =
+      linnet::test::run_program("/bin/sh", {"-c", "cd \"$1\" && \"$0\" && \"$0\" regression.csv 1",
+                                            std::filesystem::path(LINNET_BIN_DIR) / "regression", folder.path()});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  const std::regex line(R"(held out: loss (-?[\d.]+), error ([\d.]+), ([\d.]+) % within two standard deviations\n)");
+  REQUIRE(std::regex_search(ended.out, found, line));
+  CHECK(std::stod(found[1]) < -0.6);
+  CHECK(std::stod(found[3]) > 91);
+  CHECK(linnet::test::read_bytes(folder / "regression.png").starts_with("\x89PNG"));
+}
+
+TEST_CASE("regression: a file that is not there ends with a message and status 1") {
+  const linnet::test::Ended ended = linnet::test::run_program("regression", {"/nowhere.csv"});
+  CHECK(ended.code == 1);
+  CHECK(ended.err.starts_with("regression: read_csv: cannot read /nowhere.csv: No such file"));
 }
 
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {

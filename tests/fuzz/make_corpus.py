@@ -80,3 +80,13 @@ write("vocabulary", "surrogate", b"\0" + b"65 55296")
 
 write("safetensors", "unknown_field", safetensors({})[:8] + b'{"x":{"y":[[{}]],"dtype":"I8","shape":[0],'
       b'"data_offsets":[0,0]}}')
+
+# NumPy's files are those that its goldens are made of.
+for source in sorted((pathlib.Path(__file__).parent.parent / "goldens" / "numpy").iterdir()):
+    write("npy", source.name, source.read_bytes())
+
+for choice in range(4):
+    write("csv", f"quotes_{choice}", bytes([choice]) + b'a,"b ""c""";d\r\n1.5,"x\n,;y";\r\n\r\n-2e3,NA,7\n')
+    write("csv", f"plain_{choice}", bytes([choice]) + b"\xef\xbb\xbfx,y\n1,2\n3,four\n")
+    write("csv", f"semicolons_{choice}", bytes([choice]) + b"x;y\r1,5;2\r3;\r")
+    write("csv", f"open_{choice}", bytes([choice]) + b'x,y\n"1,2\n')

@@ -20,6 +20,7 @@ import elementwise_cases
 import gpt2_cases
 import layer_cases
 import loss_cases
+import numpy_files
 import optimizer_cases
 import position_cases
 import preset_cases
@@ -52,6 +53,7 @@ def main() -> None:
         print(f"{path.name}: {len(goldens.cases)} cases, {path.stat().st_size} bytes")
     released_cases.save(folder / "weights" / "released_fastformer.safetensors")
     gpt2_cases.save(folder / "weights" / "gpt2")
+    numpy_files.save(folder / "numpy")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ struct Loop {
   nn::AdamW optimizer{model.parameters(), {.lr = 0.05}};
   nn::ExponentialMovingAverage average{model.parameters(), 0.9};
   nn::ReduceLROnPlateau plateau{{.lr = 0.05, .factor = 0.5, .patience = 1}};
-  nn::TensorDataset data{uniform({10, 3}, 1).to(DType::float32), tensor<int64_t>({0, 1, 0, 1, 1, 0, 1, 0, 0, 1})};
+  nn::TensorDataset data{{uniform({10, 3}, 1).to(DType::float32), tensor<int64_t>({0, 1, 0, 1, 1, 0, 1, 0, 0, 1})}};
   nn::Loader loader{data, {.batch = 4, .seed = 3}};
   Counts counts;
   int64_t step = 0;

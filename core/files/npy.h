@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+
+#include <linnet/core/files/safetensors.h>
+#include <linnet/core/tensor.h>
+
+namespace linnet {
+
+/// Reads the array of a .npy file, as numpy.save writes it, to the CPU. Nothing in the file is executed.
+///
+/// Dtypes: float32, float64, int32, int64 and bool are kept. The others become a dtype that holds every value
+/// exactly: float16 float32; int8, uint8, int16 and uint16 int32; uint32 and uint64 int64. Cost: one pass. Big-endian
+/// elements are swapped; arrays in Fortran order are copied once more, to be row-major. Throws: IoError, with the
+/// byte, for a missing, truncated or damaged file, and with the remedy for other dtypes (complex numbers, text,
+/// Python's objects), for more than 64 dims, and for a uint64 that int64 does not hold.
+Tensor read_npy(const std::filesystem::path& path, Where where = {});
+
+/// Writes a file that numpy.load reads. It replaces an older file only when it is complete (see AtomicFile).
+///
+/// Throws: IoError when it cannot be written; DTypeError for a bfloat16 tensor.
+void write_npy(const std::filesystem::path& path, const Tensor& x, Where where = {});
+
+/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it, by their names.
+///
+/// Dtypes: as `read_npy`.
+/// Cost: two passes. The first one checks all of the file, so that a false size allocates nothing.
+/// Throws: as `read_npy`; IoError also for an archive that holds anything but arrays.
+TensorMap read_npz(const std::filesystem::path& path, Where where = {});
+
+/// Writes a file that numpy.load reads, without compression, as numpy.savez does. It replaces an older file only when
+/// it is complete.
+///
+/// Throws: as `write_npy`; ValueError for a name that is not UTF-8 or has more than 65,531 bytes.
+void write_npz(const std::filesystem::path& path, const TensorMap& tensors, Where where = {});
+
+}  // namespace linnet

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+
+namespace linnet::nn {
+
+/// Options of `read_csv`.
+struct CsvOptions {
+  char separator = ',';  ///< what stands between cells; ';' and '\t' are usual too
+  bool header = true;    ///< the first row names the columns; otherwise they are "0", "1", …
+  /// The cells that stand for a missing value, without spaces around them.
+  std::vector<std::string> missing = {"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"};
+};
+
+/// A column of categories.
+struct Categories {
+  Tensor indices;                  ///< [rows], int64: the class of each row
+  std::vector<std::string> names;  ///< of the classes, sorted
+};
+
+/// A table of named columns, as a CSV file holds one.
+///
+///     const nn::Table table = nn::read_csv("houses.csv");
+///     Tensor x = table.columns({"rooms", "area"});  // [rows, 2]
+///     Tensor y = table.column("price");             // [rows]
+///     const auto [city, cities] = table.categories("city");
+///
+/// Cost: a call takes one pass over the text of the table.
+/// Throws: every member throws IndexError for a column that does not exist, or whose name two columns have; IoError,
+/// with row (from 1 on) and column, for a cell that it cannot take.
+class Table {
+ public:
+  int64_t rows() const { return rows_; }                            ///< without the header
+  const std::vector<std::string>& names() const { return names_; }  ///< of the columns
+
+  /// Numbers, with the decimal point in every locale. Missing ones are NaN.
+  ///
+  /// Shapes: [rows]; `columns` [rows, names].
+  /// Dtypes: float32, float64, int32, int64. Of integers none may be missing.
+  /// Throws: DTypeError for another dtype.
+  Tensor column(const std::string& name, DType dtype = DType::float32, Where where = {}) const;
+  Tensor columns(const std::vector<std::string>& names, DType dtype = DType::float32, Where where = {}) const;
+
+  /// The cells as they stand in the file, missing ones too.
+  std::vector<std::string> texts(const std::string& name, Where where = {}) const;
+  /// Classes, numbered in the order of their names. None may be missing.
+  Categories categories(const std::string& name, Where where = {}) const;
+
+ private:
+  friend Table read_csv(const std::filesystem::path& path, const CsvOptions& options, Where where);
+  template <class Use>
+  void for_each_cell(const std::vector<std::string>& names, const Use& use) const;
+  [[noreturn]] void refuse(int64_t row, const std::string& column, const std::string& what) const;
+  template <class T>
+  Tensor numbers(const std::vector<std::string>& names) const;
+
+  std::string path_;
+  CsvOptions options_;
+  std::vector<std::string> names_;
+  int64_t rows_ = 0;
+  std::string cells_;  // row by row, with a byte 0 after each but the last
+};
+
+/// Reads a CSV file as RFC 4180 describes it: a cell in double quotes may hold separators, line ends and, doubled,
+/// quotes. Lines end with LF, CR LF or CR; empty ones are passed over, as is a byte order mark.
+///
+/// Cost: one pass over the file, and its size in memory.
+/// Throws: IoError, with the line, for a row that is longer or shorter than the first one, and for a quote that has
+/// no end or stands where none may; IoError for a file that is missing, empty or not UTF-8 text.
+Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {}, Where where = {});
+
+}  // namespace linnet::nn

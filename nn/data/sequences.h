@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <linnet/core/dtype.h>
+#include <linnet/core/tensor.h>
+#include <linnet/nn/data/dataset.h>
+
+namespace linnet::nn {
+
+/// Options of `pad_sequence`.
+struct PadSequenceOptions {
+  bool batch_first = false;
+  Scalar padding_value = 0;
+};
+
+/// Sequences of one length.
+struct PaddedSequences {
+  Tensor sequences;     ///< [N, B, ...], or [B, N, ...] with `batch_first`
+  Tensor padding_mask;  ///< [B, N], bool, false at padding, as attention takes it
+};
+
+/// Stacks sequences, with padding at the ends of those that are shorter than the longest.
+///
+///     const auto [x, padding_mask] = nn::pad_sequence(sequences, {.batch_first = true});
+///
+/// Shapes: [Nᵢ, ...], all alike but in dim 0 → N is the largest Nᵢ, B the number of sequences.
+/// Dtypes: one dtype, which can hold the padding value.
+/// Gradient: any number of times.
+/// Throws: ValueError for no sequences; ShapeError, DTypeError.
+PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequenceOptions& options = {},
+                             Where where = {});
+
+/// Sequences of different lengths, with a target each. A batch has the padding mask as `others[0]`:
+///
+///     for (auto& batch : loader) backward(cross_entropy(model(batch.inputs, batch.others[0]), batch.targets));
+///
+/// Shapes: inputs of a batch [B, N, ...], for N the length of its longest sequence; targets [B, ...].
+class SequenceDataset : public Dataset {
+ public:
+  /// Without targets, those of a batch are undefined.
+  ///
+  /// Throws: ShapeError unless `targets` has as many rows as there are sequences.
+  explicit SequenceDataset(std::vector<Tensor> sequences, Tensor targets = {}, Scalar padding_value = 0,
+                           Where where = {});
+
+  int64_t size() const override { return std::ssize(sequences_); }
+  Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
+
+ private:
+  std::vector<Tensor> sequences_;
+  Tensor targets_;
+  Scalar padding_value_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+#include <linnet/nn/data/dataset.h>
+
+/// Changes of a batch's inputs, as in torchvision.transforms. Images are [B, C, H, W], float32 or float64.
+
+namespace linnet::nn {
+
+/// Makes the inputs of a batch anew. What is random draws from `key`.
+using Transform = std::function<Tensor(const Tensor& inputs, RandomKey key)>;
+
+/// (x − mean)/std, each with one number for every channel, or one for all.
+///
+/// Shapes: inputs [B, C, ...], such as images, or rows of C columns.
+/// Throws: ValueError unless both have as many numbers, at least one, and each std is above 0; of a batch ShapeError
+/// for another number of channels, and DTypeError for integers.
+Transform normalize(std::vector<double> mean, std::vector<double> std, Where where = {});
+
+/// Moves each image by a random whole number of pixels, at most `pixels` in each direction, and fills in zeros.
+///
+/// Throws: ValueError for `pixels` below 0; of a batch ShapeError and DTypeError unless it is images.
+Transform random_shift(int64_t pixels, Where where = {});
+
+/// Mirrors each image, left to right, with probability p.
+///
+/// Throws: ValueError unless 0 ≤ p ≤ 1; of a batch ShapeError and DTypeError unless it is images.
+Transform random_horizontal_flip(double p = 0.5, Where where = {});
+
+/// A data set, which must outlive this one, with its inputs transformed. Each transform draws from a random stream of
+/// its own.
+///
+///     const nn::TransformedDataset train(data, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
+class TransformedDataset : public Dataset {
+ public:
+  TransformedDataset(const Dataset& data, std::vector<Transform> transforms)
+      : data_(data), transforms_(std::move(transforms)) {}
+  TransformedDataset(const Dataset&& data, std::vector<Transform> transforms) = delete;  // it would not outlive this
+
+  int64_t size() const override { return data_.size(); }
+  Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
+
+ private:
+  const Dataset& data_;
+  std::vector<Transform> transforms_;
+};
+
+}  // namespace linnet::nn

@@ -1,0 +1,49 @@
+#include <cstdlib>
+
+#include <linnet/core/error.h>
+#include <linnet/core/files/npy.h>
+
+#include "tests/fuzz/fuzz_target.h"
+
+/// NumPy's files: an array, or an archive of arrays, which may unpack to a thousand times its size. A file that can
+/// be read can be written, and is read again as the same.
+
+namespace linnet::fuzz {
+
+const int64_t memory_allowance = int64_t{2} << 20;  // zlib's, and a piece of what it unpacks
+
+namespace {
+
+void check_same(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype() || to_string(a) != to_string(b)) std::abort();
+}
+
+void read_and_write_array(Bytes input) {
+  const File file(input);
+  const Tensor x = checked(input, [&] { return read_npy(file.path()); });
+  const Folder folder;
+  write_npy(folder.path() / "again", x);
+  check_same(x, read_npy(folder.path() / "again"));
+}
+
+}  // namespace
+
+void run(Bytes input) {
+  try {
+    read_and_write_array(input);
+  } catch (const Error&) {
+  }
+  const File file(input);
+  const TensorMap tensors = checked(input, [&] { return read_npz(file.path()); });
+  const Folder folder;
+  try {
+    write_npz(folder.path() / "again", tensors);
+  } catch (const ValueError&) {  // a name that is not UTF-8
+    return;
+  }
+  const TensorMap again = read_npz(folder.path() / "again");
+  if (again.size() != tensors.size()) std::abort();
+  for (const auto& [name, x] : tensors) check_same(x, again.at(name));
+}
+
+}  // namespace linnet::fuzz
