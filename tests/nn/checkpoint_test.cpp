@@ -52,14 +52,14 @@ struct Loop {
     while (step < steps) {
       std::optional<nn::Batch> batch = loader.next();
       if (!batch) continue;
-      const Tensor error = cross_entropy(model(batch->x), batch->y);
+      const Tensor error = cross_entropy(model(batch->inputs), batch->targets);
       optimizer.zero_grad();
       backward(error);
       optimizer.step();
       average.update();
       loss = error.item();
       optimizer.set_lr(plateau.step(loss));
-      counts.counts.copy_(counts.counts + bincount(batch->y, {}, 2));
+      counts.counts.copy_(counts.counts + bincount(batch->targets, {}, 2));
       best.copy_(minimum(best, loss));
       note += std::to_string(++step) + "\n";
     }
