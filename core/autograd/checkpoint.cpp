@@ -21,11 +21,12 @@ std::vector<std::string> kinds_of(const std::vector<Tensor>& tensors) {
   return kinds;
 }
 
-[[noreturn]] void refuse_second_run(const std::string& first, const std::string& second) {
+/// Throws for a second run that differs from the first one in `what`.
+[[noreturn]] void refuse_second_run(const char* what, const std::string& first, const std::string& second) {
   throw AutogradError(
-      fmt::format("the function of a checkpoint {} the first time, and {} when backward ran it again; it must do the "
-                  "same until backward is done, so let it depend on nothing that changes, and freeze no parameters",
-                  first, second));
+      fmt::format("the function of a checkpoint did something else when backward ran it again ({}: {}, and then {}); "
+                  "until backward is done, let it depend on nothing that changes, and freeze no parameters",
+                  what, first, second));
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ RandomKey CheckpointedCall::Run::draw(Run* run, Generator::State& state) {
     return keys.back();
   }
   if (run->draws == keys.size()) {
-    refuse_second_run(fmt::format("drew {} times from generators", keys.size()), "more often");
+    refuse_second_run("random draws", std::to_string(keys.size()), "more");
   }
   return keys[run->draws++];
 }
@@ -107,20 +108,18 @@ void CheckpointedCall::run_again() {
 void CheckpointedCall::check_same(const Run& again, const std::vector<Tensor>& outputs) const {
   const std::vector<std::string> kinds = kinds_of(outputs);
   if (kinds != outputs_) {
-    refuse_second_run(fmt::format("returned {}", fmt::join(outputs_, ", ")),
+    refuse_second_run("results", fmt::format("{}", fmt::join(outputs_, ", ")),
                       fmt::format("{}", fmt::join(kinds, ", ")));
   }
-  if (again.draws != keys_.size()) {
-    refuse_second_run(fmt::format("drew {} times from generators", keys_.size()),
-                      fmt::format("{} times", again.draws));
-  }
-  if (again.saved.size() != saved_.size()) {
-    refuse_second_run(fmt::format("saved {} tensors", saved_.size()), fmt::format("{}", again.saved.size()));
-  }
+  const auto check_count = [](const char* what, size_t first, size_t second) {
+    if (first != second) refuse_second_run(what, std::to_string(first), std::to_string(second));
+  };
+  check_count("random draws", keys_.size(), again.draws);
+  check_count("saved tensors", saved_.size(), again.saved.size());
   for (size_t i = 0; i < saved_.size(); ++i) {
     const auto place = saved_[i].lock();
     if (!place || place->kind_ == kind_of(again.saved[i])) continue;
-    refuse_second_run(fmt::format("saved {}", place->kind_), kind_of(again.saved[i]));
+    refuse_second_run("a saved tensor", place->kind_, kind_of(again.saved[i]));
   }
 }
 
@@ -146,7 +145,6 @@ std::vector<Tensor> checkpoint(std::function<std::vector<Tensor>(const std::vect
 }
 
 Tensor checkpoint(std::function<Tensor(const Tensor& x)> f, const Tensor& x) {
-  if (!grad_enabled()) return f(x);
   return checkpoint([f = std::move(f)](const std::vector<Tensor>& in) { return std::vector{f(in[0])}; },
                     std::vector{x})[0];
 }

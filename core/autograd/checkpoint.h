@@ -8,7 +8,7 @@
 namespace linnet {
 
 /// f(inputs), whose backward calls f again instead of keeping what the ops in f saved (Chen et al. 2016, "Training
-/// deep nets with sublinear memory cost"). Of each call, memory holds the inputs alone until backward needs the rest.
+/// deep nets with sublinear memory cost"). Memory holds only the inputs of each call until backward needs the rest.
 ///
 ///     struct Stack : nn::Module {
 ///       explicit Stack(Generator& rng) : Module(rng) {}
@@ -23,10 +23,10 @@ namespace linnet {
 /// gets those of the first one, and generators do not advance. Gradients reach the inputs and whatever else f reads,
 /// such as parameters. Checkpoints may stand inside f. Under NoGrad this is f(inputs).
 ///
-/// f must compute the same both times. It is kept until backward is done, so what it captures by reference must live
-/// until then. What f changes beside its results, it changes twice.
+/// f must compute the same both times. It is kept until backward is done, and whatever it captures by reference must
+/// live until then. A variable that f changes, such as a running mean, is changed twice.
 ///
-/// Gradient: any number of times. With `retain` or `create_graph`, what was computed again is kept with the tape.
+/// Gradient: any number of times. With `retain` or `create_graph` the tape keeps the tensors that f made again.
 /// Cost: a second forward in backward; nothing where no op in f saved a tensor.
 /// Throws: what f throws. Backward throws AutogradError where f saves or returns tensors of another number, shape or
 /// dtype the second time, where it draws another number of times, and where a tensor that f read was edited.

@@ -26,7 +26,7 @@ std::string place(size_t i, const Shape& shape) {
   return to_string(at);
 }
 
-/// What is checked: a function of `inputs`, which all have gradients, and what messages call these and its results.
+/// A function of `inputs`, which all have gradients, and the names that messages give to these and to its results.
 struct Checked {
   detail::ListFunction f;
   std::vector<Tensor> inputs;

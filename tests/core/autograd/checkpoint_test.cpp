@@ -1,7 +1,10 @@
 #include <linnet/core/autograd/checkpoint.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -9,6 +12,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
@@ -237,6 +241,23 @@ TEST_CASE("checkpoint: a backward on another thread") {
   CHECK(same_bits(x.grad(), twin.grad()));
 }
 
+TEST_CASE("checkpoint: threads that walk one tape at the same time run the function again once") {
+  const Tensor x = leaf({30}, 1);
+  std::atomic<int> runs = 0;
+  const auto slowly = [&](const Tensor& in) {
+    if (++runs > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return exp(in) * in;
+  };
+  const Tensor y = sum(checkpoint(slowly, x));
+  std::vector<std::future<Tensor>> gradients;
+  for (int i = 0; i < 4; ++i) {
+    gradients.push_back(std::async(std::launch::async, [&] { return grad({y}, {x}, {.retain = true})[0]; }));
+  }
+  const Tensor expected = exp(x) + exp(x) * x;
+  for (auto& gradient : gradients) CHECK(allclose(gradient.get(), expected, 1e-12, 0));
+  CHECK(runs == 2);
+}
+
 namespace {
 
 constexpr int64_t kBytes = int64_t{64} * 256 * 4;  // of an activation
@@ -323,23 +344,22 @@ TEST_CASE("checkpoint: a function that does something else the second time is re
   const ListFunction f = [&](const List& in) { return List{dropout(exp(in[0]), 0.5, rng)}; };
   CHECK(message_of(f, f) == "nothing was thrown");
   const auto expands = [&](const List& in) { return List{f(in)[0].unsqueeze(0)}; };
-  CHECK(has(message_of(f, expands),
-            "the function of a checkpoint returned float64[2] the first time, and float64[1, 2] when backward ran it "
-            "again"));
+  CHECK(
+      has(message_of(f, expands),
+          "the function of a checkpoint did something else when backward ran it again (results: float64[2], and then "
+          "float64[1, 2]); until backward is done"));
   CHECK(has(message_of(f, [&](const List& in) { return List{f(in)[0], in[0]}; }),
-            "returned float64[2] the first time, and float64[2], float64[2] when"));
+            "(results: float64[2], and then float64[2], float64[2])"));
   CHECK(has(message_of([&](const List& in) { return List{f(in)[0], in[0]}; }, f),
-            "returned float64[2], float64[2] the first time, and float64[2] when"));
-  CHECK(has(message_of(f, [&](const List& in) { return List{f(in)[0].to(DType::float32)}; }), "and float32[2] when"));
-  CHECK(has(message_of(f, [](const List& in) { return List{exp(in[0])}; }),
-            "drew 1 times from generators the first time, and 0 times when"));
-  CHECK(has(message_of(f, [&](const List& in) { return f(f(in)); }),
-            "drew 1 times from generators the first time, and more often when"));
-  CHECK(has(message_of(f, [&](const List& in) { return List{f(in)[0] * in[0]}; }),
-            "saved 1 tensors the first time, and 3 when"));
+            "(results: float64[2], float64[2], and then float64[2])"));
+  CHECK(
+      has(message_of(f, [&](const List& in) { return List{f(in)[0].to(DType::float32)}; }), "and then float32[2])"));
+  CHECK(has(message_of(f, [](const List& in) { return List{exp(in[0])}; }), "(random draws: 1, and then 0)"));
+  CHECK(has(message_of(f, [&](const List& in) { return f(f(in)); }), "(random draws: 1, and then more)"));
+  CHECK(has(message_of(f, [&](const List& in) { return List{f(in)[0] * in[0]}; }), "(saved tensors: 1, and then 3)"));
   CHECK(has(message_of([](const List& in) { return List{sum(exp(in[0]))}; },
                        [](const List& in) { return List{sum(exp(in[0].unsqueeze(0)))}; }),
-            "saved float64[2] the first time, and float64[1, 2] when"));
+            "(a saved tensor: float64[2], and then float64[1, 2])"));
 }
 
 TEST_CASE("checkpoint: an edit or a freeze before backward is refused") {

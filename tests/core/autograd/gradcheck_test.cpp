@@ -122,6 +122,8 @@ TEST_CASE("gradcheck: eps, atol and rtol are PyTorch's") {
   const List near_kink{tensor({0.1}, DType::float64).set_requires_grad()};
   CHECK(gradcheck(g, near_kink));
   CHECK_FALSE(gradcheck(g, near_kink, {.eps = 0.2, .raise_exception = false}));
+  // The others stay in place while an element is moved.
+  CHECK(gradcheck([](auto& in) { return prod(in[0]); }, {leaf({3}, 1)}, {.eps = 0.5}));
 }
 
 TEST_CASE("gradcheck: what cannot be checked is refused") {
