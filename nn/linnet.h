@@ -2,6 +2,9 @@
 
 /// All of linnet's public headers.
 
+#include <linnet/core/autograd/checkpoint.h>
+#include <linnet/core/autograd/functional.h>
+#include <linnet/core/autograd/gradcheck.h>
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/build_info.h>

@@ -131,6 +131,21 @@ void Module::check_name(const std::string& name) const {
   if (taken) throw ValueError(fmt::format("'{}' has a '{}' already; choose another name", label_, name));
 }
 
+size_t Module::position(int64_t i, size_t size) const {
+  const auto count = static_cast<int64_t>(size);
+  if (i < -count || i >= count) {
+    throw IndexError(
+        fmt::format("'{}' has no module {}: {}", label_, i,
+                    count == 0 ? "it is empty" : fmt::format("they run from {} to {}", -count, count - 1)));
+  }
+  return static_cast<size_t>(i < 0 ? i + count : i);
+}
+
+void Module::refuse_key(const std::string& key, const std::vector<std::string>& keys) const {
+  throw IndexError(fmt::format("'{}' has no module '{}': {}", label_, key,
+                               keys.empty() ? "it is empty" : fmt::format("its keys are {}", fmt::join(keys, ", "))));
+}
+
 Tensor Module::parameter(const std::string& name, Tensor tensor) {
   check_name(name);
   tensor.set_requires_grad();

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -186,6 +188,11 @@ class Module {
   /// What this module alone does where step `step` begins; see begin_step. Called in training only.
   virtual void on_step(int64_t) {}
 
+  /// The position of a list's module `i`, from the end where negative. Throws IndexError where there is none.
+  size_t position(int64_t i, size_t size) const;
+  /// Throws IndexError for a key that a dict does not have.
+  [[noreturn]] void refuse_key(const std::string& key, const std::vector<std::string>& keys) const;
+
   /// What a layer outside of a module is told: `nn::Linear fc(rng, 3, 4)`, `nn::LayerNorm norm(64)`.
   template <class First>
   static Generator& refuse_outside_of_a_module(First&) {
@@ -223,7 +230,7 @@ class Module {
   std::vector<Module*> children_;
 };
 
-/// A list of modules of one type, named by their position. Their addresses are stable.
+/// A list of modules of one type, named by their position: `blocks.0.weight`. Their addresses are stable.
 ///
 ///     struct Stack : nn::Module {
 ///       Stack(Generator& rng, int64_t layers, const nn::BlockConfig& config) : Module(rng) {
@@ -243,16 +250,78 @@ class ModuleList : public Module {
   }
 
   int64_t size() const { return static_cast<int64_t>(items_.size()); }  ///< how many
-  /// Module `i`, from 0 to size() − 1, which is not checked.
-  T& operator[](int64_t i) { return items_[static_cast<size_t>(i)]; }
-  const T& operator[](int64_t i) const { return items_[static_cast<size_t>(i)]; }
+  /// Module `i`, from the end where negative. Throws IndexError unless −size() ≤ i < size().
+  T& operator[](int64_t i) { return items_[position(i, items_.size())]; }
+  const T& operator[](int64_t i) const { return items_[position(i, items_.size())]; }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+  template <class... Args>
+  void append(const Args&...) {
+    static_assert(detail::refused<Args...>, "a list constructs its modules: write list.add(arguments…)");
+  }
+  template <class... Args>
+  void push_back(const Args&...) {
+    static_assert(detail::refused<Args...>, "a list constructs its modules: write list.add(arguments…)");
+  }
+
+ private:
+  std::deque<T> items_;
+};
+
+/// Modules of one type by key: `heads.digits.weight`. They stand in the order in which they were added, and their
+/// addresses are stable.
+///
+///     struct TwoTasks : nn::Module {
+///       explicit TwoTasks(Generator& rng) : Module(rng) {
+///         heads.add("digits", 64, 10);  // Linear(heads, "digits", 64, 10)
+///         heads.add("letters", 64, 26);
+///       }
+///       nn::ModuleDict<nn::Linear> heads{*this, "heads"};
+///       Tensor operator()(const Tensor& x, const std::string& task) { return heads[task](x); }
+///     };
+template <class T>
+class ModuleDict : public Module {
+ public:
+  ModuleDict(Module& parent, std::string name) : Module(parent, std::move(name)) {}
+
+  /// Constructs a T with the dict as its parent, `key` as its name, and `args`. Throws ValueError for a key that is
+  /// there already, is empty or has a dot.
+  template <class... Args>
+  T& add(const std::string& key, Args&&... args) {
+    return items_
+        .emplace_back(std::piecewise_construct, std::forward_as_tuple(key),
+                      std::tuple<Module&, const std::string&, Args&&...>(*this, key, std::forward<Args>(args)...))
+        .second;
+  }
+
+  int64_t size() const { return static_cast<int64_t>(items_.size()); }  ///< how many
+  bool contains(const std::string& key) const {
+    return std::any_of(begin(), end(), [&](const auto& item) { return item.first == key; });
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> result;
+    for (const auto& [key, module] : items_) result.push_back(key);
+    return result;
+  }
+  /// The module of a key. Throws IndexError for a key that is not there.
+  T& operator[](const std::string& key) { return const_cast<T&>(std::as_const(*this)[key]); }
+  const T& operator[](const std::string& key) const {
+    for (const auto& [known, module] : items_) {
+      if (known == key) return module;
+    }
+    refuse_key(key, keys());
+  }
+  /// Pairs: `for (auto& [key, module] : dict)`.
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
 
  private:
-  std::deque<T> items_;
+  std::deque<std::pair<const std::string, T>> items_;
 };
 
 }  // namespace linnet::nn

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/recomputation.h>
 #include <linnet/core/device/kernel_access.h>
 
 /// Recording of ops. The backward walk is in engine.cpp.
@@ -21,25 +22,35 @@ thread_local bool anomaly_mode = false;
 
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
+EnableGrad::EnableGrad() : before_(recording) { recording = true; }
+EnableGrad::~EnableGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
 
 AnomalyMode::AnomalyMode() : before_(anomaly_mode) { anomaly_mode = true; }
 AnomalyMode::~AnomalyMode() { anomaly_mode = before_; }
 bool AnomalyMode::enabled() { return anomaly_mode; }
 
+Saved::Saved(const Tensor& tensor) : tensor_(tensor) {
+  if (!tensor.defined()) return;
+  version_ = detail::version(tensor);
+  recomputed_ = CheckpointedCall::keep(tensor);
+  if (recomputed_) tensor_ = without_elements(tensor);
+}
+
 Tensor Saved::operator()() const {
   if (!tensor_.defined()) return {};
-  if (detail::version(tensor_) != version_) {
+  const Tensor kept = recomputed_ ? recomputed_->tensor() : tensor_;
+  if (detail::version(kept) != version_) {
     throw AutogradError(fmt::format(
         "a tensor of shape {} that backward needs was edited in place after this call (edit {}, saved at {}); edit a "
         "clone() instead",
-        to_string(tensor_.shape()), detail::version(tensor_), version_));
+        to_string(kept.shape()), detail::version(kept), version_));
   }
-  const std::shared_ptr<Node> node = output_of_.lock();
-  if (!node) return tensor_;
-  Tensor output = tensor_.detach();
-  detail::set_node(output, node);
-  return output;
+  const std::shared_ptr<Node> output_of = output_of_.lock();
+  if (!output_of && !recomputed_) return tensor_;
+  Tensor with_history = kept.detach();
+  detail::set_node(with_history, output_of ? output_of : detail::node(tensor_));
+  return with_history;
 }
 
 Op::Op(const char* name, Where where, std::initializer_list<Tensor> inputs)
@@ -99,20 +110,14 @@ DType Op::activation_dtype(size_t count) const {
   return DType::bfloat16;
 }
 
-Saved Op::save(const Tensor& tensor) const {
-  Saved saved;
-  if (!tensor.defined() || !tracked()) return saved;
-  saved.tensor_ = tensor;
-  saved.version_ = detail::version(tensor);
-  return saved;
-}
+Saved Op::save(const Tensor& tensor) const { return tracked() ? Saved(tensor) : Saved(); }
 
 Saved Op::save_output(const Tensor& output) {
   if (!tracked()) return {};
   Saved saved = save(output);
   if (!pending_) pending_ = Node::make();
   saved.output_of_ = pending_;
-  saved.tensor_ = output.detach();
+  if (!saved.recomputed_) saved.tensor_ = output.detach();
   return saved;
 }
 

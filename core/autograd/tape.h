@@ -15,6 +15,7 @@
 namespace linnet {
 
 struct Node;
+class Recomputed;
 
 /// The gradient of a part of an input, where it is zero elsewhere: of indices start, start + step, … of one dim, as
 /// many as `gradient` has there. The backward of 2 · x.narrow(1, 4, n), as one op:
@@ -68,6 +69,18 @@ class NoGrad {
   bool before_;
 };
 
+/// A guard: while it lives, ops on this thread are recorded, also inside a NoGrad.
+class EnableGrad {
+ public:
+  [[nodiscard("give it a name, EnableGrad enable_grad;, or it ends in its own line")]] EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// Whether ops on this thread are being recorded.
 bool grad_enabled();
 
@@ -101,8 +114,12 @@ class Saved {
 
  private:
   friend class Op;
+  friend class CheckpointedCall;
+  explicit Saved(const Tensor& tensor);
+
   Tensor tensor_;
-  std::weak_ptr<Node> output_of_;  // set for an output, whose node owns this: a strong one would be a cycle
+  std::shared_ptr<Recomputed> recomputed_;  // set inside of a checkpoint: has the elements, and tensor_ has none
+  std::weak_ptr<Node> output_of_;           // set for an output, whose node owns this: a strong one would be a cycle
   uint64_t version_ = 0;
 };
 
@@ -141,7 +158,7 @@ class Op : public Call {
   /// parameters of float32 beside bfloat16.
   DType activation_dtype(size_t count = 1) const;
 
-  /// Keeps an input, or anything made from detached inputs, for backward.
+  /// Keeps an input, or anything made from detached inputs, for backward. A checkpoint computes it again instead.
   Saved save(const Tensor& tensor) const;
   /// Keeps the output itself for backward.
   Saved save_output(const Tensor& output);

@@ -1,12 +1,13 @@
 #include <linnet/core/random/generator.h>
 
+#include <linnet/core/autograd/recomputation.h>
 #include <linnet/core/autograd/recording.h>
 
 namespace linnet {
 
 RandomKey Generator::next() {
   Recording::check_generator(*this);
-  return {state_.seed, state_.draws++};
+  return CheckpointedCall::draw(state_);
 }
 
 Generator Generator::split() {

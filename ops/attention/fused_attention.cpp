@@ -85,9 +85,10 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
                          params_of(params, set.dropout_rng, i));
     saved.push_back({op.save(k), op.save(v), op.save(set.padding_mask), op.save(ranges), set.dropout_rng});
   }
-  return op.record(
-      o, [o = op.save_output(o), denominator, q = op.save(queries), sets = std::move(saved),
-          params](const Tensor& g) { return quadratic_attention_backward(g, o(), denominator, q(), sets, params); });
+  return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries),
+                       sets = std::move(saved), params](const Tensor& g) {
+    return quadratic_attention_backward(g, o(), denominator(), q(), sets, params);
+  });
 }
 
 Tensor softmax_over(const Tensor& q, std::vector<KeySet> sets, const SoftmaxAttentionOptions& options) {
@@ -112,10 +113,11 @@ Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Te
   const Tensor denominator = empty_denominator(q);
   backend(q).fastmax(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(keys),
                      detail::view(values), OptionalView(padding_mask).get(), params);
-  return op.record(o, [o = op.save_output(o), denominator, q = op.save(queries), k = op.save(keys),
-                       v = op.save(values), padding_mask = op.save(padding_mask), params](const Tensor& g) {
-    return fused_fastmax_backward(g, o(), denominator, q(), k(), v(), padding_mask(), params);
-  });
+  return op.record(
+      o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries), k = op.save(keys),
+          v = op.save(values), padding_mask = op.save(padding_mask), params](const Tensor& g) {
+        return fused_fastmax_backward(g, o(), denominator(), q(), k(), v(), padding_mask(), params);
+      });
 }
 
 }  // namespace linnet::detail

@@ -35,11 +35,11 @@ Tensor fused_performer(const Tensor& q, const Tensor& k, const Tensor& v, const 
   backend(q).performer_attention(detail::view(o), detail::view(denominators), detail::view(queries),
                                  detail::view(keys), detail::view(values), detail::view(matrix),
                                  OptionalView(padding_mask).get(), causal);
-  return op.record(
-      o, [o = op.save_output(o), denominators, q = op.save(queries), k = op.save(keys), v = op.save(values),
-          matrix = op.save(matrix), padding_mask = op.save(padding_mask), causal](const Tensor& g) {
-        return fused_performer_backward(g, o(), denominators, q(), k(), v(), matrix(), padding_mask(), causal);
-      });
+  return op.record(o, [o = op.save_output(o), denominators = op.save(denominators), q = op.save(queries),
+                       k = op.save(keys), v = op.save(values), matrix = op.save(matrix),
+                       padding_mask = op.save(padding_mask), causal](const Tensor& g) {
+    return fused_performer_backward(g, o(), denominators(), q(), k(), v(), matrix(), padding_mask(), causal);
+  });
 }
 
 }  // namespace linnet::detail

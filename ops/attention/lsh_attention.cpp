@@ -176,8 +176,8 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
     o = detail::tokens_at(o, rounds.back().inverse);
     denominator = gather(denominator, 2, rounds.back().inverse);
   }
-  return op.record(o, [o = op.save_output(o), denominator, q = op.save(q), k = op.save(k), v = op.save(v), rounds,
-                       params, rngs](const Tensor& g) {
+  return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(q), k = op.save(k),
+                       v = op.save(v), rounds, params, rngs](const Tensor& g) {
     Op backward("lsh_attention_backward", Where{}, {g, q(), k(), v()});
     backward.first_derivative_only("lsh_attention_weights and matmul");
     const NoGrad no_grad;
@@ -186,7 +186,7 @@ Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const
     for (size_t r = 0; r < rounds.size(); ++r) {
       const Round& round = rounds[r];
       const std::vector<Tensor> sorted = parts_of(detail::tokens_at(inputs, round.order), 5);
-      const Tensor denominators = gather(denominator, 2, round.order);
+      const Tensor denominators = gather(denominator(), 2, round.order);
       const Tensor of_tokens =
           detail::empty_heads({g.size(0), g.size(1), g.size(2), 3 * g.size(3)}, g.dtype(), g.device());
       const std::vector<Tensor> of_round = parts_of(of_tokens, 3);

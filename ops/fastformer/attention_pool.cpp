@@ -51,9 +51,10 @@ Tensor attention_pool(const Tensor& scores, const Tensor& x, const AttentionPool
   backend(x).attention_pool(detail::view(out), detail::view(state.maximum), detail::view(state.total),
                             detail::view(scores), detail::view(tokens),
                             detail::OptionalView(options.padding_mask).get(), options.causal);
-  return op.record(out, [out = op.save_output(out), state, scores = op.save(scores), x = op.save(tokens),
-                         padding_mask = op.save(options.padding_mask), causal = options.causal](const Tensor& g) {
-    return attention_pool_backward(g, out(), state, scores(), x(), padding_mask(), causal);
+  return op.record(out, [out = op.save_output(out), maximum = op.save(state.maximum), total = op.save(state.total),
+                         scores = op.save(scores), x = op.save(tokens), padding_mask = op.save(options.padding_mask),
+                         causal = options.causal](const Tensor& g) {
+    return attention_pool_backward(g, out(), {maximum(), total()}, scores(), x(), padding_mask(), causal);
   });
 }
 

@@ -63,11 +63,11 @@ Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& 
   const Tensor u = empty_heads(shape, dtype, q.device());
   backend(q).additive_attention(detail::view(u), detail::view(pools),
                                 kernel_inputs(in, OptionalView(in.padding_mask).get(), params));
-  return op.record(
-      u, [pools, q = op.save(in.q), k = op.save(in.k), v = op.save(in.v), w_q = op.save(w_q), w_k = op.save(w_k),
-          padding_mask = op.save(in.padding_mask), shared = same_tensor(q, v), params](const Tensor& g) {
-        return additive_attention_backward(g, pools, {q(), k(), v(), w_q(), w_k(), padding_mask()}, shared, params);
-      });
+  return op.record(u, [pools = op.save(pools), q = op.save(in.q), k = op.save(in.k), v = op.save(in.v),
+                       w_q = op.save(w_q), w_k = op.save(w_k), padding_mask = op.save(in.padding_mask),
+                       shared = same_tensor(q, v), params](const Tensor& g) {
+    return additive_attention_backward(g, pools(), {q(), k(), v(), w_q(), w_k(), padding_mask()}, shared, params);
+  });
 }
 
 }  // namespace linnet::detail

@@ -6,6 +6,8 @@
 #include <set>
 
 #include <doctest/doctest.h>
+#include <linnet/core/autograd/checkpoint.h>
+#include <linnet/core/autograd/functional.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/compare.h>
@@ -19,6 +21,7 @@
 #include "tests/support/gradient_check.h"
 #include "tests/support/op_case.h"
 #include "tests/support/public_functions.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sources.h"
 #include "tests/support/values.h"
 
@@ -166,6 +169,30 @@ TEST_CASE("gradients: a fused op refuses a second derivative of a constant cotan
       CHECK_MESSAGE(contains(message, "AutogradError: "), op_case.op, " (", op_case.variant, "): ", message);
       CHECK_MESSAGE(contains(message, "it is fused"), op_case.op, " (", op_case.variant, "): ", message);
     }
+  }
+}
+
+TEST_CASE("gradients: a checkpoint changes no bit of any op's first and second derivatives") {
+  for (const OpCase& op_case : registry().differentiable) {
+    CAPTURE(op_case.op);
+    CAPTURE(op_case.variant);
+    const auto derivatives = [&](const Function& f) {
+      std::vector<Tensor> arguments = op_case.inputs;
+      arguments.push_back(uniform(f(arguments).shape(), 5));
+      std::vector<Tensor> all = gradient_of(f)(arguments);
+      if (!op_case.twice) return all;
+      for (Tensor& argument : arguments) argument = argument.detach().set_requires_grad();
+      const std::vector<Tensor> first = gradient_of(f)(arguments);
+      GradOptions options;
+      for (const Tensor& gradient : first) options.grad_outputs.push_back(uniform(gradient.shape(), 6));
+      for (const Tensor& second : detail::grad_or_zeros(first, arguments, options)) all.push_back(second);
+      return all;
+    };
+    int runs = 0;
+    const auto list = [&](const std::vector<Tensor>& in) { return ++runs, std::vector{op_case.f(in)}; };
+    check_same_bits(derivatives([&](const std::vector<Tensor>& in) { return checkpoint(list, in)[0]; }),
+                    derivatives(op_case.f));
+    CHECK(runs <= 5);
   }
 }
 

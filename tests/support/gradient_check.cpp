@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/autograd/tape.h>
+#include <linnet/core/autograd/functional.h>
 
 #include "tests/support/layout.h"
 #include "tests/support/values.h"
@@ -20,8 +20,6 @@ constexpr double kStep = 6e-6;
 constexpr double kRelative = 1e-7;
 constexpr double kRoundings = 64;
 constexpr double kEpsilon = 0x1p-52;
-
-Tensor zeros_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()).fill_(0); }
 
 std::vector<Tensor> on(Device device, std::vector<Tensor> tensors) {
   for (Tensor& tensor : tensors) tensor = tensor.to(device);
@@ -62,51 +60,18 @@ Weights weights_for(const std::vector<Tensor>& results, uint64_t seed) {
   return weights;
 }
 
-double weighted_difference(const Weights& weights, const std::vector<Values>& plus,
-                           const std::vector<Values>& minus) {
-  double sum = 0;
-  for (size_t r = 0; r < plus.size(); ++r) {
-    for (size_t i = 0; i < plus[r].size(); ++i) sum += weights.values[r][i] * (plus[r][i] - minus[r][i]);
-  }
-  return sum;
-}
-
 /// d(c · f)/d inputs[k] by central differences.
-Values numeric_gradient(const MultiFunction& f, std::vector<Tensor> inputs, size_t k, const Weights& weights) {
+Values numeric_gradient(const MultiFunction& f, const std::vector<Tensor>& inputs, size_t k, const Weights& weights) {
+  const auto step = [](double x) { return kStep * std::max(1.0, std::abs(x)); };
   Values gradient;
-  inputs[k] = inputs[k].clone();
-  for (int64_t i = 0; i < inputs[k].numel(); ++i) {
-    const auto moved_to = [&](double value) {
-      inputs[k].mutable_data<double>()[static_cast<size_t>(i)] = value;
-      return values_of(f(inputs));
-    };
-    const double x = inputs[k].data<double>()[static_cast<size_t>(i)];
-    const double h = kStep * std::max(1.0, std::abs(x));
-    const double above = x + h;
-    const double below = x - h;
-    const double difference = weighted_difference(weights, moved_to(above), moved_to(below));
-    gradient.push_back(difference / (above - below));
-    inputs[k].mutable_data<double>()[static_cast<size_t>(i)] = x;
+  for (const Values& row : detail::central_differences(f, inputs, k, step)) {
+    double& sum = gradient.emplace_back(0);
+    size_t column = 0;
+    for (const Values& cotangents : weights.values) {
+      for (const double cotangent : cotangents) sum += cotangent * row[column++];
+    }
   }
   return gradient;
-}
-
-/// d(c · f)/d leaves by backward; zeros where nothing depends on a leaf.
-std::vector<Tensor> recorded_gradients(const std::vector<Tensor>& results, const std::vector<Tensor>& leaves,
-                                       const std::vector<Tensor>& cotangents, bool create_graph = false) {
-  std::vector<Tensor> outputs;
-  GradOptions options{.create_graph = create_graph, .allow_unused = true};
-  for (size_t r = 0; r < results.size(); ++r) {
-    if (!results[r].requires_grad()) continue;
-    outputs.push_back(results[r]);
-    options.grad_outputs.push_back(cotangents[r]);
-  }
-  std::vector<Tensor> gradients(leaves.size());
-  if (!outputs.empty()) gradients = grad(outputs, leaves, options);
-  for (size_t k = 0; k < leaves.size(); ++k) {
-    if (!gradients[k].defined()) gradients[k] = zeros_like(leaves[k]);
-  }
-  return gradients;
 }
 
 /// One layout for every input.
@@ -156,7 +121,8 @@ class Check {
       compare(fmt::format("result {} ({})", r, name_of(layouts[0])), values[r], results_[r],
               1e-12 * (1 + largest(results_[r])));
     }
-    const std::vector<Tensor> gradients = recorded_gradients(results, leaves, on(device_, weights_.cotangents));
+    const std::vector<Tensor> gradients =
+        detail::grad_or_zeros(results, leaves, {.grad_outputs = on(device_, weights_.cotangents)});
     for (size_t k = 0; k < leaves.size(); ++k) {
       const std::string what = fmt::format("gradient of input {} ({})", k, name_of(layouts[k]));
       if (gradients[k].shape() != leaves[k].shape())
@@ -196,17 +162,6 @@ class Check {
 };
 
 }  // namespace
-
-MultiFunction gradient_of(const Function& f) {
-  return [f](const std::vector<Tensor>& arguments) {
-    const bool create_graph = arguments.back().requires_grad();
-    std::vector<Tensor> inputs(arguments.begin(), arguments.end() - 1);
-    for (Tensor& input : inputs) {
-      if (!input.requires_grad()) input = input.detach().set_requires_grad();
-    }
-    return recorded_gradients({f(inputs)}, inputs, {arguments.back()}, create_graph);
-  };
-}
 
 CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options) {
   const MultiFunction first = [&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x)}; };

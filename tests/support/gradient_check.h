@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/core/autograd/gradcheck.h>
 #include <linnet/core/tensor.h>
 
 /// The gradient check: compares gradients from backward with central differences of forward.
@@ -39,8 +40,6 @@ struct CheckResult {
 /// `f` must be deterministic, and smooth within h of the inputs, which are float64.
 CheckResult check_gradients(const Function& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {});
 
-/// The gradient of f as a function of its inputs and its cotangent, which comes last. It is zero for an input that f
-/// does not depend on.
-MultiFunction gradient_of(const Function& f);
+using detail::gradient_of;
 
 }  // namespace linnet::test

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/random/generator.h>
+
+/// How a checkpoint computes again. Internal to core.
+///
+/// The tape of the first call stays, without the elements of its saved tensors. The first of these that backward
+/// reads makes the function run again. Ops then save the same tensors in the same order, and the tape takes their
+/// elements. So the walk meets the same nodes, hooks and parameters in the same order as without a checkpoint.
+
+namespace linnet {
+
+/// A call of a checkpoint's function, which can be made again.
+class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
+ public:
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+
+  CheckpointedCall(Function function, const std::vector<Tensor>& inputs);
+
+  /// Calls the function for the first time.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+
+  /// Notes a tensor that an op saves on this thread. Null where its elements are to be kept: outside of a checkpoint,
+  /// and in the tape of a second run, which is dropped.
+  static std::shared_ptr<Recomputed> keep(const Tensor& tensor);
+  /// The key of a generator's next draw, or in a second run that of the first one.
+  static RandomKey draw(Generator::State& state);
+
+ private:
+  friend class Recomputed;
+  struct Run;
+  static thread_local Run* current_;
+
+  /// Makes the elements of all saved tensors that the tape still has.
+  void run_again();
+  void check_same(const Run& again, const std::vector<Tensor>& outputs) const;
+
+  Function function_;
+  std::vector<Saved> inputs_;
+  std::vector<std::weak_ptr<Recomputed>> saved_;  ///< in the order in which ops saved them
+  std::vector<RandomKey> keys_;                   ///< of the draws, in their order
+  std::vector<std::string> outputs_;              ///< dtype and shape of each
+  std::mutex mutex_;                              ///< of what Recomputed has: several threads may walk the tape
+};
+
+/// A saved tensor of a checkpoint, whose elements are made where backward needs them, and go with its last Saved.
+class [[gnu::visibility("hidden")]] Recomputed {
+ public:
+  Recomputed(std::shared_ptr<CheckpointedCall> call, const Tensor& tensor);
+  /// The tensor without history.
+  Tensor tensor();
+
+ private:
+  friend class CheckpointedCall;
+  std::shared_ptr<CheckpointedCall> call_;
+  std::string kind_;  ///< dtype and shape
+  Tensor tensor_;     ///< undefined between the runs; in the first one the function may call backward itself
+};
+
+/// A tensor with x's shape, dtype and history, for nothing but these.
+[[gnu::visibility("hidden")]] Tensor without_elements(const Tensor& x);
+
+}  // namespace linnet
