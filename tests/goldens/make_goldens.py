@@ -13,6 +13,7 @@ import sys
 import torch
 
 import attention_cases
+import batch_norm_cases
 import convolution_cases
 import decoder_cases
 import elementwise_cases
@@ -34,6 +35,7 @@ def main() -> None:
         "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
+        "batch_norm": batch_norm_cases.build(),
         "softmax": attention_cases.build_softmax(),
         "fastmax": attention_cases.build_fastmax(),
         "fastformer": attention_cases.build_fastformer(),
