@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
@@ -11,10 +10,55 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
+/// For each channel the numbers of slope · (x − mean) + offset + factor · dy. The centre is the mean rounded to a T;
+/// the offset takes over what that leaves of it.
+template <class T>
+struct ChannelMaps {
+  const Scratch<T> numbers;
+  T *slope, *centre, *offset, *factor;
+
+  explicit ChannelMaps(int64_t channels)
+      : numbers(4 * channels),
+        slope(numbers.data()),
+        centre(slope + channels),
+        offset(centre + channels),
+        factor(offset + channels) {}
+  void set(int64_t r, double slope_, double mean, double offset_, double factor_) const {
+    slope[r] = static_cast<T>(slope_);
+    centre[r] = static_cast<T>(mean);
+    offset[r] = static_cast<T>(offset_ - slope_ * (mean - static_cast<double>(centre[r])));
+    factor[r] = static_cast<T>(factor_);
+  }
+};
+
+/// Adds `term_a(at + i, centres[i])` to a[i], and that of b to b[i], for n neighbouring channels. The terms are
+/// parameters here and in sum_pixels because gcc does not vectorise a loop that reads them through a reference.
+template <class A, class B>
+void sum_channels(int64_t n, int64_t at, const double* centres, double* a, double* b, A term_a, B term_b) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    a[i] += term_a(at + i, centres[i]);
+    b[i] += term_b(at + i, centres[i]);
+  }
+}
+
+/// Adds `term_a(at + i, centre)` to a, and that of b to b, for n pixels of a channel.
+template <class A, class B>
+void sum_pixels(int64_t n, int64_t at, double centre, double& a, double& b, A term_a, B term_b) {
+  double sum_a = 0, sum_b = 0;
+#pragma omp simd reduction(+ : sum_a, sum_b)
+  for (int64_t i = at; i < at + n; ++i) {
+    sum_a += term_a(i, centre);
+    sum_b += term_b(i, centre);
+  }
+  a += sum_a;
+  b += sum_b;
+}
+
 /// x [B, R, L] as the loops take it, divided into tasks by size alone. Loops run along the pixels of a channel. Where
 /// these are few, each pixel is taken as a channel of its own, and loops run along the channels.
 struct ChannelLoops {
-  static constexpr int64_t kFewPixels = 16, kTile = 64, kTasks = 128;
+  static constexpr int64_t kFewPixels = 16, kTile = 64, kTasks = 64;
 
   int64_t images, channels, pixels;
   int64_t merged;                 ///< how many of `channels` are one of x
@@ -51,47 +95,19 @@ struct ChannelLoops {
     });
   }
 
-  /// Calls `of_channel(r)(i)` for each element i of each channel r.
-  template <class F>
-  void for_each(const F& of_channel) const {
-    for_each_image([&](int64_t, int64_t image, int64_t first, int64_t last) {
-      if (pixels == 1) {
-#pragma omp simd
-        for (int64_t r = first; r < last; ++r) of_channel(r)(image * channels + r);
-      } else {
-        for_each_element(pixels,
-                         [f = of_channel(first), at = (image * channels + first) * pixels](int64_t i) { f(at + i); });
-      }
-    });
-  }
-
-  /// For each channel r, the sums over its elements i of the pair `of_channel(r)(i)`: a[r] and b[r]. Both have room
-  /// for `splits` sums of each channel.
-  template <class F>
-  void sum(double* a, double* b, const F& of_channel) const {
+  /// For each channel r with centre c, the sums over its elements i of `term_a(i, c)` and `term_b(i, c)`: a[r] and
+  /// b[r]. Both have room for `splits` sums of each channel.
+  template <class A, class B>
+  void sum(const double* centres, double* a, double* b, A term_a, B term_b) const {
     std::fill_n(a, splits * channels, 0.0);
     std::fill_n(b, splits * channels, 0.0);
     for_each_image([&](int64_t split, int64_t image, int64_t first, int64_t last) {
-      double *split_a = a + split * channels, *split_b = b + split * channels;
+      double *split_a = a + split * channels + first, *split_b = b + split * channels + first;
+      const int64_t at = (image * channels + first) * pixels;
       if (pixels == 1) {
-#pragma omp simd
-        for (int64_t r = first; r < last; ++r) {
-          const auto [term_a, term_b] = of_channel(r)(image * channels + r);
-          split_a[r] += term_a;
-          split_b[r] += term_b;
-        }
+        sum_channels(last - first, at, centres + first, split_a, split_b, term_a, term_b);
       } else {
-        const auto f = of_channel(first);
-        const int64_t at = (image * channels + first) * pixels;
-        double sum_a = 0, sum_b = 0;
-#pragma omp simd reduction(+ : sum_a, sum_b)
-        for (int64_t i = at; i < at + pixels; ++i) {
-          const auto [term_a, term_b] = f(i);
-          sum_a += term_a;
-          sum_b += term_b;
-        }
-        split_a[first] += sum_a;
-        split_b[first] += sum_b;
+        sum_pixels(pixels, at, centres[first], *split_a, *split_b, term_a, term_b);
       }
     });
     for (int64_t i = channels; i < splits * channels; ++i) {
@@ -99,19 +115,22 @@ struct ChannelLoops {
       b[i % channels] += b[i];
     }
   }
-};
 
-/// A channel's map to slope · (x − mean) + offset + factor · dy. The offset takes over what rounding the mean to a T
-/// leaves of it.
-template <class T>
-struct ChannelMap {
-  T slope, centre, offset, factor;
-
-  ChannelMap(double slope_, double mean, double offset_, double factor_ = 0)
-      : slope(static_cast<T>(slope_)),
-        centre(static_cast<T>(mean)),
-        offset(static_cast<T>(offset_ - slope_ * (mean - static_cast<double>(centre)))),
-        factor(static_cast<T>(factor_)) {}
+  /// Calls `f(i, slope, centre, offset, factor)` for each element i, with the numbers of its channel.
+  template <class T, class F>
+  void for_each(const ChannelMaps<T>& maps, F f) const {
+    for_each_image([&](int64_t, int64_t image, int64_t first, int64_t last) {
+      const T *slope = maps.slope + first, *centre = maps.centre + first, *offset = maps.offset + first,
+              *factor = maps.factor + first;
+      const int64_t at = (image * channels + first) * pixels;
+      if (pixels == 1) {
+        for_each_element(last - first, [=](int64_t i) { f(at + i, slope[i], centre[i], offset[i], factor[i]); });
+      } else {
+        for_each_element(
+            pixels, [f, at, s = *slope, c = *centre, o = *offset, m = *factor](int64_t i) { f(at + i, s, c, o, m); });
+      }
+    });
+  }
 };
 
 void group_moments(View mean, View variance, View x_view) {
@@ -123,21 +142,17 @@ void group_moments(View mean, View variance, View x_view) {
     for (int64_t r = 0; r < loops.channels; ++r) {
       centres[r] = static_cast<double>(x[(r - r % loops.of_group) * loops.pixels]);
     }
-    loops.sum(sums.data(), squares.data(), [x, centres = centres.data()](int64_t r) {
-      return [x, centre = centres[r]](int64_t i) {
-        const double difference = static_cast<double>(x[i]) - centre;
-        return std::pair(difference, difference * difference);
-      };
-    });
+    const auto difference = [x](int64_t i, double centre) { return static_cast<double>(x[i]) - centre; };
+    loops.sum(centres.data(), sums.data(), squares.data(), difference,
+              [=](int64_t i, double centre) { return difference(i, centre) * difference(i, centre); });
     for (int64_t g = 0; g < mean.shape[0]; ++g) {
       double sum = 0, square = 0;
       for (int64_t r = g * loops.of_group; r < (g + 1) * loops.of_group; ++r) {
         sum += sums[r];
         square += squares[r];
       }
-      const double difference = sum / loops.values();
-      const double var = square / loops.values() - difference * difference;
-      data<double>(mean)[g] = centres[g * loops.of_group] + difference;
+      const double offset = sum / loops.values(), var = square / loops.values() - offset * offset;
+      data<double>(mean)[g] = centres[g * loops.of_group] + offset;
       data<double>(variance)[g] = var < 0 ? 0 : var;  // rounding may make it negative; a NaN stays
     }
   });
@@ -147,14 +162,14 @@ void group_norm(View y_view, View x_view, View mean, View variance, const View* 
                 double eps) {
   const ChannelLoops loops(x_view, mean.shape[0]);
   dispatch_floating(x_view.dtype, [&]<class T>(T) {
-    const Scratch<ChannelMap<T>> maps(loops.channels);
+    const ChannelMaps<T> maps(loops.channels);
     for (int64_t r = 0; r < loops.channels; ++r) {
       const int64_t g = r / loops.of_group;
       const double rstd = 1 / std::sqrt(data<double>(variance)[g] + eps);
-      maps[r] = {loops.parameter<T>(weight, r, 1) * rstd, data<double>(mean)[g], loops.parameter<T>(bias, r, 0)};
+      maps.set(r, loops.parameter<T>(weight, r, 1) * rstd, data<double>(mean)[g], loops.parameter<T>(bias, r, 0), 0);
     }
-    loops.for_each([y = data<T>(y_view), x = data<T>(x_view), maps = maps.data()](int64_t r) {
-      return [y, x, m = maps[r]](int64_t i) { y[i] = m.slope * (x[i] - m.centre) + m.offset; };
+    loops.for_each(maps, [y = data<T>(y_view), x = data<T>(x_view)](int64_t i, T slope, T centre, T offset, T) {
+      y[i] = slope * (x[i] - centre) + offset;
     });
   });
 }
@@ -170,13 +185,10 @@ void group_norm_backward(View dx_view, const View* dweight, const View* dbias, V
     const T *x = data<T>(x_view), *dy = data<T>(dy_view);
     const Scratch<double> means(loops.channels);
     for (int64_t r = 0; r < loops.channels; ++r) means[r] = data<double>(mean)[r / loops.of_group];
-    loops.sum(sums.data(), products.data(), [x, dy, means = means.data()](int64_t r) {
-      return [x, dy, mu = means[r]](int64_t i) {
-        const double g = static_cast<double>(dy[i]);
-        return std::pair(g, g * (static_cast<double>(x[i]) - mu));
-      };
-    });
-    const Scratch<ChannelMap<T>> maps(loops.channels);
+    loops.sum(
+        means.data(), sums.data(), products.data(), [dy](int64_t i, double) { return static_cast<double>(dy[i]); },
+        [dy, x](int64_t i, double mu) { return static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - mu); });
+    const ChannelMaps<T> maps(loops.channels);
     for (int64_t g = 0; g < mean.shape[0]; ++g) {
       const int64_t begin = g * loops.of_group, end = begin + loops.of_group;
       const double rstd = 1 / std::sqrt(data<double>(variance)[g] + eps);
@@ -187,19 +199,15 @@ void group_norm_backward(View dx_view, const View* dweight, const View* dbias, V
         hx += loops.parameter<T>(weight, r, 1) * products[r] / loops.values();
       }
       for (int64_t r = begin; r < end; ++r) {
-        maps[r] = {-rstd * rstd * hx, data<double>(mean)[g], -rstd * h, rstd * loops.parameter<T>(weight, r, 1)};
+        maps.set(r, -rstd * rstd * hx, data<double>(mean)[g], -rstd * h, rstd * loops.parameter<T>(weight, r, 1));
       }
     }
     T* dx = data<T>(dx_view);
     if (fixed) {
-      loops.for_each([=, maps = maps.data()](int64_t r) {
-        return [dx, dy, factor = maps[r].factor](int64_t i) { dx[i] = factor * dy[i]; };
-      });
+      loops.for_each(maps, [dx, dy](int64_t i, T, T, T, T factor) { dx[i] = factor * dy[i]; });
     } else {
-      loops.for_each([=, maps = maps.data()](int64_t r) {
-        return [dx, dy, x, m = maps[r]](int64_t i) {
-          dx[i] = m.factor * dy[i] + (m.slope * (x[i] - m.centre) + m.offset);
-        };
+      loops.for_each(maps, [dx, dy, x](int64_t i, T slope, T centre, T offset, T factor) {
+        dx[i] = factor * dy[i] + (slope * (x[i] - centre) + offset);
       });
     }
     const auto add_up = [&](const View* row, const Scratch<double>& terms) {
