@@ -91,6 +91,7 @@
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/batch_norm.h>
 #include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>

@@ -265,6 +265,17 @@ struct Backend {
   /// y = x / sqrt(mean(x²) + eps) · weight (Zhang & Sennrich 2019, eq. 4)
   void (*rms_norm)(View y, View rstd, View x, const View* weight, double eps);
   void (*rms_norm_backward)(View dx, const View* dweight, View dy, View x, View rstd, const View* weight);
+
+  // Batch norm and group norm: x [B, R, L], contiguous and not empty. R/S neighbouring channels of all B images are a
+  // group, of S. Its mean and biased variance are float64 [S]. weight, bias and their gradients are [C] or null, and
+  // hold channel r's number at r % C.
+  void (*group_moments)(View mean, View variance, View x);
+  /// y = (x − mean)/sqrt(variance + eps) · weight + bias
+  void (*group_norm)(View y, View x, View mean, View variance, const View* weight, const View* bias, double eps);
+  /// `fixed` statistics do not depend on x.
+  void (*group_norm_backward)(View dx, const View* dweight, const View* dbias, View dy, View x, View mean,
+                              View variance, const View* weight, double eps, bool fixed);
+
   /// For each row, loss = logsumexp(x) − (1 − ε)·x[target] − ε·mean(x), or 0 where target is ignore_index. For
   /// backward, `max_and_log_sum` [rows, 2] holds m = max(x) and log(sum e^{x − m}) apart, because their sum would
   /// lose digits to a large m.

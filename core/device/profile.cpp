@@ -158,6 +158,9 @@ Backend make_timed_backend() {
   time<&Backend::layer_norm_backward, "layer_norm_backward">(table);
   time<&Backend::rms_norm, "rms_norm">(table);
   time<&Backend::rms_norm_backward, "rms_norm_backward">(table);
+  time<&Backend::group_moments, "group_moments">(table);
+  time<&Backend::group_norm, "group_norm">(table);
+  time<&Backend::group_norm_backward, "group_norm_backward">(table);
   time<&Backend::cross_entropy, "cross_entropy">(table);
   time<&Backend::cross_entropy_backward, "cross_entropy_backward">(table);
   time<&Backend::attention, "attention">(table);
@@ -180,7 +183,7 @@ Backend make_timed_backend() {
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 11, kTimed = 49;
+  constexpr size_t kUntimed = 11, kTimed = 52;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include <linnet/nn/module.h>
 
 namespace linnet::nn {
@@ -52,6 +54,89 @@ class RMSNorm : public Module {
  private:
   double eps_;
   Tensor weight_;
+};
+
+/// Options of a BatchNorm1d or BatchNorm2d, as in PyTorch.
+struct BatchNormConfig {
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;  ///< how much a step counts; nullopt averages all steps
+  bool affine = true;                    ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
+  bool track_running_stats = true;       ///< false: evaluation too normalises by the batch's own statistics
+  bool bias = true;
+};
+
+/// batch_norm with parameters of its own. `weight` and `bias` [num_features] start as ones and zeros. The buffers
+/// `running_mean` and `running_var` [num_features] start as zeros and ones, and `num_batches_tracked` [] as 0; each
+/// call in training edits them, and evaluation normalises by them.
+///
+/// Source: Ioffe & Szegedy 2015.
+class BatchNorm : public Module {
+ public:
+  /// Shapes: x → the same, [N, C] or [N, C, L] of a BatchNorm1d, [N, C, H, W] of a BatchNorm2d, C being num_features.
+  /// Throws: ShapeError for other shapes, such as channels last; ValueError as batch_norm.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ protected:
+  /// Throws: ValueError for num_features below 1.
+  BatchNorm(Module& parent, std::string name, bool of_images, int64_t num_features, const BatchNormConfig& config);
+  template <NotAModule First>
+  explicit BatchNorm(First&& first) : Module(refuse_outside_of_a_module(first)) {}
+
+ private:
+  bool of_images_ = false;
+  int64_t num_features_ = 0;
+  BatchNormConfig config_;
+  Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+};
+
+/// Batch normalisation of rows [N, C] or signals [N, C, L].
+class BatchNorm1d : public BatchNorm {
+ public:
+  BatchNorm1d(Module& parent, std::string name, int64_t num_features, const BatchNormConfig& config = {})
+      : BatchNorm(parent, std::move(name), false, num_features, config) {}
+  template <NotAModule First, class... Rest>
+  BatchNorm1d(First&& first, Rest&&...) : BatchNorm(first) {}
+};
+
+/// Batch normalisation of images [N, C, H, W].
+class BatchNorm2d : public BatchNorm {
+ public:
+  BatchNorm2d(Module& parent, std::string name, int64_t num_features, const BatchNormConfig& config = {})
+      : BatchNorm(parent, std::move(name), true, num_features, config) {}
+  template <NotAModule First, class... Rest>
+  BatchNorm2d(First&& first, Rest&&...) : BatchNorm(first) {}
+};
+
+/// Options of a GroupNorm, as in PyTorch.
+struct GroupNormConfig {
+  double eps = 1e-5;
+  bool affine = true;  ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
+  bool bias = true;
+};
+
+/// group_norm with parameters of its own: `weight` and `bias` [num_channels], which start as ones and zeros.
+///
+/// Source: Wu & He 2018.
+class GroupNorm : public Module {
+ public:
+  /// Throws: ValueError for numbers below 1, and unless num_channels is a multiple of num_groups.
+  GroupNorm(Module& parent, std::string name, int64_t num_groups, int64_t num_channels,
+            const GroupNormConfig& config = {});
+  template <NotAModule First, class... Rest>
+  GroupNorm(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [N, C, …] → the same, C being num_channels.
+  /// Throws: ShapeError for other shapes, such as channels last.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  int64_t num_groups_ = 0, num_channels_ = 0;
+  double eps_ = 0;
+  Tensor weight_, bias_;
 };
 
 }  // namespace linnet::nn

@@ -14,6 +14,7 @@ import torch
 
 import array_cases
 import attention_cases
+import batch_norm_cases
 import convolution_cases
 import decoder_cases
 import elementwise_cases
@@ -37,6 +38,7 @@ def main() -> None:
         "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
+        "batch_norm": batch_norm_cases.build(),
         "softmax": attention_cases.build_softmax(),
         "fastmax": attention_cases.build_fastmax(),
         "fastformer": attention_cases.build_fastformer(),
