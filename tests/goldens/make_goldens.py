@@ -22,6 +22,7 @@ import loss_cases
 import optimizer_cases
 import position_cases
 import preset_cases
+import recurrent_cases
 import released_cases
 import schedule_cases
 
@@ -34,6 +35,7 @@ def main() -> None:
         "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
+        "recurrent": recurrent_cases.build(),
         "softmax": attention_cases.build_softmax(),
         "fastmax": attention_cases.build_fastmax(),
         "fastformer": attention_cases.build_fastformer(),

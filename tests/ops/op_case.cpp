@@ -10,6 +10,7 @@ Registry all_cases() {
   add_matmul_cases(all);
   add_layer_cases(all);
   add_convolution_cases(all);
+  add_recurrent_cases(all);
   add_attention_cases(all);
   add_sparse_attention_cases(all);
   add_view_cases(all);
