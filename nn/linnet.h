@@ -68,6 +68,7 @@
 #include <linnet/nn/optim/optim.h>
 #include <linnet/nn/optim/rmsprop.h>
 #include <linnet/nn/optim/schedule.h>
+#include <linnet/nn/recurrent/recurrent.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>
@@ -96,6 +97,7 @@
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/pooling.h>
+#include <linnet/ops/layers/recurrent.h>
 #include <linnet/ops/layers/short_conv.h>
 #include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>

@@ -133,6 +133,19 @@ struct Pool2dParams {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
 
+/// Which gates a recurrent layer has.
+enum class RecurrentCell : uint8_t {
+  gru,   ///< reset r, update z, new n: 3 of them, in this order
+  lstm,  ///< input i, forget f, cell g, output o: 4 of them, in this order
+};
+
+/// How a recurrent layer goes through its sequences.
+struct RecurrentParams {
+  RecurrentCell cell;
+  bool reverse;         ///< from the last step to the first
+  const View* lengths;  ///< int64 [B], contiguous, from 1 to T: later steps leave a sequence's state. Null for T
+};
+
 /// The numbers of an optimizer's step, in device memory, so that recorded work reads their current values.
 struct StepScalars {
   const double* lr;
@@ -345,6 +358,19 @@ struct Backend {
   /// y[b, c, i, j] = the largest x of the window of (i, j); indices, int64, its first place in H·W. A NaN counts as
   /// the largest, padding is never chosen, and every window has a pixel of x.
   void (*max_pool2d)(View y, View indices, View x, const Pool2dParams& params);
+
+  // Recurrent layers, whole sequences at a time: T steps of B sequences with states of H numbers and G gates, all
+  // tensors contiguous and of one floating dtype, B and H at least 1.
+  /// states [S, T + 1, B, H]: h, and with LSTM c, before and after each step. The caller has filled the first one, at
+  /// T when `reverse`. projected [T, B, G·H], the gates' sums over the input; weight [G·H, H] and bias [G·H], or
+  /// null, for those over h. `gates` [T, B, 4·H], or null, keeps r, z, n and n's sum over h, or i, f, g and o.
+  void (*recurrent)(View states, const View* gates, View projected, View weight, const View* bias,
+                    const RecurrentParams& params);
+  /// From dstates [S, T, B, H], of the states after each step: dinitial [S, B, H], of the first one, and the
+  /// gradients of the gates' sums over the input and over h, [T, B, G·H]. For LSTM these are the same, and dhidden is
+  /// null.
+  void (*recurrent_backward)(View dprojected, const View* dhidden, View dinitial, View dstates, View states,
+                             View gates, View weight, const RecurrentParams& params);
 
   // Short convolution: y_i = x_i + sum_t weight[:, t] ∘ x_{i + t − before} over the tokens that exist and that
   // `padding_mask` (a bool [B, N] or null) keeps. x, y [B, N, C] with unit last stride; weight [C, W], any strides.

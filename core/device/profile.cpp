@@ -178,12 +178,14 @@ Backend make_timed_backend() {
   time<&Backend::conv2d_backward_input, "conv2d_backward_input">(table);
   time<&Backend::conv2d_backward_weight, "conv2d_backward_weight">(table);
   time<&Backend::max_pool2d, "max_pool2d">(table);
+  time<&Backend::recurrent, "recurrent">(table);
+  time<&Backend::recurrent_backward, "recurrent_backward">(table);
   time<&Backend::short_conv, "short_conv">(table);
   time<&Backend::short_conv_backward, "short_conv_backward">(table);
   time<&Backend::norms, "norms">(table);
   time<&Backend::adamw, "adamw">(table);
   time<&Backend::sgd, "sgd">(table);
-  constexpr size_t kUntimed = 11, kTimed = 52;
+  constexpr size_t kUntimed = 11, kTimed = 54;
   static_assert(sizeof(Backend) == (kUntimed + kTimed) * sizeof(void*), "a kernel of Backend is not in this list");
   return table;
 }

@@ -32,6 +32,7 @@ void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
 void fill_convolution(Backend& table);
 void fill_pooling(Backend& table);
+void fill_recurrent(Backend& table);
 void fill_norms(Backend& table);
 void fill_optimizer(Backend& table);
 
@@ -74,6 +75,7 @@ Backend make_backend() {
   fill_short_conv(table);
   fill_convolution(table);
   fill_pooling(table);
+  fill_recurrent(table);
   fill_norms(table);
   fill_optimizer(table);
   return table;

@@ -39,6 +39,7 @@ void fill_kernels(Backend& table);
 namespace amx {
 void fill_gemm(Backend& table);
 void fill_convolution(Backend& table);
+void fill_recurrent(Backend& table);
 }  // namespace amx
 #endif
 
@@ -85,6 +86,7 @@ void fill_amx_kernels(Backend& table) {
   v4::fill_kernels(table);
   amx::fill_gemm(table);
   amx::fill_convolution(table);
+  amx::fill_recurrent(table);
 }
 
 constexpr InstructionSet kChoices[] = {{"amx", fill_amx_kernels, may_use_amx},

@@ -3,6 +3,7 @@
 #include <linnet/nn/optim/optim.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
@@ -11,6 +12,7 @@
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/pooling.h>
+#include <linnet/ops/layers/recurrent.h>
 #include <linnet/ops/layers/short_conv.h>
 
 #include "tests/cuda/agreement.h"
@@ -76,6 +78,40 @@ TEST_CASE("gpu: convolutions of many images, groups and several ranges of patche
     return with_gradients({spread({4, 5, 33, 47}, 1, DType::float32, device)},
                           [](auto& in) { return max_pool2d(in[0], 3, {.stride = 2, .padding = 1}); });
   });
+}
+
+TEST_CASE("gpu: recurrent layers over several blocks, in both directions, of sequences of different lengths") {
+  if (!has_gpu("recurrent layers on the GPU")) return;
+  constexpr int64_t kSteps = 7, kBatch = 9, kInput = 11, kWidth = 70;
+  for (const auto& [dtype, allowed] : kPrecisions) {
+    for (const bool reverse : {false, true}) {
+      for (const bool padded : {false, true}) {
+        const auto inputs = [&, dtype = dtype](Device device, int64_t gates) {
+          return Inputs{spread({kSteps, kBatch, kInput}, 1, dtype, device),
+                        spread({kBatch, kWidth}, 2, dtype, device),
+                        spread({gates * kWidth, kInput}, 3, dtype, device),
+                        spread({gates * kWidth, kWidth}, 4, dtype, device, -0.1, 0.1),
+                        spread({gates * kWidth}, 5, dtype, device),
+                        spread({gates * kWidth}, 6, dtype, device),
+                        spread({kBatch, kWidth}, 7, dtype, device)};
+        };
+        RecurrentOptions options{.reverse = reverse};
+        if (padded) options.lengths = tensor<int64_t>({7, 1, 3, 6, 2, 7, 5, 4, 1});
+        agree("gru", 2 * allowed, [&](Device device) {
+          return with_gradients(inputs(device, 3), [&](auto& in) {
+            const GRUResult result = gru(in[0], in[1], in[2], in[3], in[4], in[5], options);
+            return concat({result.output, result.h_n.unsqueeze(0), in[6].unsqueeze(0)}, 0);
+          });
+        });
+        agree("lstm", 2 * allowed, [&](Device device) {
+          return with_gradients(inputs(device, 4), [&](auto& in) {
+            const LSTMResult result = lstm(in[0], in[1], in[6], in[2], in[3], in[4], in[5], options);
+            return concat({result.output, result.h_n.unsqueeze(0), result.c_n.unsqueeze(0)}, 0);
+          });
+        });
+      }
+    }
+  }
 }
 
 TEST_CASE("gpu: a constant row is 0 when it is normalised, and a large offset costs fastmax no digits") {

@@ -25,6 +25,7 @@ import numpy_files
 import optimizer_cases
 import position_cases
 import preset_cases
+import recurrent_cases
 import released_cases
 import schedule_cases
 
@@ -39,6 +40,7 @@ def main() -> None:
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
         "batch_norm": batch_norm_cases.build(),
+        "recurrent": recurrent_cases.build(),
         "softmax": attention_cases.build_softmax(),
         "fastmax": attention_cases.build_fastmax(),
         "fastformer": attention_cases.build_fastformer(),

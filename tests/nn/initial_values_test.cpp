@@ -198,6 +198,8 @@ struct Layers : Model {
   nn::RMSNorm rms_norm{*this, "rms_norm", 20};
   nn::ShortConvolution conv{*this, "conv", 30, kTaps, true};
   nn::FeedForward mlp{*this, "mlp", 20, 30};
+  nn::GRU gru{*this, "gru", 20, 16};
+  nn::LSTM lstm{*this, "lstm", 20, 16};
   nn::AttentionPooling pool{*this, "pool", 24};
 };
 
@@ -213,7 +215,7 @@ nn::BlockConfig block(const std::string& mechanism) {
 
 }  // namespace
 
-TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution and pooling") {
+TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution, pooling, GRU and LSTM") {
   check_starts(draw(200, [](Generator& rng) { return std::make_unique<Layers>(rng); }),
                by_end({{"map.weight", linear(40)},
                        {"map.bias", linear(40)},
@@ -223,6 +225,7 @@ TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution and 
                        {"norm.weight", constant(1)},
                        {"norm.bias", constant(0)},
                        {"conv.weight", uniform(1 / std::sqrt(kTaps))},
+                       {"_l0", linear(16)},  // of GRU and LSTM: by the width of their state
                        {"mlp.fc1.weight", linear(20)},
                        {"mlp.fc1.bias", linear(20)},
                        {"mlp.fc2.weight", linear(30)},

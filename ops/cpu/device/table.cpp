@@ -28,6 +28,7 @@ void fill_additive_attention(Backend& table);
 void fill_short_conv(Backend& table);
 void fill_convolution(Backend& table);
 void fill_pooling(Backend& table);
+void fill_recurrent(Backend& table);
 void fill_optimizer(Backend& table);
 
 void fill_kernels(Backend& table) {
@@ -55,6 +56,7 @@ void fill_kernels(Backend& table) {
   fill_short_conv(table);
   fill_convolution(table);
   fill_pooling(table);
+  fill_recurrent(table);
   fill_optimizer(table);
 }
 
