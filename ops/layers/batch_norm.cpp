@@ -17,6 +17,7 @@
 namespace linnet {
 namespace {
 
+using detail::dense;
 using detail::OptionalView;
 
 struct ChannelNorm {
@@ -30,11 +31,9 @@ struct ChannelNorm {
   bool empty() const { return groups() * values() == 0; }
   /// x as the kernels take it.
   Tensor rows(const Tensor& x) const {
-    return x.detach().contiguous().reshape({parts[0], parts[1] * parts[2] * parts[3], parts[4]});
+    return dense(x).reshape({parts[0], parts[1] * parts[2] * parts[3], parts[4]});
   }
 };
-
-Tensor values_of(const Tensor& row) { return row.defined() ? row.detach().contiguous() : row; }
 
 /// The gradients of x, weight and bias from the kernel.
 Grads fused_backward(const ChannelNorm& norm, const Tensor& g, const Tensor& x, const Tensor& weight,
@@ -45,7 +44,7 @@ Grads fused_backward(const ChannelNorm& norm, const Tensor& g, const Tensor& x, 
   };
   const Tensor dweight = sums(needs_weight), dbias = sums(needs_bias);
   const Tensor dx_rows = norm.rows(dx), g_rows = norm.rows(g), x_rows = norm.rows(x);
-  const OptionalView factors(values_of(weight)), dfactors(dweight), doffsets(dbias);
+  const OptionalView factors(dense(weight)), dfactors(dweight), doffsets(dbias);
   if (!norm.empty()) {
     backend(x).group_norm_backward(detail::view(dx_rows), dfactors.get(), doffsets.get(), detail::view(g_rows),
                                    detail::view(x_rows), detail::view(mean), detail::view(variance), factors.get(),
@@ -80,7 +79,7 @@ Tensor normalise(Op& op, size_t inputs, const ChannelNorm& norm, const Tensor& x
                  const Tensor& bias, const Tensor& mean, const Tensor& variance) {
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor y_rows = norm.rows(y), x_rows = norm.rows(x);
-  const OptionalView factors(values_of(weight)), offsets(values_of(bias));
+  const OptionalView factors(dense(weight)), offsets(dense(bias));
   if (!norm.empty()) {
     backend(x).group_norm(detail::view(y_rows), detail::view(x_rows), detail::view(mean), detail::view(variance),
                           factors.get(), offsets.get(), norm.eps);

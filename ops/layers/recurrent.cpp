@@ -23,6 +23,9 @@
 namespace linnet {
 namespace {
 
+using detail::dense;
+using detail::dense_rows;
+
 /// What a cell's names and sizes are.
 struct CellKind {
   RecurrentCell cell;
@@ -39,9 +42,6 @@ Tensor states_of_steps(const Tensor& all, bool reverse, bool after) {
   return detail::as_strided(all, shape, all.strides(), reverse == after ? 0 : all.strides()[1]);
 }
 
-/// x [..., C] as [rows, C] without history
-Tensor rows(const Tensor& x) { return detail::dense_rows(x); }
-
 Grads states_backward(const CellKind& kind, const Tensor& g, const Tensor& all, const Tensor& gates,
                       const Tensor& weight, const Tensor& lengths, bool reverse, bool needs_weight, bool needs_bias) {
   Op op(kind.backward_name, Where{}, {g, all, gates, weight});
@@ -52,7 +52,7 @@ Grads states_backward(const CellKind& kind, const Tensor& g, const Tensor& all, 
   const bool differ = kind.cell == RecurrentCell::gru;  // LSTM adds both sums of each gate
   const Tensor dhidden = differ ? Tensor::empty(of_gates, g.dtype(), g.device()) : dprojected;
   const Tensor dinitial = Tensor::empty({kind.states, batch, width}, g.dtype(), g.device());
-  const Tensor dstates = g.detach().contiguous(), factors = weight.detach().contiguous();
+  const Tensor dstates = dense(g), factors = dense(weight);
   const detail::OptionalView ends(lengths), separate(differ ? dhidden : Tensor());
   if (g.numel() > 0) {
     backend(g).recurrent_backward(detail::view(dprojected), separate.get(), detail::view(dinitial),
@@ -62,9 +62,9 @@ Grads states_backward(const CellKind& kind, const Tensor& g, const Tensor& all, 
   Tensor dweight, dbias;
   if (needs_weight) {
     const Tensor before = states_of_steps(all, reverse, false).select(0, 0);
-    dweight = matmul(transpose(rows(dhidden)), rows(before));
+    dweight = matmul(transpose(dense_rows(dhidden)), dense_rows(before));
   }
-  if (needs_bias) dbias = sum(rows(dhidden), {0});
+  if (needs_bias) dbias = sum(dense_rows(dhidden), {0});
   return {dprojected, dinitial, dweight, dbias};
 }
 
@@ -85,9 +85,9 @@ Tensor states_of(const CellKind& kind, const Tensor& projected, const Tensor& in
     const Tensor first = detail::as_strided(all, initial.shape(), {all.strides()[0], width, 1},
                                             reverse ? steps * all.strides()[1] : 0);
     backend(all).copy(detail::view(first), detail::view(initial));
-    const Tensor sums = projected.detach().contiguous(), factors = weight.detach().contiguous();
+    const Tensor sums = dense(projected), factors = dense(weight);
     const detail::OptionalView kept(gates), ends(lengths);
-    const detail::OptionalView offsets(bias.defined() ? bias.detach().contiguous() : bias);
+    const detail::OptionalView offsets(dense(bias));
     backend(all).recurrent(detail::view(all), kept.get(), detail::view(sums), detail::view(factors), offsets.get(),
                            {kind.cell, reverse, ends.get()});
   }
