@@ -23,6 +23,7 @@ void fill_sorting(Backend& table);
 void fill_indexing(Backend& table);
 void fill_gemm(Backend& table);
 void fill_normalisation(Backend& table);
+void fill_batch_norm(Backend& table);
 void fill_loss(Backend& table);
 void fill_attention(Backend& table);
 void fill_fastmax(Backend& table);
@@ -66,6 +67,7 @@ Backend make_backend() {
   fill_indexing(table);
   fill_gemm(table);
   fill_normalisation(table);
+  fill_batch_norm(table);
   fill_loss(table);
   fill_attention(table);
   fill_fastmax(table);

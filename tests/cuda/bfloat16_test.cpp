@@ -16,6 +16,7 @@
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
 #include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/batch_norm.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/short_conv.h>
@@ -292,6 +293,8 @@ TEST_CASE("gpu: parameters beside bfloat16 are float32, and so are their gradien
       {"layer_norm", {300, 70}, {70}, 70, [](auto& x, auto& w, auto& b) { return layer_norm(x, w, b); }},
       {"wide", {9, 1100}, {1100}, 1100, [](auto& x, auto& w, auto& b) { return layer_norm(x, w, b); }},
       {"rms_norm", {300, 70}, {70}, 70, [](auto& x, auto& w, auto&) { return rms_norm(x, w); }},
+      {"batch_norm", {4, 7, 60}, {7}, 7, [](auto& x, auto& w, auto& b) { return batch_norm(x, {}, {}, w, b, true); }},
+      {"group_norm", {9, 6, 4}, {6}, 6, [](auto& x, auto& w, auto& b) { return group_norm(x, 3, w, b); }},
       {"short_conv", {2, 40, 24}, {24, 4}, 24, [](auto& x, auto& w, auto&) { return short_conv(x, w); }},
   };
   for (const Case& c : cases) {

@@ -8,6 +8,7 @@
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/fastformer/fastformer.h>
 #include <linnet/ops/fastmax/fastmax.h>
+#include <linnet/ops/layers/batch_norm.h>
 #include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
@@ -53,6 +54,33 @@ TEST_CASE("gpu: normalisation of many rows and of wide ones") {
         return with_gradients({spread(shape, 1, dtype, device), spread(width, 2, dtype, device)},
                               [](auto& in) { return rms_norm(in[0], in[1]); });
       });
+    }
+  }
+}
+
+TEST_CASE("gpu: batch norm and group norm of many images, large ones, rows and groups of many channels") {
+  if (!has_gpu("batch norm on the GPU")) return;
+  struct Sizes {
+    Shape x;
+    int64_t num_groups;  // 0 for batch_norm
+  };
+  for (const Sizes& sizes :
+       {Sizes{{700, 33}, 0}, Sizes{{40, 70, 2, 3}, 0}, Sizes{{33, 3, 9, 10}, 0}, Sizes{{2, 5, 40, 30}, 0},
+        Sizes{{1, 1300, 4}, 0}, Sizes{{3, 200, 3}, 2}, Sizes{{5, 8, 6, 7}, 4}, Sizes{{9, 64}, 8}}) {
+    for (const auto& [dtype, allowed] : kPrecisions) {
+      const Shape channels{sizes.x[1]};
+      for (const bool training : {true, false}) {
+        agree("batch_norm or group_norm", 2 * allowed, [&, dtype = dtype](Device device) {
+          return with_gradients({spread(sizes.x, 1, dtype, device), spread(channels, 2, dtype, device),
+                                 spread(channels, 3, dtype, device)},
+                                [&](auto& in) {
+                                  if (sizes.num_groups > 0) return group_norm(in[0], sizes.num_groups, in[1], in[2]);
+                                  const Tensor mean = spread(channels, 4, dtype, device);
+                                  return batch_norm(in[0], mean, full(channels, 2, dtype, device), in[1], in[2],
+                                                    training);
+                                });
+        });
+      }
     }
   }
 }

@@ -119,6 +119,16 @@ TEST_CASE("batch_norm and group_norm in float32 are near float64, beside a large
   }
 }
 
+TEST_CASE("batch_norm and group_norm in float64 keep their digits beside a large mean") {
+  for (const NormCase& c : kNormCases) {
+    CAPTURE(to_string(c.shape));
+    const Tensor x = round(uniform(c.shape, 1) * 0x1p20) * 0x1p-20, weight = ones({c.shape[1]}, DType::float64);
+    const Tensor bias = zeros({c.shape[1]}, DType::float64);
+    // The sum is exact.
+    CHECK(difference_of(norm_of_case(c, x + 0x1p20, weight, bias), norm_of_case(c, x, weight, bias)) < 1e-8);
+  }
+}
+
 TEST_CASE("batch_norm and group_norm have the same bits for any number of threads") {
   for (const NormCase& c : kNormCases) {
     CAPTURE(to_string(c.shape));
