@@ -1,7 +1,6 @@
 #include <linnet/ops/layers/recurrent.h>
 
-#include <span>
-#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -182,6 +181,7 @@ RecurrentStates run(const CellKind& kind, const Tensor& x, const std::vector<Ten
     real = masked_fill(x, past_end, 0);  // what padding holds, NaN too, changes nothing
   }
   std::vector<Tensor> first;
+  first.reserve(initial.size());
   for (const Tensor& state : initial) {
     first.push_back(state.defined() ? state : zeros({batch, width}, x.dtype(), x.device()));
   }
