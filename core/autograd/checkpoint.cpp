@@ -17,6 +17,7 @@ std::string kind_of(const Tensor& x) {
 
 std::vector<std::string> kinds_of(const std::vector<Tensor>& tensors) {
   std::vector<std::string> kinds;
+  kinds.reserve(tensors.size());
   for (const Tensor& tensor : tensors) kinds.push_back(kind_of(tensor));
   return kinds;
 }
@@ -96,6 +97,7 @@ RandomKey CheckpointedCall::Run::draw(Run* run, Generator::State& state) {
 
 void CheckpointedCall::run_again() {
   std::vector<Tensor> inputs;
+  inputs.reserve(inputs_.size());
   for (const Saved& input : inputs_) inputs.push_back(input());
   Run again(*this, /*is_second=*/true);
   const EnableGrad enable_grad;

@@ -37,6 +37,7 @@ struct Checked {
 std::string first_difference(const Checked& checked, const GradcheckOptions& options) {
   const EnableGrad enable_grad;
   std::vector<Tensor> leaves;
+  leaves.reserve(checked.inputs.size());
   for (const Tensor& input : checked.inputs) leaves.push_back(input.detach().set_requires_grad());
   const std::vector<Tensor> results = checked.f(leaves);
   std::vector<std::vector<std::vector<double>>> analytic(results.size());  // of each result by each input, twice
