@@ -36,7 +36,8 @@ Transform random_horizontal_flip(double p = 0.5, Where where = {});
 /// A data set, which must outlive this one, with its inputs transformed. Each transform draws from a random stream of
 /// its own.
 ///
-///     const nn::TransformedDataset train(data, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
+///     const nn::TensorDataset images({x, y});  // x is [B, C, H, W]
+///     const nn::TransformedDataset train(images, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
 class TransformedDataset : public Dataset {
  public:
   TransformedDataset(const Dataset& data, std::vector<Transform> transforms)
