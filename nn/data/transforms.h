@@ -21,7 +21,7 @@ using Transform = std::function<Tensor(const Tensor& inputs, RandomKey key)>;
 /// Shapes: inputs [B, C, ...], such as images, or rows of C columns.
 /// Throws: ValueError unless both have as many numbers, at least one, and each std is above 0; of a batch ShapeError
 /// for another number of channels, and DTypeError for integers.
-Transform normalize(std::vector<double> mean, std::vector<double> std, Where where = {});
+Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where = {});
 
 /// Moves each image by a random whole number of pixels, at most `pixels` in each direction, and fills in zeros.
 ///
