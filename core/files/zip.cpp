@@ -248,6 +248,10 @@ void ZipWriter::add(const std::string& name, std::string_view head, const void* 
 }
 
 void ZipWriter::finish() {
+  if (entries_ == 0) {  // NumPy knows an empty archive by the record that all others end with
+    write(bytes_of(kEnd) + std::string(kEndSize - sizeof kEnd, '\0'));
+    return;
+  }
   const int64_t begin = position_, size = std::ssize(directory_);
   write(directory_);
   const int64_t end64 = position_;

@@ -86,12 +86,16 @@ class CsvParser {
   void parse_quoted() {
     const int64_t line = line_;
     for (++from_; from_ < text_.size(); ++from_) {
-      if (text_[from_] == '"' && (++from_ == text_.size() || text_[from_] != '"')) {
-        if (from_ == text_.size() || text_[from_] == separator_ || at_line_end()) return;
-        throw IoError(
-            fmt::format("{}, line {}: text follows the quote that ends a cell; inside of a cell, quotes are "
-                        "doubled",
-                        path_, line_));
+      if (text_[from_] == '"') {
+        ++from_;  // to the second quote of two, or past the one that ends the cell
+        const bool is_end = from_ == text_.size() || text_[from_] != '"';
+        if (is_end && (from_ == text_.size() || text_[from_] == separator_ || at_line_end())) return;
+        if (is_end) {
+          throw IoError(
+              fmt::format("{}, line {}: text follows the quote that ends a cell; inside of a cell, quotes "
+                          "are doubled",
+                          path_, line_));
+        }
       }
       if (at_line_end() && text_.compare(from_, 2, "\r\n") != 0) ++line_;
       text_[to_++] = text_[from_];

@@ -24,7 +24,7 @@ struct PaddedSequences {
 
 /// Stacks sequences, with padding at the ends of those that are shorter than the longest.
 ///
-///     const auto [x, padding_mask] = nn::pad_sequence(sequences, {.batch_first = true});
+///     const auto [padded, padding_mask] = nn::pad_sequence({x, y}, {.batch_first = true});
 ///
 /// Shapes: [Nᵢ, ...], all alike but in dim 0 → N is the largest Nᵢ, B the number of sequences.
 /// Dtypes: one dtype, which can hold the padding value.

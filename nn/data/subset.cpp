@@ -22,6 +22,7 @@ constexpr uint64_t kSplitStream = uint64_t{1} << 63;
 /// How many of `size` examples each part gets.
 std::vector<int64_t> split_sizes(const std::vector<Scalar>& lengths, int64_t size) {
   std::vector<int64_t> sizes;
+  sizes.reserve(lengths.size());
   double sum = 0;
   bool all_positive = true;
   for (const Scalar& length : lengths) {

@@ -47,7 +47,7 @@ class Subset : public Dataset {
 /// Parts of a data set, with its examples dealt out at random. The lengths are numbers of examples, or fractions of
 /// all; of fractions, each part has as many whole examples as it can, and the first parts one of those left over.
 ///
-///     const auto parts = nn::random_split(data, {0.8, 0.2}, 1337);
+///     const auto parts = nn::random_split(data.train, {0.8, 0.2}, 1337);
 ///     nn::Loader train(parts[0], {.batch = 64}), test(parts[1], {.batch = 64});
 ///
 /// Throws: ValueError unless the lengths are at least 0 and sum to the size of the data set, or to 1.

@@ -43,7 +43,7 @@ Tensor each_plane(const char* name, const Tensor& images, const Use& use) {
 
 }  // namespace
 
-Transform normalize(std::vector<double> mean, std::vector<double> std, Where where) {
+Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where) {
   const Call call("normalize", where);
   if (mean.empty() || mean.size() != std.size() || !std::ranges::all_of(std, [](double s) { return s > 0; })) {
     throw ValueError(

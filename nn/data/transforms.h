@@ -21,7 +21,7 @@ using Transform = std::function<Tensor(const Tensor& inputs, RandomKey key)>;
 /// Shapes: inputs [B, C, ...], such as images, or rows of C columns.
 /// Throws: ValueError unless both have as many numbers, at least one, and each std is above 0; of a batch ShapeError
 /// for another number of channels, and DTypeError for integers.
-Transform normalize(std::vector<double> mean, std::vector<double> std, Where where = {});
+Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where = {});
 
 /// Moves each image by a random whole number of pixels, at most `pixels` in each direction, and fills in zeros.
 ///
@@ -36,7 +36,8 @@ Transform random_horizontal_flip(double p = 0.5, Where where = {});
 /// A data set, which must outlive this one, with its inputs transformed. Each transform draws from a random stream of
 /// its own.
 ///
-///     const nn::TransformedDataset train(data, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
+///     const nn::TensorDataset images({x, y});  // x is [B, C, H, W]
+///     const nn::TransformedDataset train(images, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
 class TransformedDataset : public Dataset {
  public:
   TransformedDataset(const Dataset& data, std::vector<Transform> transforms)
