@@ -29,9 +29,11 @@ struct ChannelNorm {
   int64_t groups() const { return parts[1] * parts[2]; }
   int64_t values() const { return parts[0] * parts[3] * parts[4]; }  // of a group
   bool empty() const { return groups() * values() == 0; }
-  /// x as the kernels take it.
+  /// x as the kernels take it. It may not hold values yet, which reshape would check in AnomalyMode.
   Tensor rows(const Tensor& x) const {
     return dense(x).reshape({parts[0], parts[1] * parts[2] * parts[3], parts[4]});
+    const int64_t count = parts[1] * parts[2] * parts[3], pixels = parts[4];
+    return detail::as_strided(x.detach().contiguous(), {parts[0], count, pixels}, {count * pixels, pixels, 1}, 0);
   }
 };
 
