@@ -45,6 +45,9 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
     w -= 0.1 * w.grad();
   }
   w.set_grad({});                                  // w.grad = None
+  const auto layer = [&](const Tensor& in) { return gelu(matmul(in, w)); };
+  Tensor h = checkpoint(layer, x);                 // torch.utils.checkpoint: backward computes activations again
+  Tensor j = jacobian(layer, x);                   // torch.autograd.functional, which has hessian too
   // clang-format on
 
   CHECK(ids.dtype() == DType::int64);
@@ -55,6 +58,8 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   CHECK(all(values == x.gather(1, indices.unsqueeze(1)).squeeze(1)).item<bool>());
   CHECK(number == doctest::Approx(sum(x).item()));
   CHECK_FALSE(w.grad().defined());
+  CHECK(all(h == gelu(matmul(x, w))).item<bool>());
+  CHECK(j.shape() == Shape{2, 4, 2, 3});
 
   // README has these very lines, without the two spaces in front.
   const std::string source = read(LINNET_TEST_DATA "/nn/tour_test.cpp");
