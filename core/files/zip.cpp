@@ -212,7 +212,6 @@ void ZipEntryReader::unpack(unsigned char* to, int64_t bytes) {
 }
 
 void ZipEntryReader::finish() {
-  if (done_ != entry_.size) errors_.damaged(fmt::format("bytes follow its byte {}", done_));
   if (checksum_ != entry_.checksum) errors_.damaged("its checksum is another one");
 }
 

@@ -38,7 +38,7 @@ class ZipEntryReader {
   ZipEntryReader& operator=(const ZipEntryReader&) = delete;
 
   void read(void* to, int64_t bytes);
-  /// Checks that all was read, and the checksum.
+  /// Checks the checksum, when all was read.
   void finish();
 
   const ZipEntry& entry() const { return entry_; }

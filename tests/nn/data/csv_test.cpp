@@ -117,6 +117,7 @@ TEST_CASE("read_csv: missing numbers are NaN, and errors of integers and categor
       error_of([&] { table.categories("y"); }) ==
       "x.csv, row 2, column 'y': no value; fill it in, or take it for a class of its own with CsvOptions::missing = "
       "{}");
+  CHECK_THROWS_AS(table_of("y\n NA\n").categories("y"), IoError);
   CHECK(table_of("y\n\"\"\na\n", {.missing = {}}).categories("y").names == Texts{"", "a"});
   CHECK(std::isnan(table_of("x\n-9\n", {.missing = {"-9"}}).column("x").item()));
 }
@@ -126,6 +127,7 @@ TEST_CASE("read_csv: a row that is too short or too long, with its line") {
         "x.csv, line 3: 1 cells, but the first row has 2; add the missing ones, or leave the line out");
   CHECK(error_of("a,b\n\"1\n\n\",2\n\n3,4,5\n") ==
         "x.csv, line 6: 3 cells, but the first row has 2; a cell with ',' in it stands in double quotes");
+  CHECK(error_of("a,b\r\n1,2\r\n3\r\n").starts_with("x.csv, line 3: 1 cells"));
   CHECK(error_of("a,b\r\"1\r\",2\r3\r").starts_with("x.csv, line 4: 1 cells"));
   CHECK(error_of("a\n1\n\"2\n") == "x.csv, line 3: a cell begins with a quote and has none at its end");
   CHECK(error_of("a\n\"1\" 2\n") ==
