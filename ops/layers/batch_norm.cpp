@@ -31,9 +31,8 @@ struct ChannelNorm {
   bool empty() const { return groups() * values() == 0; }
   /// x as the kernels take it. It may not hold values yet, which reshape would check in AnomalyMode.
   Tensor rows(const Tensor& x) const {
-    return dense(x).reshape({parts[0], parts[1] * parts[2] * parts[3], parts[4]});
     const int64_t count = parts[1] * parts[2] * parts[3], pixels = parts[4];
-    return detail::as_strided(x.detach().contiguous(), {parts[0], count, pixels}, {count * pixels, pixels, 1}, 0);
+    return detail::as_strided(dense(x), {parts[0], count, pixels}, {count * pixels, pixels, 1}, 0);
   }
 };
 
