@@ -183,7 +183,8 @@ TEST_CASE("--resume refuses what is not the run it had") {
   cannot_resume("checkpoint.safetensors is no checkpoint of a training run");
   CHECK(run_program("train_shakespeare", shop.tiny("wider") + Arguments{"--width", "32"}).code == 0);
   write_bytes(shop / "run/checkpoint.safetensors", read_bytes(shop / "wider/checkpoint.safetensors"));
-  cannot_resume("run/checkpoint.safetensors is of another run: model: blocks.0.attention.width is 16 here and 32 there; ");
+  cannot_resume(
+      "run/checkpoint.safetensors is of another run: model: blocks.0.attention.width is 16 here and 32 there; ");
   std::filesystem::remove(shop / "run/checkpoint.safetensors");
   cannot_resume("checkpoint.safetensors");
   write_bytes(shop / "run/config.json", R"({"settings": {}, "data": "text"})");
