@@ -71,6 +71,18 @@ TEST_CASE("regression: a file that is not there ends with a message and status 1
   CHECK(ended.err.starts_with("regression: read_csv: cannot read /nowhere.csv: No such file"));
 }
 
+TEST_CASE("gru: its losses fall, and it writes a sample") {
+  const std::optional<std::filesystem::path> text = linnet::test::real_data("tinyshakespeare");
+  if (!text) return;
+  const linnet::test::Ended ended = linnet::test::run_program("gru", {text->string(), "60"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(step 60: train loss ([\d.]+), val loss ([\d.]+)\n\n)")));
+  CHECK(std::stod(found[2]) < 2.7);  // 4.17 for all characters alike, 3.3 for their frequencies
+  CHECK(ended.out.size() > static_cast<size_t>(found.position(0) + found.length(0)) + 500);
+}
+
 TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {
   CHECK(read("README.md").find("```cpp\n" + read("examples/mlp.cpp") + "```") != std::string::npos);
 }
