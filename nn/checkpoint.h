@@ -31,9 +31,10 @@ concept HasState = requires(T& part, const T& same, const TensorMap& state) {
 ///     checkpoint.add("model", model).add("optimizer", optimizer);
 ///     checkpoint.add("generator", rng).add("loader", loader).add("step", step);
 ///     if (checkpoint.exists()) checkpoint.load();
-///     while (step < 1000) {
-///       train_step();
-///       if (++step % 100 == 0) checkpoint.save();
+///     for (; step < 1000; ++step) {
+///       if (step % 100 == 0) checkpoint.save();
+///       backward(cross_entropy(model(x), y));
+///       optimizer.step();
 ///     }
 class Checkpoint {
  public:

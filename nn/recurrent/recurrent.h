@@ -61,10 +61,14 @@ class Recurrent : public Module {
 
 /// Layers of gated recurrent units (see gru).
 ///
-///     nn::GRU gru{*this, "gru", 32, 64, {.num_layers = 2, .batch_first = true}};
-///     auto [y, h_n] = gru(x);                     // from states of 0
-///     auto [z, end] = gru(next, {.h0 = h_n});     // goes on where x ended
-///     auto [w, last] = gru(x, {.lengths = real}); // of sequences with padding behind them
+///     struct Reader : nn::Module {
+///       explicit Reader(Generator& rng) : Module(rng) {}
+///       nn::GRU gru{*this, "gru", 32, 64, {.num_layers = 2, .batch_first = true}};
+///       Tensor operator()(const Tensor& x, const Tensor& later, const Tensor& lengths) const {
+///         const auto [output, h_n] = gru(x, {.lengths = lengths});  // from states of 0, with padding at the end
+///         return gru(later, {.h0 = h_n}).output;                    // goes on where x ended
+///       }
+///     };
 class GRU : public Recurrent {
  public:
   /// Throws: as Recurrent.

@@ -71,8 +71,9 @@ TEST_CASE("Poolings: a model with another pooling does not load") {
   here.add<nn::MaxPool2d>(2).add<nn::AvgPool2d>(3, Pool2dOptions{.padding = 1});
   there.add<nn::MaxPool2d>(Size2d(2, 3)).add<nn::AvgPool2d>(3, Pool2dOptions{.stride = 2, .padding = 1});
   CHECK_THROWS_WITH_AS(here.load_state(there),
-                       doctest::Contains("different: 0.kernel is 2 here and 2×3 there, 0.stride is 2 here and 2×3 "
-                                         "there, 1.stride is 3 here and 2 there"),
+                       doctest::Contains("\n  different: kernel is 2 here and 2×3 there, in 0\n  different: stride "
+                                         "is 2 here and 2×3 there, in 0\n  different: stride is 3 here and 2 there, "
+                                         "in 1\n"),
                        Error);
   CHECK(here.load_state(here).settings.empty());
 }
