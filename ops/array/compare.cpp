@@ -1,6 +1,6 @@
 #include <linnet/ops/array/compare.h>
 
-#include <limits>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -17,8 +17,6 @@ namespace {
 
 using detail::expanded;
 using detail::number_beside;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor compare(const char* name, Compare kind, const Tensor& a, const Tensor& b, Where where) {
   Op op(name, where, {a, b});
@@ -58,12 +56,12 @@ Tensor isnan(const Tensor& x, Where where) { return compare("isnan", Compare::ne
 
 Tensor isinf(const Tensor& x, Where where) {
   const Call call("isinf", where);
-  return is_floating(x.dtype()) ? logical_or(eq(x, kInfinity), eq(x, -kInfinity)) : ne(x, x);
+  return is_floating(x.dtype()) ? logical_or(eq(x, INFINITY), eq(x, -INFINITY)) : ne(x, x);
 }
 
 Tensor isfinite(const Tensor& x, Where where) {
   const Call call("isfinite", where);
-  return is_floating(x.dtype()) ? logical_and(lt(x, kInfinity), gt(x, -kInfinity)) : eq(x, x);
+  return is_floating(x.dtype()) ? logical_and(lt(x, INFINITY), gt(x, -INFINITY)) : eq(x, x);
 }
 
 Tensor logical_not(const Tensor& x, Where where) {
