@@ -133,7 +133,7 @@ TEST_CASE("train_mnist: the same for images, without a text") {
 TEST_CASE("train_shakespeare says which evaluation was the best where the loss has risen since") {
   const Workshop shop;
   CHECK_FALSE(contains(done("train_shakespeare", shop.tiny("falls")).out, "validation, lowest"));
-  const Ended rises = done("train_shakespeare", shop.tiny("rises") + Arguments{"--lr", "3", "--warmup", "0"});
+  const Ended rises = done("train_shakespeare", shop.tiny("rises") + Arguments{"--lr", "30", "--warmup", "0"});
   const auto metrics = metrics_of(shop / "rises");
   REQUIRE(metrics[0]["val_loss"].get<double>() < 0.99 * metrics[2]["val_loss"].get<double>());
   CHECK(contains(rises.out, fmt::format("validation, lowest     {:.4f} at step 0 of 20; it has risen since",
