@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
   const auto lr = nn::schedule::one_cycle({.max_lr = 1e-2, .steps = epochs * train.batches_per_epoch()});
   int64_t step = 0;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
-    for (auto [x, y] : train) {
+    for (const auto& [x, y] : train) {
       optimizer.set_lr(lr(step++));
       const auto [mean, var] = model(x);
       backward(gaussian_nll_loss(mean, y, var));
@@ -82,7 +82,7 @@ int main(int argc, char** argv) try {
 
   const NoGrad no_grad;
   const double y_center = center[1].item(), y_scale = scale[1].item();
-  for (auto [x, y] : test) {
+  for (const auto& [x, y] : test) {
     const auto [mean, var] = model(x);
     const Tensor inside = (y - mean).abs() <= 2 * var.sqrt();
     std::cout << "held out: loss " << gaussian_nll_loss(mean, y, var).item() << ", error "

@@ -92,8 +92,8 @@ Checkpoint& Checkpoint::add(const std::string& name, Module& model) {
                    .remember = [&model] { return copy_of(model.state()); }});
 }
 
-Checkpoint& Checkpoint::add_state(const std::string& name, std::function<TensorMap()> state,
-                                  std::function<void(const TensorMap& state)> load) {
+Checkpoint& Checkpoint::add_state(const std::string& name, const std::function<TensorMap()>& state,
+                                  const std::function<void(const TensorMap& state)>& load) {
   return add_part(
       {.name = name,
        .save = [state, name](Safetensors& content) { content.tensors.merge(renamed(state(), "", name + ".")); },

@@ -87,8 +87,8 @@ class Checkpoint {
   };
 
   Checkpoint& add_part(Part part, const std::vector<std::string>& texts = {});
-  Checkpoint& add_state(const std::string& name, std::function<TensorMap()> state,
-                        std::function<void(const TensorMap& state)> load);
+  Checkpoint& add_state(const std::string& name, const std::function<TensorMap()>& state,
+                        const std::function<void(const TensorMap& state)>& load);
   template <class Number>
   Checkpoint& add_number(const std::string& name, Number& number);
   [[noreturn]] void throw_lacking(const char* what, const std::string& name) const;
