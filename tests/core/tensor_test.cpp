@@ -96,7 +96,6 @@ TEST_CASE("tensor: a scalar takes the tensor's dtype, and an integer keeps its 6
   CHECK(y.fill_(0.1).item<float>() == 0.1f);
   CHECK(y.fill_(true).item<float>() == 1.0f);
   CHECK(std::isinf(y.fill_(-std::numeric_limits<double>::infinity()).item<float>()));
-  constexpr Scalar kNan = std::numeric_limits<double>::quiet_NaN();
   CHECK(std::isnan(y.fill_(kNan).item<float>()));
 }
 
