@@ -20,9 +20,8 @@ struct FileErrors {
         fmt::format("'{}' is damaged, truncated or not {}: {}{}; make or copy it again", path, format, part, what));
   }
   /// The content is sound, but nothing that linnet reads; `what` says what to do.
-  [[noreturn]] void refused(const std::string& what) const {
-    throw IoError(fmt::format("'{}': {}{}", path, part, what));
-  }
+  [[noreturn]] void refused(const std::string& what) const { throw refusal(what); }
+  IoError refusal(const std::string& what) const { return IoError(fmt::format("'{}': {}{}", path, part, what)); }
 };
 
 }  // namespace linnet::detail

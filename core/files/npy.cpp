@@ -64,7 +64,7 @@ const detail::FileDType& npy_type(std::string_view descr, const FileErrors& erro
                      : code.starts_with('U') || code.starts_with('S') ? " (text)"
                      : code.starts_with('O') ? " (Python's objects, which only code that the file holds can restore)"
                                              : "";
-  errors.refused(
+  throw errors.refusal(
       fmt::format("its elements are '{}'{}, which linnet does not read; save numbers, for example "
                   "x.astype('float32')",
                   detail::shortened(descr), kind));
