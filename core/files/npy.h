@@ -10,10 +10,10 @@ namespace linnet {
 /// Reads the array of a .npy file, as numpy.save writes it, to the CPU. Nothing in the file is executed.
 ///
 /// Dtypes: float32, float64, int32, int64 and bool are kept. The others become a dtype that holds every value
-/// exactly: float16 float32; int8, uint8, int16 and uint16 int32; uint32 and uint64 int64. Cost: one pass. Big-endian
-/// elements are swapped; arrays in Fortran order are copied once more, to be row-major. Throws: IoError, with the
-/// byte, for a missing, truncated or damaged file, and with the remedy for other dtypes (complex numbers, text,
-/// Python's objects), for more than 64 dims, and for a uint64 that int64 does not hold.
+/// exactly: float16 float32; int8, uint8, int16 and uint16 int32; uint32 and uint64 int64.
+/// Cost: one pass. Big-endian elements are swapped. Arrays in Fortran order are copied once more, to be row-major.
+/// Throws: IoError for a missing file, for a truncated or damaged one, with the byte, and for what is not read: other
+/// dtypes (complex numbers, text, Python's objects), more than 64 dims, and a uint64 that int64 does not hold.
 Tensor read_npy(const std::filesystem::path& path, Where where = {});
 
 /// Writes a file that numpy.load reads. It replaces an older file only when it is complete (see AtomicFile).
