@@ -32,7 +32,7 @@ T number_at(const std::string& record, int64_t offset) {
 
 /// The number as little-endian bytes.
 template <class T>
-std::string bytes_of(T value) {
+std::string little_endian(T value) {
   std::string bytes(sizeof value, '\0');
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
@@ -228,19 +228,21 @@ void ZipWriter::add(const std::string& name, std::string_view head, const void* 
   const int64_t size = std::ssize(head) + bytes;
   constexpr uint16_t kNoTime = 0, kFirstDay = 1 << 5 | 1, kNoText = 0;  // 1 January 1980
   // Sizes always stand in the 64-bit field, so that large and small entries are written alike.
-  const std::string fields = bytes_of(kVersion64) + bytes_of(kUtf8) + bytes_of(kStored) + bytes_of(kNoTime) +
-                             bytes_of(kFirstDay) + bytes_of(checksum) + bytes_of(kIn64) + bytes_of(kIn64) +
-                             bytes_of(static_cast<uint16_t>(name.size()));
+  const std::string fields = little_endian(kVersion64) + little_endian(kUtf8) + little_endian(kStored) +
+                             little_endian(kNoTime) + little_endian(kFirstDay) + little_endian(checksum) +
+                             little_endian(kIn64) + little_endian(kIn64) +
+                             little_endian(static_cast<uint16_t>(name.size()));
   const auto field64 = [](const std::string& numbers) {
-    return bytes_of(kField64) + bytes_of(static_cast<uint16_t>(numbers.size())) + numbers;
+    return little_endian(kField64) + little_endian(static_cast<uint16_t>(numbers.size())) + numbers;
   };
-  const std::string sizes = bytes_of(size) + bytes_of(size);
-  const std::string local = field64(sizes), central = field64(sizes + bytes_of(position_));
-  directory_ += bytes_of(kCentral) + bytes_of(kVersion64) + fields + bytes_of(static_cast<uint16_t>(central.size())) +
-                bytes_of(kNoText) + bytes_of(uint16_t{0}) + bytes_of(uint16_t{0}) + bytes_of(uint32_t{0}) +
-                bytes_of(kIn64) + name + central;
+  const std::string sizes = little_endian(size) + little_endian(size);
+  const std::string local = field64(sizes), central = field64(sizes + little_endian(position_));
+  directory_ += little_endian(kCentral) + little_endian(kVersion64) + fields +
+                little_endian(static_cast<uint16_t>(central.size())) + little_endian(kNoText) +
+                little_endian(uint16_t{0}) + little_endian(uint16_t{0}) + little_endian(uint32_t{0}) +
+                little_endian(kIn64) + name + central;
   ++entries_;
-  write(bytes_of(kLocal) + fields + bytes_of(static_cast<uint16_t>(local.size())) + name + local);
+  write(little_endian(kLocal) + fields + little_endian(static_cast<uint16_t>(local.size())) + name + local);
   file_.write(head.data(), std::ssize(head));
   file_.write(data, bytes);
   position_ += size;
@@ -248,18 +250,19 @@ void ZipWriter::add(const std::string& name, std::string_view head, const void* 
 
 void ZipWriter::finish() {
   if (entries_ == 0) {  // NumPy knows an empty archive by the record that all others end with
-    write(bytes_of(kEnd) + std::string(kEndSize - sizeof kEnd, '\0'));
+    write(little_endian(kEnd) + std::string(kEndSize - sizeof kEnd, '\0'));
     return;
   }
   const int64_t begin = position_, size = std::ssize(directory_);
   write(directory_);
   const int64_t end64 = position_;
   const uint32_t disk = 0;
-  write(bytes_of(kEnd64) + bytes_of(kEnd64Size - 12) + bytes_of(kVersion64) + bytes_of(kVersion64) + bytes_of(disk) +
-        bytes_of(disk) + bytes_of(entries_) + bytes_of(entries_) + bytes_of(size) + bytes_of(begin));
-  write(bytes_of(kLocator64) + bytes_of(disk) + bytes_of(end64) + bytes_of(uint32_t{1}));
-  write(bytes_of(kEnd) + bytes_of(disk) + std::string(4, '\xFF') + bytes_of(kIn64) + bytes_of(kIn64) +
-        bytes_of(uint16_t{0}));
+  write(little_endian(kEnd64) + little_endian(kEnd64Size - 12) + little_endian(kVersion64) +
+        little_endian(kVersion64) + little_endian(disk) + little_endian(disk) + little_endian(entries_) +
+        little_endian(entries_) + little_endian(size) + little_endian(begin));
+  write(little_endian(kLocator64) + little_endian(disk) + little_endian(end64) + little_endian(uint32_t{1}));
+  write(little_endian(kEnd) + little_endian(disk) + std::string(4, '\xFF') + little_endian(kIn64) +
+        little_endian(kIn64) + little_endian(uint16_t{0}));
 }
 
 }  // namespace linnet::detail
