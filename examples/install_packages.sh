@@ -10,7 +10,7 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcairo2-dev fonts-dejavu-core
   libcli11-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler curl ca-certificates)
 test=(doctest-dev librapidcheck-dev)
-lint=(clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
+lint=(ccache clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
   qemu-user-static g++-aarch64-linux-gnu)
 long=(llvm-19 valgrind)
 
