@@ -16,8 +16,6 @@
 namespace linnet::nn {
 namespace {
 
-const std::string kSettingsOf = "linnet.settings.";
-
 /// The entries whose names begin with `prefix`, without it, and with `other` in its place.
 template <class Value>
 std::map<std::string, Value> renamed(const std::map<std::string, Value>& all, const std::string& prefix,
@@ -49,8 +47,7 @@ void undo_all(const std::vector<std::function<void()>>& undo) {
 
 /// Throws ValueError for a model with other settings. A file that has none is taken.
 void check_same_settings(const Module& model, const Safetensors& content, const std::string& name) {
-  const std::map<std::string, std::string> texts = renamed(content.metadata, kSettingsOf + name + ".", kSettingsOf);
-  const std::vector<DifferentSetting> different = model.different_settings(texts);
+  const std::vector<DifferentSetting> different = model.different_settings(content.metadata, name);
   if (different.empty()) return;
   const auto& [setting, here, there, note] = different.front();
   throw ValueError(fmt::format("{} is {} here and {} there", setting, here, detail::shortened(there)));
@@ -81,8 +78,7 @@ Checkpoint& Checkpoint::add(const std::string& name, Module& model) {
                    .save =
                        [&model, name](Safetensors& content) {
                          content.tensors.merge(renamed(model.state(), "", name + "."));
-                         content.metadata.merge(
-                             renamed(model.settings_metadata(), kSettingsOf, kSettingsOf + name + "."));
+                         content.metadata.merge(model.settings_metadata(name));
                        },
                    .load =
                        [&model, name](const Safetensors& content) {

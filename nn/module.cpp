@@ -209,17 +209,18 @@ void Module::add_settings(const std::string& prefix, std::vector<Setting>& to) c
   for (const Module* child : children_) child->add_settings(join_path(prefix, child->name_), to);
 }
 
-std::map<std::string, std::string> Module::settings_metadata() const {
+std::map<std::string, std::string> Module::settings_metadata(const std::string& part) const {
   std::map<std::string, std::string> texts;
-  for (const Setting& setting : named_settings()) texts[kSettings + setting.name] = setting.value;
+  for (const Setting& setting : named_settings()) texts[kSettings + join_path(part, setting.name)] = setting.value;
   return texts;
 }
 
 /// Settings that only one side has are ignored: another version of linnet may have more or fewer.
-std::vector<DifferentSetting> Module::different_settings(const std::map<std::string, std::string>& metadata) const {
+std::vector<DifferentSetting> Module::different_settings(const std::map<std::string, std::string>& metadata,
+                                                         const std::string& part) const {
   std::vector<DifferentSetting> result;
   for (const Setting& setting : named_settings()) {
-    const auto found = metadata.find(kSettings + setting.name);
+    const auto found = metadata.find(kSettings + join_path(part, setting.name));
     if (setting.may_differ || found == metadata.end() || found->second == setting.value) continue;
     result.push_back({setting.name, setting.value, found->second, setting.note});
   }

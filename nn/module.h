@@ -135,11 +135,14 @@ class Module {
   virtual std::vector<Setting> settings() const { return {}; }
   /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
   std::vector<Setting> named_settings() const;
-  /// named_settings() as texts beside the tensors of a file: `linnet.settings.blocks.0.attention.heads` is `4`.
-  /// `save` writes them; so does who writes state() into a file of their own.
-  std::map<std::string, std::string> settings_metadata() const;
-  /// Where the settings among the texts of a file are not those of this model, but for those that may differ.
-  std::vector<DifferentSetting> different_settings(const std::map<std::string, std::string>& metadata) const;
+  /// named_settings() as texts beside the tensors of a file: `linnet.settings.blocks.0.attention.heads` is `4`. With
+  /// `part` = `encoder`, in a file of several models, it is `linnet.settings.encoder.blocks.0.attention.heads`.
+  /// `save` writes them. If you write state() into a file of your own, write them too.
+  std::map<std::string, std::string> settings_metadata(const std::string& part = "") const;
+  /// Where the settings among the texts of a file are not those of this model, but for those that may differ. `part`
+  /// is that of settings_metadata().
+  std::vector<DifferentSetting> different_settings(const std::map<std::string, std::string>& metadata,
+                                                   const std::string& part = "") const;
   /// Writes the state as a safetensors file (see write_safetensors), with texts beside it, settings_metadata() among
   /// them. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},

@@ -10,20 +10,15 @@
 #include <linnet/core/autograd/functional.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/core/position.h>
 #include <linnet/core/random/philox.h>
 
 namespace linnet {
 namespace {
 
-/// The place of element `i` of a row-major tensor: [1, 2].
+/// The indices of element `i` as a message shows them: [1, 2].
 std::string place(size_t i, const Shape& shape) {
-  Shape at = shape;
-  auto rest = static_cast<int64_t>(i);
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    at[d] = rest % shape[d];
-    rest /= shape[d];
-  }
-  return to_string(at);
+  return to_string(detail::position_of(static_cast<int64_t>(i), shape));
 }
 
 /// A function of `inputs`, which all have gradients, and the names that messages give to these and to its results.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +19,7 @@
 #include <linnet/core/files/file_dtype.h>
 #include <linnet/core/files/file_errors.h>
 #include <linnet/core/files/npy_header.h>
+#include <linnet/core/files/read_file.h>
 #include <linnet/core/files/utf8.h>
 #include <linnet/core/files/zip.h>
 
@@ -31,18 +31,6 @@ using detail::ZipEntry;
 using detail::ZipEntryReader;
 
 constexpr std::string_view kSuffix = ".npy";  // of entries in archives
-
-std::ifstream open_to_read(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::error_code ignored;
-  if (!file || !std::filesystem::is_regular_file(path, ignored)) {
-    const int error = errno;
-    throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
-                              path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
-  }
-  return file;
-}
 
 /// An array's place and kind in the bytes of a file.
 struct NpyArray {
@@ -150,7 +138,7 @@ int64_t bytes_in(const Tensor& x) { return x.numel() * size_of(x.dtype()); }
 Tensor read_npy(const std::filesystem::path& path, Where where) {
   const Call call("read_npy", where);
   const NoGrad guard;
-  std::ifstream file = open_to_read(path);
+  std::ifstream file = detail::open_to_read(path);
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   const FileErrors errors{path.string(), "a .npy file"};
   const ZipEntry whole{.packed = size, .size = size};
@@ -172,7 +160,7 @@ void write_npy(const std::filesystem::path& path, const Tensor& x, Where where) 
 TensorMap read_npz(const std::filesystem::path& path, Where where) {
   const Call call("read_npz", where);
   const NoGrad guard;
-  std::ifstream file = open_to_read(path);
+  std::ifstream file = detail::open_to_read(path);
   FileErrors errors{path.string(), "a .npz file"};
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   const std::vector<ZipEntry> entries = detail::zip_entries(file, size, errors);

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <linnet/core/error.h>
 
 namespace linnet::detail {
 
@@ -21,6 +25,18 @@ std::optional<std::string> read_file(const std::filesystem::path& path, int64_t 
   }
   if (!file.is_open() || file.bad()) return std::nullopt;  // opening a folder succeeds; reading it fails
   return bytes;
+}
+
+std::ifstream open_to_read(const std::filesystem::path& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::error_code ignored;
+  if (!file || !std::filesystem::is_regular_file(path, ignored)) {  // a folder can be opened, and not read
+    const int error = errno;
+    throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
+                              path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
+  }
+  return file;
 }
 
 }  // namespace linnet::detail

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -22,6 +20,7 @@
 #include <linnet/core/files/atomic_file.h>
 #include <linnet/core/files/file_dtype.h>
 #include <linnet/core/files/json.h>
+#include <linnet/core/files/read_file.h>
 #include <linnet/core/files/safetensors_header.h>
 #include <linnet/core/files/utf8.h>
 
@@ -50,17 +49,10 @@ struct Entry {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path) {
-    errno = 0;
-    file_.open(path, std::ios::binary);
-    std::error_code ignored;
-    if (!file_ || !std::filesystem::is_regular_file(path_, ignored)) {
-      const int error = errno;
-      throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
-                                path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
-    }
-    size_ = static_cast<int64_t>(std::filesystem::file_size(path_));
-  }
+  explicit Reader(const std::filesystem::path& path)
+      : path_(path),
+        file_(detail::open_to_read(path)),
+        size_(static_cast<int64_t>(std::filesystem::file_size(path))) {}
 
   Safetensors read() {
     read_header();

@@ -4,6 +4,7 @@
 
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
+#include <linnet/core/position.h>
 
 namespace linnet::detail {
 namespace {
@@ -17,15 +18,6 @@ Tensor without_repeats(Tensor x) {
 }
 
 }  // namespace
-
-Shape position_of(int64_t i, const Shape& shape) {
-  Shape position = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    position[d] = i % shape[d];
-    i /= shape[d];
-  }
-  return position;
-}
 
 Tensor checked_index(const Tensor& index, const char* name, const Shape& target, const char* target_name, int dim) {
   if (!is_integer(index.dtype())) {

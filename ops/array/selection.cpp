@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/position.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>

@@ -7,13 +7,13 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/core/position.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
-#include <linnet/ops/detail/index_check.h>
 #include <linnet/ops/detail/indexing.h>
 
 namespace linnet {

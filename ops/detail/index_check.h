@@ -8,9 +8,6 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// The indices of element `i`, in row-major order, of a tensor of this shape.
-Shape position_of(int64_t i, const Shape& shape);
-
 /// `index` as kernels take it: int64, with every entry in the range of dim `dim` of `target`. An expanded index stays
 /// a view, whose entries are checked once. Messages call the two `name` and `target_name`.
 ///
