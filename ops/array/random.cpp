@@ -8,6 +8,7 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/detail/arguments.h>
 
 namespace linnet {
 namespace {
@@ -22,7 +23,7 @@ Tensor dropout_with_key(const Tensor& x, double rate, RandomKey key, Where where
   Op op("dropout", where, {x});
   op.floating_dtype();
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
-  const Tensor dense = x.detach().contiguous();
+  const Tensor dense = detail::dense(x);
   backend(out).dropout(detail::view(out), detail::view(dense), rate, key);
   return op.record(out, [rate, key](const Tensor& g) { return Grads{dropout_with_key(g, rate, key, Where{})}; });
 }

@@ -29,7 +29,7 @@ Tensor fused_performer(const Tensor& q, const Tensor& k, const Tensor& v, const 
   Op op("performer_attention", Where{}, {q, k, v});
   const DType dtype = op.floating_dtype();
   const Tensor queries = with_plain_rows(q), keys = with_plain_rows(k), values = with_plain_rows(v);
-  const Tensor matrix = omega.detach().contiguous();
+  const Tensor matrix = dense(omega);
   Tensor o = empty_heads(q.shape(), dtype, q.device());
   const Tensor denominators = Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, dtype, q.device());
   backend(q).performer_attention(detail::view(o), detail::view(denominators), detail::view(queries),

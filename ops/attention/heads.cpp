@@ -113,7 +113,7 @@ Tensor with_plain_rows(const Tensor& x) {
   const int last = x.rank() - 1;
   const bool unit = shape[last] <= 1 || x.strides()[last] == 1;
   const bool apart = shape[last - 1] <= 1 || x.strides()[last - 1] >= shape[last];
-  return unit && apart ? x.detach() : x.detach().contiguous();
+  return unit && apart ? x.detach() : dense(x);
 }
 
 bool are_bfloat16(const std::vector<Tensor>& x) {

@@ -104,7 +104,7 @@ Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tenso
   op.first_derivative_only("log_softmax and gather");
   const Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
   const Tensor dlogits_rows = dense_rows(dlogits), logits_rows = dense_rows(logits);
-  const Tensor dloss = g.detach().contiguous();
+  const Tensor dloss = detail::dense(g);
   backend(logits).cross_entropy_backward(detail::view(dlogits_rows), detail::view(dloss),
                                          detail::view(max_and_log_sum), detail::view(logits_rows),
                                          detail::view(targets), options.ignore_index, options.label_smoothing);

@@ -126,7 +126,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   shape[shape.rank() - 1] = out_features;
   const Tensor y = Tensor::empty(shape, dtype, x.device());
   const int64_t rows = rows_of(x);
-  const Tensor x_batch = detail::as_strided(x.detach().contiguous(), {1, rows, in_features}, {0, in_features, 1}, 0);
+  const Tensor x_batch = detail::as_strided(detail::dense(x), {1, rows, in_features}, {0, in_features, 1}, 0);
   const Tensor y_batch = detail::as_strided(y, {1, rows, out_features}, {0, out_features, 1}, 0);
   const Tensor factors = weight.detach().to(dtype);
   const Tensor transposed =
