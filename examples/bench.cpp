@@ -1,4 +1,4 @@
-/// Times attention mechanisms, layers, training steps, generation and kernels.
+/// Times attention mechanisms, layers, training steps, other models, generation and kernels.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +15,7 @@
 #include "support/bench/crossover.h"
 #include "support/bench/floor.h"
 #include "support/bench/kernel_table.h"
+#include "support/bench/model_case.h"
 #include "support/bench/scaling.h"
 #include "support/files.h"
 #include "support/format.h"
@@ -130,6 +131,17 @@ void bench_step(const BenchOptions& bench, const StepOptions& options) {
   }
   if (options.out) write_profile(*options.out, profile, measured.profile);
   print_step(bench, *task, measured, profile);
+}
+
+/// Times a training step of a model without attention.
+void bench_model(const BenchOptions& bench, const std::string& name) {
+  reset_peak_memory(device_of(bench.settings));
+  const Timing step = measure_model(name, bench.settings.seed, device_of(bench.settings), 5 * bench.seconds);
+  print(bench, name, {{"step", step}},
+        {{"model", name},
+         {"ms_per_step", step.median_ms},
+         {"peak_bytes", memory_stats(device_of(bench.settings)).peak},
+         {"resident_bytes", resident_bytes()}});
 }
 
 /// Times the generation of one token after `context` tokens.
@@ -251,6 +263,13 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   });
 }
 
+void add_model(CLI::App& app, const BenchOptions& bench) {
+  CLI::App& command = *app.add_subcommand("model", "a training step of a model without attention");
+  const auto name = std::make_shared<std::string>("lenet");
+  command.add_option("--model", *name, "the model, on random inputs")->check(CLI::IsMember(model_names()));
+  command.callback([=, &bench] { bench_model(bench, *name); });
+}
+
 void add_generate(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("generate", "one more token of a text");
   const auto positions = std::make_shared<std::string>("none");
@@ -317,8 +336,10 @@ Settings starting_settings(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times attention mechanisms, layers, training steps, generation and kernels: medians after a warm-up.",
-               "bench");
+  CLI::App app(
+      "Times attention mechanisms, layers, training steps, other models, generation and kernels: medians after a "
+      "warm-up.",
+      "bench");
   return run_program(app, [&] {
     BenchOptions bench{.settings = starting_settings(argc, argv)};
     add_common_flags(app, bench.settings);
@@ -331,6 +352,7 @@ int main(int argc, char** argv) {
     add_attention(app, bench);
     add_layer(app, bench);
     add_step(app, bench);
+    add_model(app, bench);
     add_generate(app, bench);
     add_kernels(app, bench);
     add_scaling(app, bench);

@@ -87,6 +87,11 @@ def step(preset: str, mechanism: str) -> Case:
     return Case(f"step, {preset}, {mechanism}", "ms_per_step", ours, variants)
 
 
+def model(name: str) -> Case:
+    ours = ["model", "--model", name]
+    return Case(f"step, {name}", "ms_per_step", ours, {"eager": ours, "compiled": ["--compile"] + ours})
+
+
 def beside_a_busy_process(case: Case) -> Case:
     return case._replace(name=f"{case.name}, beside a busy process", busy=True)
 
@@ -107,6 +112,7 @@ CASES = [
     *(attention(mechanism, tokens, False) for mechanism in ("linformer", "bigbird", "informer")
       for tokens in (1024, 4096, 16384)),
     layer(False), layer(True),
+    *(model(name) for name in ("lenet", "residual", "gru", "lstm", "batch_norm")),
 ]  # fmt: skip
 SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]
 

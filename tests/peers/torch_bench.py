@@ -2,6 +2,7 @@
 
     python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal]
     python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
+    python torch_bench.py model --model lenet|residual|gru|lstm|batch_norm
     python torch_bench.py step --preset nanogpt-cpu|nanogpt-gpu|mnist-small|large --attention softmax
 
 Each takes --compile, --threads, --seconds, --device and --precision first. Without --threads PyTorch takes as many as it
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 import attention
 import models
@@ -126,6 +129,38 @@ def bench_layer(a: argparse.Namespace) -> dict:
     return times(lambda: function(x), [x, *layer.parameters()], a.seconds)
 
 
+def bench_model(a: argparse.Namespace) -> dict:
+    if a.model == "batch_norm":
+        norm = nn.BatchNorm2d(64)
+        x = torch.randn(32, 64, 32, 32, requires_grad=True)
+        function = torch.compile(norm, mode=a.mode) if a.compile else norm
+        return {"ms_per_step": times(lambda: function(x), [x, *norm.parameters()], a.seconds)["forward_backward_ms"]}
+    model, shape = {
+        "lenet": (models.lenet, (64, 1, 28, 28)),
+        "residual": (models.residual, (32, 64, 32, 32)),
+        "gru": (lambda: models.Reader(nn.GRU), (32, 128, 256)),
+        "lstm": (lambda: models.Reader(nn.LSTM), (32, 128, 256)),
+    }[a.model]
+    return training_step(a, model(), torch.randn(shape), torch.randint(10, shape[:1]))
+
+
+def training_step(a: argparse.Namespace, model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict:
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    function = torch.compile(model, mode=a.mode) if a.compile else model
+
+    def step() -> None:
+        loss = F.cross_entropy(function(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+
+    return {
+        "ms_per_step": median_ms(step, 5 * a.seconds),
+        "resident_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+
+
 def bench_step(a: argparse.Namespace) -> dict:
     if a.preset == "mnist-small":
         model = models.PatchClassifier(a.attention)
@@ -189,6 +224,9 @@ def main() -> None:
         shaped.add_argument("--batch", type=int, default=1)
         shaped.add_argument("--heads", type=int, default=heads)
         shaped.add_argument("--tokens", type=int, default=tokens)
+    model = kinds.add_parser("model")
+    model.set_defaults(run=bench_model)
+    model.add_argument("--model", default="lenet", choices=["lenet", "residual", "gru", "lstm", "batch_norm"])
     step = kinds.add_parser("step")
     step.set_defaults(run=bench_step)
     step.add_argument("--preset", default="nanogpt-cpu", choices=["nanogpt-cpu", "nanogpt-gpu", "mnist-small", "large"])

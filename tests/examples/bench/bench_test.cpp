@@ -299,6 +299,17 @@ TEST_CASE("bench scaling: how time and memory grow, beside what the papers say")
   CHECK(few.out.find("softmax    –        –         –       N²·D") != std::string::npos);
 }
 
+TEST_CASE("bench model: a step of each model without attention") {
+  for (const std::string model : {"lenet", "gru", "batch_norm"}) {
+    CAPTURE(model);
+    const nlohmann::json object = object_of(kQuick + Arguments{"model", "--model", model});
+    check_names_machine(object);
+    CHECK(object.at("model") == model);
+    CHECK(object.at("ms_per_step") > 0);
+    CHECK(object.at("peak_bytes") > 100'000);
+  }
+}
+
 TEST_CASE("bench crossover: measured lengths beside the theory's and the committed ones") {
   const Ended ended = run_program("bench", {"--json", "--seconds", "0.001", "crossover", "--mechanisms", "fastmax2",
                                             "--head-dims", "16", "--to", "512"});
@@ -326,7 +337,7 @@ TEST_CASE("bench computes where --device says") {
     CHECK(object_of(mixed + Arguments{"generate", "--context", "3"})["precision"] == "bfloat16");
     return;
   }
-  for (const std::string command : {"attention", "layer", "generate", "kernels", "scaling", "crossover"}) {
+  for (const std::string command : {"attention", "layer", "model", "generate", "kernels", "scaling", "crossover"}) {
     CAPTURE(command);
     const Ended ended = run_program("bench", {"--device", "cuda", command});
     CHECK(ended.code == 1);
@@ -342,6 +353,7 @@ TEST_CASE("bench: what it refuses") {
   refused({"attention", "--tokens", "1.5"}, "--tokens: 1.5 is not a whole number");
   refused({"layer", "--heads", "0"}, "--heads: 0 is not a whole number, 1 or more");
   refused({"kernels", "--side", "0"}, "--side: 0 is not a whole number, 1 or more");
+  refused({"model", "--model", "vgg"}, "--model: vgg not in {batch_norm,gru,lenet,lstm,residual}");
   refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 1 to 1000000000");
   refused({"scaling", "--head-dims", "16,0"}, "--head-dims: 0 is not a whole number, 1 or more");
   refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 1e-06 to 1000000");
