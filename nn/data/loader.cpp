@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,12 +29,15 @@ Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(
   if (data.size() == 0) throw ValueError("the data set is empty");
   if (options.batch < 1) throw ValueError(fmt::format("batch must be at least 1, not {}", options.batch));
   if (options.prefetch < 0) throw ValueError(fmt::format("prefetch must be at least 0, not {}", options.prefetch));
+  if (options.num_workers < 0) {
+    throw ValueError(fmt::format("num_workers must be at least 0, not {}", options.num_workers));
+  }
   if (batches_per_epoch() == 0) {
     throw ValueError(fmt::format("drop_last leaves no batch: {} examples, batch {}", data.size(), options.batch));
   }
 }
 
-Loader::~Loader() { stop_worker(); }
+Loader::~Loader() { stop_workers(); }
 
 int64_t Loader::batches_per_epoch() const {
   const int64_t examples = order_.empty() ? data_.size() : std::ssize(order_);
@@ -47,7 +51,7 @@ void Loader::seek(Position position, Where where) {
     throw ValueError(fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch,
                                  batches_per_epoch()));
   }
-  stop_worker();
+  stop_workers();
   order_.clear();
   position_ = position;
 }
@@ -71,8 +75,16 @@ void Loader::start_epoch() {
   std::iota(order_.begin(), order_.end(), int64_t{0});
   if (options_.shuffle) detail::shuffle(order_, order_key(options_.seed, position_.epoch));
   if (options_.prefetch == 0) return;
-  // Where the system refuses a thread, batches are made in next().
-  worker_ = detail::start_thread([this, first = position_.batch] { work(first); });
+  const int64_t most = batches_per_epoch();
+  const int64_t workers = std::min(options_.num_workers, most);
+  made_.resize(static_cast<size_t>(std::min(options_.prefetch, most) + workers));
+  workers_.reserve(static_cast<size_t>(workers));
+  next_ = position_.batch;
+  for (int64_t i = 0; i < workers; ++i) {
+    std::thread worker = detail::start_thread([this] { work(); });
+    if (!worker.joinable()) break;  // the system refuses more threads; without any, next() makes the batches
+    workers_.push_back(std::move(worker));
+  }
 }
 
 std::optional<Batch> Loader::next() {
@@ -84,54 +96,56 @@ std::optional<Batch> Loader::next() {
     seek({position_.epoch + 1, 0});
     return std::nullopt;
   }
-  std::optional<Batch> batch;
-  if (worker_.joinable()) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !ready_.empty() || error_; });
-    if (ready_.empty()) {  // batches from before the error come first
-      const std::exception_ptr error = error_;
-      lock.unlock();
-      stop_worker();
-      std::rethrow_exception(error);
-    }
-    batch = std::move(ready_.front());
-    ready_.pop_front();
-    changed_.notify_all();
-  } else {
-    batch = make(position_.batch);
+  if (workers_.empty()) {
+    Batch batch = make(position_.batch);
+    ++position_.batch;
+    return batch;
+  }
+  std::unique_lock lock(mutex_);
+  Made& place = made(position_.batch);
+  changed_.wait(lock, [&] { return place.batch || place.error; });
+  Made taken = std::exchange(place, {});
+  if (taken.error) {
+    lock.unlock();
+    stop_workers();
+    std::rethrow_exception(taken.error);
   }
   ++position_.batch;
-  return batch;
+  changed_.notify_all();
+  return std::move(taken.batch);
 }
 
-void Loader::work(int64_t first) {
-  try {
-    for (int64_t i = first; i < batches_per_epoch(); ++i) {
-      Batch batch = make(i);
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || std::ssize(ready_) < options_.prefetch; });
-      if (stopping_) return;
-      ready_.push_back(std::move(batch));
-      changed_.notify_all();
+void Loader::work() {
+  const int64_t end = batches_per_epoch();
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || next_ >= end || next_ < position_.batch + std::ssize(made_); });
+    if (stopping_ || next_ >= end) return;
+    const int64_t batch = next_++;
+    lock.unlock();
+    Made result;
+    try {
+      result.batch = make(batch);
+    } catch (...) {
+      result.error = std::current_exception();
     }
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    error_ = std::current_exception();
+    lock.lock();
+    if (result.error) next_ = end;  // the batches after this one would not be taken
+    made(batch) = std::move(result);
     changed_.notify_all();
   }
 }
 
-void Loader::stop_worker() {
-  if (!worker_.joinable()) return;
+void Loader::stop_workers() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  worker_.join();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  made_.clear();
   stopping_ = false;
-  ready_.clear();
-  error_ = nullptr;
 }
 
 }  // namespace linnet::nn

@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <iterator>
 #include <mutex>
@@ -21,7 +20,10 @@ struct LoaderOptions {
   bool shuffle = true;
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
-  int64_t prefetch = 2;    ///< batches prepared ahead by the loader's thread; 0 for none
+  int64_t prefetch = 2;    ///< batches prepared ahead by the loader's threads; 0 for none
+  /// Threads that prepare batches, if `prefetch` is not 0; 0 for none. With several, the data set's `collate` runs in
+  /// as many threads at a time. The order of the batches stays the same.
+  int64_t num_workers = 1;
   /// The batches' device. Copies to it are made ahead too, so that taking a batch waits for no copy. Copies of up to
   /// 16 MiB overlap with running kernels.
   Device device = Device::cpu;
@@ -38,8 +40,8 @@ struct LoaderOptions {
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch below 0, or a `drop_last` that leaves
-  /// none.
+  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch or num_workers below 0, or a `drop_last`
+  /// that leaves none.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
   ~Loader();
@@ -88,21 +90,28 @@ class Loader {
   std::optional<Batch> next();
 
  private:
+  /// A batch, or why there is none; neither while it is being made.
+  struct Made {
+    std::optional<Batch> batch;
+    std::exception_ptr error;
+  };
+
   void start_epoch();
-  void stop_worker();
+  void stop_workers();
   Batch make(int64_t batch) const;
-  void work(int64_t first);
+  void work();
+  Made& made(int64_t batch) { return made_[static_cast<size_t>(batch) % made_.size()]; }
 
   const Dataset& data_;
   LoaderOptions options_;
   Position position_;
   std::vector<int64_t> order_;  // of the current epoch; empty between epochs
 
-  std::thread worker_;
-  std::mutex mutex_;
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;  // of the members below, and of position_ while there are workers
   std::condition_variable changed_;
-  std::deque<Batch> ready_;
-  std::exception_ptr error_;
+  std::vector<Made> made_;  // from the batch at position_ on, as a ring
+  int64_t next_ = 0;        // the first batch that no worker has begun
   bool stopping_ = false;
 };
 

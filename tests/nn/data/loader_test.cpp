@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <type_traits>
 
 #include <linnet/core/error.h>
@@ -131,17 +133,53 @@ TEST_CASE("Loader: without shuffling the order is the data's own") {
 
 TEST_CASE("Loader: batches and their keys do not depend on prefetching or on threads") {
   const Numbers data(103);
-  const auto all = [&](int64_t prefetch) {
-    nn::Loader loader(data, {.batch = 10, .seed = 3, .prefetch = prefetch});
+  const auto all = [&](int64_t prefetch, int64_t workers) {
+    nn::Loader loader(data, {.batch = 10, .seed = 3, .prefetch = prefetch, .num_workers = workers});
     return passes(loader, 3);
   };
-  const std::vector<Numbering> expected = all(0);
+  const std::vector<Numbering> expected = all(0, 1);
   CHECK(expected.size() == 3 * 2 * 11);
   for (const int threads : {1, 2, 4}) {
     const WithThreads with(threads);
-    for (const int64_t prefetch : {0, 1, 2, 50}) CHECK(all(prefetch) == expected);
+    for (const int64_t prefetch : {0, 1, 2, 50}) {
+      for (const int64_t workers : {0, 1, 2, 5}) CHECK(all(prefetch, workers) == expected);
+    }
   }
   CHECK(std::set<Numbering>(expected.begin(), expected.end()).size() == expected.size());  // no key comes twice
+}
+
+namespace {
+
+/// Numbers whose first batch is made only when two others have been begun.
+class LateFirst : public Numbers {
+ public:
+  using Numbers::Numbers;
+  nn::Batch collate(std::span<const int64_t> indices, RandomKey key) const override {
+    if (indices[0] != 0) ++others;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (indices[0] == 0 && others < 2 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    return Numbers::collate(indices, key);
+  }
+  mutable std::atomic<int64_t> others = 0;
+};
+
+}  // namespace
+
+TEST_CASE("Loader: several workers make batches at the same time, which come in their order") {
+  const LateFirst data(12);
+  nn::Loader loader(data, {.batch = 2, .shuffle = false, .prefetch = 2, .num_workers = 2});
+  CHECK(numbers_of(loader.next()->inputs) == Numbering{0, 1});
+  CHECK(data.others >= 2);
+  CHECK(order(loader) == Numbering{2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("Loader: with several workers, batches from before an error come first") {
+  const LateFirst data(20, 3);
+  nn::Loader loader(data, {.batch = 2, .shuffle = false, .prefetch = 4, .num_workers = 3});
+  data.others = 1;  // the second one is the batch that fails
+  CHECK(numbers_of(loader.next()->inputs) == Numbering{0, 1});
+  CHECK_THROWS_WITH_AS(loader.next(), "example that fails", ValueError);
+  CHECK(loader.position().batch == 1);
 }
 
 TEST_CASE("Loader: drop_last leaves the smaller batch out") {
@@ -208,6 +246,9 @@ TEST_CASE("Loader: ends cleanly in the middle of an epoch, and prepares no more 
   }
   CHECK(data.collated >= 5);
   CHECK(data.collated <= 5 + 3 + 1);
+  data.collated = 0;
+  nn::Loader(data, {.batch = 1, .prefetch = 3, .num_workers = 4}).next();
+  CHECK(data.collated <= 1 + 3 + 4);
   for (int i = 0; i < 50; ++i) nn::Loader(data, {.batch = 1, .prefetch = 2}).next();
   nn::Loader never_used(data, {});
 }
@@ -274,6 +315,8 @@ TEST_CASE("Loader: options that cannot work are refused") {
                        ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 0}), doctest::Contains("batch must be at least 1, not 0"),
                        ValueError);
+  CHECK_THROWS_WITH_AS(nn::Loader(few, {.num_workers = -2}),
+                       doctest::Contains("num_workers must be at least 0, not -2"), ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.prefetch = -1}), doctest::Contains("prefetch must be at least 0, not -1"),
                        ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(few, {.batch = 4, .drop_last = true}),
