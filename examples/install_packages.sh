@@ -7,7 +7,7 @@
 # is removed. For lint, apt-get replaces the OpenMP library of another clang, since Debian allows only one of them.
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libcairo2-dev fonts-dejavu-core
+build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libpng-dev libcairo2-dev fonts-dejavu-core
   libcli11-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler curl ca-certificates)
 test=(doctest-dev librapidcheck-dev)
 lint=(ccache clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck

@@ -38,6 +38,7 @@
 #include <linnet/nn/data/csv.h>
 #include <linnet/nn/data/dataset.h>
 #include <linnet/nn/data/idx.h>
+#include <linnet/nn/data/image_folder.h>
 #include <linnet/nn/data/loader.h>
 #include <linnet/nn/data/mnist.h>
 #include <linnet/nn/data/sequences.h>

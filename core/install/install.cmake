@@ -12,8 +12,9 @@ foreach(room core ops nn)
           PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
           PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
           PATTERN file_dtype.h EXCLUDE PATTERN file_errors.h EXCLUDE PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE
-          PATTERN npy_header.h EXCLUDE PATTERN random_choices.h EXCLUDE PATTERN safetensors_header.h EXCLUDE
-          PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE PATTERN zip.h EXCLUDE)
+          PATTERN npy_header.h EXCLUDE PATTERN position.h EXCLUDE PATTERN random_choices.h EXCLUDE
+          PATTERN safetensors_header.h EXCLUDE PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE
+          PATTERN zip.h EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 
@@ -33,7 +34,7 @@ install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/lin
         DESTINATION ${package_dir})
 # What an archive needs is for the program to link; a shared library brings it.
 if(NOT BUILD_SHARED_LIBS)
-  set(LINNET_PC_REQUIRES "fmt zlib")
+  set(LINNET_PC_REQUIRES "fmt zlib libpng")
   set(LINNET_PC_LIBS "${LINNET_OPENBLAS_LIBRARY} -fopenmp")
   if(LINNET_HAS_CUDA)
     string(APPEND LINNET_PC_LIBS " ${cudart} -ldl -lrt")
@@ -83,7 +84,7 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS fonts-dejavu-core)  # of the pictures
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS libopenblas0-openmp)  # serial inside our threads
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME linnet-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libopenblas-openmp-dev, zlib1g-dev, libfmt-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libopenblas-openmp-dev, zlib1g-dev, libpng-dev, libfmt-dev")
 if(BUILD_SHARED_LIBS AND LINNET_PROGRAMS)
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", linnet (= ${PROJECT_VERSION})")
 endif()

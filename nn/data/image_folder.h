@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <linnet/core/tensor.h>
+#include <linnet/nn/data/dataset.h>
+
+namespace linnet::nn {
+
+/// Reads a PNG file of any kind; libpng turns palettes, greys and 16 bits into 8-bit colours.
+///
+/// Shapes: → [channels, H, W], for `channels` 1 (grey, 0.299 R + 0.587 G + 0.114 B), 3 (RGB) or 4 (RGB and alpha).
+/// With 1 and 3, alpha is left out. Dtypes: → float32 in [0, 1]. Throws: ValueError for other channels; IoError for a
+/// file that is missing, damaged or no PNG file, and for more than 2²⁶ pixels.
+Tensor read_png(const std::filesystem::path& path, int64_t channels = 3, Where where = {});
+
+/// Options of an ImageFolder.
+struct ImageFolderOptions {
+  int64_t channels = 3;  ///< as in read_png
+};
+
+/// Images of one size in a folder for each class, `root/cat/1.png`, as in torchvision. They are read when a batch
+/// takes them, so a Loader with several workers is the faster one.
+///
+///     const nn::ImageFolder data("photos", {.channels = 1});
+///     nn::Loader loader(data, {.batch = 64, .num_workers = 4});
+///
+/// Shapes: inputs of a batch [B, channels, H, W], float32 in [0, 1]; targets [B], int64: the place of the class in
+/// classes().
+class ImageFolder : public Dataset {
+ public:
+  /// Lists the .png files below each class's folder.
+  ///
+  /// Throws: ValueError for other channels, for a root without folders and for a class without .png files; IoError
+  /// for a root that is no folder, and for a first image that cannot be read.
+  explicit ImageFolder(const std::filesystem::path& root, ImageFolderOptions options = {}, Where where = {});
+
+  int64_t size() const override { return std::ssize(images_); }
+  /// Throws: IndexError; IoError for a file that cannot be read; ShapeError for an image of another size than the
+  /// first one.
+  Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
+
+  /// The names of the folders, sorted by their bytes.
+  const std::vector<std::string>& classes() const { return classes_; }
+
+ private:
+  struct Image {
+    std::filesystem::path path;
+    int64_t label;
+  };
+
+  ImageFolderOptions options_;
+  std::vector<std::string> classes_;
+  std::vector<Image> images_;  // sorted by class and path
+  Shape shape_;                // of each
+};
+
+}  // namespace linnet::nn
