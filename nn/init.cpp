@@ -86,10 +86,9 @@ void kaiming_normal_(Tensor tensor, Generator& rng, double a, Where where) {
 
 void fan_in_uniform_(Tensor weight, Tensor bias, Generator& rng, Where where) {
   const Call call("fan_in_uniform_", where);
-  kaiming_uniform_(weight, rng, std::sqrt(5.0));  // = U(−1/√fan in, 1/√fan in)
-  if (!bias.defined()) return;
   const double bound = 1 / std::sqrt(fans_of(weight).in);
-  uniform_(std::move(bias), rng, -bound, bound);
+  kaiming_uniform_(std::move(weight), rng, std::sqrt(5.0));  // = U(−bound, bound)
+  if (bias.defined()) uniform_(std::move(bias), rng, -bound, bound);
 }
 
 }  // namespace linnet::nn::init
