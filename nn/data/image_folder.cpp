@@ -29,6 +29,7 @@ struct PngImage : png_image {
     version = PNG_IMAGE_VERSION;
     png_image_begin_read_from_memory(this, bytes.data(), bytes.size());
     format = PNG_FORMAT_RGBA;
+    flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits mean the same shades as 8
   }
   PngImage(const PngImage&) = delete;
   PngImage& operator=(const PngImage&) = delete;
