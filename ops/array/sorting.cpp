@@ -131,8 +131,10 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
 
   // Exponential races: class c has the time E_c / p_c, where E_c is exponential. The smallest time is that of c with
   // probability p_c / sum p, the smallest times are samples without replacement, and p_c = 0 has an infinite time.
-  // With replacement, each sample has its own race. Times are logarithms, so that nothing underflows.
-  if (replacement) {
+  // With replacement, each sample has its own race, as one sample has in any case. Times are logarithms, so that
+  // nothing underflows.
+  const bool own_races = replacement || samples == 1;
+  if (own_races) {
     Shape shape = p.shape();
     shape.insert(p.rank() - 1, samples);
     p = p.unsqueeze(-2).expand(shape);
@@ -140,8 +142,7 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
   const Tensor uniform = rand(p.shape(), generator, DType::float64, p.device());
   const Tensor exponential = clamp(neg(log(sub(1, uniform))), std::numeric_limits<double>::min());
   const Tensor speed = sub(log(p), log(exponential));
-  return op.non_differentiable(replacement ? argmax(speed, -1) : topk(speed, samples).indices,
-                               "its result is a draw");
+  return op.non_differentiable(own_races ? argmax(speed, -1) : topk(speed, samples).indices, "its result is a draw");
 }
 
 }  // namespace linnet

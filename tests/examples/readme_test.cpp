@@ -24,6 +24,13 @@ std::string read(const std::string& name) {
   return text.str();
 }
 
+/// Runs a program in a folder where it may write.
+linnet::test::Ended run_in(const linnet::test::TemporaryFolder& folder, const std::string& program,
+                           const std::string& arguments = "") {
+  return linnet::test::run_program("/bin/sh", {"-c", "cd \"$1\" && exec \"$0\" " + arguments,
+                                               std::filesystem::path(LINNET_BIN_DIR) / program, folder.path()});
+}
+
 }  // namespace
 
 TEST_CASE("mlp: a folder without data ends with a message and status 1") {
@@ -52,11 +59,10 @@ TEST_CASE("lenet learns MNIST's digits in one epoch") {
 
 TEST_CASE("regression: the made table, held out, is as certain as the model says, and a picture is drawn") {
   const linnet::test::TemporaryFolder folder;
-  const linnet::test::Ended ended =
-      linnet::test::run_program("/bin/sh", {"-c", "cd \"$1\" && \"$0\" && \"$0\" regression.csv 1",
-                                            std::filesystem::path(LINNET_BIN_DIR) / "regression", folder.path()});
+  const linnet::test::Ended ended = run_in(folder, "regression");
   CAPTURE(ended.err);
   REQUIRE(ended.code == 0);
+  CHECK(run_in(folder, "regression", "regression.csv 1").code == 0);
   std::smatch found;
   const std::regex line(R"(held out: loss (-?[\d.]+), error ([\d.]+), ([\d.]+) % within two standard deviations\n)");
   REQUIRE(std::regex_search(ended.out, found, line));
@@ -69,6 +75,64 @@ TEST_CASE("regression: a file that is not there ends with a message and status 1
   const linnet::test::Ended ended = linnet::test::run_program("regression", {"/nowhere.csv"});
   CHECK(ended.code == 1);
   CHECK(ended.err.starts_with("regression: read_csv: cannot read /nowhere.csv: No such file"));
+}
+
+TEST_CASE("factorization: vectors predict held-out ratings that biases alone cannot, and a picture is drawn") {
+  const linnet::test::TemporaryFolder folder;
+  const linnet::test::Ended ended = run_in(folder, "factorization");
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(held out: error ([\d.]+), of biases alone ([\d.]+)\n)")));
+  CHECK(std::stod(found[1]) == doctest::Approx(0.354).epsilon(0.002));  // the noise is 0.3
+  CHECK(std::stod(found[2]) == doctest::Approx(1.068).epsilon(0.002));
+  CHECK(linnet::test::read_bytes(folder / "factorization.png").starts_with("\x89PNG"));
+}
+
+TEST_CASE("factorization: a table of one's own, where a rating is missing") {
+  const linnet::test::TemporaryFolder folder;
+  std::string table = "rating,user,item\n,nobody,nothing\n";
+  for (int user = 0; user < 10; ++user) {
+    for (int item = 0; item < 10; ++item) {
+      table += std::to_string(user < 5 ? 2 : 4) + ",u" + std::to_string(user) + ",i" + std::to_string(item) + "\n";
+    }
+  }
+  linnet::test::write_bytes(folder / "my.csv", table);
+  const linnet::test::Ended ended = run_in(folder, "factorization", "my.csv 40");
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(held out: error ([\d.]+), of biases alone ([\d.]+)\n)")));
+  CHECK(std::stod(found[1]) < 0.5);
+  CHECK(std::stod(found[2]) < 0.5);
+}
+
+TEST_CASE("factorization: a file that is not there, or lacks a column, ends with a message and status 1") {
+  const linnet::test::Ended missing = linnet::test::run_program("factorization", {"/nowhere.csv"});
+  CHECK(missing.code == 1);
+  CHECK(missing.err.starts_with("factorization: read_csv: cannot read /nowhere.csv: No such file"));
+
+  const linnet::test::TemporaryFolder folder;
+  linnet::test::write_bytes(folder / "my.csv", "user,item,stars\na,b,5\n");
+  const linnet::test::Ended other = run_in(folder, "factorization", "my.csv");
+  CHECK(other.code == 1);
+  CHECK(other.err.starts_with("factorization: "));
+  CHECK(other.err.find("rating") != std::string::npos);
+}
+
+TEST_CASE("cartpole: the policy balances the pole longer than chance, and a picture is drawn") {
+  const linnet::test::TemporaryFolder folder;
+  const linnet::test::Ended ended = run_in(folder, "cartpole", "12");
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(^episode 100: mean return ([\d.]+)\n)")));
+  CHECK(std::stod(found[1]) == doctest::Approx(22).epsilon(0.02));  // what chance has in Gym's CartPole-v1
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(\nepisode 1200: mean return ([\d.]+)\n)")));
+  CHECK(std::stod(found[1]) == doctest::Approx(96).epsilon(0.03));
+  REQUIRE(std::regex_search(ended.out, found, std::regex(R"(each time: mean return ([\d.]+)\n$)")));
+  CHECK(std::stod(found[1]) > 300);
+  CHECK(linnet::test::read_bytes(folder / "cartpole.png").starts_with("\x89PNG"));
 }
 
 TEST_CASE("gru: its losses fall, and it writes a sample") {

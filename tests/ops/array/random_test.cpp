@@ -11,6 +11,7 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/sorting.h>
 
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
@@ -192,4 +193,19 @@ TEST_CASE("dropout: a strided input gives what its row-major copy gives") {
   Generator first(2), second(2);
   const Tensor x = arange(12, DType::float32).reshape({3, 4}).transpose(0, 1);
   CHECK(dropout(x, 0.5, first).to_vector<double>() == dropout(x.contiguous(), 0.5, second).to_vector<double>());
+}
+
+TEST_CASE("multinomial: one sample is the first of several without replacement") {
+  Generator generator(8);
+  for (const Shape& shape : {Shape{5}, Shape{40, 7}, Shape{3, 4, 2}}) {
+    const Tensor p = rand(shape, generator);
+    Generator a(1), b(1), c(1);
+    const Tensor one = multinomial(p, 1, a);
+    const auto classes = one.to_vector<int64_t>();
+    CHECK(multinomial(p, 2, b).narrow(-1, 0, 1).to_vector<int64_t>() == classes);
+    CHECK(multinomial(p, 1, c, true).to_vector<int64_t>() == classes);
+    Shape expected = shape;
+    expected[shape.rank() - 1] = 1;
+    CHECK(one.shape() == expected);
+  }
 }
