@@ -49,7 +49,8 @@ install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 # Programs have plain names in a folder of their own, and in bin/ names that no other package has:
 # linnet-sample for sample.
 if(LINNET_PROGRAMS)
-  list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp lenet gpt gru regression factorization cartpole own_attention)  # to be read
+  list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp lenet vae gan gpt gru regression factorization cartpole
+       own_attention)  # which are there to be read
   set(programs_dir ${CMAKE_INSTALL_LIBEXECDIR}/linnet)
   file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_PREFIX})
   file(RELATIVE_PATH libraries ${CMAKE_INSTALL_PREFIX}/${programs_dir} ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -1,15 +1,19 @@
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <regex>
+#include <span>
 #include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/build_info.h>
+#include <linnet/nn/data/mnist.h>
 
+#include "tests/nn/data/idx_file.h"
 #include "tests/support/child_program.h"
 #include "tests/support/files.h"
 #include "tests/support/real_data.h"
@@ -29,6 +33,20 @@ linnet::test::Ended run_in(const linnet::test::TemporaryFolder& folder, const st
                            const std::string& arguments = "") {
   return linnet::test::run_program("/bin/sh", {"-c", "cd \"$1\" && exec \"$0\" " + arguments,
                                                std::filesystem::path(LINNET_BIN_DIR) / program, folder.path()});
+}
+
+/// Writes drawn digits in MNIST's format: 640 to train with, and 100 to test.
+void write_digits(const std::filesystem::path& folder) {
+  using linnet::test::idx_bytes;
+  const auto write = [&](const std::string& part, uint32_t count, uint64_t seed) {
+    const linnet::nn::LabelledImages images = linnet::nn::drawn_digits(count, seed);
+    const auto bytes = [](std::span<const uint8_t> values) { return std::string(values.begin(), values.end()); };
+    linnet::test::write_bytes(folder / (part + "-images-idx3-ubyte"),
+                              idx_bytes({count, 28, 28}, bytes(images.pixels())));
+    linnet::test::write_bytes(folder / (part + "-labels-idx1-ubyte"), idx_bytes({count}, bytes(images.labels())));
+  };
+  write("train", 640, 1);
+  write("t10k", 100, 2);
 }
 
 }  // namespace
@@ -55,6 +73,52 @@ TEST_CASE("lenet learns MNIST's digits in one epoch") {
   std::smatch accuracy;
   REQUIRE(std::regex_match(ended.out, accuracy, std::regex(R"(epoch 1: ([\d.]+) % of the test digits are right\n)")));
   CHECK(std::stod(accuracy[1]) > 97.5);
+}
+
+TEST_CASE("vae: the bound of held-out digits rises, and a sheet of samples is drawn") {
+  const linnet::test::TemporaryFolder folder;
+  write_digits(folder.path());
+  const linnet::test::Ended ended = run_in(folder, "vae", ". 4");
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  const std::regex lines(R"(epoch 1: test ELBO (-[\d.]+) nats\n[\s\S]*epoch 4: test ELBO (-[\d.]+) nats\n)");
+  REQUIRE(std::regex_match(ended.out, found, lines));
+  CHECK(std::stod(found[1]) < -300);  // untrained: -784 · log 2 = -543
+  CHECK(std::stod(found[2]) > -190);
+  CHECK(std::stod(found[2]) < -150);
+  CHECK(linnet::test::read_bytes(folder / "vae.png").starts_with("\x89PNG"));
+}
+
+TEST_CASE("vae: a folder without data ends with a message and status 1") {
+  const linnet::test::Ended ended = linnet::test::run_program("vae", {"/nowhere"});
+  CHECK(ended.code == 1);
+  CHECK(ended.err.starts_with("vae: "));
+  CHECK(ended.err.find("cannot read the folder /nowhere") != std::string::npos);
+}
+
+TEST_CASE("gan: generator and discriminator learn from each other, and a sheet of samples is drawn") {
+  const linnet::test::TemporaryFolder folder;
+  write_digits(folder.path());
+  const linnet::test::Ended ended = run_in(folder, "gan", ". 2");
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  std::smatch found;
+  const std::regex lines(R"(epoch 1: discriminator loss [\d.]+, generator loss [\d.]+\n)"
+                         R"(epoch 2: discriminator loss ([\d.]+), generator loss ([\d.]+)\n)");
+  REQUIRE(std::regex_match(ended.out, found, lines));
+  // A discriminator that guesses has a loss of 2·log 2 = 1.39. One whose generator does not learn comes near 0.
+  const double discriminator_loss = std::stod(found[1]), generator_loss = std::stod(found[2]);
+  CHECK((discriminator_loss > 0.4 && discriminator_loss < 1));
+  CHECK((generator_loss > 0.9 && generator_loss < 1.9));
+  CHECK(linnet::test::read_bytes(folder / "gan.png").starts_with("\x89PNG"));
+}
+
+TEST_CASE("gan: a folder without data ends with a message and status 1") {
+  const linnet::test::Ended ended = linnet::test::run_program("gan", {"/nowhere"});
+  CHECK(ended.code == 1);
+  CHECK(ended.err.starts_with("gan: "));
+  CHECK(ended.err.find("cannot read the folder /nowhere") != std::string::npos);
 }
 
 TEST_CASE("regression: the made table, held out, is as certain as the model says, and a picture is drawn") {

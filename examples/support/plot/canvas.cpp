@@ -124,6 +124,37 @@ void Canvas::line(double x0, double y0, double x1, double y1, Color color, doubl
   cairo_stroke(cairo());
 }
 
+void Canvas::cells(double left, double top, double width, double height, int64_t rows, int64_t cols,
+                   const CellColor& color_of) const {
+  cairo_surface_t* image =
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(cols), static_cast<int>(rows));
+  unsigned char* data = cairo_image_surface_get_data(image);
+  const auto byte = [](double part) { return static_cast<uint32_t>(std::lround(255 * part)); };
+  for (int64_t r = 0; r < rows && data != nullptr; ++r) {
+    auto* row = reinterpret_cast<uint32_t*>(data + r * cairo_image_surface_get_stride(image));
+    for (int64_t c = 0; c < cols; ++c) {
+      const Color color = color_of(r, c);
+      row[c] = byte(color.red) << 16 | byte(color.green) << 8 | byte(color.blue);
+    }
+  }
+  cairo_surface_mark_dirty(image);
+
+  cairo_t* cr = cairo();
+  cairo_save(cr);
+  cairo_rectangle(cr, left, top, width, height);
+  cairo_clip(cr);
+  cairo_translate(cr, left, top);
+  cairo_scale(cr, width / static_cast<double>(cols), height / static_cast<double>(rows));
+  cairo_set_source_surface(cr, image, 0, 0);
+  // Cells smaller than a pixel are averaged; larger ones keep sharp edges.
+  const bool small = width < static_cast<double>(cols) || height < static_cast<double>(rows);
+  cairo_pattern_set_filter(cairo_get_source(cr), small ? CAIRO_FILTER_GOOD : CAIRO_FILTER_NEAREST);
+  cairo_pattern_set_extend(cairo_get_source(cr), CAIRO_EXTEND_PAD);
+  cairo_paint(cr);
+  cairo_restore(cr);
+  cairo_surface_destroy(image);
+}
+
 void Canvas::set_color(Color color, double opacity) const {
   cairo_set_source_rgba(cairo(), color.red, color.green, color.blue, opacity);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,11 @@ class Canvas {
   static double heading_bottom(const std::string& title, const std::string& subtitle);
 
   void line(double x0, double y0, double x1, double y1, Color color, double width) const;
+  /// The colour of a cell in a row and a column, which count from 0.
+  using CellColor = std::function<Color(int64_t row, int64_t col)>;
+  /// Colours the box at (left, top) by rows · cols equal cells.
+  void cells(double left, double top, double width, double height, int64_t rows, int64_t cols,
+             const CellColor& color_of) const;
   void set_color(Color color, double opacity = 1) const;
 
   /// Writes the picture to `path`; after an error the file is unchanged.

@@ -162,37 +162,10 @@ Axis fit_scale(const HeatMapGrid& grid) {
   return fit_axis(values, false, 0);
 }
 
-// Colours a box by rows · cols equal cells.
-template <typename ColorOf>
-void draw_cells(const Canvas& canvas, const Box& box, int64_t rows, int64_t cols, const ColorOf& color_of) {
-  cairo_surface_t* image =
-      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(cols), static_cast<int>(rows));
-  unsigned char* data = cairo_image_surface_get_data(image);
-  const auto byte = [](double part) { return static_cast<uint32_t>(std::lround(255 * part)); };
-  for (int64_t r = 0; r < rows && data != nullptr; ++r) {
-    auto* row = reinterpret_cast<uint32_t*>(data + r * cairo_image_surface_get_stride(image));
-    for (int64_t c = 0; c < cols; ++c) {
-      const Color color = color_of(r, c);
-      row[c] = byte(color.red) << 16 | byte(color.green) << 8 | byte(color.blue);
-    }
-  }
-  cairo_surface_mark_dirty(image);
-
+// Equal cells in a box, and its outline.
+void draw_cells(const Canvas& canvas, const Box& box, int64_t rows, int64_t cols, const Canvas::CellColor& color_of) {
+  canvas.cells(box.left, box.top, box.width, box.height, rows, cols, color_of);
   cairo_t* cr = canvas.cairo();
-  cairo_save(cr);
-  cairo_rectangle(cr, box.left, box.top, box.width, box.height);
-  cairo_clip(cr);
-  cairo_translate(cr, box.left, box.top);
-  cairo_scale(cr, box.width / static_cast<double>(cols), box.height / static_cast<double>(rows));
-  cairo_set_source_surface(cr, image, 0, 0);
-  // Cells smaller than a pixel are averaged; larger ones keep sharp edges.
-  const bool small = box.width < static_cast<double>(cols) || box.height < static_cast<double>(rows);
-  cairo_pattern_set_filter(cairo_get_source(cr), small ? CAIRO_FILTER_GOOD : CAIRO_FILTER_NEAREST);
-  cairo_pattern_set_extend(cairo_get_source(cr), CAIRO_EXTEND_PAD);
-  cairo_paint(cr);
-  cairo_restore(cr);
-  cairo_surface_destroy(image);
-
   cairo_rectangle(cr, box.left, box.top, box.width, box.height);
   canvas.set_color(kAxisLine);
   cairo_set_line_width(cr, 0.6);
