@@ -300,7 +300,8 @@ std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim, Where where) cons
   const Call call("chunk", where);
   if (chunks < 1) throw ValueError(fmt::format("there must be at least 1 chunk, not {}", chunks));
   const int64_t size = this->size(dim);
-  return split(std::max<int64_t>(1, size / chunks + (size % chunks != 0)), dim);
+  if (size == 0) return std::vector<Tensor>(static_cast<size_t>(chunks), narrow(dim, 0, 0));
+  return split(size / chunks + (size % chunks != 0), dim);
 }
 
 Tensor Tensor::contiguous(Where where) const {

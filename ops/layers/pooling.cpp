@@ -12,6 +12,16 @@
 namespace linnet {
 namespace {
 
+/// Checks that a window does not have all its taps in the padding. A dilation beyond the size lets two taps, one on
+/// each side, step over all pixels; with more taps the kernel would not fit.
+void check_some_pixel(int64_t size, int64_t padding, int64_t dilation) {
+  if (padding == 0 || dilation <= size) return;
+  throw ShapeError(
+      fmt::format("a window sees only padding, because its taps, {} apart, step over all {} pixels: the "
+                  "dilation must be at most {}",
+                  dilation, size, size));
+}
+
 /// Checks the arguments, and returns the height and width of the result.
 Size2d check_pooling(const Tensor& x, const char* layout, int rank, const Pool2dParams& p) {
   if (x.rank() != rank) {
@@ -32,8 +42,11 @@ Size2d check_pooling(const Tensor& x, const char* layout, int rank, const Pool2d
                     padding.height, padding.width, kernel.height, kernel.width));
   }
   const int64_t height = rank == 4 ? x.size(2) : 1;
-  return {detail::windows(height, kernel.height, p.stride[0], 2 * padding.height, p.dilation[0]),
-          detail::windows(x.size(-1), kernel.width, p.stride[1], 2 * padding.width, p.dilation[1])};
+  const Size2d out(detail::windows(height, kernel.height, p.stride[0], 2 * padding.height, p.dilation[0]),
+                   detail::windows(x.size(-1), kernel.width, p.stride[1], 2 * padding.width, p.dilation[1]));
+  check_some_pixel(height, p.padding[0], p.dilation[0]);
+  check_some_pixel(x.size(-1), p.padding[1], p.dilation[1]);
+  return out;
 }
 
 Pool2dParams params_of(const Size2d& kernel, const Pool2dOptions& options) {

@@ -8,9 +8,9 @@
 ///
 /// Dtypes: one of float32 and float64.
 /// Gradient: any number of times.
-/// Throws: ShapeError for a rank other than 4 (3 in one dim), an empty image, or a kernel larger than the padded
-/// image; ValueError for options out of range, and for a padding of more than half the kernel; DTypeError for other
-/// dtypes.
+/// Throws: ShapeError for a rank other than 4 (3 in one dim), an empty image, a kernel larger than the padded image,
+/// or a dilation by which a window sees only padding; ValueError for options out of range, and for a padding of more
+/// than half the kernel; DTypeError for other dtypes.
 
 namespace linnet {
 

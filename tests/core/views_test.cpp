@@ -155,6 +155,9 @@ TEST_CASE("views: split") {
   REQUIRE(nothing.size() == 1);
   CHECK(nothing[0].shape() == Shape{0, 3});
   CHECK_THROWS_AS(x.split(0), ValueError);
+  const std::vector<Tensor> chunks = counting({0, 3}).chunk(3);  // as in PyTorch, all of them
+  CHECK(chunks.size() == 3);
+  CHECK(chunks.back().shape() == Shape{0, 3});
 }
 
 TEST_CASE("views: reshape of a contiguous tensor shares its elements") {

@@ -214,6 +214,21 @@ TEST_CASE("convolutions say what is wrong") {
                   ShapeError);
 }
 
+TEST_CASE("poolings refuse a window that sees only padding") {
+  const Tensor pixel = uniform({1, 1, 1}, 1), image = uniform({1, 1, 3, 8}, 2);
+  CHECK_THROWS_WITH_AS(
+      max_pool1d(pixel, 2, {.stride = 1, .padding = 1, .dilation = 2}, {"a.cpp", 1}),
+      "max_pool1d: a window sees only padding, because its taps, 2 apart, step over all 1 pixels: the "
+      "dilation must be at most 1 (a.cpp:1)",
+      ShapeError);
+  CHECK_THROWS_AS(max_pool2d(image, 2, {.stride = 1, .padding = {1, 0}, .dilation = {4, 1}}), ShapeError);
+  CHECK_THROWS_AS(max_pool2d(image.transpose(2, 3), 2, {.stride = 1, .padding = {0, 1}, .dilation = {1, 4}}),
+                  ShapeError);
+  CHECK(max_pool1d(pixel, 2, {.stride = 1, .padding = 1}).shape() == Shape{1, 1, 2});
+  CHECK(max_pool1d(pixel, 1, {.dilation = 2}).item() == pixel.item());
+  CHECK(max_pool2d(image, 2, {.stride = 1, .padding = {1, 0}, .dilation = {3, 1}}).shape() == Shape{1, 1, 2, 7});
+}
+
 TEST_CASE("poolings say what is wrong") {
   const Tensor x = uniform({2, 3, 8, 8}, 1);
   CHECK_THROWS_WITH_AS(max_pool2d(x, 2, {.padding = 2}, {"a.cpp", 1}),
