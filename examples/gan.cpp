@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
   int64_t step = 0;
   for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
     double discriminator_total = 0, generator_total = 0;
-    for (auto [x, y] : batches) {
+    for (const auto& [x, y] : batches) {
       generator_optimizer.set_lr(lr(step));
       discriminator_optimizer.set_lr(lr(step++));
       const Tensor grey = x * 0.3081 + 0.1307;  // from 0 to 1: MNIST's standard deviation and mean

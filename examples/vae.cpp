@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
 
   int64_t step = 0;
   for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
-    for (auto [x, y] : batches) {
+    for (const auto& [x, y] : batches) {
       optimizer.set_lr(lr(step++));
       backward(-model.elbo(binarise(x, rng), rng).mean());
       optimizer.step();
@@ -79,7 +79,7 @@ int main(int argc, char** argv) try {
     }
     const NoGrad no_grad;
     Generator test_rng(1);  // the same pixels after each epoch
-    for (auto [x, y] : nn::Loader(data.test, {.batch = 10000})) {
+    for (const auto& [x, y] : nn::Loader(data.test, {.batch = 10000})) {
       std::cout << "epoch " << epoch << ": test ELBO " << model.elbo(binarise(x, test_rng), test_rng).mean().item()
                 << " nats\n"
                 << std::flush;
