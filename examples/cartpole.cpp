@@ -55,7 +55,7 @@ struct Agent : nn::Module {
   nn::Linear policy1{*this, "policy1", 4, 64}, policy2{*this, "policy2", 64, 2};
   nn::Linear value1{*this, "value1", 4, 64}, value2{*this, "value2", 64, 1};
 
-  /// Of states [..., 4]: the logits of the actions, [..., 2], and the return to expect, [..., 1], as a baseline.
+  /// States [..., 4] → the logits of the actions, [..., 2]; the returns to expect, [..., 1], which are the baseline
   Tensor logits(const Tensor& states) { return policy2(tanh(policy1(states))); }
   Tensor values(const Tensor& states) { return value2(tanh(value1(states))); }
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that linnet needs, on Debian 12 or Ubuntu 22.04 and later.
 #
-#   examples/install_packages.sh [build] [test] [lint] [long]
+#   examples/install_packages.sh [build] [test] [cache] [lint] [long]
 #
 # It lists the missing packages before it installs them, and does nothing if there are none. For build and test nothing
 # is removed. For lint, apt-get replaces the OpenMP library of another clang, since Debian allows only one of them.
@@ -10,7 +10,8 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libpng-dev libcairo2-dev fonts-dejavu-core
   libcli11-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler curl ca-certificates)
 test=(doctest-dev librapidcheck-dev)
-lint=(ccache clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
+cache=(ccache)
+lint=(clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
   qemu-user-static g++-aarch64-linux-gnu)
 long=(llvm-19 valgrind)
 
@@ -20,10 +21,11 @@ for group in "${@:-build}"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
+    cache) wanted+=("${cache[@]}") ;;
     lint) wanted+=("${lint[@]}") removing=() ;;
     long) wanted+=("${long[@]}") ;;
     *)
-      echo "$0: unknown group '$group'; the groups are build, test, lint and long" >&2
+      echo "$0: unknown group '$group'; the groups are build, test, cache, lint and long" >&2
       exit 2
       ;;
   esac

@@ -48,8 +48,8 @@ Pixels pixels_of(const fs::path& path) {
   const detail::FileErrors errors{path.string(), "a PNG file"};
   const std::optional<std::string> bytes = detail::read_file(path);
   if (!bytes) {
-    throw IoError(
-        fmt::format("cannot read '{}': {}", path.string(), errno == 0 ? "is it a file?" : std::strerror(errno)));
+    throw IoError(fmt::format("cannot read '{}': {}; check that the file exists and that you may read it",
+                              path.string(), errno == 0 ? "it is no file" : std::strerror(errno)));
   }
   PngImage image(*bytes);
   if (image.has_failed()) errors.damaged(image.message);
@@ -99,7 +99,8 @@ bool is_png(const fs::path& path) {
 std::vector<fs::path> png_files(const fs::path& folder) {
   std::vector<fs::path> found;
   std::string other;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
     if (entry.is_directory()) continue;
     if (is_png(entry.path())) {
       found.push_back(entry.path());
@@ -140,7 +141,8 @@ ImageFolder::ImageFolder(const fs::path& root, ImageFolderOptions options, Where
       }
     }
   } catch (const fs::filesystem_error& error) {
-    throw IoError(fmt::format("cannot list '{}': {}", error.path1().string(), error.code().message()));
+    throw IoError(fmt::format("cannot list '{}': {}; check that the folder exists and that you may read it",
+                              error.path1().string(), error.code().message()));
   }
   if (classes_.empty()) {
     throw ValueError(

@@ -12,7 +12,8 @@
 
 namespace linnet::nn {
 
-/// Reads a PNG file of any kind; libpng turns palettes, greys and 16 bits into 8-bit colours.
+/// Reads a PNG file of any kind. libpng turns palettes, greys and 16 bits into 8-bit colours, and the colours of a
+/// file with another gamma into those of sRGB.
 ///
 /// Shapes: → [channels, H, W], for `channels` 1 (grey, 0.299 R + 0.587 G + 0.114 B), 3 (RGB) or 4 (RGB and alpha).
 /// With 1 and 3, alpha is left out. Dtypes: → float32 in [0, 1]. Throws: ValueError for other channels; IoError for a
@@ -24,8 +25,8 @@ struct ImageFolderOptions {
   int64_t channels = 3;  ///< as in read_png
 };
 
-/// Images of one size in a folder for each class, `root/cat/1.png`, as in torchvision. They are read when a batch
-/// takes them, so a Loader with several workers is the faster one.
+/// Images of one size in a folder for each class, `root/cat/1.png`, as in torchvision. Each file is read when
+/// a batch needs it. Several workers of a Loader read at the same time.
 ///
 ///     const nn::ImageFolder data("photos", {.channels = 1});
 ///     nn::Loader loader(data, {.batch = 64, .num_workers = 4});

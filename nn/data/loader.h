@@ -21,8 +21,9 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
   int64_t prefetch = 2;    ///< batches prepared ahead by the loader's threads; 0 for none
-  /// Threads that prepare batches, if `prefetch` is not 0; 0 for none. With several, the data set's `collate` runs in
-  /// as many threads at a time. The order of the batches stays the same.
+  /// Threads that prepare batches, if `prefetch` is not 0; 0 for none, which is PyTorch's default. Each may prepare
+  /// one batch beyond `prefetch`. With several, calls of the data set's `collate` run at the same time. The order of
+  /// the batches stays the same.
   int64_t num_workers = 1;
   /// The batches' device. Copies to it are made ahead too, so that taking a batch waits for no copy. Copies of up to
   /// 16 MiB overlap with running kernels.
@@ -90,7 +91,7 @@ class Loader {
   std::optional<Batch> next();
 
  private:
-  /// A batch, or why there is none; neither while it is being made.
+  /// A batch, or why there is none; both are empty while a worker prepares it.
   struct Made {
     std::optional<Batch> batch;
     std::exception_ptr error;

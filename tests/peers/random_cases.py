@@ -40,7 +40,6 @@ def name_of(number: int) -> str:
     return list(ALL)[number % len(ALL)]
 
 
-
 class Explained(typing.NamedTuple):
     """A difference that is meant."""
 
@@ -115,7 +114,7 @@ EXPLAINED = [
     Explained("softmax_attention", "nan",
               "a key that a query does not see counts nothing in linnet, NaN too; with an infinite query or "
               "key all scores may be -inf, for which linnet gives NaN", special),
-    Explained("short_conv", "result|gradient",
+    Explained("short_conv", "(result|gradient) .*nan",
               "beside the sequence linnet has no tokens, where 0 * inf is NaN", special),
     Explained("batch_norm|group_norm", "result .*: nan, PyTorch -?inf",
               "linnet's means of infinities, and products with an infinite weight, are NaN", special),
@@ -125,7 +124,8 @@ EXPLAINED = [
     Explained("batch_norm", "gradient 0", "PyTorch reads a weight that is expanded as if it were not", expanded),
     Explained("take_along_dim", "linnet refuses: .*outside", "PyTorch wraps an index that is too large"),
     Explained("take_along_dim", "PyTorch refuses: view size", "PyTorch flattens by a view"),
-    Explained("bincount", "torch.float.*PyTorch torch.int64", "PyTorch's counts of nothing ignore the dtype of the weights"),
+    Explained("bincount", "torch.float.*PyTorch torch.int64",
+              "PyTorch's counts of nothing ignore the dtype of the weights"),
     Explained("batch_norm", "linnet refuses: .*has no value", "an empty batch has no variance"),
     Explained("batch_norm|group_norm", "PyTorch refuses: (Expected|select)",
               "linnet takes one value, no channels, no pixels"),

@@ -222,7 +222,7 @@ LAYER_OPS = {
         "softmax_attention": Op(attention_of, plus(attention, is_causal=BOTH), **SUMS),
     },
     "losses": {
-        "cross_entropy": Op(rows(F.cross_entropy), 
+        "cross_entropy": Op(rows(F.cross_entropy),
                             plus(classes, ignore_index=IGNORED, label_smoothing=[0, 0, 0.1, 1], reduction=REDUCTIONS),
                             **SUMS),
         "nll_loss": Op(rows(F.nll_loss), plus(nll_loss, ignore_index=IGNORED, reduction=REDUCTIONS), **SUMS),

@@ -25,7 +25,7 @@ void check_sheet(const ImageSheet& sheet, const std::filesystem::path& path) {
   }
   if (!is_floating(sheet.images.dtype())) {
     throw std::runtime_error(
-        fmt::format("{}: images must be floating, from 0 to 1, not {}; of bytes take "
+        fmt::format("{}: images must be floating, from 0 to 1, not {}; convert bytes with "
                     "images.to(DType::float32) / 255",
                     path.string(), name_of(sheet.images.dtype())));
   }

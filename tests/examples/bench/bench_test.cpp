@@ -11,6 +11,7 @@
 #include <linnet/linnet.h>
 #include <nlohmann/json.hpp>
 
+#include "support/bench/model_case.h"
 #include "support/bench/scaling.h"
 #include "support/settings/program.h"
 #include "tests/examples/plot/picture.h"
@@ -300,7 +301,7 @@ TEST_CASE("bench scaling: how time and memory grow, beside what the papers say")
 }
 
 TEST_CASE("bench model: a step of each model without attention") {
-  for (const std::string model : {"lenet", "gru", "batch_norm"}) {
+  for (const std::string& model : linnet::examples::model_names()) {
     CAPTURE(model);
     const nlohmann::json object = object_of(kQuick + Arguments{"model", "--model", model});
     check_names_machine(object);

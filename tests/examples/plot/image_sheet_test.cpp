@@ -84,7 +84,7 @@ TEST_CASE("image sheet: what is no list of images is refused") {
   CHECK(contains(error_for({}), "not undefined"));
   CHECK(contains(error_for({.images = zeros({2, 1, 28, 28})}), "not [2, 1, 28, 28]; reshape them"));
   CHECK(contains(error_for({.images = zeros({0, 28, 28})}), "not [0, 28, 28]"));
-  CHECK(contains(error_for({.images = zeros({1, 28, 28}, DType::int64)}), "not int64; of bytes take"));
+  CHECK(contains(error_for({.images = zeros({1, 28, 28}, DType::int64)}), "not int64; convert bytes with"));
   CHECK(contains(error_for({.images = zeros({1, 28, 28}), .columns = 0}), "give columns of at least 1"));
 }
 

@@ -118,7 +118,6 @@ TEST_CASE("read_png: files that are cut off, damaged or something else") {
     const std::string whole = chunk("IHDR", header);
     return bytes.replace(bytes.find("IHDR") - 4, whole.size(), whole);
   };
-  CHECK(error_of(pretended(3, 1)) == "no error");  // libpng ignores further rows
   CHECK(error_of(pretended(3, 3)).find("is damaged") != std::string::npos);
   CHECK(error_of(pretended(5000, 5000)).find("5000 × 5000 pixels in ") != std::string::npos);
   CHECK(error_of(pretended(100'000, 100'000)).find("more than the 67108864 that are read; cut it into parts") !=
@@ -151,6 +150,10 @@ struct Animals {
 
 TEST_CASE("ImageFolder: classes by their folders' names, images by theirs") {
   const Animals animals;
+  // A link to a folder is followed.
+  const TemporaryFolder elsewhere;
+  std::filesystem::rename(animals.folder / "dogs/beagle", elsewhere / "beagle");
+  std::filesystem::create_directory_symlink(elsewhere / "beagle", animals.folder / "dogs/beagle");
   const nn::ImageFolder data(animals.folder.path(), {.channels = 1});
   CHECK(data.classes() == std::vector<std::string>{"cats", "dogs"});
   REQUIRE(data.size() == 3);
