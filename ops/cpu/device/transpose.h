@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <linnet/ops/cpu/device/head_rows.h>
+#include <linnet/ops/cpu/device/tile_product.h>
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -11,7 +12,7 @@ namespace transposition {
 /// Tiles of 8 × 8 are transposed in registers.
 constexpr int kTileSide = 8;
 template <class T>
-using Row [[gnu::vector_size(kTileSide * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
+using Row = product::VectorOf<T, kTileSide>;
 
 /// One step of the transposition: of each square of 2·kHalf rows and columns, swaps the upper right quarter with the
 /// lower left one.
