@@ -14,7 +14,7 @@ namespace linnet::cpu::LINNET_ISA::row_sums {
 constexpr int kRows = transposition::kTileSide;
 /// One number for each of eight rows, or eight elements of one row.
 template <class T>
-using Eight = transposition::Row<T>;
+using Eight = product::VectorOf<T, kRows>;
 
 /// Elements of a vector register, at least eight.
 template <class T>
@@ -59,7 +59,7 @@ Eight<T> sum_rows(Width width, F f) {
       }
     }
   });
-  Eight<T> sums[kRows];
+  transposition::Row<T> sums[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) sums[r] = fold<T>(wide[r]) + rest[r];
   transposition::exchange_all<kRows / 2>(sums);

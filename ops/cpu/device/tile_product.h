@@ -45,8 +45,8 @@ constexpr int kVectors = 2;
 template <class T>
 constexpr int kLanes = static_cast<int>(kVectorBytes / sizeof(T));
 
-/// A vector of `kCount` numbers, with no alignment beyond that of T. It is a member because clang forgets the alignment
-/// of an alias template.
+/// A vector of `kCount` numbers, with no alignment beyond that of T. It is a member because clang forgets the
+/// alignment of an alias template.
 template <class T, int kCount>
 struct Vector {
   using Type [[gnu::vector_size(kCount * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;

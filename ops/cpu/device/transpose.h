@@ -12,7 +12,9 @@ namespace transposition {
 /// Tiles of 8 × 8 are transposed in registers.
 constexpr int kTileSide = 8;
 template <class T>
-using Row = product::VectorOf<T, kTileSide>;
+using Row [[gnu::vector_size(kTileSide * sizeof(T))]] = T;  // in a register
+template <class T>
+using RowInMemory = product::VectorOf<T, kTileSide>;
 
 /// One step of the transposition: of each square of 2·kHalf rows and columns, swaps the upper right quarter with the
 /// lower left one.
@@ -36,10 +38,10 @@ template <class T>
 void transpose_tile(Rows<const T> from, T factor, Rows<T> to) {
   Row<T> rows[kTileSide];
 #pragma GCC unroll 8
-  for (int r = 0; r < kTileSide; ++r) rows[r] = *reinterpret_cast<const Row<T>*>(from[r]) * factor;
+  for (int r = 0; r < kTileSide; ++r) rows[r] = *reinterpret_cast<const RowInMemory<T>*>(from[r]) * factor;
   exchange_all<kTileSide / 2>(rows);
 #pragma GCC unroll 8
-  for (int r = 0; r < kTileSide; ++r) *reinterpret_cast<Row<T>*>(to[r]) = rows[r];
+  for (int r = 0; r < kTileSide; ++r) *reinterpret_cast<RowInMemory<T>*>(to[r]) = rows[r];
 }
 
 }  // namespace transposition
