@@ -42,8 +42,8 @@ class Dataset {
   /// The number of examples. If a data set grows, a Loader takes the number at the start of each epoch.
   virtual int64_t size() const = 0;
   /// The examples `indices`, stacked along dim 0. Random augmentation draws from `key`, so that a batch depends on
-  /// the key and the indices alone. A loader calls this from its
-  /// own threads. With several workers, several calls run at the same time.
+  /// the key and the indices alone. A loader calls this from its own threads. With several workers, several calls run
+  /// at the same time.
   ///
   /// Throws: IndexError for an example that does not exist.
   virtual Batch collate(std::span<const int64_t> indices, RandomKey key) const = 0;

@@ -15,9 +15,11 @@ namespace linnet::nn {
 /// Reads a PNG file of any kind. libpng turns palettes, greys and 16 bits into 8-bit colours, and the colours of a
 /// file with another gamma into those of sRGB.
 ///
-/// Shapes: → [channels, H, W], for `channels` 1 (grey, 0.299 R + 0.587 G + 0.114 B), 3 (RGB) or 4 (RGB and alpha).
-/// With 1 and 3, alpha is left out. Dtypes: → float32 in [0, 1]. Throws: ValueError for other channels; IoError for a
-/// file that is missing, damaged or no PNG file, and for more than 2²⁶ pixels.
+/// Shapes: → [channels, H, W]; `channels` are 1 (grey, 0.299 R + 0.587 G + 0.114 B), 3 (RGB) or 4 (RGB and alpha).
+/// With 1 and 3, alpha is left out.
+/// Dtypes: → float32 in [0, 1].
+/// Throws: ValueError for other channels; IoError for a file that is missing, damaged or no PNG file, and for more
+/// than 2²⁶ pixels.
 Tensor read_png(const std::filesystem::path& path, int64_t channels = 3, Where where = {});
 
 /// Options of an ImageFolder.
