@@ -141,24 +141,8 @@ def bench_model(a: argparse.Namespace) -> dict:
         "gru": (lambda: models.Reader(nn.GRU), (32, 128, 256)),
         "lstm": (lambda: models.Reader(nn.LSTM), (32, 128, 256)),
     }[a.model]
-    return training_step(a, model(), torch.randn(shape), torch.randint(10, shape[:1]))
-
-
-def training_step(a: argparse.Namespace, model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict:
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    function = torch.compile(model, mode=a.mode) if a.compile else model
-
-    def step() -> None:
-        loss = F.cross_entropy(function(x), y)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        loss.item()
-
-    return {
-        "ms_per_step": median_ms(step, 5 * a.seconds),
-        "resident_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    }
+    x, y = torch.randn(shape), torch.randint(10, shape[:1])
+    return training_step(a, model(), lambda function: F.cross_entropy(function(x), y))
 
 
 def bench_step(a: argparse.Namespace) -> dict:
@@ -176,12 +160,17 @@ def bench_step(a: argparse.Namespace) -> dict:
         text = torch.randint(65, (size, context + 1))
         batch = (text[:, :-1].contiguous(), text[:, 1:].contiguous())
         clip, options = 1.0, {"weight_decay": 0.1, "betas": (0.9, 0.99)}
+    return training_step(a, model, lambda function: function(*batch), clip, **options)
+
+
+def training_step(a: argparse.Namespace, model: nn.Module, loss_of: Callable, clip: float = 0.0, **options) -> dict:
+    """Times a step of training, where `loss_of` gives the loss of the model or of its compiled form."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, **options)
     function = torch.compile(model, mode=a.mode) if a.compile else model
 
     def step() -> None:
         with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "bfloat16"):
-            loss = function(*batch)
+            loss = loss_of(function)
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
