@@ -10,38 +10,32 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/reduction.h>
 
+#include "tests/support/leaf.h"
+#include "tests/support/values.h"
+
 /// The gradients of slices, which are summed in the whole's, or stay where they were made.
 
 namespace linnet::test {
-namespace {
-
-using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
-
-Values values_of(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
 
 TEST_CASE("tape: the gradients of slices add up, where they overlap and beside other uses") {
   const Tensor x = leaf({1, 2, 3, 4});
   const Tensor second_uses = tensor({10, 20, 30}, DType::float64);
   backward(sum(x.slice(0, 0, 4, 2)) + sum(mul(x.narrow(0, 1, 3), second_uses)) + sum(x));
-  CHECK(values_of(x.grad()) == Values{2, 11, 22, 31});
+  CHECK(values(x.grad()) == Doubles{2, 11, 22, 31});
 }
 
 TEST_CASE("tape: the gradient of a slice does not reach another tensor's through a shared one") {
   const Tensor a = leaf({1, 2}), b = leaf({3, 4}), weights = tensor({5, 6}, DType::float64);
   const Tensor inner_a = a * 1, inner_b = b * 1;  // their sum sends one and the same gradient to both
   backward(sum(mul(inner_a + inner_b, weights)) + sum(inner_a.narrow(0, 0, 1) * 7));
-  CHECK(values_of(a.grad()) == Values{12, 6});
-  CHECK(values_of(b.grad()) == Values{5, 6});
+  CHECK(values(a.grad()) == Doubles{12, 6});
+  CHECK(values(b.grad()) == Doubles{5, 6});
 }
 
 TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
   const Tensor x = leaf({1, 2, 3, 4});
   backward(sum(x.slice(0, 1, 4, std::numeric_limits<int64_t>::max())) * 7);
-  CHECK(values_of(x.grad()) == Values{0, 7, 0, 0});
+  CHECK(values(x.grad()) == Doubles{0, 7, 0, 0});
 }
 
 namespace {
@@ -65,7 +59,7 @@ struct Parts {
 
 Tensor zeros_leaf() { return zeros({2, 6}, DType::float64).set_requires_grad(); }
 
-const Values kParts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+const Doubles kParts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 }  // namespace
 
@@ -75,7 +69,7 @@ TEST_CASE("tape: gradients of slices that were made side by side stay where they
   const void* const memory = detail::view(parts.made).data;
   backward(parts.sum_of(x));
   CHECK(detail::view(x.grad()).data == memory);
-  CHECK(values_of(x.grad()) == kParts);
+  CHECK(values(x.grad()) == kParts);
 }
 
 TEST_CASE("tape: the gradient of a slice that begins where the whole does, and lies otherwise, is put in its place") {
@@ -85,7 +79,7 @@ TEST_CASE("tape: the gradient of a slice that begins where the whole does, and l
     return Grads{tensor({1, 2, 3, 4}, DType::float64).narrow(0, 0, 2).unsqueeze(1)};
   });
   backward(loss);
-  CHECK(values_of(x.grad()) == Values{1, 0, 2, 0});
+  CHECK(values(x.grad()) == Doubles{1, 0, 2, 0});
 }
 
 TEST_CASE("tape: gradients of slices made side by side that somebody else holds are not edited for the whole") {
@@ -96,9 +90,9 @@ TEST_CASE("tape: gradients of slices made side by side that somebody else holds 
   const Tensor held = parts.made;
   // The last slice gets no gradient, and x one of its own beside.
   backward(parts.sum_of(x.narrow(1, 0, 2), b, zeros({2, 2}, DType::float64).set_requires_grad()) + sum(x * 100));
-  CHECK(values_of(x.grad()) == Values{101, 102, 103, 104, 100, 100, 107, 108, 109, 110, 100, 100});
-  CHECK(values_of(b.grad()) == Values{3, 4, 9, 10});
-  CHECK(values_of(held) == kParts);
+  CHECK(values(x.grad()) == Doubles{101, 102, 103, 104, 100, 100, 107, 108, 109, 110, 100, 100});
+  CHECK(values(b.grad()) == Doubles{3, 4, 9, 10});
+  CHECK(values(held) == kParts);
 }
 
 TEST_CASE("tape: a gradient made beside others survives what is written for a slice before it") {
@@ -109,19 +103,19 @@ TEST_CASE("tape: a gradient made beside others survives what is written for a sl
     Parts parts;
     const Tensor held = parts.made;
     backward(parts.sum_of(x.narrow(1, 0, 2), b, x.narrow(1, 4, 2)));
-    CHECK(values_of(x.grad()) == Values{1, 2, 0, 0, 5, 6, 7, 8, 0, 0, 11, 12});
-    CHECK(values_of(held) == kParts);
+    CHECK(values(x.grad()) == Doubles{1, 2, 0, 0, 5, 6, 7, 8, 0, 0, 11, 12});
+    CHECK(values(held) == kParts);
   }
   SUBCASE("another slice takes its place") {
     const Tensor x = zeros_leaf(), a = x.narrow(1, 0, 2), b = x.narrow(1, 2, 2), c = x.narrow(1, 4, 2);
     const Tensor late = b * 1;  // its gradient comes to the slice after those of a and another
     backward(Parts().sum_of(a, late, c) + sum(x.narrow(1, 2, 2) * 50));
-    CHECK(values_of(x.grad()) == Values{1, 2, 53, 54, 5, 6, 7, 8, 59, 60, 11, 12});
+    CHECK(values(x.grad()) == Doubles{1, 2, 53, 54, 5, 6, 7, 8, 59, 60, 11, 12});
   }
   SUBCASE("slices come in another order") {
     const Tensor x = zeros_leaf();
     backward(Parts().sum_of(x.narrow(1, 2, 2), x.narrow(1, 0, 2), x.narrow(1, 4, 2)));
-    CHECK(values_of(x.grad()) == Values{3, 4, 1, 2, 5, 6, 9, 10, 7, 8, 11, 12});
+    CHECK(values(x.grad()) == Doubles{3, 4, 1, 2, 5, 6, 9, 10, 7, 8, 11, 12});
   }
 }
 

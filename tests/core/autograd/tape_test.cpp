@@ -12,20 +12,12 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 
+#include "tests/support/leaf.h"
 #include "tests/support/values.h"
 
 /// What is recorded, and what backward and grad make of it.
 
 namespace linnet::test {
-namespace {
-
-using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
-
-Values values_of(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
 
 TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
   const Tensor x = leaf({1, 2});
@@ -62,9 +54,9 @@ TEST_CASE("tape: a leaf that is frozen for a while keeps its place and its gradi
   CHECK_FALSE(mul(x, 2).requires_grad());
   backward(loss, {.retain = true});
   x.set_requires_grad();
-  CHECK(values_of(x.grad()) == Values{2, 2});
+  CHECK(values(x.grad()) == Doubles{2, 2});
   backward(loss);
-  CHECK(values_of(x.grad()) == Values{5, 5});
+  CHECK(values(x.grad()) == Doubles{5, 5});
   x.set_requires_grad(false).set_grad({});
   CHECK_FALSE(x.set_requires_grad().grad().defined());
   CHECK_THROWS_AS(x.set_requires_grad(false).set_grad(ones({2}, DType::float64)), AutogradError);
@@ -85,13 +77,13 @@ TEST_CASE("tape: backward accumulates until the gradient is dropped") {
   Tensor x = leaf({3, 4});
   CHECK_FALSE(x.grad().defined());
   backward(sum(square(x)));
-  CHECK(values_of(x.grad()) == Values{6, 8});
+  CHECK(values(x.grad()) == Doubles{6, 8});
   backward(sum(square(x)));
-  CHECK(values_of(x.grad()) == Values{12, 16});
+  CHECK(values(x.grad()) == Doubles{12, 16});
   x.set_grad({});
   CHECK_FALSE(x.grad().defined());
   backward(sum(x));
-  CHECK(values_of(x.grad()) == Values{1, 1});
+  CHECK(values(x.grad()) == Doubles{1, 1});
   CHECK_THROWS_AS(x.set_grad(tensor({1}, DType::float64)), ShapeError);
 }
 
@@ -102,7 +94,7 @@ TEST_CASE("tape: the loss needs one element, or its gradient") {
   CHECK_THROWS_AS(backward(y, {.grad = tensor({1}, DType::float64)}), ShapeError);
   CHECK_THROWS_AS(backward(y, {.grad = tensor({1, 1})}), ShapeError);
   backward(y, {.grad = tensor({10, 100}, DType::float64)});
-  CHECK(values_of(x.grad()) == Values{60, 800});
+  CHECK(values(x.grad()) == Doubles{60, 800});
   CHECK_THROWS_AS(backward(tensor({1})), AutogradError);
 }
 
@@ -111,7 +103,7 @@ TEST_CASE("tape: a second backward says how to have one") {
   const Tensor y = square(x);
   backward(y, {.retain = true});
   backward(y);
-  CHECK(values_of(x.grad()) == Values{12});
+  CHECK(values(x.grad()) == Doubles{12});
   CHECK_THROWS_AS(backward(y), AutogradError);
 }
 
@@ -131,9 +123,9 @@ TEST_CASE("tape: gradients are summed over broadcast dimensions") {
   Tensor row = uniform({3}, 1).set_requires_grad();
   Tensor column = uniform({2, 1}, 2).set_requires_grad();
   backward(sum(add(row, column)));
-  CHECK(values_of(row.grad()) == Values{2, 2, 2});
+  CHECK(values(row.grad()) == Doubles{2, 2, 2});
   CHECK(column.grad().shape() == Shape{2, 1});
-  CHECK(values_of(column.grad()) == Values{3, 3});
+  CHECK(values(column.grad()) == Doubles{3, 3});
 }
 
 TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
@@ -143,9 +135,9 @@ TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
     const Tensor b = sin(a);
     const Tensor c = cos(a);
     backward(sum(add(add(mul(b, c), mul(a, 1e-3)), mul(x, b))));
-    return values_of(x.grad());
+    return values(x.grad());
   };
-  const Values first = gradient();
+  const Doubles first = gradient();
   for (int i = 0; i < 5; ++i) CHECK(gradient() == first);
 
   Tensor x = leaf({2});
@@ -154,7 +146,7 @@ TEST_CASE("tape: a diamond is walked once, and its sums have one order") {
   Tensor(y).register_hook([&](const Tensor&) { return ++calls, Tensor(); });
   backward(add(mul(y, 3), mul(y, y)));
   CHECK(calls == 1);
-  CHECK(values_of(x.grad()) == Values{(3 + 2 * 4) * 2 * 2});
+  CHECK(values(x.grad()) == Doubles{(3 + 2 * 4) * 2 * 2});
 }
 
 TEST_CASE("tape: a hook keeps shape and dtype") {
@@ -172,8 +164,8 @@ TEST_CASE("tape: a tensor that a hook wraps around the caller's memory is copied
   x.register_hook([&](const Tensor&) { return from_memory(memory.data(), {2}, nullptr); });
   backward(sum(x));
   backward(sum(x));
-  CHECK(memory == Values{5, 6});
-  CHECK(values_of(x.grad()) == Values{10, 12});
+  CHECK(memory == Doubles{5, 6});
+  CHECK(values(x.grad()) == Doubles{10, 12});
 }
 
 TEST_CASE("tape: of two nodes at one height, the one that was met first is walked first") {
@@ -190,7 +182,7 @@ TEST_CASE("tape: of two nodes at one height, the one that was met first is walke
 TEST_CASE("tape: one tensor used twice in one op") {
   Tensor x = leaf({3});
   backward(mul(x, x));
-  CHECK(values_of(x.grad()) == Values{6});
+  CHECK(values(x.grad()) == Doubles{6});
 }
 
 TEST_CASE("tape: gradients that reach two leaves are not aliased") {
@@ -198,11 +190,11 @@ TEST_CASE("tape: gradients that reach two leaves are not aliased") {
   Tensor b = leaf({3, 4});
   const Tensor cotangent = tensor({5, 6}, DType::float64);
   backward(add(a, b), {.grad = cotangent});
-  REQUIRE(values_of(b.grad()) == Values{5, 6});
+  REQUIRE(values(b.grad()) == Doubles{5, 6});
   const NoGrad no_grad;
   a.grad().fill_(0);
-  CHECK(values_of(b.grad()) == Values{5, 6});
-  CHECK(values_of(cotangent) == Values{5, 6});
+  CHECK(values(b.grad()) == Doubles{5, 6});
+  CHECK(values(cotangent) == Doubles{5, 6});
 }
 
 TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient") {
@@ -210,7 +202,7 @@ TEST_CASE("tape: a loss that is a leaf itself keeps a copy of the given gradient
   Tensor cotangent = tensor({5, 6}, DType::float64);
   backward(a, {.grad = cotangent});
   cotangent.fill_(0);
-  CHECK(values_of(a.grad()) == Values{5, 6});
+  CHECK(values(a.grad()) == Doubles{5, 6});
 }
 
 TEST_CASE("tape: a gradient in the user's hands is not edited by a later backward") {
@@ -218,8 +210,8 @@ TEST_CASE("tape: a gradient in the user's hands is not edited by a later backwar
   backward(sum(x));
   const Tensor kept = x.grad();
   backward(sum(x));
-  CHECK(values_of(kept) == Values{1, 1});
-  CHECK(values_of(x.grad()) == Values{2, 2});
+  CHECK(values(kept) == Doubles{1, 1});
+  CHECK(values(x.grad()) == Doubles{2, 2});
 }
 
 TEST_CASE("tape: a gradient that is summed in place gets a new version, whole and by slices") {
@@ -234,7 +226,7 @@ TEST_CASE("tape: a gradient that is summed in place gets a new version, whole an
     CHECK(memory() == first);  // nobody else holds it
     CHECK(version() > before);
   }
-  CHECK(values_of(x.grad()) == Values{7, 7, 7});
+  CHECK(values(x.grad()) == Doubles{7, 7, 7});
 
   // Slices that overlap go into the sum of those before, one after the other.
   const auto version_after = [](int slices) {
@@ -242,7 +234,7 @@ TEST_CASE("tape: a gradient that is summed in place gets a new version, whole an
     Tensor loss = sum(y.narrow(0, 0, 2));
     for (int i = 1; i < slices; ++i) loss = loss + sum(y.narrow(0, 1, 2));
     backward(loss);
-    CHECK(values_of(y.grad()) == Values{1, 1.0 * slices, slices - 1.0});
+    CHECK(values(y.grad()) == Doubles{1, 1.0 * slices, slices - 1.0});
     return detail::version(y.grad());
   };
   CHECK(version_after(3) > version_after(2));
@@ -255,10 +247,10 @@ TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is a
   const Tensor of_gradient = sum(mul(w, x.grad()));                              // saves the gradient
   const Tensor of_part = sum(mul(w.narrow(0, 0, 1), x.grad().narrow(0, 0, 1)));  // and a view of it
   backward(sum(mul(x, 10)));
-  CHECK(values_of(x.grad()) == Values{11, 11});
+  CHECK(values(x.grad()) == Doubles{11, 11});
   CHECK_NOTHROW(backward(of_gradient));
   CHECK_NOTHROW(backward(of_part));
-  CHECK(values_of(w.grad()) == Values{2, 1});
+  CHECK(values(w.grad()) == Doubles{2, 1});
 
   // An edit of the gradient itself is seen.
   const Tensor again = sum(mul(w, x.grad()));
@@ -269,13 +261,13 @@ TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is a
 TEST_CASE("tape: hooks see the complete gradient and may replace it") {
   Tensor x = leaf({1, 2});
   Tensor y = mul(x, 3);
-  std::vector<Values> seen;
-  y.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  std::vector<Doubles> seen;
+  y.register_hook([&](const Tensor& g) { return seen.push_back(values(g)), Tensor(); });
   y.register_hook([](const Tensor& g) { return mul(g, 10); });
-  x.register_hook([&](const Tensor& g) { return seen.push_back(values_of(g)), Tensor(); });
+  x.register_hook([&](const Tensor& g) { return seen.push_back(values(g)), Tensor(); });
   backward(add(sum(y), sum(y)));
-  CHECK(seen == std::vector<Values>{{2, 2}, {60, 60}});
-  CHECK(values_of(x.grad()) == Values{60, 60});
+  CHECK(seen == std::vector<Doubles>{{2, 2}, {60, 60}});
+  CHECK(values(x.grad()) == Doubles{60, 60});
   CHECK_THROWS_AS(tensor({1}).register_hook([](const Tensor& g) { return g; }), AutogradError);
 }
 
@@ -285,7 +277,7 @@ TEST_CASE("tape: retain_grad keeps the gradient of a tensor inside") {
   const Tensor z = square(y);
   y.retain_grad();
   backward(sum(z));
-  CHECK(values_of(y.grad()) == Values{6, 12});
+  CHECK(values(y.grad()) == Doubles{6, 12});
   CHECK_FALSE(z.grad().defined());
 }
 
@@ -326,15 +318,15 @@ TEST_CASE("grad: derivatives without touching grad()") {
   const Tensor y = leaf({5});
   const Tensor product = mul(x, y);
   const std::vector<Tensor> both = grad({mul(product, x)}, {x, product, y}, {.retain = true});
-  CHECK(values_of(both[0]) == Values{2 * 2 * 5});
-  CHECK(values_of(both[1]) == Values{2});
-  CHECK(values_of(both[2]) == Values{4});
+  CHECK(values(both[0]) == Doubles{2 * 2 * 5});
+  CHECK(values(both[1]) == Doubles{2});
+  CHECK(values(both[2]) == Doubles{4});
   CHECK_FALSE(x.grad().defined());
   const std::vector<Tensor> of_two = grad({square(x), mul(y, 3)}, {x, y});
-  CHECK(values_of(of_two[0]) == Values{4});
-  CHECK(values_of(of_two[1]) == Values{3});
+  CHECK(values(of_two[0]) == Doubles{4});
+  CHECK(values(of_two[1]) == Doubles{3});
   const Tensor wide = mul(x, tensor({1, 2}, DType::float64));
-  CHECK(values_of(grad({wide}, {x}, {.grad_outputs = {tensor({1, 10}, DType::float64)}})[0]) == Values{21});
+  CHECK(values(grad({wide}, {x}, {.grad_outputs = {tensor({1, 10}, DType::float64)}})[0]) == Doubles{21});
 }
 
 TEST_CASE("grad: an input that no output depends on") {
@@ -342,7 +334,7 @@ TEST_CASE("grad: an input that no output depends on") {
   const Tensor unused = leaf({5});
   CHECK_THROWS_AS(grad({square(x)}, {x, unused}), AutogradError);
   const std::vector<Tensor> gradients = grad({square(x)}, {x, unused}, {.allow_unused = true});
-  CHECK(values_of(gradients[0]) == Values{4});
+  CHECK(values(gradients[0]) == Doubles{4});
   CHECK_FALSE(gradients[1].defined());
   CHECK_THROWS_AS(grad({square(x)}, {tensor({1})}), AutogradError);
   CHECK_THROWS_AS(grad({square(x)}, {x}, {.grad_outputs = {Tensor(), Tensor()}}), ValueError);
@@ -351,9 +343,9 @@ TEST_CASE("grad: an input that no output depends on") {
 TEST_CASE("grad: create_graph gives derivatives of derivatives") {
   const Tensor x = leaf({2, 3});
   Tensor derivative = mul(square(x), square(x));  // x⁴
-  for (const Values& expected : {Values{32, 108}, Values{48, 108}, Values{48, 72}, Values{24, 24}}) {
+  for (const Doubles& expected : {Doubles{32, 108}, Doubles{48, 108}, Doubles{48, 72}, Doubles{24, 24}}) {
     derivative = grad({sum(derivative)}, {x}, {.create_graph = true})[0];
-    CHECK(values_of(derivative) == expected);
+    CHECK(values(derivative) == expected);
   }
   CHECK_FALSE(grad({sum(square(x))}, {x})[0].requires_grad());
 }
@@ -364,7 +356,7 @@ TEST_CASE("backward: create_graph leaves a gradient that can be differentiated")
   Tensor first = x.grad();
   x.set_grad({});  // else the gradient and its leaf keep each other alive
   backward(sum(first));
-  CHECK(values_of(x.grad()) == Values{12, 18});
+  CHECK(values(x.grad()) == Doubles{12, 18});
 }
 
 TEST_CASE("op: one that ends in neither record nor non_differentiable is caught") {
@@ -388,12 +380,12 @@ TEST_CASE("op: an input that comes out again keeps its own place in the tape") {
   };
   const Tensor x = leaf({1, 2});
   const Tensor y = x * 3;
-  CHECK(values_of(reverse_gradient(y)) == Values{3, 6});
-  CHECK(values_of(grad({sum(y)}, {x})[0]) == Values{3, 3});
-  CHECK(values_of(grad({sum(reverse_gradient(x * 3))}, {x})[0]) == Values{-3, -3});
+  CHECK(values(reverse_gradient(y)) == Doubles{3, 6});
+  CHECK(values(grad({sum(y)}, {x})[0]) == Doubles{3, 3});
+  CHECK(values(grad({sum(reverse_gradient(x * 3))}, {x})[0]) == Doubles{-3, -3});
   backward(sum(reverse_gradient(x)));
   CHECK(x.is_leaf());
-  CHECK(values_of(x.grad()) == Values{-1, -1});
+  CHECK(values(x.grad()) == Doubles{-1, -1});
   const Tensor plain = tensor({1, 2}, DType::float64);
   Op op("pick", Where{}, {plain, x});
   CHECK(op.record(plain, [](const Tensor& g) { return Grads{{}, g}; }).requires_grad());
@@ -415,7 +407,7 @@ TEST_CASE("op: a backward whose gradient does not fit is caught") {
 }
 
 TEST_CASE("tape: two models in two threads do not meet") {
-  const auto train = [](uint64_t seed, Values& result) {
+  const auto train = [](uint64_t seed, Doubles& result) {
     Tensor weight = uniform({50}, seed).set_requires_grad();
     for (int step = 0; step < 200; ++step) {
       const Tensor loss = mean(square(sub(mul(weight, weight), 0.5)));
@@ -424,9 +416,9 @@ TEST_CASE("tape: two models in two threads do not meet") {
       weight.copy_(sub(weight, mul(weight.grad(), 0.1)));
       weight.set_grad({});
     }
-    result = values_of(weight);
+    result = values(weight);
   };
-  Values alone_1, alone_2, together_1, together_2;
+  Doubles alone_1, alone_2, together_1, together_2;
   train(1, alone_1);
   train(2, alone_2);
   std::thread other([&] { train(1, together_1); });

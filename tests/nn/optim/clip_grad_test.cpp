@@ -5,17 +5,13 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/support/leaf.h"
 #include "tests/support/near.h"
 #include "tests/support/values.h"
 
 using namespace linnet;
+using linnet::test::leaf;
 using linnet::test::near;
-
-namespace {
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
-
-}  // namespace
 
 TEST_CASE("clip_grad_norm_: scales all together, and returns the norm before") {
   Tensor a = leaf({0}), b = leaf({0, 0});

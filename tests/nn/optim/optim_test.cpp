@@ -5,15 +5,15 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/support/leaf.h"
 #include "tests/support/near.h"
 #include "tests/support/values.h"
 
 using namespace linnet;
+using linnet::test::leaf;
 using linnet::test::near;
 
 namespace {
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).set_requires_grad(); }
 
 /// One gradient, the same for all.
 void set_grads(const std::vector<Tensor>& parameters, double value) {
