@@ -134,7 +134,8 @@ def bench_model(a: argparse.Namespace) -> dict:
         norm = nn.BatchNorm2d(64)
         x = torch.randn(32, 64, 32, 32, requires_grad=True)
         function = torch.compile(norm, mode=a.mode) if a.compile else norm
-        return {"ms_per_step": times(lambda: function(x), [x, *norm.parameters()], a.seconds)["forward_backward_ms"]}
+        both = times(lambda: function(x), [x, *norm.parameters()], a.seconds)
+        return {"ms_per_step": both["forward_backward_ms"], "resident_bytes": resident_bytes()}
     model, shape = {
         "lenet": (models.lenet, (64, 1, 28, 28)),
         "residual": (models.residual, (32, 64, 32, 32)),
@@ -180,9 +181,13 @@ def training_step(a: argparse.Namespace, model: nn.Module, loss_of: Callable, cl
 
     return {
         "ms_per_step": median_ms(step, 5 * a.seconds),
-        # The most that this process ever held, so with --compile what compiling took, too.
-        "resident_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "resident_bytes": resident_bytes(),
     }
+
+
+def resident_bytes() -> int:
+    """The most that this process ever held, so with --compile what compiling took, too."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:

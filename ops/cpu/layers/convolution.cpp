@@ -42,6 +42,8 @@ struct Convolution {
   int64_t depth() const { return in * kernel(); }  ///< rows of `patches`
   int64_t in_pixels() const { return height * width; }
   int64_t out_pixels() const { return out_height * out_width; }
+  /// Whether output pixel p sees input pixel p + shift at a tap, with one shift for all rows.
+  bool has_shifts() const { return params.stride[0] == 1 && params.stride[1] == 1 && out_width == width; }
   int64_t tile_size(int64_t depth_) const {
     constexpr int64_t kUnit = packed::kWidth<float>;
     return std::max(kUnit, kTileElements / depth_ / kUnit * kUnit);
@@ -63,10 +65,11 @@ void for_each_image(const Convolution& s, int64_t begin, int64_t end, F f) {
   }
 }
 
-/// The input that one tap sees along `count` output pixels of a row. Pixels [first, last) of them see the input's
-/// row, from `input` on in steps of the stride. The others see padding.
+/// The input that one tap sees along `count` output pixels: of a row, or of many where the tap has one shift for all.
+/// Pixels [first, last) see the input, from `input` on in steps of the stride, if their column is in [low, high). The
+/// others see padding.
 struct Run {
-  int64_t row, column, count, first, last, input;
+  int64_t row, column, count, first, last, input, low, high;
 };
 
 /// Calls `f` for each run of the rows of patches of `channels` channels from `channel` on. `Run::input` is relative
@@ -77,25 +80,47 @@ void for_each_run(const Convolution& s, int64_t channels, const Pixels& pixels, 
   const int64_t first_i = pixels.begin / s.out_width, first_j = pixels.begin % s.out_width;
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t tap = 0; tap < s.kernel(); ++tap) {
+      const int64_t row = c * s.kernel() + tap;
       const int64_t from_row = tap / s.taps[1] * dilation[0] - padding[0];
       const int64_t from_column = tap % s.taps[1] * dilation[1] - padding[1];
       // Output columns [low, high) see columns of the input.
       const int64_t low = from_column < 0 ? ceil_div(-from_column, stride[1]) : 0;
       const int64_t high = from_column < s.width ? (s.width - 1 - from_column) / stride[1] + 1 : 0;
       int64_t column = pixels.column, rest = pixels.end - pixels.begin;
+      if (s.has_shifts()) {
+        const int64_t begin = pixels.begin + from_row * s.width + from_column;
+        const int64_t first = std::clamp<int64_t>(-begin, 0, rest);
+        const int64_t last = std::clamp<int64_t>(s.in_pixels() - begin, first, rest);
+        f(Run{row, column, rest, first, last, c * s.in_pixels() + begin + first, low, high});
+        continue;
+      }
       for (int64_t i = first_i, j = first_j; rest > 0; ++i, j = 0) {
         const int64_t count = std::min(s.out_width - j, rest);
         const int64_t input_row = i * stride[0] + from_row;
         const bool inside = input_row >= 0 && input_row < s.height;
         const int64_t first = inside ? std::clamp<int64_t>(low - j, 0, count) : 0;
         const int64_t last = inside ? std::clamp<int64_t>(high - j, first, count) : 0;
-        f(Run{c * s.kernel() + tap, column, count, first, last,
-              c * s.in_pixels() + input_row * s.width + (j + first) * stride[1] + from_column});
+        f(Run{row, column, count, first, last,
+              c * s.in_pixels() + input_row * s.width + (j + first) * stride[1] + from_column, 0, s.out_width});
         column += count;
         rest -= count;
       }
     }
   }
+}
+
+/// Clears the pixels of `run`, from `to` on, whose column is outside of [low, high).
+template <class T>
+void clear_padding(const Convolution& s, const Pixels& pixels, const Run& run, T* to) {
+  const int64_t width = s.out_width, first_column = pixels.begin % width;
+  const auto clear_columns = [&](int64_t begin, int64_t end) {
+    for (int64_t column = begin; column < end; ++column) {
+      const int64_t first = column - first_column + (column < first_column ? width : 0);
+      for (int64_t l = first; l < run.count; l += width) to[l] = 0;
+    }
+  };
+  clear_columns(0, std::min(run.low, width));
+  clear_columns(std::max<int64_t>(run.high, 0), width);
 }
 
 /// Fills `patches` from the input's `channels` channels from x on.
@@ -113,14 +138,16 @@ void unfold(const Convolution& s, int64_t channels, const Pixels& pixels, const 
       for (int64_t l = run.first; l < run.last; ++l) to[l] = from[(l - run.first) * stride];
     }
     for (int64_t l = run.last; l < run.count; ++l) to[l] = 0;
+    clear_padding(s, pixels, run, to);
   });
 }
 
-/// Adds `patches` to where `unfold` reads them.
+/// Adds `patches` to where `unfold` reads them. Clears those that are padding.
 template <class T>
-void fold(const Convolution& s, int64_t channels, const Pixels& pixels, Rows<const T> patches, T* x) {
+void fold(const Convolution& s, int64_t channels, const Pixels& pixels, Rows<T> patches, T* x) {
   const int64_t stride = s.params.stride[1];
   for_each_run(s, channels, pixels, [&](const Run& run) {
+    clear_padding(s, pixels, run, patches[run.row] + run.column);
     const T* from = patches[run.row] + run.column + run.first;
     T* to = x + run.input;
     if (stride == 1) {
