@@ -14,18 +14,33 @@ struct SampledScores {
   View q, k, index;
   T* out;
 
+  /// Samples from a key to the one that is fetched meanwhile. No prefetcher can guess which keys come.
+  static constexpr int64_t kAhead = 6, kLine = 64;
+
+  void prefetch(const T* key, int64_t width_) const {
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto* row = reinterpret_cast<const char*>(key + h * k.strides[1]);
+      for (int64_t at = 0; at < width_ * int64_t{sizeof(T)}; at += kLine) __builtin_prefetch(row + at);
+    }
+  }
+
   /// The scores of query `i` of sequence `b`, with the width of a head as a constant or a number.
   template <class Width>
   void row(int64_t b, int64_t i, Width width_) const {
     const T* query = data<T>(q) + b * q.strides[0] + i * q.strides[2];
     const int64_t* keys = data<int64_t>(index) + b * index.strides[0] + i * index.strides[1];
     T* to = out + (b * queries + i) * heads * samples;
+    const auto key_at = [&](int64_t t) {
+      return data<T>(k) + b * k.strides[0] + keys[t * index.strides[2]] * k.strides[2];
+    };
     for (int64_t t = 0; t < samples; ++t) {
-      const T* key = data<T>(k) + b * k.strides[0] + keys[t * index.strides[2]] * k.strides[2];
+      if (t + kAhead < samples) prefetch(key_at(t + kAhead), width_);
+      const T* key = key_at(t);
       for (int64_t h = 0; h < heads; ++h) {
+        const T *left = query + h * q.strides[1], *right = key + h * k.strides[1];
         T sum{};
 #pragma omp simd reduction(+ : sum)
-        for (int64_t d = 0; d < width_; ++d) sum += query[h * q.strides[1] + d] * key[h * k.strides[1] + d];
+        for (int64_t d = 0; d < width_; ++d) sum += left[d] * right[d];
         to[h * samples + t] = sum;
       }
     }
