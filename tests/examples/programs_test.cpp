@@ -250,6 +250,25 @@ TEST_CASE("compare prints one table, and a folder for each mechanism") {
   CHECK(Picture(shop / "all/compare-seconds.png").width() > 1000);
 }
 
+TEST_CASE("compare gives an option to the mechanisms that have it") {
+  const Workshop shop;
+  const Arguments options{
+      "--attention", "softmax,longformer,fastformer", "--window", "4", "--share", "heads", "--short-conv", "3"};
+  const Ended ended = run_program("compare", shop.tiny("all") + options);
+  check_done(ended);
+  const auto settings = [&](const std::string& attention) {
+    return nlohmann::json::parse(read_bytes(shop / ("all/" + attention) / "config.json"))["settings"];
+  };
+  CHECK(settings("longformer")["window"] == 4);
+  CHECK(settings("fastformer")["share"] == nlohmann::json{"heads"});
+  for (const std::string attention : {"softmax", "longformer"}) CHECK_FALSE(settings(attention).contains("share"));
+  for (const std::string attention : {"softmax", "fastformer"}) CHECK_FALSE(settings(attention).contains("window"));
+  for (const std::string attention : {"softmax", "longformer", "fastformer"}) {
+    CHECK(settings(attention)["short_conv"] == 3);
+  }
+  CHECK(contains(ended.out, "window 4"));
+}
+
 TEST_CASE("own_attention: a registered mechanism has its flag, its settings and its row beside linnet's own") {
   const Workshop shop;
   const Arguments decay{"--attention", "decay", "--decay", "80"};

@@ -31,25 +31,11 @@ struct Point {
   double peak_mib() const { return static_cast<double>(sequence_peak_bytes) / (1 << 20); }
 };
 
-/// The settings for one of the mechanisms, which keep those options that it has.
-Settings settings_of(const std::string& mechanism, Settings settings) {
-  settings.attention = mechanism;
-  const nn::Mechanism& found = nn::find_mechanism(mechanism);
-  std::erase_if(settings.options, [&](const auto& option) { return found.option(option.first) == nullptr; });
-  return settings;
-}
-
 /// Throws UsageError for an option that none of the mechanisms has, and for values that one of them refuses at some
 /// length.
 void check_all_options(const ScalingOptions& options, const Settings& settings,
                        const std::vector<std::string>& mechanisms) {
-  for (const auto& [name, value] : settings.options) {
-    const auto has = [&](const std::string& m) { return nn::find_mechanism(m).option(name) != nullptr; };
-    if (std::ranges::none_of(mechanisms, has)) {
-      throw UsageError(
-          fmt::format("{} {} applies to none of --mechanisms {}", flag_of(name), value, fmt::join(mechanisms, ",")));
-    }
-  }
+  check_options_apply(settings, "--mechanisms", mechanisms);
   for (const std::string& mechanism : mechanisms) {
     Settings own = settings_of(mechanism, settings);
     own.heads = options.heads;

@@ -21,8 +21,7 @@ struct Entry {
 };
 
 Settings settings_for(const std::string& attention, const Settings& common) {
-  Settings settings = common;
-  settings.attention = attention;
+  Settings settings = settings_of(attention, common);
   settings.out = common.out / attention;
   validate(settings);
   settle_run(settings);
@@ -31,6 +30,7 @@ Settings settings_for(const std::string& attention, const Settings& common) {
 
 /// The settings of each run, all checked before the first one trains, so that no bad flag ends the program halfway.
 std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+  check_options_apply(common, "--attention", mechanisms);
   std::vector<Settings> runs;
   for (const std::string& attention : mechanisms) {
     if (std::count(mechanisms.begin(), mechanisms.end(), attention) > 1) {
@@ -102,6 +102,7 @@ int compare_program(int argc, char** argv, const std::string& name) {
     add_common_flags(app, settings);
     add_task_flag(app, task);
     add_mechanism_list(app, "--attention", mechanisms);
+    add_attention_option_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")

@@ -168,6 +168,10 @@ void add_common_flags(CLI::App& app, Settings& s) {
 
 void add_attention_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention", s.attention, "the mechanism")->check(CLI::IsMember(nn::attention_mechanisms()));
+  add_attention_option_flags(app, s);
+}
+
+void add_attention_option_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention-dropout", s.attention_dropout,
                  "rate on the weights, or on queries and keys (fastmax, linear, performer)");
   add_mechanism_flags(app, s);

@@ -57,14 +57,16 @@ CLI::Validator number(double least, double most);
 
 /// Adds --version, --seed, --threads, --device and --precision.
 void add_common_flags(CLI::App& app, Settings& settings);
-/// Adds --attention, --attention-dropout and the flags of the mechanisms' options.
+/// Adds --attention and the flags of add_attention_option_flags.
 void add_attention_flags(CLI::App& app, Settings& settings);
+/// Adds --attention-dropout, --short-conv and the flags of the mechanisms' options.
+void add_attention_option_flags(CLI::App& app, Settings& settings);
 /// Adds the flags of the mechanisms' options, which settings.options and settings.share hold.
 void add_mechanism_flags(CLI::App& app, Settings& settings);
 /// Adds a flag for several mechanisms. An empty list means all that a program can take, which is the default and what
 /// the word `all` stands for.
 void add_mechanism_list(CLI::App& app, const std::string& flag, std::vector<std::string>& mechanisms);
-/// Adds --short-conv alone, for a program that chooses the mechanisms itself; add_attention_flags adds it too.
+/// Adds --short-conv alone, for a program that sets the mechanisms' options itself.
 void add_short_conv_flag(CLI::App& app, Settings& settings);
 /// Adds the model's other flags: layers, heads, width, dropout, context or patch, positions.
 void add_model_flags(CLI::App& app, Settings& settings);

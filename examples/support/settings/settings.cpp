@@ -182,6 +182,27 @@ void check_options(const Settings& s, int64_t max_tokens) {
                                s.attention, refusal->why));
 }
 
+Settings settings_of(const std::string& mechanism, Settings s) {
+  s.attention = mechanism;
+  const nn::Mechanism& own = mechanism_of(s);
+  std::erase_if(s.options, [&](const auto& option) { return own.option(option.first) == nullptr; });
+  if (s.share && own.option(kShare) == nullptr) {
+    std::erase_if(*s.share, [](const std::string& word) { return word != kLayers && word != kNone; });
+    if (s.share->empty()) s.share.reset();
+  }
+  return s;
+}
+
+void check_options_apply(const Settings& s, std::string_view flag, const std::vector<std::string>& mechanisms) {
+  std::map<std::string, std::string> given = s.options;
+  if (s.share && !shared_by_mechanism(*s.share).empty()) given[kShare] = fmt::format("{}", fmt::join(*s.share, ","));
+  for (const auto& [name, value] : given) {
+    const auto has = [&](const std::string& m) { return nn::find_mechanism(m).option(name) != nullptr; };
+    require(std::ranges::any_of(mechanisms, has),
+            fmt::format("{} {} applies to none of {} {}", flag_of(name), value, flag, fmt::join(mechanisms, ",")));
+  }
+}
+
 Settings completed(Settings s) {
   const nn::Mechanism& mechanism = mechanism_of(s);
   for (const nn::AttentionOption& option : mechanism.option_list) {

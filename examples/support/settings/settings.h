@@ -111,6 +111,10 @@ nn::BlockConfig block_config(const Settings& settings);
 void check_options(const Settings& settings, int64_t max_tokens = 0);
 /// The value of settings.positions. Throws UsageError for an unknown word.
 nn::Positions positions_of(const Settings& settings);
+/// The settings for one of several mechanisms. They keep those options that it has.
+Settings settings_of(const std::string& mechanism, Settings settings);
+/// Throws UsageError for an option that none of the mechanisms has; `flag` has named these.
+void check_options_apply(const Settings& settings, std::string_view flag, const std::vector<std::string>& mechanisms);
 /// The settings with defaults for those options of the mechanism that were not set.
 Settings completed(Settings settings);
 

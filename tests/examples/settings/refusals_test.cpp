@@ -170,7 +170,12 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("train_mnist", {"--bytes"}, "--bytes");
   refused("train_shakespeare", {"--transpose"}, "--transpose");
   refused("train_mnist", {"--steps", "4", "--epochs", "1"}, "--epochs");
-  refused("compare", {"--fastmax-scale", "sqrt"}, "--fastmax-scale");
+  refused("compare", {"--attention", "softmax,linear", "--fastmax-scale", "sqrt"},
+          "--fastmax-scale sqrt applies to none of --attention softmax,linear");
+  refused("compare", {"--attention", "softmax,linear", "--share", "heads"},
+          "--share heads applies to none of --attention softmax,linear");
+  refused("compare", {"--attention", "softmax,longformer", "--window", "7"},
+          "--window 7 does not apply to --attention longformer");
   refused("compare", {"--attention", "softmax,softmax"}, "--attention names softmax twice");
   refused("compare", {"--attention", "softmax,hardmax"}, "--attention");
   refused("compare", {"--task=poetry"}, "--task poetry: must be shakespeare or mnist");
