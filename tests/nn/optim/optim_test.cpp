@@ -338,6 +338,19 @@ TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
   check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Muon>(p, nn::MuonConfig{.lr = 0.1}); });
 }
 
+TEST_CASE("RMSprop: keeps only the moments that it needs") {
+  const std::vector<Tensor> p = {leaf({1, 2})};
+  const auto moments = [&](const nn::RmsPropConfig& config) {
+    nn::RMSprop optimizer(p, config);
+    run(optimizer, p, 0, 1);
+    return optimizer.state().size() - 3;  // lr, weight_decay and steps
+  };
+  CHECK(moments({}) == 1);
+  CHECK(moments({.momentum = 0.9}) == 2);
+  CHECK(moments({.centered = true}) == 2);
+  CHECK(moments({.momentum = 0.9, .centered = true}) == 3);
+}
+
 TEST_CASE("optimizers: a state that does not fit is refused") {
   const std::vector<Tensor> p = {leaf({1, 2})};
   nn::AdamW adam(p);
