@@ -360,6 +360,23 @@ TEST_CASE("optimizers: a state that does not fit is refused") {
   CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
   CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
                        ValueError);
+  nn::Lion lion(p);
+  const std::vector<Tensor> matrix = {ones({1, 2}, DType::float64).set_requires_grad()};
+  nn::Muon muon(matrix);
+  nn::Lion lion_of_matrix(matrix);
+  nn::RMSprop rmsprop(p), centered(p, {.centered = true}), with_momentum(p, {.momentum = 0.9});
+  run(lion, p, 0, 1);
+  run(rmsprop, p, 0, 1);
+  run(centered, p, 0, 1);
+  run(muon, matrix, 0, 1);
+  CHECK_THROWS_WITH_AS(rmsprop.load_state(lion.state()), doctest::Contains("'0.square_avg' should be [2] float64"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(with_momentum.load_state(centered.state()), doctest::Contains("'0.momentum_buffer' should be"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(momentum.load_state(lion.state()), doctest::Contains("'0.moment1' should be"), ValueError);
+  CHECK_THROWS_WITH_AS(lion.load_state(rmsprop.state()), doctest::Contains("'0.exp_avg' should be"), ValueError);
+  CHECK_THROWS_WITH_AS(lion_of_matrix.load_state(muon.state()), doctest::Contains("'0.exp_avg' should be"),
+                       ValueError);
   for (const double wrong : {-5., std::numeric_limits<double>::quiet_NaN()}) {
     TensorMap state = adam.state();
     state["lr"] = tensor({wrong}, DType::float64);
