@@ -52,6 +52,10 @@ Transform normalize(const std::vector<double>& mean, const std::vector<double>& 
                     mean.size(), std.size()));
   }
   return [mean = tensor(mean), std = tensor(std)](const Tensor& inputs, RandomKey) {
+    if (!is_floating(inputs.dtype())) {
+      throw DTypeError(
+          fmt::format("normalize: inputs are {}; convert them with to(DType::float32)", name_of(inputs.dtype())));
+    }
     const int64_t channels = mean.numel();
     if (inputs.rank() < 2 || (channels != 1 && inputs.size(1) != channels)) {
       throw ShapeError(
@@ -60,7 +64,6 @@ Transform normalize(const std::vector<double>& mean, const std::vector<double>& 
     Shape shape = Shape::filled(inputs.rank() - 1, 1);
     shape[0] = channels;
     const auto like = [&](const Tensor& x) { return x.reshape(shape).to(inputs.dtype()).to(inputs.device()); };
-    detail::check_floating(inputs.dtype());
     return (inputs - like(mean)) / like(std);
   };
 }
@@ -80,10 +83,9 @@ Transform random_horizontal_flip(double p, Where where) {
   const Call call("random_horizontal_flip", where);
   if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("p must be from 0 to 1, not {}", p));
   return [p](const Tensor& images, RandomKey key) {
-    const int64_t width = std::max<int64_t>(images.rank() == 4 ? images.size(3) : 1, 1);
     return each_plane("random_horizontal_flip", images, [&](const auto* from, auto* to, uint64_t image) {
       const bool flips = random_word(key, image) < keep_threshold(p);
-      const int64_t count = images.size(2) * images.size(3);
+      const int64_t width = images.size(3), count = images.size(2) * width;
       std::copy(from, from + count, to);
       for (auto* row = to; flips && row < to + count; row += width) std::reverse(row, row + width);
     });

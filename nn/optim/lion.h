@@ -30,6 +30,7 @@ class Lion : public Optimizer {
 
  private:
   void update(const std::vector<Update>& updates) override;
+  std::string moment_name(size_t) const override { return "exp_avg"; }
   LionConfig config_;
 };
 

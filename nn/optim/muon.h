@@ -52,6 +52,7 @@ class Muon : public Optimizer {
 
  private:
   void update(const std::vector<Update>& updates) override;
+  std::string moment_name(size_t) const override { return "momentum_buffer"; }
   /// O of `m`.
   Tensor orthogonalised(const Tensor& m) const;
   MuonConfig config_;

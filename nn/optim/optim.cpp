@@ -199,11 +199,7 @@ void Optimizer::write_lr() {
 
 // ---- State ----
 
-namespace {
-
-std::string moment_name(size_t parameter, size_t moment) { return fmt::format("{}.moment{}", parameter, moment + 1); }
-
-}  // namespace
+std::string Optimizer::moment_name(size_t m) const { return fmt::format("moment{}", m + 1); }
 
 TensorMap Optimizer::state() const {
   std::vector<double> lr, weight_decay;
@@ -218,7 +214,9 @@ TensorMap Optimizer::state() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     steps.push_back(counts[slots_[i].parameter.device()][i]);
     if (steps[i] == 0) continue;  // its moments are not written yet
-    for (size_t m = 0; m < slots_[i].moments.size(); ++m) result[moment_name(i, m)] = slots_[i].moments[m];
+    for (size_t m = 0; m < slots_[i].moments.size(); ++m) {
+      result[fmt::format("{}.{}", i, moment_name(m))] = slots_[i].moments[m];
+    }
   }
   result["lr"] = tensor(lr);
   result["weight_decay"] = tensor(weight_decay);
@@ -252,7 +250,7 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Tensor& parameter = slots_[i].parameter;
     for (size_t m = 0; m < moments_ && steps[i] > 0; ++m) {
-      moments[i].push_back(find(moment_name(i, m), parameter.shape(), parameter.dtype()));
+      moments[i].push_back(find(fmt::format("{}.{}", i, moment_name(m)), parameter.shape(), parameter.dtype()));
     }
   }
   if (used != state.size()) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <linnet/core/device/backend.h>
@@ -77,7 +78,8 @@ class Optimizer {
   TensorMap state() const;
   /// Restores a state. An error, even for want of memory, leaves the optimizer as it was.
   ///
-  /// Throws: ValueError for the state of another optimizer or of parameters of other shapes.
+  /// Throws: ValueError for the state of another optimizer (Adam and AdamW take each other's) or of parameters of
+  /// other shapes.
   void load_state(const TensorMap& state, Where where = {});
 
  protected:
@@ -111,6 +113,10 @@ class Optimizer {
 
   /// Changes the parameters in place, under NoGrad.
   virtual void update(const std::vector<Update>& updates) = 0;
+
+  /// The name of moment `m` of a parameter in the state: `moment1`, … A class whose moments mean something else
+  /// overrides it, so that the state of another optimizer is refused.
+  virtual std::string moment_name(size_t m) const;
 
   /// Checks that a setting is a finite number, 0 or more.
   ///

@@ -19,6 +19,11 @@ RMSprop::RMSprop(std::vector<ParameterGroup> groups, const RmsPropConfig& config
   check_setting("momentum", config.momentum);
 }
 
+std::string RMSprop::moment_name(size_t m) const {
+  if (m == 0) return "square_avg";
+  return config_.centered && m == 1 ? "grad_avg" : "momentum_buffer";
+}
+
 void RMSprop::update(const std::vector<Update>& updates) {
   for (const Update& u : updates) {
     Tensor& p = u.slot->parameter;

@@ -33,6 +33,7 @@ class RMSprop : public Optimizer {
 
  private:
   void update(const std::vector<Update>& updates) override;
+  std::string moment_name(size_t m) const override;
   RmsPropConfig config_;
 };
 

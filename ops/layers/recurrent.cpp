@@ -123,8 +123,8 @@ Tensor checked_lengths(const Tensor& lengths, const Tensor& x) {
     const std::vector<int64_t> values = on_cpu.to_vector<int64_t>();
     for (size_t b = 0; b < values.size(); ++b) {
       if (values[b] > steps) {
-        throw ValueError(fmt::format("lengths[{}] is {}, beyond the {} steps of x{}; clip the lengths, or pad x", b,
-                                     values[b], steps, to_string(x.shape())));
+        throw ValueError(fmt::format("lengths[{}] is {}, beyond the {} steps of x; clip the lengths, or pad x", b,
+                                     values[b], steps));
       }
       if (values[b] < 1) {
         throw ValueError(

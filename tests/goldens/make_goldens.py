@@ -28,6 +28,7 @@ import preset_cases
 import recurrent_cases
 import released_cases
 import schedule_cases
+import sequence_cases
 
 
 def main() -> None:
@@ -47,6 +48,7 @@ def main() -> None:
         "losses": loss_cases.build(),
         "optim": optimizer_cases.build(),
         "schedules": schedule_cases.build(),
+        "sequences": sequence_cases.build(),
         "decoder": decoder_cases.build(),
         "positions": position_cases.build(),
         "presets": preset_cases.build(),

@@ -250,3 +250,26 @@ TEST_CASE("Checkpoint: without memory all stays as it was") {
         at = 0;
       });
 }
+
+TEST_CASE("Checkpoint: a file that could not be saved for want of memory is the old one") {
+  if (!test::allocations_are_counted("requests for memory that fail")) return;
+  const test::WithThreads with(1);
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  Loop loop(path);
+  loop.run(3);
+  loop.checkpoint.save();
+  const std::string old = read_bytes(path);
+  loop.run(4);
+  loop.loader.seek(loop.loader.position());  // ends the workers, whose batches take memory
+  loop.checkpoint.save();
+  const std::string wanted = read_bytes(path);
+  write_bytes(path, old);
+  const int64_t calls = test::fail_each_request([&] { loop.checkpoint.save(); },
+                                                [&](bool failed) {
+                                                  REQUIRE(folder.file_count() == 1);
+                                                  REQUIRE(read_bytes(path) == (failed ? old : wanted));
+                                                  write_bytes(path, old);
+                                                });
+  CHECK(calls > 100);
+}

@@ -27,6 +27,14 @@ struct Scale : nn::Module {
   Tensor weight = ones({1});
 };
 
+/// Layers of images, signals and sequences.
+struct Layers : nn::Module {
+  explicit Layers(Generator& rng) : Module(rng) {}
+  nn::Conv2d conv{*this, "conv", 3, 4, 5};
+  nn::BatchNorm1d norm{*this, "norm", 4};
+  nn::GRU gru{*this, "gru", 3, 5, {.batch_first = true}};
+};
+
 /// What a program has before it goes wrong.
 struct Program {
   Generator rng{1337};
@@ -118,6 +126,35 @@ const Mistake kMistakes[] = {
      "different: fc1.bias is [128] float32 here and [10] float32 there\n  different: fc1.weight is [128, 784] "
      "float32 here and [10, 784] float32 there\n  missing: fc2.bias [10] float32\n  missing: fc2.weight [10, "
      "128] float32\n"},
+    {"images whose channels come last", [](Program& p) { Layers(p.rng).conv(zeros({2, 8, 8, 3})); },
+     "conv (Conv2d 3→4, kernel 5): x[2, 8, 8, 3] has 8 channels, but weight[4, 3, 5, 5] takes 3; channels come "
+     "second: "
+     "did you mean permute(x, {0, 3, 1, 2})?"},
+    {"a kernel larger than the image", [](Program& p) { Layers(p.rng).conv(zeros({2, 3, 4, 4})); },
+     "conv (Conv2d 3→4, kernel 5): the kernel reaches over 5 pixels, but with its padding the input has only 4; take "
+     "a "
+     "smaller kernel or dilation, or more padding"},
+    {"a batch of one for batch norm", [](Program& p) { Layers(p.rng).norm(zeros({1, 4})); },
+     "norm (BatchNorm1d 4): x[1, 4] has one value for each channel, and training needs two or more for a variance: "
+     "take "
+     "a larger batch, or normalise by running_mean and running_var, as layers do after eval()"},
+    {"a sequence longer than its padding",
+     [](Program& p) { Layers(p.rng).gru(zeros({2, 6, 3}), {.lengths = tensor<int64_t>({7, 1})}); },
+     "gru (GRU 3→5): lengths[0] is 7, beyond the 6 steps of x; clip the lengths, or pad x"},
+    {"class indices as floats", [](Program& p) { nll_loss(log_softmax(p.model(p.x), 1), p.y.to(DType::float32)); },
+     "nll_loss: targets must be int64 or int32, not float32; convert with to(DType::int64)"},
+    {"a checkpoint of another optimizer",
+     [](Program& p) {
+       const linnet::test::TemporaryFolder folder;
+       backward(cross_entropy(p.model(p.x), p.y));
+       p.optimizer.step();
+       nn::SGD sgd(p.model.parameters(), {.lr = 0.1});
+       nn::Checkpoint(folder / "run.safetensors").add("optimizer", p.optimizer).save();
+       nn::Checkpoint(folder / "run.safetensors").add("optimizer", sgd).load();
+     },
+     "load: run.safetensors is of another run: optimizer: the state does not fit the optimizer: it has 11 tensors, 3 "
+     "of "
+     "them expected; was it saved by another kind of optimizer?"},
     {"data that was not downloaded", [](Program&) { nn::Mnist("no/mnist"); },
      "Mnist: cannot read the folder no/mnist: No such file or directory; "
      "examples/fetch_data.sh gets MNIST"},

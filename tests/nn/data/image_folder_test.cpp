@@ -1,7 +1,5 @@
 #include <linnet/nn/data/image_folder.h>
 
-#include <zlib.h>
-
 #include <string>
 #include <vector>
 
@@ -10,41 +8,13 @@
 #include <linnet/core/error.h>
 #include <linnet/nn/data/loader.h>
 
+#include "tests/nn/data/png_file.h"
 #include "tests/support/files.h"
 
 /// PNG files as images, and folders of them as data sets.
 
 namespace linnet::test {
 namespace {
-
-std::string big_endian(uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
-  return bytes;
-}
-
-std::string chunk(const std::string& kind, const std::string& data) {
-  const std::string both = kind + data;
-  const auto* begin = reinterpret_cast<const Bytef*>(both.data());
-  return big_endian(static_cast<uint32_t>(data.size())) + both +
-         big_endian(static_cast<uint32_t>(crc32(0, begin, static_cast<uInt>(both.size()))));
-}
-
-constexpr char kGrey = 0, kRgb = 2, kPalette = 3, kRgba = 6;  // kinds of colour in a PNG file
-
-/// A PNG file, made without libpng. `rows` are the bytes of each row; `more` are chunks before the pixels.
-std::string png_bytes(uint32_t width, char bits, char kind, const std::vector<std::string>& rows,
-                      const std::string& more = "") {
-  std::string raw;
-  for (const std::string& row : rows) raw += '\0' + row;  // filter 0
-  uLongf size = compressBound(raw.size());
-  std::string packed(size, '\0');
-  compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(raw.data()), raw.size());
-  packed.resize(size);
-  const std::string header =
-      big_endian(width) + big_endian(static_cast<uint32_t>(rows.size())) + std::string{bits, kind, '\0', '\0', '\0'};
-  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + more + chunk("IDAT", packed) + chunk("IEND", "");
-}
 
 /// 3 × 2 pixels: red, green, blue, and then white, black, grey.
 const std::string kColourful = png_bytes(

@@ -53,8 +53,10 @@ TEST_CASE("pad_sequence: sequences that do not fit") {
   CHECK_THROWS_WITH_AS(nn::pad_sequence({ones({2, 3}), ones({2, 4})}),
                        doctest::Contains("pad_sequence: sequences of shape [2, 3] and [2, 4]; they must be alike"),
                        ShapeError);
-  CHECK_THROWS_AS(nn::pad_sequence({ones({2, 3}), ones({2})}), ShapeError);
-  CHECK_THROWS_AS(nn::pad_sequence({scalar(1)}), ShapeError);
+  CHECK_THROWS_WITH_AS(nn::pad_sequence({ones({2, 3}), ones({2})}),
+                       doctest::Contains("sequences of shape [2, 3] and [2]; they must be alike"), ShapeError);
+  CHECK_THROWS_WITH_AS(nn::pad_sequence({scalar(1)}),
+                       doctest::Contains("sequences of shape [] and []; they must be alike"), ShapeError);
   CHECK_THROWS_AS(nn::pad_sequence({ones({2}), ones({2}, DType::float64)}), DTypeError);
 }
 

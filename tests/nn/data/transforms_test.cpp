@@ -34,7 +34,9 @@ TEST_CASE("normalize: each channel by its own numbers, or all by one") {
   CHECK(nn::normalize({1, 2}, {1, 1})(tensor({{1, 3}, {5, 7}}), {}).to_vector<double>() == Numbers{0, 1, 4, 5});
   CHECK_THROWS_WITH_AS(nn::normalize({1, 2, 3}, {1, 1, 1})(x, {}),
                        doctest::Contains("inputs[1, 2, 2, 2] do not have 3 channels in dim 1"), ShapeError);
-  CHECK_THROWS_AS(nn::normalize({1}, {1})(arange(4).reshape({2, 2}), {}), DTypeError);
+  CHECK_THROWS_WITH_AS(nn::normalize({1}, {1})(arange(4).reshape({2, 2}), {}),
+                       doctest::Contains("normalize: inputs are int64; convert them with to(DType::float32)"),
+                       DTypeError);
   CHECK_THROWS_AS(nn::normalize({1}, {0}), ValueError);
   CHECK_THROWS_AS(nn::normalize({1, 2}, {1}), ValueError);
   CHECK_THROWS_AS(nn::normalize({}, {}), ValueError);

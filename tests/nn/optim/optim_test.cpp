@@ -338,6 +338,19 @@ TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
   check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Muon>(p, nn::MuonConfig{.lr = 0.1}); });
 }
 
+TEST_CASE("RMSprop: keeps only the moments that it needs") {
+  const std::vector<Tensor> p = {leaf({1, 2})};
+  const auto moments = [&](const nn::RmsPropConfig& config) {
+    nn::RMSprop optimizer(p, config);
+    run(optimizer, p, 0, 1);
+    return optimizer.state().size() - 3;  // lr, weight_decay and steps
+  };
+  CHECK(moments({}) == 1);
+  CHECK(moments({.momentum = 0.9}) == 2);
+  CHECK(moments({.centered = true}) == 2);
+  CHECK(moments({.momentum = 0.9, .centered = true}) == 3);
+}
+
 TEST_CASE("optimizers: a state that does not fit is refused") {
   const std::vector<Tensor> p = {leaf({1, 2})};
   nn::AdamW adam(p);
@@ -346,6 +359,23 @@ TEST_CASE("optimizers: a state that does not fit is refused") {
   run(sgd, p, 0, 1);
   CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
   CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
+                       ValueError);
+  nn::Lion lion(p);
+  const std::vector<Tensor> matrix = {ones({1, 2}, DType::float64).set_requires_grad()};
+  nn::Muon muon(matrix);
+  nn::Lion lion_of_matrix(matrix);
+  nn::RMSprop rmsprop(p), centered(p, {.centered = true}), with_momentum(p, {.momentum = 0.9});
+  run(lion, p, 0, 1);
+  run(rmsprop, p, 0, 1);
+  run(centered, p, 0, 1);
+  run(muon, matrix, 0, 1);
+  CHECK_THROWS_WITH_AS(rmsprop.load_state(lion.state()), doctest::Contains("'0.square_avg' should be [2] float64"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(with_momentum.load_state(centered.state()), doctest::Contains("'0.momentum_buffer' should be"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(momentum.load_state(lion.state()), doctest::Contains("'0.moment1' should be"), ValueError);
+  CHECK_THROWS_WITH_AS(lion.load_state(rmsprop.state()), doctest::Contains("'0.exp_avg' should be"), ValueError);
+  CHECK_THROWS_WITH_AS(lion_of_matrix.load_state(muon.state()), doctest::Contains("'0.exp_avg' should be"),
                        ValueError);
   for (const double wrong : {-5., std::numeric_limits<double>::quiet_NaN()}) {
     TensorMap state = adam.state();

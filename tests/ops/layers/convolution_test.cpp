@@ -193,7 +193,9 @@ TEST_CASE("convolutions say what is wrong") {
       ShapeError);
   CHECK_THROWS_WITH_AS(
       conv2d(x, uniform({4, 3, 9, 3}, 2), {}, {}, {"a.cpp", 1}),
-      "conv2d: the kernel reaches over 9 pixels, but with its padding the input has only 8 (a.cpp:1)", ShapeError);
+      "conv2d: the kernel reaches over 9 pixels, but with its padding the input has only 8; take a smaller kernel or "
+      "dilation, or more padding (a.cpp:1)",
+      ShapeError);
   CHECK_THROWS_WITH_AS(conv2d(x.select(0, 0), weight, {}, {}, {"a.cpp", 1}),
                        "conv2d: x[3, 8, 8] must be [B, C, H, W]; unsqueeze(0) makes a batch of one (a.cpp:1)",
                        ShapeError);
@@ -241,10 +243,11 @@ TEST_CASE("poolings say what is wrong") {
                        "max_pool2d: padding (2, 2) must be at most half of the kernel (2, 2), or a window may see no "
                        "pixel (a.cpp:1)",
                        ValueError);
-  CHECK_THROWS_WITH_AS(
-      avg_pool2d(x, 9, {}, {"a.cpp", 1}),
-      "avg_pool2d: the kernel reaches over 9 pixels, but with its padding the input has only 8 (a.cpp:1)",
-      ShapeError);
+  CHECK_THROWS_WITH_AS(avg_pool2d(x, 9, {}, {"a.cpp", 1}),
+                       "avg_pool2d: the kernel reaches over 9 pixels, but with its padding the input has only 8; "
+                       "take a smaller kernel "
+                       "or dilation, or more padding (a.cpp:1)",
+                       ShapeError);
   CHECK_THROWS_AS(max_pool2d(x.select(0, 0), 2), ShapeError);
   CHECK_THROWS_AS(max_pool1d(x, 2), ShapeError);
   CHECK_THROWS_AS(max_pool2d(x, 0), ValueError);

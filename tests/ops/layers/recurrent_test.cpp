@@ -203,7 +203,7 @@ TEST_CASE("gru and lstm: errors name what does not fit, and the remedy") {
   refused("weight_ih[16, 7] must be [12, in]", [](auto& e) { e.weight_ih = ones({16, 7}); });
   refused("bias_hh[4] must be [12], one number for each row of the weights", [](auto& e) { e.bias_hh = ones({4}); });
   refused("bias_ih[4] must be [12]", [](auto& e) { e.bias_ih = ones({4}); });
-  refused("lengths[1] is 6, beyond the 5 steps of x[5, 3, 7]; clip the lengths, or pad x",
+  refused("lengths[1] is 6, beyond the 5 steps of x; clip the lengths, or pad x",
           [](auto& e) { e.options.lengths = tensor<int64_t>({5, 6, 1}); });
   refused("lengths[2] is 0; a sequence has at least 1 step: leave the empty ones out",
           [](auto& e) { e.options.lengths = tensor<int64_t>({5, 2, 0}); });
