@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -11,10 +13,13 @@
 #include <linnet/core/files/utf8.h>
 
 /// A part's tensors are called `part.name`, its numbers and texts are in the file's metadata, and so are the settings
-/// of a model, as `linnet.settings.part.name`.
+/// of a model, as `linnet.settings.part.name`, and the names of all parts.
 
 namespace linnet::nn {
 namespace {
+
+/// The metadata with the names of all parts, with dots between them, which no name has.
+constexpr const char* kParts = "linnet.parts";
 
 /// The entries whose names begin with `prefix`, without it, and with `other` in its place.
 template <class Value>
@@ -25,6 +30,17 @@ std::map<std::string, Value> renamed(const std::map<std::string, Value>& all, co
     result[other + entry->first.substr(prefix.size())] = entry->second;
   }
   return result;
+}
+
+/// The names of the file's parts, also of one that has no list of them.
+std::set<std::string> parts_in(const Safetensors& content) {
+  std::set<std::string> parts;
+  for (const auto& [name, tensor] : content.tensors) parts.insert(name.substr(0, name.find('.')));
+  const auto list = content.metadata.find(kParts);
+  if (list == content.metadata.end()) return parts;
+  std::istringstream names(list->second);
+  for (std::string name; std::getline(names, name, '.');) parts.insert(name);
+  return parts;
 }
 
 TensorMap part_of(const Safetensors& content, const std::string& name) {
@@ -51,6 +67,20 @@ void check_same_settings(const Module& model, const Safetensors& content, const 
   if (different.empty()) return;
   const auto& [setting, here, there, note] = different.front();
   throw ValueError(fmt::format("{} is {} here and {} there", setting, here, detail::shortened(there)));
+}
+
+/// The options that decide a loader's batches.
+std::string order_of(const Loader& loader) {
+  const LoaderOptions& options = loader.options();
+  return fmt::format("batch {}, seed {}, shuffle {}, drop_last {}", options.batch, options.seed, options.shuffle,
+                     options.drop_last);
+}
+
+/// Throws ValueError for a loader with other options, whose batches the position does not count.
+void check_same_order(const Loader& loader, const std::string& there) {
+  const std::string here = order_of(loader);
+  if (here == there) return;
+  throw ValueError(fmt::format("its options are {} here and {} there", here, detail::shortened(there)));
 }
 
 }  // namespace
@@ -123,6 +153,12 @@ void Checkpoint::throw_lacking(const char* what, const std::string& name) const 
       fmt::format("{} is no checkpoint of a training run: it has no {} \"{}\"", path_.string(), what, name));
 }
 
+const std::string& Checkpoint::text_in(const Safetensors& content, const std::string& name) const {
+  const auto found = content.metadata.find(name);
+  if (found == content.metadata.end()) throw_lacking("text", name);
+  return found->second;
+}
+
 template <class Number>
 Number Checkpoint::number_in(const Safetensors& content, const std::string& name) const {
   const auto entry = content.metadata.find(name);
@@ -154,12 +190,7 @@ Checkpoint& Checkpoint::add(const std::string& name, double& number) { return ad
 Checkpoint& Checkpoint::add(const std::string& name, std::string& text) {
   return add_part({.name = name,
                    .save = [&text, name](Safetensors& content) { content.metadata[name] = text; },
-                   .load =
-                       [this, &text, name](const Safetensors& content) {
-                         const auto found = content.metadata.find(name);
-                         if (found == content.metadata.end()) throw_lacking("text", name);
-                         text = found->second;
-                       },
+                   .load = [this, &text, name](const Safetensors& content) { text = text_in(content, name); },
                    .remember = [&text] { return Undo([&text, before = text]() mutable { text.swap(before); }); }},
                   {name});
 }
@@ -183,26 +214,32 @@ Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
 }
 
 Checkpoint& Checkpoint::add(const std::string& name, Loader& loader) {
-  const std::string epoch = name + "_epoch", batch = name + "_batch";
+  const std::string epoch = name + "_epoch", batch = name + "_batch", order = name + "_order";
   return add_part(
       {.name = name,
        .save =
-           [&loader, epoch, batch](Safetensors& content) {
+           [&loader, epoch, batch, order](Safetensors& content) {
              content.metadata[epoch] = fmt::to_string(loader.position().epoch);
              content.metadata[batch] = fmt::to_string(loader.position().batch);
+             content.metadata[order] = order_of(loader);
            },
        .load =
-           [this, &loader, epoch, batch](const Safetensors& content) {
+           [this, &loader, epoch, batch, order](const Safetensors& content) {
+             check_same_order(loader, text_in(content, order));
              loader.seek({number_in<int64_t>(content, epoch), number_in<int64_t>(content, batch)});
            },
        .remember = [&loader] { return Undo([&loader, before = loader.position()] { loader.seek(before); }); }},
-      {epoch, batch});
+      {epoch, batch, order});
 }
 
 void Checkpoint::save(Where where) const {
   const Call call("save", where);
   Safetensors content{.tensors = {}, .metadata = metadata_};
-  for (const Part& part : parts_) part.save(content);
+  for (const Part& part : parts_) {
+    part.save(content);
+    std::string& names = content.metadata[kParts];
+    names += names.empty() ? part.name : "." + part.name;
+  }
   write_safetensors(path_, content);
 }
 
@@ -212,8 +249,7 @@ void Checkpoint::load(const LoadOptions& options, Where where) {
   const auto is_added = [&](const std::string& name) {
     return std::ranges::any_of(parts_, [&](const Part& part) { return part.name == name; });
   };
-  for (const auto& [name, tensor] : content.tensors) {
-    const std::string part = name.substr(0, name.find('.'));
+  for (const std::string& part : parts_in(content)) {
     if (!options.strict || is_added(part)) continue;
     throw ValueError(
         fmt::format("{} is of another run: it has a '{}', which was not added; add it, or pass {{.strict = false}}",

@@ -31,10 +31,14 @@ concept HasState = requires(T& part, const T& same, const TensorMap& state) {
 ///     checkpoint.add("model", model).add("optimizer", optimizer);
 ///     checkpoint.add("generator", rng).add("loader", loader).add("step", step);
 ///     if (checkpoint.exists()) checkpoint.load();
-///     for (; step < 1000; ++step) {
-///       if (step % 100 == 0) checkpoint.save();
-///       backward(cross_entropy(model(x), y));
-///       optimizer.step();
+///     while (step < 1000) {
+///       for (auto [x, y] : loader) {
+///         backward(cross_entropy(model(x), y));
+///         optimizer.step();
+///         optimizer.zero_grad();
+///         if (++step % 100 == 0) checkpoint.save();  // after the step: the loader has counted its batch
+///         if (step == 1000) break;
+///       }
 ///     }
 class Checkpoint {
  public:
@@ -44,7 +48,8 @@ class Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   /// Adds a part of the run: a model, whatever has a state, a generator, a loader's position, a number, a text, or a
-  /// tensor, which is loaded in place.
+  /// tensor, which is loaded in place. A loader must be made with the same `batch`, `seed`, `shuffle` and
+  /// `drop_last`.
   ///
   /// Throws: ValueError for a name that is taken or empty, or has a dot.
   Checkpoint& add(const std::string& name, Module& model);
@@ -74,7 +79,7 @@ class Checkpoint {
   /// that were not added, so a program can load the model of a checkpoint alone.
   ///
   /// Throws: IoError for a file that is missing, damaged, or without a part's numbers; ValueError for a model with
-  /// other settings, a state that does not fit, and a part that was not added.
+  /// other settings, a state that does not fit, a loader with other options, and a part that was not added.
   void load(const LoadOptions& options = {}, Where where = {});
 
  private:
@@ -92,6 +97,7 @@ class Checkpoint {
   template <class Number>
   Checkpoint& add_number(const std::string& name, Number& number);
   [[noreturn]] void throw_lacking(const char* what, const std::string& name) const;
+  const std::string& text_in(const Safetensors& content, const std::string& name) const;
   template <class Number>
   Number number_in(const Safetensors& content, const std::string& name) const;
 

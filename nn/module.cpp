@@ -245,6 +245,18 @@ namespace {
 /// A file may hold a million names that the model does not have. The message lists this many.
 constexpr size_t kMostListed = 1000;
 
+/// The text before a dot that stands before each name of `to` in `from`; empty where there is none.
+std::string common_prefix(const TensorMap& to, const TensorMap& from) {
+  if (to.empty()) return "";
+  for (const auto& [name, tensor] : from) {
+    if (!name.ends_with("." + to.begin()->first)) continue;
+    const std::string prefix = name.substr(0, name.size() - to.begin()->first.size());
+    const auto is_there = [&](const auto& entry) { return from.contains(prefix + entry.first); };
+    if (std::ranges::all_of(to, is_there)) return prefix;
+  }
+  return "";
+}
+
 /// copy_state, which also reports the settings `different`.
 IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
                                        const std::vector<DifferentSetting>& different, const std::string& source,
@@ -273,6 +285,12 @@ IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
     problems.push_back(fmt::format("unexpected: {} more", unexpected - kMostListed));
   }
   if (!problems.empty()) {
+    if (const std::string prefix = common_prefix(to, from); !prefix.empty()) {
+      problems.push_back(fmt::format(
+          "the names there begin with '{}'; nn::Checkpoint loads a model from the file of a whole run, and "
+          "names from elsewhere can be changed between read_safetensors and load_state",
+          detail::shortened(prefix)));
+    }
     throw ValueError(
         fmt::format("{} does not fit the model; build the model with the settings of the saved one\n  {}\n", source,
                     fmt::join(problems, "\n  ")));

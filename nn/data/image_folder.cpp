@@ -164,8 +164,10 @@ Batch ImageFolder::collate(std::span<const int64_t> indices, RandomKey /*key*/) 
     const Image& image = images_[static_cast<size_t>(index)];
     const Pixels pixels = pixels_of(image.path);
     if (shape_of(pixels, options_.channels) != shape_) {
-      throw ShapeError(fmt::format("'{}' has {} × {} pixels, but the first image {} × {}; bring all to one size",
-                                   image.path.string(), pixels.width, pixels.height, shape_[2], shape_[1]));
+      throw ShapeError(
+          fmt::format("'{}' has {} × {} pixels, but the first image {} × {}; linnet does not resize, so bring the "
+                      "files to one size",
+                      image.path.string(), pixels.width, pixels.height, shape_[2], shape_[1]));
     }
     write_planes(pixels, options_.channels, input);
     input += shape_.numel();

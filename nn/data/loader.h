@@ -17,7 +17,7 @@ namespace linnet::nn {
 /// Options of a Loader.
 struct LoaderOptions {
   int64_t batch = 1;
-  bool shuffle = true;
+  bool shuffle = true;  ///< PyTorch's default is false
   uint64_t seed = 0;
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
   int64_t prefetch = 2;    ///< batches prepared ahead by the loader's threads; 0 for none
@@ -31,7 +31,8 @@ struct LoaderOptions {
 };
 
 /// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for goes on to the end of
-/// the epoch, from its beginning or from the batch after a `break`. The next range-for takes the next epoch:
+/// the epoch, from its beginning or from the batch after a `break`; in PyTorch a `break` ends the epoch. The next
+/// range-for takes the next epoch:
 ///
 ///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
@@ -52,6 +53,8 @@ class Loader {
   /// The number of batches of the current epoch, or of the next one between epochs. It includes a smaller last batch,
   /// unless that is dropped.
   int64_t batches_per_epoch() const;
+
+  const LoaderOptions& options() const { return options_; }
 
   /// The loader's place in the stream of batches, for a checkpoint.
   struct Position {

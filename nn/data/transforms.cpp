@@ -45,11 +45,12 @@ Tensor each_plane(const char* name, const Tensor& images, const Use& use) {
 
 Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where) {
   const Call call("normalize", where);
-  if (mean.empty() || mean.size() != std.size() || !std::ranges::all_of(std, [](double s) { return s > 0; })) {
+  if (mean.empty() || mean.size() != std.size()) {
     throw ValueError(
-        fmt::format("{} means and {} standard deviations; each channel has one of both, and the latter "
-                    "are above 0",
-                    mean.size(), std.size()));
+        fmt::format("{} means and {} standard deviations; each channel needs one of both", mean.size(), std.size()));
+  }
+  for (const double s : std) {
+    if (!(s > 0)) throw ValueError(fmt::format("a standard deviation is {}; it must be above 0", s));
   }
   return [mean = tensor(mean), std = tensor(std)](const Tensor& inputs, RandomKey) {
     if (!is_floating(inputs.dtype())) {

@@ -59,6 +59,9 @@ class Conv1d : public Module {
   /// Throws: as conv1d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
+
   std::vector<Setting> settings() const override;
 
  private:
@@ -89,6 +92,9 @@ class ConvTranspose2d : public Module {
   /// Shapes: x [B, in, H, W] → [B, out, H', W'], as conv_transpose2d.
   /// Throws: as conv_transpose2d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
 
   std::vector<Setting> settings() const override;
 

@@ -27,6 +27,9 @@ class LayerNorm : public Module {
   /// Throws: ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
+  const Tensor& weight() const { return weight_; }  ///< undefined when there is none
+  const Tensor& bias() const { return bias_; }      ///< undefined when there is none
+
   std::vector<Setting> settings() const override;
 
  private:
@@ -48,6 +51,8 @@ class RMSNorm : public Module {
   /// Shapes: x [..., width] → [..., width].
   /// Throws: ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }
 
   std::vector<Setting> settings() const override;
 
@@ -75,6 +80,11 @@ class BatchNorm : public Module {
   /// Shapes: x → the same, [N, C] or [N, C, L] of a BatchNorm1d, [N, C, H, W] of a BatchNorm2d, C being num_features.
   /// Throws: ShapeError for other shapes, such as channels last; ValueError as batch_norm.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }              ///< undefined when there is none
+  const Tensor& bias() const { return bias_; }                  ///< undefined when there is none
+  const Tensor& running_mean() const { return running_mean_; }  ///< undefined without running statistics
+  const Tensor& running_var() const { return running_var_; }    ///< undefined without running statistics
 
   std::vector<Setting> settings() const override;
 
@@ -130,6 +140,9 @@ class GroupNorm : public Module {
   /// Shapes: x [N, C, …] → the same, C being num_channels.
   /// Throws: ShapeError for other shapes, such as channels last.
   Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  const Tensor& weight() const { return weight_; }  ///< undefined when there is none
+  const Tensor& bias() const { return bias_; }      ///< undefined when there is none
 
   std::vector<Setting> settings() const override;
 

@@ -40,6 +40,17 @@ void check_floating_scores(const Tensor& scores, const char* name) {
       fmt::format("{} must be floating, not {}; convert with to(DType::float32)", name, name_of(scores.dtype())));
 }
 
+/// A remedy for scores whose classes are dim 1, as in PyTorch.
+std::string classes_last(const Tensor& scores, const char* name, const Tensor& targets) {
+  const int rank = scores.rank();
+  if (rank != targets.rank() + 1 || rank < 3 || rank > 4) return "";
+  const std::string moved =
+      rank == 3 ? fmt::format("transpose({}, 1, 2)", name) : fmt::format("permute({}, {{0, 2, 3, 1}})", name);
+  const Tensor last = rank == 3 ? scores.transpose(1, 2) : scores.permute({0, 2, 3, 1});
+  if (without_last(last.shape()) != targets.shape()) return "";
+  return fmt::format("; classes are the last dim: did you mean {}?", moved);
+}
+
 void check_class_targets(const Tensor& scores, const char* name, const Tensor& targets) {
   if (scores.rank() == 0) throw ShapeError(fmt::format("{} must be [..., C], but have rank 0", name));
   if (!is_integer(targets.dtype())) {
@@ -48,8 +59,9 @@ void check_class_targets(const Tensor& scores, const char* name, const Tensor& t
   }
   const Shape rows = without_last(scores.shape());
   if (targets.shape() != rows) {
-    throw ShapeError(fmt::format("{}{} ask for targets{}, one class each, but targets have shape {}", name,
-                                 to_string(scores.shape()), to_string(rows), to_string(targets.shape())));
+    throw ShapeError(fmt::format("{}{} ask for targets{}, one class each, but targets have shape {}{}", name,
+                                 to_string(scores.shape()), to_string(rows), to_string(targets.shape()),
+                                 classes_last(scores, name, targets)));
   }
 }
 

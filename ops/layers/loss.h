@@ -21,8 +21,9 @@ struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;
 };
 
-/// −log softmax(logits)[target], where the classes are the last dim. The mean is over the rows that are not ignored,
-/// and NaN when there are none.
+/// −log softmax(logits)[target], where the classes are the last dim; in PyTorch they are dim 1, so pixels [N, C, H,
+/// W] need permute(logits, {0, 2, 3, 1}) here. The mean is over the rows that are not ignored, and NaN when there are
+/// none. For a factor of each class, give log_softmax(logits, -1) to nll_loss, which has `weight`.
 ///
 /// Shapes: logits [..., C], targets [...] → [], or [...] unreduced.
 /// Dtypes: targets are int64 or int32.

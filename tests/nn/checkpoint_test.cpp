@@ -169,6 +169,64 @@ TEST_CASE("Checkpoint: a file that does not fit changes nothing, and the error n
   CHECK(loop.everything() == saved.everything());
 }
 
+TEST_CASE("Checkpoint: a part of any kind that was not added is refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  const nn::TensorDataset data({uniform({10, 3}, 1)});
+  struct Parts {
+    explicit Parts(const nn::TensorDataset& data) : loader(data, {.batch = 2}) {}
+    Generator rng{1};
+    nn::Loader loader;
+    int64_t step = 0;
+    double loss = 0;
+    std::string note;
+    Tensor best = zeros({1});
+    nn::SGD optimizer{{zeros({2}).set_requires_grad()}, {.lr = 0.1, .momentum = 0.9}};
+  };
+  const auto add_all_but = [](nn::Checkpoint& checkpoint, Parts& parts, const std::string& left_out) {
+    const auto add = [&](const std::string& name, auto& part) {
+      if (name != left_out) checkpoint.add(name, part);
+    };
+    add("rng", parts.rng);
+    add("loader", parts.loader);
+    add("step", parts.step);
+    add("loss", parts.loss);
+    add("note", parts.note);
+    add("best", parts.best);
+    add("optimizer", parts.optimizer);
+  };
+  Parts saved(data);
+  nn::Checkpoint writer(path);
+  add_all_but(writer, saved, "");
+  writer.save();
+  for (const std::string left_out : {"rng", "loader", "step", "loss", "note", "best", "optimizer"}) {
+    Parts parts(data);
+    nn::Checkpoint reader(path);
+    add_all_but(reader, parts, left_out);
+    CHECK_THROWS_WITH_AS(reader.load(),
+                         doctest::Contains(("it has a '" + left_out + "', which was not added").c_str()), ValueError);
+    reader.load({.strict = false});
+  }
+}
+
+TEST_CASE("Checkpoint: a loader with other batches is refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  const nn::TensorDataset data({uniform({10, 3}, 1)});
+  nn::Loader saved(data, {.batch = 2, .seed = 1});
+  nn::Checkpoint(path).add("loader", saved).save();
+  for (const nn::LoaderOptions options : {nn::LoaderOptions{.batch = 3, .seed = 1},
+                                          {.batch = 2, .seed = 2},
+                                          {.batch = 2, .shuffle = false, .seed = 1},
+                                          {.batch = 2, .seed = 1, .drop_last = true}}) {
+    nn::Loader other(data, options);
+    CHECK_THROWS_WITH_AS(nn::Checkpoint(path).add("loader", other).load(),
+                         doctest::Contains("is of another run: loader: its options are batch "), ValueError);
+  }
+  nn::Loader same(data, {.batch = 2, .seed = 1, .prefetch = 0, .num_workers = 3});  // which change no batch
+  nn::Checkpoint(path).add("loader", same).load();
+}
+
 TEST_CASE("Checkpoint: a model with other settings is refused") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";

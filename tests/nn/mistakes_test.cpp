@@ -60,6 +60,13 @@ const Mistake kMistakes[] = {
      "cross_entropy: targets must be int64 or int32, not float32; convert with to(DType::int64)"},
     {"one label too many for the batch", [](Program& p) { cross_entropy(p.model(p.x), zeros({5}, DType::int64)); },
      "cross_entropy: logits[4, 10] ask for targets[4], one class each, but targets have shape [5]"},
+    {"classes of pixels in dim 1",
+     [](Program&) { cross_entropy(zeros({2, 3, 4, 5}), zeros({2, 4, 5}, DType::int64)); },
+     "cross_entropy: logits[2, 3, 4, 5] ask for targets[2, 3, 4], one class each, but targets have shape [2, 4, 5]; "
+     "classes are the last dim: did you mean permute(logits, {0, 2, 3, 1})?"},
+    {"classes of tokens in dim 1", [](Program&) { nll_loss(zeros({2, 3, 4}), zeros({2, 4}, DType::int64)); },
+     "nll_loss: log_probs[2, 3, 4] ask for targets[2, 3], one class each, but targets have shape [2, 4]; "
+     "classes are the last dim: did you mean transpose(log_probs, 1, 2)?"},
     {"backward of a loss for each example",
      [](Program& p) { backward(cross_entropy(p.model(p.x), p.y, {.reduction = Reduction::none})); },
      "backward: the loss has shape [4]; reduce it to one element (sum, mean), or give its gradient"},

@@ -153,6 +153,23 @@ TEST_CASE("Module: a state that does not fit is refused whole, with everything t
   CHECK(model.layers[0].gain.to_vector<float>() == std::vector<float>{1, 1, 1});
 }
 
+TEST_CASE("Module: a state of names with a prefix is refused with what to do") {
+  Generator rng(1);
+  Model model(rng);
+  TensorMap state;
+  for (const auto& [name, tensor] : model.state()) state["net.module." + name] = tensor;
+  const char* remedy =
+      "the names there begin with 'net.module.'; nn::Checkpoint loads a model from the file of a whole";
+  CHECK_THROWS_WITH_AS(model.load_state(state), doctest::Contains(remedy), ValueError);
+  state.erase("net.module.scale");  // another model's
+  try {
+    model.load_state(state);
+    FAIL("loaded");
+  } catch (const ValueError& error) {
+    CHECK(std::string(error.what()).find("begin with") == std::string::npos);
+  }
+}
+
 TEST_CASE("load_state: of very many names that are not the model's, a thousand are listed, and long ones cut off") {
   Generator rng(1);
   Model model(rng);

@@ -37,8 +37,11 @@ TEST_CASE("normalize: each channel by its own numbers, or all by one") {
   CHECK_THROWS_WITH_AS(nn::normalize({1}, {1})(arange(4).reshape({2, 2}), {}),
                        doctest::Contains("normalize: inputs are int64; convert them with to(DType::float32)"),
                        DTypeError);
-  CHECK_THROWS_AS(nn::normalize({1}, {0}), ValueError);
-  CHECK_THROWS_AS(nn::normalize({1, 2}, {1}), ValueError);
+  CHECK_THROWS_WITH_AS(nn::normalize({1}, {0}), doctest::Contains("a standard deviation is 0; it must be above 0"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(nn::normalize({1, 2}, {1}),
+                       doctest::Contains("2 means and 1 standard deviations; each channel needs one of both"),
+                       ValueError);
   CHECK_THROWS_AS(nn::normalize({}, {}), ValueError);
 }
 
