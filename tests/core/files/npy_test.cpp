@@ -115,6 +115,7 @@ TEST_CASE("npz: names are those of numpy.savez, and a comment, folders and Unico
   CHECK(unnamed.at("arr_0").to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
   CHECK(unnamed.at("arr_1").shape() == Shape{2, 2});
   CHECK(read_npz(golden("comment.npz")).contains("folder/α"));
+  CHECK(read_npz(golden("zip64.npz")).at("x").to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
 }
 
 TEST_CASE("npy: a written file has the bytes of NumPy's") {
