@@ -166,8 +166,8 @@ TEST_CASE("npy: elements that linnet has no dtype for are refused, and the messa
   CHECK(contains(error("object.npy"), "'|O' (Python's objects, which only code that the file holds can restore)"));
   CHECK(contains(error("structs.npy"), "its elements are structs; save each field as an array of its own"));
   CHECK(contains(error("beyond_int64.npy"), "it holds 9223372036854775808, more than int64 holds"));
-  CHECK(contains(error("none.npy"), "No such file"));
-  CHECK(contains(error("."), "cannot read"));
+  CHECK(contains(error("none.npy"), "none.npy': No such file or directory; check that the file exists and that you"));
+  CHECK(contains(error("."), ".': it is not a file; check that the file exists"));
   CHECK(contains(error("little.npz"), "byte 0: it does not begin with \\x93NUMPY"));
 }
 
