@@ -205,6 +205,7 @@ TEST_CASE("npy: a damaged header is refused with the byte") {
                  "more than 64 dims; reshape it"));
   CHECK(contains(npy_error(npy_of(std::string(10'001, ' '), 0)), "byte 8: a header of 10001 bytes, more than 10000"));
   CHECK(contains(npy_error(std::string("\x93NUMPY\x04\x00\x00\x00", 10)), "byte 6: version 4 of the format"));
+  CHECK(contains(npy_error("\x93NUMPY\x01"), "a .npy file: it ends too early; make or copy it again"));
   CHECK(contains(npy_error(npy_of("{'descr': '|b1', " + rest, 1) + '\x02'), "it is bool, and has bytes other than"));
 }
 
