@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -27,10 +28,14 @@ namespace linnet {
 namespace {
 
 using detail::FileErrors;
-using detail::ZipEntry;
-using detail::ZipEntryReader;
 
 constexpr std::string_view kSuffix = ".npy";  // of entries in archives
+
+/// The bytes of a file, or of an entry of an archive.
+struct ByteSource {
+  int64_t size;
+  std::function<void(void* to, int64_t bytes)> read;  ///< the next bytes; an error where there are fewer
+};
 
 /// An array's place and kind in the bytes of a file.
 struct NpyArray {
@@ -59,9 +64,8 @@ const detail::FileDType& npy_type(std::string_view descr, const FileErrors& erro
 }
 
 /// Reads all before the elements, and checks that as many elements follow as the shape asks for.
-NpyArray read_header(ZipEntryReader& from) {
+NpyArray read_header(const ByteSource& from, const FileErrors& errors) {
   constexpr uint32_t kMost = 10'000;  // NumPy's own limit
-  const FileErrors& errors = from.errors();
   std::array<char, 8> start;
   from.read(start.data(), std::ssize(start));
   if (!std::string_view(start.data(), start.size()).starts_with(detail::kNpyMagic)) {
@@ -83,7 +87,7 @@ NpyArray read_header(ZipEntryReader& from) {
     errors.refused(fmt::format("its shape ({}) has more than {} dims; reshape it", shown, kMaxRank));
   }
   array.shape = Shape(header.sizes);
-  const int64_t there = from.entry().size - begin - length;
+  const int64_t there = from.size - begin - length;
   if (!checked_product(array.shape, size_of(array.type->dtype)) || array.shape.numel() * array.type->size != there) {
     errors.damaged(fmt::format("byte {}: {} bytes follow, which are not the '{}' elements of shape ({})",
                                begin + length, there, header.descr, shown));
@@ -92,10 +96,9 @@ NpyArray read_header(ZipEntryReader& from) {
 }
 
 /// Reads an array from its beginning to its end. Where it is not to be kept, all is checked and nothing allocated.
-Tensor read_array(ZipEntryReader& from, bool keep) {
+Tensor read_array(const ByteSource& from, const FileErrors& errors, bool keep) {
   constexpr int64_t kChunk = 1 << 16;
-  const NpyArray array = read_header(from);
-  const FileErrors& errors = from.errors();
+  const NpyArray array = read_header(from, errors);
   const int64_t size = array.type->size, wide = size_of(array.type->dtype);
   Shape shape = array.shape;
   if (array.fortran_order) std::reverse(shape.begin(), shape.end());
@@ -141,9 +144,10 @@ Tensor read_npy(const std::filesystem::path& path, Where where) {
   std::ifstream file = detail::open_to_read(path);
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   const FileErrors errors{path.string(), "a .npy file"};
-  const ZipEntry whole{.packed = size, .size = size};
-  ZipEntryReader from(file, whole, errors);
-  return read_array(from, true);
+  const auto read = [&](void* to, int64_t bytes) {
+    if (!file.read(static_cast<char*>(to), bytes)) errors.damaged("it ends too early");
+  };
+  return read_array({size, read}, errors, true);
 }
 
 void write_npy(const std::filesystem::path& path, const Tensor& x, Where where) {
@@ -163,18 +167,19 @@ TensorMap read_npz(const std::filesystem::path& path, Where where) {
   std::ifstream file = detail::open_to_read(path);
   FileErrors errors{path.string(), "a .npz file"};
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
-  const std::vector<ZipEntry> entries = detail::zip_entries(file, size, errors);
+  const std::vector<detail::ZipEntry> entries = detail::zip_entries(file, size, errors);
   TensorMap tensors;
   for (const bool keep : {false, true}) {
-    for (const ZipEntry& entry : entries) {
+    for (const detail::ZipEntry& entry : entries) {
       const std::string shown = detail::shortened(entry.name);
       errors.part = fmt::format("'{}': ", shown);
       if (!entry.name.ends_with(kSuffix)) errors.refused("it is not an array; an archive of arrays alone is read");
-      ZipEntryReader from(file, entry, errors);
       const auto [place, is_new] = tensors.try_emplace(entry.name.substr(0, entry.name.size() - kSuffix.size()));
       if (is_new == keep) errors.damaged("it is there twice");
-      place->second = read_array(from, keep);
-      from.finish();
+      detail::ZipEntryReader reader(file, entry, errors);
+      const auto read = [&](void* to, int64_t bytes) { reader.read(to, bytes); };
+      place->second = read_array({entry.size, read}, errors, keep);
+      reader.finish();
     }
   }
   return tensors;

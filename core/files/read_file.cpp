@@ -11,7 +11,12 @@
 
 namespace linnet::detail {
 
-std::optional<std::string> read_file(const std::filesystem::path& path, int64_t most) {
+void cannot_read(const std::filesystem::path& path, const char* remedy) {
+  const char* reason = errno == 0 ? "it is not a file" : std::strerror(errno);
+  throw IoError(fmt::format("cannot read '{}': {}; {}", path.string(), reason, remedy));
+}
+
+std::string read_file(const std::filesystem::path& path, int64_t most, const char* remedy) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
@@ -23,7 +28,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path, int64_t 
     file.read(chunk.data(), std::min(std::ssize(chunk), most - std::ssize(bytes)));
     bytes.append(chunk.data(), static_cast<size_t>(file.gcount()));
   }
-  if (!file.is_open() || file.bad()) return std::nullopt;  // opening a folder succeeds; reading it fails
+  if (!file.is_open() || file.bad()) cannot_read(path, remedy);  // opening a folder succeeds; reading it fails
   return bytes;
 }
 
@@ -31,11 +36,8 @@ std::ifstream open_to_read(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::error_code ignored;
-  if (!file || !std::filesystem::is_regular_file(path, ignored)) {  // a folder can be opened, and not read
-    const int error = errno;
-    throw IoError(fmt::format("cannot read '{}'{}; check that the file exists and that you may read it",
-                              path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
-  }
+  // A folder can be opened, and not read.
+  if (!file || !std::filesystem::is_regular_file(path, ignored)) cannot_read(path);
   return file;
 }
 

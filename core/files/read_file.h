@@ -4,17 +4,21 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <string>
 
 namespace linnet::detail {
 
-/// The bytes of a file, at most the first `most` of them. Returns nothing if they cannot be read; errno then holds
-/// the reason, or 0 if the system gave none. Takes no more memory than the bytes.
-std::optional<std::string> read_file(const std::filesystem::path& path,
-                                     int64_t most = std::numeric_limits<int64_t>::max());
+inline constexpr const char* kCheckFile = "check that the file exists and that you may read it";
 
-/// Opens a file to read its bytes. Throws IoError, with the system's reason, where there is no such file.
+/// Throws the IoError for a file that cannot be read. errno holds the system's reason, or 0 for what is not a file.
+[[noreturn]] void cannot_read(const std::filesystem::path& path, const char* remedy = kCheckFile);
+
+/// The bytes of a file, at most the first `most` of them. Takes no more memory than the bytes. Throws as
+/// `cannot_read`.
+std::string read_file(const std::filesystem::path& path, int64_t most = std::numeric_limits<int64_t>::max(),
+                      const char* remedy = kCheckFile);
+
+/// Opens a file to read its bytes. Throws as `cannot_read`.
 std::ifstream open_to_read(const std::filesystem::path& path);
 
 }  // namespace linnet::detail

@@ -41,9 +41,6 @@ class ZipEntryReader {
   /// Checks the checksum, when all was read.
   void finish();
 
-  const ZipEntry& entry() const { return entry_; }
-  const FileErrors& errors() const { return errors_; }
-
  private:
   struct Inflater;
   void unpack(unsigned char* to, int64_t bytes);

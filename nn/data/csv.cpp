@@ -1,7 +1,6 @@
 #include <linnet/nn/data/csv.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -242,25 +241,21 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options, Whe
   if (options.separator == '"' || options.separator == '\n' || options.separator == '\r') {
     throw ValueError("a quote or the end of a line cannot be the separator");
   }
-  std::optional<std::string> text = detail::read_file(path);
-  if (!text) {
-    throw IoError(
-        fmt::format("cannot read {}: {}", path.string(), errno == 0 ? "is it a file?" : std::strerror(errno)));
-  }
+  std::string text = detail::read_file(path);
   Table table;
   table.path_ = path.string();
   table.options_ = options;
-  CsvParser parser(*text, options.separator, table.path_);
+  CsvParser parser(text, options.separator, table.path_);
   table.rows_ = parser.parse() - (options.header ? 1 : 0);
   if (table.rows_ < 0 || parser.cells() == 0) throw IoError(fmt::format("{} is empty", table.path_));
-  std::string_view cells = *text;
+  std::string_view cells = text;
   for (int64_t i = 0; i < parser.cells(); ++i) {
     const std::string_view cell = cells.substr(0, cells.find(kCellEnd));
     table.names_.push_back(options.header ? std::string(cell) : fmt::to_string(i));
     if (options.header) cells.remove_prefix(std::min(cell.size() + 1, cells.size()));
   }
-  text->erase(0, text->size() - cells.size());
-  table.cells_ = std::move(*text);
+  text.erase(0, text.size() - cells.size());
+  table.cells_ = std::move(text);
   return table;
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <span>
 
@@ -11,6 +9,7 @@
 #include <zlib.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/read_file.h>
 
 namespace linnet::nn {
 namespace {
@@ -22,7 +21,7 @@ constexpr int64_t kChunk = 1 << 20;
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) throw IoError(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+    if (!file_) detail::cannot_read(path);
   }
 
   void read(std::span<uint8_t> out, const char* what) {

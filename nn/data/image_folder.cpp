@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 #include <png.h>
@@ -46,12 +43,8 @@ struct Pixels {
 
 Pixels pixels_of(const fs::path& path) {
   const detail::FileErrors errors{path.string(), "a PNG file"};
-  const std::optional<std::string> bytes = detail::read_file(path);
-  if (!bytes) {
-    throw IoError(fmt::format("cannot read '{}': {}; check that the file exists and that you may read it",
-                              path.string(), errno == 0 ? "it is no file" : std::strerror(errno)));
-  }
-  PngImage image(*bytes);
+  const std::string bytes = detail::read_file(path);
+  PngImage image(bytes);
   if (image.has_failed()) errors.damaged(image.message);
   Pixels pixels{image.height, image.width, {}};
   // A small file can pretend to hold a huge image.
@@ -60,8 +53,8 @@ Pixels pixels_of(const fs::path& path) {
                                pixels.height, kMostPixels));
   }
   // Deflate packs at most 1,032 bytes into one, and a pixel takes at least a bit.
-  if (pixels.width > 8 * 1032 * std::ssize(*bytes) / pixels.height) {
-    errors.damaged(fmt::format("{} × {} pixels in {} bytes", pixels.width, pixels.height, bytes->size()));
+  if (pixels.width > 8 * 1032 * std::ssize(bytes) / pixels.height) {
+    errors.damaged(fmt::format("{} × {} pixels in {} bytes", pixels.width, pixels.height, bytes.size()));
   }
   pixels.colours.resize(static_cast<size_t>(kColours * pixels.width * pixels.height));
   if (png_image_finish_read(&image, nullptr, pixels.colours.data(), 0, nullptr) == 0) errors.damaged(image.message);

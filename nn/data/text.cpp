@@ -1,9 +1,6 @@
 #include <linnet/nn/data/text.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -82,14 +79,6 @@ std::string shown(char32_t code, Characters kind) {
   std::string character;
   detail::append_code_point(character, code);
   return fmt::format("'{}'", character);
-}
-
-std::string read_text(const fs::path& path) {
-  std::optional<std::string> text = detail::read_file(path);
-  if (text) return *std::move(text);
-  const int error = errno;
-  throw IoError(
-      fmt::format("cannot read {}{}", path.string(), error == 0 ? "" : std::string(": ") + std::strerror(error)));
 }
 
 std::vector<fs::path> texts_in(const fs::path& folder) {
@@ -188,7 +177,7 @@ CharText CharText::read(const fs::path& path, const TextOptions& options) {
   std::string text;
   int64_t dropped_marks = 0;
   for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {
-    std::string content = read_text(file);
+    std::string content = detail::read_file(file);
     if (options.characters == Characters::code_points) {
       const size_t valid = utf8_bytes(content);
       if (valid < content.size()) {

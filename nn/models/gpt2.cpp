@@ -1,7 +1,6 @@
 #include <linnet/nn/models/gpt2.h>
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,15 +44,14 @@ std::string gpt2_name(std::string name) {
 }
 
 json read_settings(const std::filesystem::path& path) {
+  constexpr const char* kRemedy = "give the one that lies beside model.safetensors";
   const auto fail = [&](const std::string& why) {
-    throw IoError(
-        fmt::format("'{}' is missing or no JSON file: {}; it lies beside model.safetensors", path.string(), why));
+    throw IoError(fmt::format("'{}' is not a JSON file: {}; {}", path.string(), why, kRemedy));
   };
-  std::optional<std::string> text = detail::read_file(path, detail::kMaxJsonTree + 1);
-  if (!text) fail("it cannot be read");
+  std::string text = detail::read_file(path, detail::kMaxJsonTree + 1, kRemedy);
   json settings;
   try {
-    settings = detail::parse_json(*std::move(text));
+    settings = detail::parse_json(std::move(text));
   } catch (const json::exception& error) {
     fail(detail::message_of(error));
   }

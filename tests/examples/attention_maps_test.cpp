@@ -189,7 +189,8 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
   refused(2, "--steps 0: must be at least 1", {"--figure", "--steps", "0"});
   refused(2, "--prompt does not apply to --figure", {"--figure", "--prompt", "to be"});
   refused(2, "--image does not apply to --figure", {"--figure", "--image", "1"});
-  refused(1, "nowhere/config.json; is it the --out folder of a training run?", {shop / "nowhere"});
+  refused(1, "nowhere/config.json': No such file or directory; is it the --out folder of a training run?",
+          {shop / "nowhere"});
   refused(1, "the prompt is empty; give at least one character", {text, "--prompt", ""});
   refused(1, "the prompt has 1025 characters; a picture shows 1024 at the most",
           {text, "--prompt", std::string(1025, 'b')});

@@ -54,7 +54,8 @@ TEST_CASE("gpt: its losses fall, it writes a sample of the text's characters, an
 TEST_CASE("gpt: what it cannot train on ends with a message and status 1") {
   const Workshop shop;
   const auto text = shop / "data/tinyshakespeare/input.txt";
-  check_refused(run_program("gpt", {"/nowhere.txt"}), 1, "gpt: cannot read /nowhere.txt: No such file or directory");
+  check_refused(run_program("gpt", {"/nowhere.txt"}), 1,
+                "gpt: cannot read '/nowhere.txt': No such file or directory");
   check_refused(run_program("gpt", {text, "many"}), 1, "gpt: schedule: 0 steps with 0 of warm-up");
   shop.set_text(std::string(640, 'a'));
   check_refused(run_program("gpt", {text}), 1,

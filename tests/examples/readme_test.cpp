@@ -140,7 +140,7 @@ TEST_CASE("regression: the made table, held out, is as certain as the model says
 TEST_CASE("regression: a file that is not there ends with a message and status 1") {
   const linnet::test::Ended ended = linnet::test::run_program("regression", {"/nowhere.csv"});
   CHECK(ended.code == 1);
-  CHECK(ended.err.starts_with("regression: read_csv: cannot read /nowhere.csv: No such file"));
+  CHECK(ended.err.starts_with("regression: read_csv: cannot read '/nowhere.csv': No such file"));
 }
 
 TEST_CASE("factorization: vectors predict held-out ratings that biases alone cannot, and a picture is drawn") {
@@ -176,7 +176,7 @@ TEST_CASE("factorization: a table of one's own, where a rating is missing") {
 TEST_CASE("factorization: a file that is not there, or lacks a column, ends with a message and status 1") {
   const linnet::test::Ended missing = linnet::test::run_program("factorization", {"/nowhere.csv"});
   CHECK(missing.code == 1);
-  CHECK(missing.err.starts_with("factorization: read_csv: cannot read /nowhere.csv: No such file"));
+  CHECK(missing.err.starts_with("factorization: read_csv: cannot read '/nowhere.csv': No such file"));
 
   const linnet::test::TemporaryFolder folder;
   linnet::test::write_bytes(folder / "my.csv", "user,item,stars\na,b,5\n");

@@ -59,6 +59,11 @@ def save(folder: pathlib.Path) -> None:
     with zipfile.ZipFile(folder / "comment.npz", "w") as archive:
         archive.comment = b"a comment of the whole archive"
         archive.writestr(zipfile.ZipInfo("folder/\N{GREEK SMALL LETTER ALPHA}.npy"), files["vector.npy"])
+    # As large archives are written.
+    limit, zipfile.ZIP64_LIMIT = zipfile.ZIP64_LIMIT, 0
+    with zipfile.ZipFile(folder / "zip64.npz", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("x.npy"), files["vector.npy"])
+    zipfile.ZIP64_LIMIT = limit
 
 
 if __name__ == "__main__":

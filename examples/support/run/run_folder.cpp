@@ -29,9 +29,7 @@ namespace fs = std::filesystem;
 const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
 
 std::string read_text(const fs::path& path, int64_t most = std::numeric_limits<int64_t>::max()) {
-  std::optional<std::string> text = linnet::detail::read_file(path, most);
-  if (!text) throw IoError(fmt::format("cannot read {}; is it the --out folder of a training run?", path.string()));
-  return *std::move(text);
+  return linnet::detail::read_file(path, most, "is it the --out folder of a training run?");
 }
 
 /// The folder's config.json.

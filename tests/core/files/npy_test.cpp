@@ -115,6 +115,7 @@ TEST_CASE("npz: names are those of numpy.savez, and a comment, folders and Unico
   CHECK(unnamed.at("arr_0").to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
   CHECK(unnamed.at("arr_1").shape() == Shape{2, 2});
   CHECK(read_npz(golden("comment.npz")).contains("folder/α"));
+  CHECK(read_npz(golden("zip64.npz")).at("x").to_vector<int64_t>() == std::vector<int64_t>{0, 1, 2});
 }
 
 TEST_CASE("npy: a written file has the bytes of NumPy's") {
@@ -165,8 +166,8 @@ TEST_CASE("npy: elements that linnet has no dtype for are refused, and the messa
   CHECK(contains(error("object.npy"), "'|O' (Python's objects, which only code that the file holds can restore)"));
   CHECK(contains(error("structs.npy"), "its elements are structs; save each field as an array of its own"));
   CHECK(contains(error("beyond_int64.npy"), "it holds 9223372036854775808, more than int64 holds"));
-  CHECK(contains(error("none.npy"), "No such file"));
-  CHECK(contains(error("."), "cannot read"));
+  CHECK(contains(error("none.npy"), "none.npy': No such file or directory; check that the file exists and that you"));
+  CHECK(contains(error("."), ".': it is not a file; check that the file exists"));
   CHECK(contains(error("little.npz"), "byte 0: it does not begin with \\x93NUMPY"));
 }
 
@@ -204,6 +205,7 @@ TEST_CASE("npy: a damaged header is refused with the byte") {
                  "more than 64 dims; reshape it"));
   CHECK(contains(npy_error(npy_of(std::string(10'001, ' '), 0)), "byte 8: a header of 10001 bytes, more than 10000"));
   CHECK(contains(npy_error(std::string("\x93NUMPY\x04\x00\x00\x00", 10)), "byte 6: version 4 of the format"));
+  CHECK(contains(npy_error("\x93NUMPY\x01"), "a .npy file: it ends too early; make or copy it again"));
   CHECK(contains(npy_error(npy_of("{'descr': '|b1', " + rest, 1) + '\x02'), "it is bool, and has bytes other than"));
 }
 

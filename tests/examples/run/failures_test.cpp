@@ -197,7 +197,7 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
     CAPTURE(part);
     check_fails(run_program("sample", Arguments{shop / "run", "--tokens", "5"} + flags), part);
   };
-  refused("run/config.json; is it the --out folder of a training run?");
+  refused("run/config.json': No such file or directory; is it the --out folder of a training run?");
   CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
   const auto prompt_refused = [&](const std::string& prompt, const std::string& part) {
     check_says(run_program("sample", {shop / "run", "--prompt", prompt}), 2, part);

@@ -135,7 +135,8 @@ TEST_CASE("read_csv: a row that is too short or too long, with its line") {
   CHECK(error_of("") == "x.csv is empty");
   CHECK(error_of("\n\n") == "x.csv is empty");
   CHECK(error_of(std::string("a\0", 2)) == "x.csv: byte 1 is 0, so it is not UTF-8 text; save it as UTF-8");
-  CHECK(error_of([] { nn::read_csv("/nowhere/x.csv"); }) == "x.csv: No such file or directory");
+  CHECK(error_of([] { nn::read_csv("/nowhere/x.csv"); }) ==
+        "x.csv': No such file or directory; check that the file exists and that you may read it");
   CHECK_THROWS_AS(nn::read_csv("/"), IoError);
 }
 

@@ -118,6 +118,7 @@ TEST_CASE("read_idx: bytes behind the last element are refused") {
 
 TEST_CASE("read_idx: a file that is missing, or a folder, is refused") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(nn::read_idx(folder / "none"), doctest::Contains("No such file"), IoError);
+  CHECK_THROWS_WITH_AS(nn::read_idx(folder / "none"),
+                       doctest::Contains("none': No such file or directory; check that the file exists"), IoError);
   CHECK_THROWS_AS(nn::read_idx(folder.path()), IoError);
 }

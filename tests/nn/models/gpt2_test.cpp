@@ -135,9 +135,10 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
           R"("n_embd" is 18446744073709551615, where a whole number is needed)");
   refused("\"n_embd\": 12", "\"n_embd\": -9223372036854775809", "where a whole number is needed");
   refused("\"attn_pdrop\": 0.1", "\"attn_pdrop\": \"much\"", R"("attn_pdrop" is "much", where a number is needed)");
-  refused("{", "", "missing or no JSON file");
-  refused("{", "{\"deep\": " + std::string(200'000, '['), "missing or no JSON file");
+  refused("{", "", "is not a JSON file: ");
+  refused("{", "{\"deep\": " + std::string(200'000, '['), "is not a JSON file: ");
   refused("{", "{\"deep\": " + std::string(100, '['), "lists and objects lie more than 32 deep within each other");
   refused("{", "{" + std::string(70'000, ' '), "it has more than 65536 bytes");
-  CHECK_THROWS_AS(nn::read_gpt2_config(folder / "none"), IoError);
+  CHECK_THROWS_WITH_AS(nn::read_gpt2_config(folder / "none"),
+                       doctest::Contains("none': No such file or directory; give the one that lies beside"), IoError);
 }
