@@ -201,6 +201,7 @@ void ZipEntryReader::unpack(unsigned char* to, int64_t bytes) {
     stream.next_out = to;
     stream.avail_out = static_cast<uInt>(most);
     const int code = inflate(&stream, Z_NO_FLUSH);
+    if (code == Z_MEM_ERROR) throw MemoryError("no memory to unpack an archive");
     const int64_t got = most - stream.avail_out;
     left -= got;
     to += got;
