@@ -148,9 +148,10 @@ TEST_CASE("ImageFolder: folders that are no data set, and images of another size
   const TemporaryFolder& folder = animals.folder;
   write_bytes(folder / "dogs/large.png", grey_image(1, {"\x01"}));
   const nn::ImageFolder data(folder.path());
-  CHECK_THROWS_WITH_AS(data.collate(std::vector<int64_t>{3}, {}),
-                       doctest::Contains("large.png' has 1 × 1 pixels, but the first image 2 × 1; bring all to one"),
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      data.collate(std::vector<int64_t>{3}, {}),
+      doctest::Contains("large.png' has 1 × 1 pixels, but the first image 2 × 1; linnet does not resize"),
+      ShapeError);
 
   std::filesystem::create_directory(folder / "birds");
   const auto refused = [&](const std::filesystem::path& root) {
