@@ -37,7 +37,7 @@ struct ImageFolderOptions {
 /// classes().
 class ImageFolder : public Dataset {
  public:
-  /// Lists the .png files below each class's folder.
+  /// Lists the .png files below each class's folder, and passes over other files.
   ///
   /// Throws: ValueError for other channels, for a root without folders and for a class without .png files; IoError
   /// for a root that is no folder, and for a first image that cannot be read.

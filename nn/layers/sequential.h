@@ -14,6 +14,12 @@ namespace linnet::nn {
 ///     nn::Sequential net(rng);
 ///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
 ///     net.add([](const Tensor& x) { return softmax(x, -1); });
+///
+/// Options of a layer need their type, and functions with options a lambda:
+///
+///     nn::Sequential net(rng);
+///     net.add<nn::Conv2d>(1, 6, 5, nn::Conv2dConfig{.padding = 2});
+///     net.add([](const Tensor& x) { return leaky_relu(x, 0.1).flatten(1); });
 class Sequential : public Module {
  public:
   /// A model of its own, or a submodule of `parent`.
