@@ -38,6 +38,7 @@ using nlohmann::json;
 
 constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
+constexpr uint32_t kZip = 0x04034b50;        // what a zip archive begins with, "PK\3\4"
 
 /// A tensor as the header describes it.
 struct Entry {
@@ -90,6 +91,12 @@ class Reader {
     uint64_t length = 0;
     read_bytes(&length, kPrefix);
     if (length > static_cast<uint64_t>(std::min(kMaxHeader, size_ - kPrefix))) {
+      if (static_cast<uint32_t>(length) == kZip) {
+        throw IoError(
+            fmt::format("'{}' is a zip archive, as torch.save writes; in Python, write the weights by "
+                        "safetensors.torch.save_file(model.state_dict(), path)",
+                        path_.string()));
+      }
       fail(fmt::format("a header of {} bytes, in a file of {} (at most {} are allowed)", length, size_, kMaxHeader));
     }
     data_size_ = size_ - kPrefix - static_cast<int64_t>(length);

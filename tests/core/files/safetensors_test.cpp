@@ -227,6 +227,14 @@ TEST_CASE("safetensors: a header that lies is refused") {
   CHECK(error_of(folder / "bad").find("other than 0 and 1") != std::string::npos);
 }
 
+TEST_CASE("safetensors: a file of torch.save says what to do") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "model.pt", std::string("PK\3\4\0\0\x8\x8", 8) + std::string(100, 'x'));
+  CHECK_THROWS_WITH_AS(read_safetensors(folder / "model.pt"),
+                       doctest::Contains("model.pt' is a zip archive, as torch.save writes; in Python, write"),
+                       IoError);
+}
+
 TEST_CASE("safetensors: a file that is not there, and one that cannot be written") {
   const TemporaryFolder folder;
   CHECK(error_of(folder / "none").find("check that the file exists") != std::string::npos);
