@@ -14,15 +14,8 @@ struct SampledScores {
   View q, k, index;
   T* out;
 
-  /// Samples from a key to the one that is fetched meanwhile. No prefetcher can guess which keys come.
-  static constexpr int64_t kAhead = 6, kLine = 64;
-
-  void prefetch(const T* key, int64_t width_) const {
-    for (int64_t h = 0; h < heads; ++h) {
-      const auto* row = reinterpret_cast<const char*>(key + h * k.strides[1]);
-      for (int64_t at = 0; at < width_ * int64_t{sizeof(T)}; at += kLine) __builtin_prefetch(row + at);
-    }
-  }
+  /// Samples from a key to the one that is fetched meanwhile. The hardware prefetcher cannot guess which keys come.
+  static constexpr int64_t kAhead = 6;
 
   /// The scores of query `i` of sequence `b`, with the width of a head as a constant or a number.
   template <class Width>
@@ -34,8 +27,8 @@ struct SampledScores {
       return data<T>(k) + b * k.strides[0] + keys[t * index.strides[2]] * k.strides[2];
     };
     for (int64_t t = 0; t < samples; ++t) {
-      if (t + kAhead < samples) prefetch(key_at(t + kAhead), width_);
-      const T* key = key_at(t);
+      const T *key = key_at(t), *later = key_at(std::min(t + kAhead, samples - 1));
+      for (int64_t h = 0; h < heads; ++h) fetch(later + h * k.strides[1], width_);
       for (int64_t h = 0; h < heads; ++h) {
         const T *left = query + h * q.strides[1], *right = key + h * k.strides[1];
         T sum{};
