@@ -66,7 +66,7 @@ const detail::FileDType& npy_type(std::string_view descr, const FileErrors& erro
 /// Reads all before the elements, and checks that as many elements follow as the shape asks for.
 NpyArray read_header(const ByteSource& from, const FileErrors& errors) {
   constexpr uint32_t kMost = 10'000;  // NumPy's own limit
-  std::array<char, 8> start;
+  std::array<char, 8> start{};
   from.read(start.data(), std::ssize(start));
   if (!std::string_view(start.data(), start.size()).starts_with(detail::kNpyMagic)) {
     errors.damaged("byte 0: it does not begin with \\x93NUMPY");
