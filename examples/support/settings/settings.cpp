@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <any>
 #include <array>
+#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,10 +75,13 @@ const nn::Mechanism& mechanism_of(const Settings& s) {
   return nn::find_mechanism(s.attention);
 }
 
-/// The words in `share` that the mechanism knows: all but `layers` and `none`.
+/// Whether a word of `share` is a mechanism's own: all are but `layers` and `none`.
+bool is_of_mechanism(const std::string& word) { return word != kLayers && word != kNone; }
+
+/// The words in `share` that the mechanism knows.
 std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
   std::vector<std::string> words = share;
-  std::erase_if(words, [](const std::string& word) { return word == kLayers || word == kNone; });
+  std::erase_if(words, std::not_fn(is_of_mechanism));
   return words;
 }
 
@@ -187,7 +191,7 @@ Settings settings_of(const std::string& mechanism, Settings s) {
   const nn::Mechanism& own = mechanism_of(s);
   std::erase_if(s.options, [&](const auto& option) { return own.option(option.first) == nullptr; });
   if (s.share && own.option(kShare) == nullptr) {
-    std::erase_if(*s.share, [](const std::string& word) { return word != kLayers && word != kNone; });
+    std::erase_if(*s.share, is_of_mechanism);
     if (s.share->empty()) s.share.reset();
   }
   return s;

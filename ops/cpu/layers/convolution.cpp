@@ -120,7 +120,7 @@ void clear_padding(const Convolution& s, const Pixels& pixels, const Run& run, T
     }
   };
   clear_columns(0, std::min(run.low, width));
-  clear_columns(std::max<int64_t>(run.high, 0), width);
+  clear_columns(run.high, width);
 }
 
 /// Fills `patches` from the input's `channels` channels from x on.
