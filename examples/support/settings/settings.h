@@ -15,9 +15,21 @@
 
 namespace linnet::examples {
 
+/// The data of the Long Range Arena's tasks (Tay et al. 2021): listops, text, retrieval, image, pathfinder, digits.
+struct LraSettings {
+  std::string pooling = "padded";  ///< one of the words of kPoolings
+  bool stand_in = false;           ///< whether other data may stand in for a public set that is absent
+  bool black_is_padding = false;   ///< images: ids are greys, and black pixels are padding, as in public PyTorch code
+  int64_t downsample = 1;          ///< images: side of the squares of pixels whose mean is one token
+  int64_t min_tokens = 501;        ///< listops: of the shortest expression; `Settings::context` is the longest
+  int64_t contour_length = 14;     ///< pathfinder: paddles of a snake
+  int64_t distractors = 5;         ///< pathfinder: snakes that mean nothing
+  uint64_t data_seed = 1;          ///< of generated data
+};
+
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
 struct Settings {
-  std::string task;    ///< "shakespeare" or "mnist"
+  std::string task;    ///< one of task_names()
   std::string preset;  ///< the preset that the settings started from
   std::string attention = "softmax";
   /// Options of the mechanism that the command line sets, by their names in nn::Mechanism::option_list; `completed`
@@ -32,9 +44,10 @@ struct Settings {
   int64_t heads = 4;
   int64_t width = 128;
   int64_t feed_forward = 4;  ///< hidden width of the MLP, as a multiple of `width`
-  int64_t context = 64;      ///< number of characters that a text model sees
+  int64_t context = 64;      ///< number of characters that a text model sees, or of a sequence's tokens
   bool bytes = false;        ///< characters are bytes, not code points
   bool normalise_newlines = false;
+  LraSettings lra = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
   bool bias = false;
