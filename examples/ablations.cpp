@@ -234,7 +234,8 @@ int main(int argc, char** argv) {
       "al. 2024, figure 2).",
       "ablations");
   return run_program(app, [&] {
-    std::string task = task_from_flag(argc, argv);
+    const std::vector<std::string> tasks{"shakespeare", "mnist"};
+    std::string task = task_from_flag(argc, argv, tasks);
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     settings.epochs = task == "mnist" ? 1 : 0;
     settings.steps = task == "mnist" ? 0 : 500;
@@ -248,7 +249,7 @@ int main(int argc, char** argv) {
         ->delimiter(',')
         ->check(CLI::IsMember(kNames));
     app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
-    add_task_flag(app, task, " (for mnist, --patch 1 takes pixels)");
+    add_task_flag(app, task, tasks, " (for mnist, --patch 1 takes pixels)");
     app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1, 1000));
     add_model_flags(app, settings);
     add_training_flags(app, settings);

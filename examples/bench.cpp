@@ -121,7 +121,7 @@ void print_step(const BenchOptions& bench, const Task& task, const MeasuredStep&
 /// Times a training step of a preset, and its matrix products alone.
 void bench_step(const BenchOptions& bench, const StepOptions& options) {
   if (options.out) make_folder(*options.out);
-  const std::unique_ptr<Task> task = make_task(bench.settings);
+  const std::unique_ptr<Task> task = make_random_task(bench.settings);
   const MeasuredStep measured = measure_step(*task, bench, options.profile ? ProfiledSteps::kSteps : 1);
   std::string profile;
   if (options.profile) {
@@ -254,10 +254,11 @@ void add_step(CLI::App& app, BenchOptions& bench) {
       ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
   add_data_flags(command, bench.settings);
-  command.callback([=, &bench] {
+  command.callback([=, &command, &bench] {
     if (options->out && !options->profile) {
       throw UsageError("--out does not apply to step without --profile, which is what writes files; give both");
     }
+    drop_preset_options(command, bench.settings);
     validate(bench.settings);
     bench_step(bench, *options);
   });

@@ -79,6 +79,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "compare") {
     return examples::compare_program(argc - 1, argv + 1, "own_attention compare");
   }
-  return examples::train_program(argc, argv, "own_attention", "shakespeare", "nanogpt-cpu",
-                                 "Trains a text model, with an attention of its own among the mechanisms.");
+  return examples::train_program(
+      argc, argv,
+      {.name = "own_attention",
+       .tasks = {"shakespeare"},
+       .description = "Trains a text model, with an attention of its own among the mechanisms."});
 }

@@ -3,7 +3,10 @@
 #include "support/run/train_program.h"
 
 int main(int argc, char** argv) {
-  return linnet::examples::train_program(argc, argv, "train_shakespeare", "shakespeare", "nanogpt-cpu",
-                                         "Trains a character-level language model on Tiny Shakespeare, or on another "
-                                         "text.");
+  return linnet::examples::train_program(
+      argc, argv,
+      {.name = "train_shakespeare",
+       .tasks = {"shakespeare"},
+       .description = "Trains a character-level language model on Tiny Shakespeare, or on another "
+                      "text."});
 }

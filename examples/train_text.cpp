@@ -3,6 +3,8 @@
 #include "support/run/train_program.h"
 
 int main(int argc, char** argv) {
-  return linnet::examples::train_program(argc, argv, "train_text", "shakespeare", "nanogpt-cpu",
-                                         "Trains a character-level language model on a text.");
+  return linnet::examples::train_program(argc, argv,
+                                         {.name = "train_text",
+                                          .tasks = {"shakespeare"},
+                                          .description = "Trains a character-level language model on a text."});
 }

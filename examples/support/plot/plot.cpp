@@ -23,6 +23,8 @@ constexpr double kLegendKey = 34;  // from the plot's edge to the text of a labe
 constexpr double kLegendStep = 17;
 constexpr int kTicksX = 7;
 constexpr int kTicksY = 6;
+constexpr double kLargestCircle = 34;  // radius in points
+constexpr double kCircleMargin = 0.12;
 constexpr size_t kMarkedPoints = 32;  // series up to this long show each point
 
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk};
@@ -81,6 +83,8 @@ std::pair<Axis, Axis> fit_axes(const LineChart& chart) {
       ys.push_back(series.y[i]);
     }
   }
+  const bool circles = std::ranges::any_of(chart.series, [](const Series& s) { return !s.areas.empty(); });
+  if (circles) return {fit_axis(xs, chart.log_x, kCircleMargin), fit_axis(ys, chart.log_y, kCircleMargin)};
   return {fit_axis(xs, chart.log_x, chart.log_x ? 0.02 : 0), fit_axis(ys, chart.log_y, 0.05)};
 }
 
@@ -173,6 +177,21 @@ void draw_marker(const Canvas& canvas, Point point, Color color) {
   cairo_fill(canvas.cairo());
 }
 
+// Circles with a rim, so that those below others stay visible.
+void draw_circles(const Canvas& canvas, const Points& points, const Series& series, const Stroke& stroke) {
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!points[i]) continue;
+    cairo_arc(canvas.cairo(), points[i]->x, points[i]->y, kLargestCircle * std::sqrt(series.areas[i]), 0,
+              2 * std::numbers::pi);
+    canvas.set_color(series_color(stroke.color), 0.25);
+    cairo_fill_preserve(canvas.cairo());
+    stroke.set(canvas);
+    cairo_stroke(canvas.cairo());
+    cairo_set_dash(canvas.cairo(), nullptr, 0, 0);
+    draw_marker(canvas, *points[i], series_color(stroke.color));
+  }
+}
+
 void draw_series(const Canvas& canvas, const Points& points, const Stroke& stroke) {
   cairo_t* cr = canvas.cairo();
   stroke.set(canvas);
@@ -259,7 +278,11 @@ void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry>
 
 void write_png(const LineChart& chart, const std::filesystem::path& path) {
   for (const Series& series : chart.series) {
-    if (series.x.size() == series.y.size()) continue;
+    if (series.x.size() == series.y.size()) {
+      if (series.areas.empty() || series.areas.size() == series.x.size()) continue;
+      throw std::runtime_error(fmt::format("{}: the series '{}' has {} points but {} areas; give one for each",
+                                           path.string(), series.label, series.x.size(), series.areas.size()));
+    }
     throw std::runtime_error(fmt::format("{}: the series '{}' has {} x but {} y; give one y for each x",
                                          path.string(), series.label, series.x.size(), series.y.size()));
   }
@@ -273,7 +296,12 @@ void write_png(const LineChart& chart, const std::filesystem::path& path) {
   Points ends;
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const Points points = scene.points(chart, chart.series[i]);
-    draw_series(canvas, points, Stroke(chart.series[i], i));
+    const Series& series = chart.series[i];
+    if (series.areas.empty()) {
+      draw_series(canvas, points, Stroke(series, i));
+    } else {
+      draw_circles(canvas, points, series, Stroke(series, i));
+    }
     const auto last = std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return p.has_value(); });
     ends.push_back(last == points.rend() ? std::nullopt : *last);
   }

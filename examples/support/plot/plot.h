@@ -12,6 +12,8 @@ struct Series {
   std::string label = {};
   std::vector<double> x = {};
   std::vector<double> y = {};
+  /// The area of each point's circle, as a share of the largest in the chart; empty for lines with small dots.
+  std::vector<double> areas = {};
   std::optional<size_t> color = {};  ///< index of the colour; default: the index of the series
   bool light = false;                ///< thinner and paler, for a second line of the same colour
 };
@@ -27,8 +29,8 @@ struct LineChart {
 };
 
 /// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end, in colours that
-/// the colour-blind can tell apart. Throws std::runtime_error when a series has different numbers of x and y, or
-/// the file cannot be written (`path` is then as it was).
+/// the colour-blind can tell apart. Throws std::runtime_error when a series has different numbers of x and y (or
+/// of areas, if it has any), or the file cannot be written (`path` is then as it was).
 void write_png(const LineChart& chart, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

@@ -7,6 +7,7 @@
 
 #include <linnet/linnet.h>
 
+#include "support/run/best_weights.h"
 #include "support/settings/settings.h"
 
 namespace linnet::examples {
@@ -21,9 +22,9 @@ class Checkpoint {
     int64_t loss_count = 0;
   };
 
-  /// The checkpoint refers to all three.
+  /// The checkpoint refers to the model, the optimizer, the position and the best weights, which may be null.
   Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer, Position& position,
-             std::map<std::string, std::string> metadata);
+             BestWeights* best, std::map<std::string, std::string> metadata);
 
   /// Replaces the file, atomically.
   void save() const { all_.save(); }

@@ -95,12 +95,12 @@ void compare(const std::vector<Settings>& runs, const Settings& settings) {
 int compare_program(int argc, char** argv, const std::string& name) {
   CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", name);
   return run_program(app, [&] {
-    std::string task = task_from_flag(argc, argv);
+    std::string task = task_from_flag(argc, argv, task_names());
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     std::vector<std::string> mechanisms;
     settings.out = "out/compare-" + task;
     add_common_flags(app, settings);
-    add_task_flag(app, task);
+    add_task_flag(app, task, task_names());
     add_mechanism_list(app, "--attention", mechanisms);
     add_attention_option_flags(app, settings);
     add_model_flags(app, settings);
@@ -111,7 +111,8 @@ int compare_program(int argc, char** argv, const std::string& name) {
     app.parse(argc, argv);
     settle_training_flags(app, settings);
     if (mechanisms.empty()) {
-      mechanisms = task == "mnist" ? linnet::nn::attention_mechanisms() : linnet::nn::causal_mechanisms();
+      const bool causal = kind_of(task) == TaskKind::text;
+      mechanisms = causal ? linnet::nn::causal_mechanisms() : linnet::nn::attention_mechanisms();
     }
     compare(settings_for_all(mechanisms, settings), settings);
   });

@@ -22,14 +22,21 @@ void check_data(const std::filesystem::path& folder, const ModelMaps& model, con
   if (same_data(found, model.data)) return;
   throw IoError(fmt::format("the model in {} learned from {}, but there is {}; name its file or folder with --data{}",
                             folder.string(), model.data, found,
-                            model.settings.task == "mnist" ? "" : ", or give a --prompt"));
+                            kind_of(model.settings.task) == TaskKind::images ? "" : ", or give a --prompt"));
 }
 
 void check_flags(const std::filesystem::path& folder, const MapInput& input, const std::string& task) {
-  if (task == "mnist" && input.prompt) {
+  const TaskKind kind = kind_of(task);
+  if (kind == TaskKind::sequences) {
+    throw UsageError(
+        fmt::format("{} holds a model of lra, whose sequences are too long for a picture of their maps; choose a run "
+                    "of {} or {}",
+                    folder.string(), programs_of("mnist"), programs_of("shakespeare")));
+  }
+  if (kind == TaskKind::images && input.prompt) {
     throw UsageError(fmt::format("--prompt does not apply to {}, a model for images", folder.string()));
   }
-  if (task != "mnist" && input.image) {
+  if (kind == TaskKind::text && input.image) {
     throw UsageError(fmt::format("--image does not apply to {}, a model for text", folder.string()));
   }
 }
@@ -112,7 +119,7 @@ ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, 
   ModelMaps model;
   model.settings = read_config(folder, &model.data);
   check_flags(folder, input, model.settings.task);
-  if (model.settings.task == "mnist") {
+  if (kind_of(model.settings.task) == TaskKind::images) {
     show_image(folder, model, input, machine);
   } else {
     show_text(folder, model, input, machine);
@@ -123,7 +130,7 @@ ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, 
 HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head) {
   const Tensor weights = model.maps[static_cast<size_t>(index)].weights.select(0, 0).select(0, head);
   HeatMap map{.rows = weights.size(0), .cols = weights.size(1), .values = weights.to_vector<double>()};
-  const bool causal = model.settings.task != "mnist";
+  const bool causal = kind_of(model.settings.task) == TaskKind::text;
   for (int64_t i = 0; i < map.rows; ++i) {
     const std::span row(map.values.data() + i * map.cols, static_cast<size_t>(map.cols));
     for (double& weight : row) weight = std::abs(weight);  // a weight may be negative

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
+const std::string kMetrics = "metrics.jsonl", kLosses = "train_loss.csv", kLossesHeader = "step,loss\n";
 
 std::string read_text(const fs::path& path, int64_t most = std::numeric_limits<int64_t>::max()) {
   return linnet::detail::read_file(path, most, "is it the --out folder of a training run?");
@@ -100,6 +100,16 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   return m;
 }
 
+/// The metrics in a line; nothing for an incomplete last line, of a run that was killed while it wrote.
+std::optional<Metrics> metrics_in(std::string_view line) {
+  if (!line.starts_with('{')) return std::nullopt;
+  try {
+    return metrics_from_json(linnet::detail::parse_json(std::string(line)));
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
 /// The metrics with the names that TensorBoard shows.
 std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
   std::vector<std::pair<std::string, double>> scalars{{"loss/validation", m.val_loss},
@@ -120,8 +130,9 @@ bool holds_run(const fs::path& folder) {
 /// The files that the run will write, except config.json, which holds_run looks for, and event files, whose names are
 /// always new.
 std::vector<std::string> results_of(const Settings& s) {
-  std::vector<std::string> names{"checkpoint.safetensors", "metrics.jsonl", kLosses, "model.safetensors", "loss.png"};
-  if (s.task == "shakespeare") names.emplace_back("samples.txt");
+  std::vector<std::string> names{"checkpoint.safetensors", kMetrics, kLosses,
+                                 "model.safetensors",      kResults, "loss.png"};
+  if (kind_of(s.task) == TaskKind::text) names.emplace_back("samples.txt");
   if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
   return names;
 }
@@ -131,7 +142,7 @@ std::vector<std::string> results_of(const Settings& s) {
 bool is_left_from_before(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
-  if (path.filename() == "metrics.jsonl") return fs::is_empty(path, ignored);
+  if (path.filename() == kMetrics) return fs::is_empty(path, ignored);
   if (path.filename() == kLosses) return read_text(path) == kLossesHeader;
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
@@ -239,7 +250,7 @@ void RunFolder::require_room(int64_t bytes) const {
 }
 
 void RunFolder::begin() {
-  replace_file(path_ / "metrics.jsonl", "");
+  replace_file(path_ / kMetrics, "");
   replace_file(path_ / kLosses, kLossesHeader);
   replace_file(path_ / "config.json", config_);
   if (tensorboard_) events_.emplace(path_);
@@ -247,17 +258,19 @@ void RunFolder::begin() {
 
 void RunFolder::go_on(bool left) {
   std::error_code ignored;
-  if (left) fs::remove(path_ / "model.safetensors", ignored);
+  for (const char* const name : {"model.safetensors", kResults}) {
+    if (left) fs::remove(path_ / name, ignored);
+  }
   if (read_text(path_ / "config.json") != config_) replace_file(path_ / "config.json", config_);
 }
 
 void RunFolder::log(const Metrics& metrics) {
-  append(path_ / "metrics.jsonl", to_json(metrics).dump() + "\n");
+  append(path_ / kMetrics, to_json(metrics).dump() + "\n");
   if (events_) events_->add(metrics.step, scalars(metrics));
 }
 
 void RunFolder::flush() const {
-  for (const std::string& name : {std::string("metrics.jsonl"), kLosses}) {
+  for (const std::string& name : {kMetrics, kLosses}) {
     if (fs::exists(path_ / name)) flush_to_disk(path_ / name);  // an older run has no losses
   }
 }
@@ -275,15 +288,18 @@ std::vector<StepLoss> RunFolder::rewind_losses(int64_t step) {
   });
 }
 
+std::vector<Metrics> read_metrics(const fs::path& folder) {
+  std::vector<Metrics> all;
+  for_each_line(read_text(folder / kMetrics), [&](std::string_view line) {
+    if (const auto metrics = metrics_in(line)) all.push_back(*metrics);
+  });
+  return all;
+}
+
 std::vector<Metrics> RunFolder::rewind(int64_t step) {
-  auto metrics = rewind_lines(path_ / "metrics.jsonl", "", [&](std::string_view line) -> std::optional<Metrics> {
-    if (!line.starts_with('{')) return std::nullopt;
-    try {
-      const Metrics m = metrics_from_json(linnet::detail::parse_json(std::string(line)));
-      return m.step <= step ? std::optional(m) : std::nullopt;
-    } catch (const nlohmann::json::exception&) {
-      return std::nullopt;  // an incomplete last line, of a run that was killed while it wrote
-    }
+  auto metrics = rewind_lines(path_ / kMetrics, "", [&](std::string_view line) {
+    const auto m = metrics_in(line);
+    return m && m->step <= step ? m : std::nullopt;
   });
   if (tensorboard_) {
     events_.emplace(path_);

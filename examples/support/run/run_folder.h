@@ -32,6 +32,9 @@ struct StepLoss {
   double loss = 0;
 };
 
+/// The file of a run's Results.
+constexpr const char* kResults = "results.json";
+
 /// While it exists, no other process can lock the folder. The lock leaves no file behind. Folders that cannot be
 /// locked, as on some network file systems, are used without a lock.
 class FolderLock {
@@ -47,7 +50,7 @@ class FolderLock {
 };
 
 /// The folder that a run writes to: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors,
-/// samples.txt, loss.png, and an event file if settings.tensorboard.
+/// results.json, samples.txt, loss.png, and an event file if settings.tensorboard.
 class RunFolder {
  public:
   /// Creates the folder, or opens it if settings.resume. Throws IoError if it cannot be created, if it holds a run
@@ -62,7 +65,7 @@ class RunFolder {
   /// that every run can be resumed.
   void begin();
   /// Updates config.json of a resumed run: its length, and the name and path of its data. If steps are `left`, it
-  /// deletes model.safetensors, which the longer run replaces at its end.
+  /// deletes model.safetensors and results.json, which the longer run replaces at its end.
   void go_on(bool left);
   void log(const Metrics& metrics);
   void log(const StepLoss& loss);
@@ -93,6 +96,9 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
 /// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
+
+/// The metrics of the run in `folder`. Throws IoError if they cannot be read.
+std::vector<Metrics> read_metrics(const std::filesystem::path& folder);
 
 /// The path of the data of the run in `folder`: `given` by --data, or else the path in its settings. Throws IoError
 /// if that no longer exists.

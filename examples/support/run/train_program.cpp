@@ -14,7 +14,7 @@
 namespace linnet::examples {
 namespace {
 
-void describe(const char* what, const Task::Evaluation& evaluation) {
+void describe(const std::string& what, const Task::Evaluation& evaluation) {
   fmt::print("{:<22} {:.4f}", what, evaluation.loss);
   if (evaluation.accuracy) fmt::print("   accuracy {:.2f} %", 100 * *evaluation.accuracy);
   fmt::print("\n");
@@ -58,9 +58,13 @@ void train_and_report(const Settings& settings) {
   }
   const TrainingResult result = train(*task, settings);
   if (settings.eval_batches > 0) describe("validation, batches", result.final);
-  describe("validation, all", result.full);
+  if (settings.keep_best) {
+    describe(fmt::format("test, of step {}", format_count(result.tested_step)), result.full);
+  } else {
+    describe("validation, all", result.full);
+  }
   const auto best = std::ranges::min_element(result.history, {}, &Metrics::val_loss);
-  if (best->val_loss < 0.99 * result.final.loss) {
+  if (!settings.keep_best && best->val_loss < 0.99 * result.final.loss) {
     fmt::print("{:<22} {:.4f} at step {} of {}; it has risen since, so fewer --steps may give a better model\n",
                "validation, lowest", best->val_loss, format_count(best->step), format_count(steps));
   }
@@ -87,8 +91,8 @@ void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& 
 Settings resumed(const CLI::App& app, const Settings& asked) {
   Settings settings = read_config(asked.out);
   if (settings.task != asked.task) {
-    throw UsageError(fmt::format("--resume: the run in {} is one of {}", asked.out.string(),
-                                 settings.task == "mnist" ? "train_mnist" : "train_text or train_shakespeare"));
+    throw UsageError(
+        fmt::format("--resume: the run in {} is one of {}", asked.out.string(), programs_of(settings.task)));
   }
   refuse_changes(app, asked, settings);
   settings.out = asked.out;
@@ -111,12 +115,14 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
 
 }  // namespace
 
-int train_program(int argc, char** argv, const std::string& name, const std::string& task,
-                  const std::string& default_preset, const std::string& description) {
-  CLI::App app(description, name);
+int train_program(int argc, char** argv, const TrainProgram& program) {
+  CLI::App app(program.description, program.name);
   return run_program(app, [&] {
-    Settings settings = settings_from_preset(argc, argv, task, default_preset);
+    const bool several = program.tasks.size() > 1;
+    std::string task = several ? task_from_flag(argc, argv, program.tasks) : program.tasks.front();
+    Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     add_common_flags(app, settings);
+    if (several) add_task_flag(app, task, program.tasks);
     add_attention_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
@@ -127,8 +133,11 @@ int train_program(int argc, char** argv, const std::string& name, const std::str
         "--resume", settings.resume,
         "go on with the run in --out, with the settings and the data it has; --steps or --epochs give it a new "
         "total, over which the schedule of the learning rate then runs");
+    if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
+    if (program.instead_of_training && program.instead_of_training(settings)) return;
     settle_training_flags(app, settings);
+    drop_preset_options(app, settings);
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) settings = resumed(app, settings);
     validate(settings);

@@ -1,11 +1,28 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
+
+#include "support/settings/settings.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace linnet::examples {
 
-/// The main function of the trainer `name`: trains one model and prints its results. Returns the exit code.
-int train_program(int argc, char** argv, const std::string& name, const std::string& task, const std::string& preset,
-                  const std::string& description);
+/// A program that trains one model.
+struct TrainProgram {
+  std::string name;
+  std::vector<std::string> tasks;  ///< with several, the flag --task chooses one, by default the first
+  std::string description;
+  std::function<void(CLI::App& app)> add_flags = {};  ///< adds further flags, if it is set
+  /// Called with the flags' values before anything else is done. If it returns true, the program ends.
+  std::function<bool(const Settings& settings)> instead_of_training = {};
+};
+
+/// The main function of a trainer: trains one model and prints its results. Returns the exit code.
+int train_program(int argc, char** argv, const TrainProgram& program);
 
 }  // namespace linnet::examples

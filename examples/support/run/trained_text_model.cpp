@@ -11,7 +11,7 @@ namespace {
 /// The settings of the run in `folder`, which must be one of train_text.
 Settings text_settings(const std::filesystem::path& folder) {
   Settings settings = read_config(folder);
-  if (settings.task != "shakespeare") {
+  if (kind_of(settings.task) != TaskKind::text) {
     throw ValueError(fmt::format("{} holds a model for {}, which writes no text", folder.string(), settings.task));
   }
   return settings;

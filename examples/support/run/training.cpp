@@ -53,6 +53,12 @@ class StepProfile {
 
 nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   if (s.schedule == "one-cycle") return nn::schedule::one_cycle({.max_lr = s.lr, .steps = steps});
+  if (s.schedule == "linear") {
+    return nn::schedule::one_cycle({.max_lr = s.lr,
+                                    .steps = steps,
+                                    .pct_start = static_cast<double>(s.warmup) / static_cast<double>(steps),
+                                    .anneal_strategy = nn::schedule::Anneal::linear});
+  }
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
 }
 
@@ -75,11 +81,12 @@ std::string command_to_resume(const Settings& s, int64_t left) {
   return command_line(std::move(words));
 }
 
-/// The most bytes that a run writes: the final weights, two checkpoints (weights and AdamW's two moments) while one
-/// replaces the other, and some room for logs and pictures. A resumed run has one of the checkpoints already.
-int64_t bytes_to_write(int64_t parameters, bool resume) {
-  constexpr int64_t kCheckpoint = 3, kRest = int64_t{1} << 18;
-  const int64_t copies = (resume ? 1 : 2) * kCheckpoint + 1;
+/// The most bytes that a run writes: the final weights, two checkpoints (weights, AdamW's two moments, the best
+/// weights) while one replaces the other, and some room for logs and pictures. A resumed run has one of the
+/// checkpoints already.
+int64_t bytes_to_write(int64_t parameters, const Settings& s) {
+  const int64_t checkpoint = s.keep_best ? 4 : 3, copies = (s.resume ? 1 : 2) * checkpoint + 1;
+  constexpr int64_t kRest = int64_t{1} << 18;
   return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
 }
 
@@ -117,6 +124,7 @@ class Run {
   Progress progress_;
   std::optional<StepProfile> profile_;
   Checkpoint::Position at_;
+  std::optional<BestWeights> best_;
   Checkpoint checkpoint_;
   TrainingResult result_;
   std::vector<double> step_times_;  // milliseconds of the steps since begin()
@@ -132,9 +140,11 @@ Run::Run(Task& task, const Settings& settings)
       folder_(s_, task.data_name()),
       train_step_(task, s_),
       progress_(stdout, steps_, s_.attention),
-      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, task.metadata()) {
+      best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),
+      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, best_ ? &*best_ : nullptr,
+                  task.metadata()) {
   result_.parameters = train_step_.parameters();
-  folder_.require_room(bytes_to_write(result_.parameters, s_.resume));
+  folder_.require_room(bytes_to_write(result_.parameters, s_));
 }
 
 void Run::begin() {
@@ -196,6 +206,7 @@ void Run::evaluate() {
                         .peak_bytes = memory_stats(device_of(s_)).peak};
   at_.loss_sum = 0;
   at_.loss_count = 0;
+  if (best_) best_->offer(at_.step, result_.final.accuracy.value());
   folder_.log(metrics);
   result_.history.push_back(metrics);
 }
@@ -220,13 +231,16 @@ void Run::stop() const {
 TrainingResult Run::finish() {
   progress_.finish();
   save();
-  result_.full = task_.evaluate(0);
+  result_.tested_step = best_ ? best_->step() : at_.step;
+  if (best_) best_->restore();
+  result_.full = task_.test();
   // A resumed run that was finished already makes no steps.
   const Metrics& last = result_.history.back();
   result_.ms_per_step = step_times_.empty() ? last.ms_per_step : median(step_times_);
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
   task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
+  write_results(folder_.path(), result_.results());
   if (const std::string text = task_.sample(500); !text.empty()) folder_.write_text("samples.txt", text + "\n");
   draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
               fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_.path() / "loss.png");
@@ -239,6 +253,15 @@ double Run::tokens_per_second(double ms_per_step) const {
 }
 
 }  // namespace
+
+Results TrainingResult::results() const {
+  return {.step = tested_step,
+          .loss = full.loss,
+          .accuracy = full.accuracy,
+          .ms_per_step = ms_per_step,
+          .parameters = parameters,
+          .peak_bytes = peak_bytes};
+}
 
 int64_t total_steps(const Settings& s, const Task& task) {
   if (s.epochs == 0) return s.steps;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "support/run/progress.h"
+#include "support/run/results.h"
 #include "support/run/run_folder.h"
 #include "support/tasks/task.h"
 
@@ -13,11 +14,15 @@ struct TrainingResult {
   std::vector<Metrics> history;  ///< one entry per evaluation; the first is before training
   std::vector<StepLoss> losses;  ///< of about 200 single steps
   Task::Evaluation final;        ///< the last evaluation on settings.eval_batches batches
-  Task::Evaluation full;         ///< an evaluation on all validation data
+  Task::Evaluation full;         ///< Task::test of the final weights
+  int64_t tested_step = 0;       ///< the step of these weights: the last, or the best with settings.keep_best
   double ms_per_step = 0;        ///< median, without evaluations
   double tokens_per_second = 0;
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
+
+  /// The numbers for results.json.
+  Results results() const;
 };
 
 /// The number of steps of the run, settings.steps or its epochs in steps. Throws UsageError if the epochs have too

@@ -9,7 +9,8 @@ namespace linnet::examples {
 namespace {
 
 nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& s) {
-  const nn::AdamWConfig config{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay};
+  const nn::AdamWConfig config{
+      .lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay};
   return s.decay_matrices_only ? nn::AdamW(nn::decay_matrices_only(parameters, s.weight_decay), config)
                                : nn::AdamW(parameters, config);
 }
@@ -64,22 +65,25 @@ std::vector<Tensor> TrainingStep::batches_of(int64_t step) const {
   for (int64_t i = 0; i < settings_.accumulate; ++i) {
     const nn::Batch batch = task_.batch(step * settings_.accumulate + i);
     batches.insert(batches.end(), {batch.inputs, batch.targets});
+    batches.insert(batches.end(), batch.others.begin(), batch.others.end());
   }
   return batches;
 }
 
-/// The part of a step that is recorded: from the inputs and targets of the micro-batches to the mean loss and the
+/// The part of a step that is recorded: from the tensors of the micro-batches to the mean loss and the
 /// norm of the gradients, which it returns. The gradients are applied only if both are finite.
 std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
   const Settings& s = settings_;
   const auto count = static_cast<double>(s.accumulate);
   Tensor total = zeros({}, DType::float64, task_.model().device());
-  for (size_t i = 0; i < batches.size(); i += 2) {
-    const Tensor loss = task_.loss({batches[i], batches[i + 1]});
+  const auto size = std::ssize(batches) / s.accumulate;  // tensors of a micro-batch
+  for (auto batch = batches.begin(); batch != batches.end(); batch += size) {
+    const Tensor loss = task_.loss({batch[0], batch[1], {batch + 2, batch + size}});
     backward(s.accumulate == 1 ? loss : loss / count);
     total = total + loss.detach().to(DType::float64);
   }
   total = total / count;
+  if (s.clip_value > 0) nn::clip_grad_value_(parameters_, s.clip_value);
   const Tensor norm = s.clip > 0 ? nn::grad_norm(parameters_) : zeros_like(total);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   optimizer_.step({.grad_factor = s.clip > 0 ? nn::clip_factor(norm, s.clip) : Tensor(),

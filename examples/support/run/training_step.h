@@ -20,7 +20,7 @@ class TrainingStep {
   int64_t parameters() const;  ///< number of trained parameters
 
  private:
-  /// The inputs and targets of all micro-batches of a step.
+  /// The tensors of all micro-batches of a step: inputs, targets, and the others of each.
   std::vector<Tensor> batches_of(int64_t step) const;
   /// Loads the batches of a step into next_batches_, unless they are there.
   void make_ready(int64_t step);

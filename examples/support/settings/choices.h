@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <linnet/nn/layers/positions.h>
+#include <linnet/nn/models/sequence_classifier.h>
 
 #include "support/settings/program.h"
 
@@ -23,6 +24,10 @@ constexpr Choices<nn::Positions, 4> kPositions{{{"learned", nn::Positions::learn
                                                 {"sinusoidal", nn::Positions::sinusoidal},
                                                 {"rotary", nn::Positions::rotary},
                                                 {"none", nn::Positions::none}}};
+constexpr Choices<nn::Pooling, 4> kPools{{{"padded", nn::Pooling::padded_mean},
+                                          {"kept", nn::Pooling::mean},
+                                          {"additive", nn::Pooling::attention},
+                                          {"first", nn::Pooling::first}}};
 constexpr Choices<Device, 2> kDevices{{{"cpu", Device::cpu}, {"cuda", Device::cuda}}};
 
 /// The words of a table.

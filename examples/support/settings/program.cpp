@@ -76,6 +76,38 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
   if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
 }
 
+/// The flags for the data of the Long Range Arena. Each task has those that say something about its data.
+void add_sequence_flags(CLI::App& app, Settings& s) {
+  const auto is = [&](std::initializer_list<const char*> tasks) {
+    return std::ranges::any_of(tasks, [&](const char* task) { return s.task == task; });
+  };
+  app.add_option("--data", s.data,
+                 fmt::format("folder with the data (default: the first of {} that has them)", data_places()))
+      ->check(path());
+  if (is({"listops", "text", "retrieval"})) {
+    app.add_option("--context", s.context, "tokens of the longest sequence")->check(whole_number(1));
+  }
+  if (is({"text", "retrieval", "image"})) {
+    app.add_flag("--stand-in", s.lra.stand_in, "take other data, and say so, where the public set is absent");
+  }
+  if (is({"image", "pathfinder", "digits"})) {
+    app.add_flag("--black-is-padding", s.lra.black_is_padding, "hide black pixels, as public PyTorch code does");
+  }
+  if (is({"image", "digits"})) {
+    app.add_option("--downsample", s.lra.downsample, "pixels on a side of a token")->check(whole_number(1));
+  }
+  if (is({"listops"})) {
+    app.add_option("--min-tokens", s.lra.min_tokens, "of the shortest expression")->check(whole_number(1));
+  }
+  if (is({"pathfinder"})) {
+    app.add_option("--contour-length", s.lra.contour_length, "paddles of a snake")->check(whole_number(2));
+    app.add_option("--distractors", s.lra.distractors, "snakes that mean nothing")->check(whole_number(0));
+  }
+  if (is({"listops", "pathfinder", "text", "retrieval"})) {
+    app.add_option("--data-seed", s.lra.data_seed, "of generated data")->check(whole_number(0));
+  }
+}
+
 }  // namespace
 
 void require_causal(std::string_view flag, std::string_view mechanism) {
@@ -205,10 +237,18 @@ void add_model_flags(CLI::App& app, Settings& s) {
   app.add_option("--heads", s.heads, "attention heads")->check(whole_number());
   app.add_option("--width", s.width, "channels, a multiple of the heads")->check(whole_number());
   app.add_option("--dropout", s.dropout, "rate on embeddings and residual branches");
-  if (s.task == "mnist") {
-    app.add_option("--patch", s.patch, "pixels on a side of a token")->check(whole_number(1));
-  } else {
-    app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
+  switch (kind_of(s.task)) {
+    case TaskKind::images:
+      app.add_option("--patch", s.patch, "pixels on a side of a token")->check(whole_number(1));
+      break;
+    case TaskKind::text:
+      app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
+      break;
+    case TaskKind::sequences:
+      app.add_option("--pool", s.lra.pool,
+                     "how tokens become one vector: padded, their sum by the padded length; kept, their mean; "
+                     "additive attention; the first token")
+          ->check(CLI::IsMember(words(kPools)));
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }
@@ -226,7 +266,9 @@ std::vector<std::filesystem::path> data_folders() {
 std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources); }
 
 void add_data_flags(CLI::App& app, Settings& s) {
-  if (s.task == "mnist") {
+  if (kind_of(s.task) == TaskKind::sequences) {
+    add_sequence_flags(app, s);
+  } else if (kind_of(s.task) == TaskKind::images) {
     app.add_option("--data", s.data,
                    fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "
                                "first of {} that has mnist/)",
@@ -259,8 +301,8 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--weight-decay", s.weight_decay, "AdamW's");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
-  if (s.schedule == "cosine") {
-    app.add_option("--min-lr", s.min_lr, "last learning rate");
+  if (s.schedule == "cosine") app.add_option("--min-lr", s.min_lr, "last learning rate");
+  if (s.schedule != "one-cycle") {
     app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given")
         ->check(whole_number());
   }
@@ -270,6 +312,13 @@ void add_training_flags(CLI::App& app, Settings& s) {
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
   app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
       ->check(whole_number());
+}
+
+void drop_preset_options(const CLI::App& app, Settings& s) {
+  const auto& own = nn::find_mechanism(s.attention);
+  for (const auto& [name, value] : preset(s.task, s.preset).options) {
+    if (app.count(flag_of(name)) == 0 && own.option(name) == nullptr) s.options.erase(name);
+  }
 }
 
 void settle_training_flags(const CLI::App& app, Settings& s) {
@@ -300,8 +349,7 @@ std::string command_line(std::vector<std::string> words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string task_from_flag(int argc, char** argv) {
-  const std::vector<std::string> names = task_names();
+std::string task_from_flag(int argc, char** argv, const std::vector<std::string>& names) {
   std::string task = flag_value(argc, argv, "--task", names.front());
   if (std::ranges::find(names, task) == names.end()) {
     throw UsageError(fmt::format("--task {}: must be {}", task, fmt::join(names, " or ")));
@@ -309,8 +357,8 @@ std::string task_from_flag(int argc, char** argv) {
   return task;
 }
 
-void add_task_flag(CLI::App& app, std::string& task, const std::string& note) {
-  app.add_option("--task", task, "what to train" + note)->check(CLI::IsMember(task_names()));
+void add_task_flag(CLI::App& app, std::string& task, const std::vector<std::string>& names, const std::string& note) {
+  app.add_option("--task", task, "what to train" + note)->check(CLI::IsMember(names));
 }
 
 Settings settings_from_preset(int argc, char** argv, const std::string& task, const std::string& fallback) {

@@ -78,6 +78,9 @@ void add_data_flags(CLI::App& app, Settings& settings);
 /// Adds --preset, the flags for data, and those of the training loop.
 void add_training_flags(CLI::App& app, Settings& settings);
 
+/// Call after parsing, where one mechanism runs: removes options of the preset that other mechanisms have.
+void drop_preset_options(const CLI::App& app, Settings& settings);
+
 /// Call after parsing: adapts the settings without a flag to those with one. A number of steps replaces a preset's
 /// epochs, and epochs its steps; fewer steps shorten the warm-up.
 void settle_training_flags(const CLI::App& app, Settings& settings);
@@ -88,11 +91,12 @@ std::string flag_value(int argc, char** argv, const std::string& flag, const std
 /// The words as a command line, quoted for a shell.
 std::string command_line(std::vector<std::string> words);
 
-/// The task that the command line names, or else the first one. Call before parsing: the task decides which flags
-/// there are. Throws UsageError for an unknown task.
-std::string task_from_flag(int argc, char** argv);
+/// The task that the command line names, one of `names`, or else the first of them. Call before parsing: the task
+/// decides which flags there are. Throws UsageError for an unknown task.
+std::string task_from_flag(int argc, char** argv, const std::vector<std::string>& names);
 /// Adds --task, whose value `task_from_flag` has read already.
-void add_task_flag(CLI::App& app, std::string& task, const std::string& note = "");
+void add_task_flag(CLI::App& app, std::string& task, const std::vector<std::string>& names,
+                   const std::string& note = "");
 
 /// The settings of the preset that the command line names, or of `fallback`. Call before parsing, so that other flags
 /// change single settings.

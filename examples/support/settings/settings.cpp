@@ -23,6 +23,8 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
+bool is_sequences(const Settings& s) { return kind_of(s.task) == TaskKind::sequences; }
+
 /// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
 void for_each_field(S& s, Field&& field) {
@@ -56,6 +58,19 @@ void for_each_field(S& s, Field&& field) {
   field("weight_decay", s.weight_decay);
   field("decay_matrices_only", s.decay_matrices_only);
   field("clip", s.clip);
+  if (is_sequences(s)) {
+    field("eps", s.eps);
+    field("clip_value", s.clip_value);
+    field("keep_best", s.keep_best);
+    field("pool", s.lra.pool);
+    field("stand_in", s.lra.stand_in);
+    field("black_is_padding", s.lra.black_is_padding);
+    field("downsample", s.lra.downsample);
+    field("min_tokens", s.lra.min_tokens);
+    field("contour_length", s.lra.contour_length);
+    field("distractors", s.lra.distractors);
+    field("data_seed", s.lra.data_seed);
+  }
   field("eval_every", s.eval_every);
   field("eval_batches", s.eval_batches);
   field("checkpoint_every", s.checkpoint_every);
@@ -118,8 +133,7 @@ void validate_words(const Settings& s) {
     require(std::ranges::find(known, word) != known.end(),
             fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
   };
-  one_of("task", s.task, task_names());
-  one_of("schedule", s.schedule, {"cosine", "one-cycle"});
+  one_of("schedule", s.schedule, {"cosine", "one-cycle", "linear"});
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
   require(share.size() == 1 || !shares(s, "none"),
@@ -159,6 +173,8 @@ std::any attention_options(const Settings& s) {
   return options;
 }
 
+nn::Pooling pool_of(const Settings& s) { return choose(kPools, "pool", s.lra.pool); }
+
 nn::Positions positions_of(const Settings& s) { return choose(kPositions, "positions", s.positions); }
 
 nn::BlockConfig block_config(const Settings& s) {
@@ -170,7 +186,8 @@ nn::BlockConfig block_config(const Settings& s) {
                         .short_conv = s.short_conv,
                         .options = attention_options(s)},
           .hidden = s.feed_forward * s.width,
-          .dropout = s.dropout};
+          .dropout = s.dropout,
+          .hidden_dropout = is_sequences(s) ? s.dropout : 0};
 }
 
 void check_options(const Settings& s, int64_t max_tokens) {
@@ -199,6 +216,9 @@ Settings settings_of(const std::string& mechanism, Settings s) {
 
 void check_options_apply(const Settings& s, std::string_view flag, const std::vector<std::string>& mechanisms) {
   std::map<std::string, std::string> given = s.options;
+  for (const auto& option : preset(s.task, s.preset).options) {
+    if (given.contains(option.first) && given[option.first] == option.second) given.erase(option.first);
+  }
   if (s.share && !shared_by_mechanism(*s.share).empty()) given[kShare] = fmt::format("{}", fmt::join(*s.share, ","));
   for (const auto& [name, value] : given) {
     const auto has = [&](const std::string& m) { return nn::find_mechanism(m).option(name) != nullptr; };
@@ -277,6 +297,10 @@ void validate(const Settings& s) {
   require(s.min_lr <= s.lr, fmt::format("--min-lr {} is above --lr {}; lower it too", s.min_lr, s.lr));
   within("weight-decay", s.weight_decay, 0, 1e3);
   within("clip", s.clip, 0, 1e9);
+  at_least("downsample", s.lra.downsample, 1, 1000);
+  at_least("min-tokens", s.lra.min_tokens, 1);
+  at_least("contour-length", s.lra.contour_length, 2, 100);
+  at_least("distractors", s.lra.distractors, 0, 100);
   require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
@@ -285,8 +309,9 @@ void validate(const Settings& s) {
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
   check_options(s);  // this, positions_of and device_of check all other words
-  if (s.task != "mnist") require_causal("--attention", s.attention);
+  if (kind_of(s.task) == TaskKind::text) require_causal("--attention", s.attention);
   positions_of(s);
+  pool_of(s);
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
           fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",

@@ -11,20 +11,25 @@
 #include <linnet/core/dtype.h>
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/models/block.h>
+#include <linnet/nn/models/sequence_classifier.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace linnet::examples {
 
-/// The data of the Long Range Arena's tasks (Tay et al. 2021): listops, text, retrieval, image, pathfinder, digits.
+/// The kinds of tasks: language models of a text, classifiers of images by patches, and classifiers of sequences of
+/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021).
+enum class TaskKind : uint8_t { text, images, sequences };
+
+/// The settings that only tasks of the Long Range Arena have.
 struct LraSettings {
-  std::string pooling = "padded";  ///< one of the words of kPoolings
-  bool stand_in = false;           ///< whether other data may stand in for a public set that is absent
-  bool black_is_padding = false;   ///< images: ids are greys, and black pixels are padding, as in public PyTorch code
-  int64_t downsample = 1;          ///< images: side of the squares of pixels whose mean is one token
-  int64_t min_tokens = 501;        ///< listops: of the shortest expression; `Settings::context` is the longest
-  int64_t contour_length = 14;     ///< pathfinder: paddles of a snake
-  int64_t distractors = 5;         ///< pathfinder: snakes that mean nothing
-  uint64_t data_seed = 1;          ///< of generated data
+  std::string pool = "padded";    ///< how tokens become one vector, one of the words of kPools
+  bool stand_in = false;          ///< whether other data may stand in for a public set that is absent
+  bool black_is_padding = false;  ///< images: ids are greys, and black pixels are padding, as in public PyTorch code
+  int64_t downsample = 1;         ///< images: side of the squares of pixels whose mean is one token
+  int64_t min_tokens = 501;       ///< listops: of the shortest expression; `Settings::context` is the longest
+  int64_t contour_length = 14;    ///< pathfinder: paddles of a snake
+  int64_t distractors = 5;        ///< pathfinder: snakes that mean nothing
+  uint64_t data_seed = 1;         ///< of generated data
 };
 
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
@@ -63,9 +68,12 @@ struct Settings {
   int64_t warmup = 100;
   double beta1 = 0.9;
   double beta2 = 0.99;
+  double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_matrices_only = true;
-  double clip = 1;  ///< largest norm of the gradients; 0 for no limit
+  double clip = 1;         ///< largest norm of the gradients; 0 for no limit
+  double clip_value = 0;   ///< largest absolute value of a gradient's numbers; 0 for no limit
+  bool keep_best = false;  ///< the final weights are those with the best validation accuracy
 
   int64_t eval_every = 250;
   int64_t eval_batches = 40;
@@ -89,8 +97,13 @@ Device device_of(const Settings& settings);
 /// bfloat16 and weights of float32; otherwise float32. Programs that read trained models build them in float32.
 DType model_dtype(const Settings& settings);
 
-/// The choices of --task.
+/// The choices of --task: all tasks, or those of one kind.
 std::vector<std::string> task_names();
+std::vector<std::string> task_names(TaskKind kind);
+/// The kind of a task. Throws UsageError for an unknown name.
+TaskKind kind_of(const std::string& task);
+/// The names of the programs that train a task: "train_mnist", "train_text or train_shakespeare".
+std::string programs_of(const std::string& task);
 /// The names of a task's presets, the default first; the presets of all tasks if none is named.
 std::vector<std::string> preset_names(const std::string& task = "");
 /// The settings of a published preset. Throws UsageError, with the names of the presets, for an unknown name.
@@ -122,6 +135,8 @@ nn::BlockConfig block_config(const Settings& settings);
 /// Throws UsageError for options that the mechanism refuses together. `max_tokens` is the length of the model's
 /// longest sequence, 0 while it is not known.
 void check_options(const Settings& settings, int64_t max_tokens = 0);
+/// The value of settings.lra.pool. Throws UsageError for an unknown word.
+nn::Pooling pool_of(const Settings& settings);
 /// The value of settings.positions. Throws UsageError for an unknown word.
 nn::Positions positions_of(const Settings& settings);
 /// The settings for one of several mechanisms. They keep those options that it has.

@@ -50,12 +50,7 @@ class ImageTask : public Task {
 
   nn::Module& model() override { return model_; }
 
-  nn::Batch batch(int64_t index) override {
-    const int64_t epoch = index / loader_.batches_per_epoch();
-    const int64_t batch = index % loader_.batches_per_epoch();
-    if (loader_.position().epoch != epoch || loader_.position().batch != batch) loader_.seek({epoch, batch});
-    return *loader_.next();
-  }
+  nn::Batch batch(int64_t index) override { return batch_at(loader_, index); }
   Tensor loss(const nn::Batch& batch) override { return cross_entropy(model_(batch.inputs), batch.targets); }
 
   Evaluation evaluate(int64_t batches) override {

@@ -1,9 +1,24 @@
 #include "support/tasks/task.h"
 
+#include <fmt/format.h>
+
+#include "support/settings/program.h"
+
 namespace linnet::examples {
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
-  return settings.task == "mnist" ? make_image_task(settings) : make_text_task(settings);
+  switch (kind_of(settings.task)) {
+    case TaskKind::text: return make_text_task(settings);
+    case TaskKind::images: return make_image_task(settings);
+    case TaskKind::sequences: return make_sequence_task(settings);
+  }
+  throw UsageError(fmt::format("task {}", settings.task));
+}
+
+nn::Batch batch_at(nn::Loader& loader, int64_t index) {
+  const int64_t epoch = index / loader.batches_per_epoch(), batch = index % loader.batches_per_epoch();
+  if (loader.position().epoch != epoch || loader.position().batch != batch) loader.seek({epoch, batch});
+  return *loader.next();
 }
 
 }  // namespace linnet::examples

@@ -27,6 +27,8 @@ class Task {
   virtual Tensor loss(const nn::Batch& batch) = 0;
   /// The loss on `batches` validation batches, the same ones every time; 0 for all validation data.
   virtual Evaluation evaluate(int64_t batches) = 0;
+  /// The loss on all data of the last evaluation: test data, or all validation data where there are no others.
+  virtual Evaluation test() { return evaluate(0); }
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t tokens_per_batch() const = 0;
   /// The name of the data set, by which a stand-in is told from the real one.
@@ -39,7 +41,12 @@ class Task {
 
 std::unique_ptr<Task> make_text_task(const Settings& settings);
 std::unique_ptr<Task> make_image_task(const Settings& settings);
+std::unique_ptr<Task> make_sequence_task(const Settings& settings);
+/// The task of settings.task.
 std::unique_ptr<Task> make_task(const Settings& settings);
+/// The same for benchmarks, which need no data of the Long Range Arena: its tasks have random sequences of full
+/// length.
+std::unique_ptr<Task> make_random_task(const Settings& settings);
 
 /// The random streams of a run that draw batches; its Generator has other streams.
 enum class Stream : uint64_t { train = uint64_t{1} << 62, validate = uint64_t{2} << 62 };
@@ -47,6 +54,11 @@ inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
   return {seed, static_cast<uint64_t>(stream) + static_cast<uint64_t>(index)};
 }
 
+/// Batch `index` of a run, counted over epochs.
+nn::Batch batch_at(nn::Loader& loader, int64_t index);
+
+/// The config of a classifier of sequences.
+nn::SequenceClassifierConfig sequence_model_config(const Settings& settings);
 /// The config of a classifier of images of side·side pixels.
 nn::PatchClassifierConfig image_model_config(const Settings& settings, int64_t side, int64_t classes);
 

@@ -189,7 +189,7 @@ TEST_CASE("text programs refuse a mechanism without a causal form before they wr
     return code;
   };
   const auto train = [](int argc, char** argv) {
-    return train_program(argc, argv, "train_text", "shakespeare", "nanogpt-cpu", "");
+    return train_program(argc, argv, {.name = "train_text", .tasks = {"shakespeare"}, .description = ""});
   };
   const auto compare = [](int argc, char** argv) { return compare_program(argc, argv, "compare"); };
   CHECK(exit_code(train, {"train_text", "--attention", "whole"}) == 2);

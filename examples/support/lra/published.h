@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Published results of the Long Range Arena, beside which `lra --table` prints those of linnet.
+
+namespace linnet::examples {
+
+/// The tasks that have published results, in the order of the papers' tables.
+inline const std::array<std::string, 5> kPublishedTasks{"listops", "text", "retrieval", "image", "pathfinder"};
+
+/// A row of a published table.
+struct PublishedRow {
+  std::string mechanism;
+  std::string source;
+  std::array<double, 5> values;  ///< of kPublishedTasks
+};
+
+/// Accuracies of the test sets in %, of models of one size and one budget.
+const std::vector<PublishedRow>& published_accuracies();
+/// Accuracies of other models, trained in other ways, which cannot be ranked with those.
+const std::vector<PublishedRow>& published_apart();
+/// Training steps a second on an A5000: Gerami et al. 2024, table 2.
+const std::vector<PublishedRow>& published_speeds();
+
+}  // namespace linnet::examples

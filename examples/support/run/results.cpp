@@ -1,0 +1,48 @@
+#include "support/run/results.h"
+
+#include <fmt/format.h>
+#include <linnet/core/files/json.h>
+#include <linnet/core/files/read_file.h>
+#include <nlohmann/json.hpp>
+
+#include "support/files.h"
+#include "support/run/run_folder.h"
+
+namespace linnet::examples {
+namespace {
+
+std::filesystem::path results_in(const std::filesystem::path& folder) { return folder / kResults; }
+
+}  // namespace
+
+void write_results(const std::filesystem::path& folder, const Results& r) {
+  nlohmann::json json{{"step", r.step},
+                      {"loss", r.loss},
+                      {"ms_per_step", r.ms_per_step},
+                      {"parameters", r.parameters},
+                      {"peak_bytes", r.peak_bytes}};
+  if (r.accuracy) json["accuracy"] = *r.accuracy;
+  replace_file(results_in(folder), json.dump(2) + "\n");
+}
+
+std::optional<Results> read_results(const std::filesystem::path& folder) {
+  using linnet::detail::value_of;
+  const std::filesystem::path path = results_in(folder);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  try {
+    const auto json =
+        linnet::detail::parse_json(linnet::detail::read_file(path, linnet::detail::kMaxJsonTree + 1, kRemedy));
+    Results r{.step = value_of<int64_t>(json, "step"),
+              .loss = value_of<double>(json, "loss"),
+              .ms_per_step = value_of<double>(json, "ms_per_step"),
+              .parameters = value_of<int64_t>(json, "parameters"),
+              .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
+    if (json.contains("accuracy")) r.accuracy = value_of<double>(json, "accuracy");
+    return r;
+  } catch (const nlohmann::json::exception& error) {
+    throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), linnet::detail::message_of(error), kRemedy));
+  }
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace linnet::examples {
+
+/// What a finished run came to: the file results.json in its folder.
+struct Results {
+  int64_t step = 0;  ///< of the weights that were evaluated
+  double loss = 0;   ///< of Task::test
+  std::optional<double> accuracy = {};
+  double ms_per_step = 0;
+  int64_t parameters = 0;
+  int64_t peak_bytes = 0;
+};
+
+void write_results(const std::filesystem::path& folder, const Results& results);
+
+/// The results of the run in `folder`; nothing if it is not finished. Throws IoError for a damaged file.
+std::optional<Results> read_results(const std::filesystem::path& folder);
+
+}  // namespace linnet::examples
