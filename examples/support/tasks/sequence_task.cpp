@@ -15,7 +15,7 @@ namespace {
 
 /// Random sequences, all as long as the longest of the task.
 LabelledSequences random_sequences(const Settings& s) {
-  const SequenceTaskInfo& task = find_sequence_task(s.task);
+  const SequenceTask& task = sequence_task(s.task);
   const RandomKey key{s.seed, 0};
   uint64_t draws = 0;
   const auto random_below = [&](int64_t end) {
@@ -27,7 +27,7 @@ LabelledSequences random_sequences(const Settings& s) {
     for (ByteSequences* sequences : {&first, &second}) {
       if (sequences == &second && !task.pairs) continue;
       std::vector<uint8_t> bytes(static_cast<size_t>(s.context));
-      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random_below(task.vocabulary - 1));
+      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random_below(task.ids - 1));
       sequences->append(bytes);
     }
     labels.push_back(static_cast<uint8_t>(random_below(task.classes)));
@@ -44,9 +44,9 @@ SequenceData sequences_for(const Settings& s) {
                                format_count(data.train.size())));
 }
 
-class SequenceTask : public Task {
+class SequenceClassification : public Task {
  public:
-  SequenceTask(const Settings& s, SequenceData data)
+  SequenceClassification(const Settings& s, SequenceData data)
       : settings_(s),
         data_(std::move(data)),
         rng_(s.seed),
@@ -104,8 +104,8 @@ class SequenceTask : public Task {
 }  // namespace
 
 nn::SequenceClassifierConfig sequence_model_config(const Settings& s) {
-  const SequenceTaskInfo& task = find_sequence_task(s.task);
-  return {.vocabulary = task.vocabulary,
+  const SequenceTask& task = sequence_task(s.task);
+  return {.vocabulary = task.ids,
           .classes = task.classes,
           .layers = s.layers,
           .share_layers = shares(s, "layers"),
@@ -117,14 +117,14 @@ nn::SequenceClassifierConfig sequence_model_config(const Settings& s) {
 }
 
 std::unique_ptr<Task> make_sequence_task(const Settings& settings) {
-  return std::make_unique<SequenceTask>(settings, sequences_for(settings));
+  return std::make_unique<SequenceClassification>(settings, sequences_for(settings));
 }
 
 std::unique_ptr<Task> make_random_task(const Settings& s) {
   if (kind_of(s.task) != TaskKind::sequences) return make_task(s);
   check_options(s, sequence_model_config(s).max_tokens);
   const LabelledSequences data = random_sequences(s);
-  return std::make_unique<SequenceTask>(s, SequenceData{"random tokens", data, data, data});
+  return std::make_unique<SequenceClassification>(s, SequenceData{"random tokens", data, data, data});
 }
 
 }  // namespace linnet::examples
