@@ -43,7 +43,8 @@ std::vector<FinishedRun> finished_runs(const fs::path& folder) {
     throw IoError(fmt::format("--out {}: {}; name a folder with runs of lra", folder.string(), error.message()));
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().filename() != kResults) continue;
-    FinishedRun run{.folder = entry.path().parent_path()};
+    FinishedRun run;
+    run.folder = entry.path().parent_path();
     run.settings = read_config(run.folder, &run.data);
     if (kind_of(run.settings.task) != TaskKind::sequences) continue;
     run.results = *read_results(run.folder);
@@ -195,7 +196,7 @@ void draw_group_losses(const Group& group, const std::map<size_t, std::vector<Fi
   results.reserve(mechanisms.size());
   std::vector<std::pair<std::string, const TrainingResult*>> curves;
   for (const auto& [index, runs] : mechanisms) {
-    results.push_back({.history = read_metrics(runs.front().folder)});
+    results.emplace_back().history = read_metrics(runs.front().folder);
     curves.emplace_back(mechanism_of(runs), &results.back());
   }
   draw_losses(
