@@ -69,11 +69,19 @@ void check_same_settings(const Module& model, const Safetensors& content, const 
   throw ValueError(fmt::format("{} is {} here and {} there", setting, here, detail::shortened(there)));
 }
 
+/// A number that stands for a list (FNV-1a).
+uint64_t hash_of(const std::vector<int64_t>& list) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const int64_t number : list) hash = (hash ^ static_cast<uint64_t>(number)) * 0x100000001b3;
+  return hash;
+}
+
 /// The options that decide a loader's batches.
 std::string order_of(const Loader& loader) {
   const LoaderOptions& options = loader.options();
-  return fmt::format("batch {}, seed {}, shuffle {}, drop_last {}", options.batch, options.seed, options.shuffle,
-                     options.drop_last);
+  const std::vector<int64_t>& lengths = options.lengths;
+  return fmt::format("batch {}, seed {}, shuffle {}, drop_last {}{}", options.batch, options.seed, options.shuffle,
+                     options.drop_last, lengths.empty() ? "" : fmt::format(", lengths {:016x}", hash_of(lengths)));
 }
 
 /// Throws ValueError for a loader with other options, whose batches the position does not count.

@@ -62,6 +62,7 @@
 #include <linnet/nn/models/generate.h>
 #include <linnet/nn/models/gpt2.h>
 #include <linnet/nn/models/patch_classifier.h>
+#include <linnet/nn/models/sequence_classifier.h>
 #include <linnet/nn/module.h>
 #include <linnet/nn/optim/average.h>
 #include <linnet/nn/optim/lion.h>

@@ -1,7 +1,9 @@
 #include <linnet/nn/data/loader.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,24 +19,67 @@ namespace {
 /// The random streams of the loader's seed: in each epoch one for the order and one for augmentation.
 RandomKey order_key(uint64_t seed, int64_t epoch) { return {seed, 2 * static_cast<uint64_t>(epoch)}; }
 
+/// A stream for the order of batches by length, of a block of the order's stream that no shuffle reaches.
+RandomKey batch_order_key(uint64_t seed, int64_t epoch) {
+  return detail::key_of_block(order_key(seed, epoch), UINT64_MAX);
+}
+
 RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
   const RandomKey augmentation{seed, 2 * static_cast<uint64_t>(epoch) + 1};
   return detail::key_of_block(augmentation, static_cast<uint64_t>(batch));
 }
 
+/// Batches of one window, in which examples are sorted by length: up to 50, and at least four windows in an epoch, so
+/// that an example meets others in the next one.
+int64_t window_batches(int64_t batches) { return std::clamp<int64_t>(batches / 4, 1, 50); }
+
+/// Sorts from the longest to the shortest. Those of one length keep their order.
+void sort_by_length(std::span<int64_t> examples, const std::vector<int64_t>& lengths) {
+  std::ranges::stable_sort(examples, std::ranges::greater{},
+                           [&](int64_t example) { return lengths[static_cast<size_t>(example)]; });
+}
+
+/// Makes batches by length of a shuffled order. A smaller last batch stays as it is.
+void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& lengths, int64_t batch, RandomKey key) {
+  const int64_t batches = std::ssize(order) / batch, window = window_batches(batches);
+  std::vector<int64_t> grouped = order;
+  for (int64_t begin = 0; begin < batches; begin += window) {
+    const int64_t end = std::min(begin + window, batches);
+    sort_by_length({grouped.data() + begin * batch, grouped.data() + end * batch}, lengths);
+  }
+  std::vector<int64_t> places(static_cast<size_t>(batches));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  detail::shuffle(places, key);
+  for (int64_t i = 0; i < batches; ++i) {
+    std::copy_n(grouped.data() + places[static_cast<size_t>(i)] * batch, batch, order.data() + i * batch);
+  }
+}
+
 }  // namespace
 
-Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(data), options_(options) {
+Loader::Loader(const Dataset& data, LoaderOptions options, Where where) : data_(data), options_(std::move(options)) {
   const Call call("Loader", where);
   if (data.size() == 0) throw ValueError("the data set is empty");
-  if (options.batch < 1) throw ValueError(fmt::format("batch must be at least 1, not {}", options.batch));
-  if (options.prefetch < 0) throw ValueError(fmt::format("prefetch must be at least 0, not {}", options.prefetch));
-  if (options.num_workers < 0) {
-    throw ValueError(fmt::format("num_workers must be at least 0, not {}", options.num_workers));
+  if (options_.batch < 1) throw ValueError(fmt::format("batch must be at least 1, not {}", options_.batch));
+  if (options_.prefetch < 0) throw ValueError(fmt::format("prefetch must be at least 0, not {}", options_.prefetch));
+  if (options_.num_workers < 0) {
+    throw ValueError(fmt::format("num_workers must be at least 0, not {}", options_.num_workers));
   }
   if (batches_per_epoch() == 0) {
-    throw ValueError(fmt::format("drop_last leaves no batch: {} examples, batch {}", data.size(), options.batch));
+    throw ValueError(fmt::format("drop_last leaves no batch: {} examples, batch {}", data.size(), options_.batch));
   }
+  check_lengths();
+}
+
+void Loader::check_lengths() const {
+  const std::vector<int64_t>& lengths = options_.lengths;
+  if (lengths.empty()) return;
+  if (std::ssize(lengths) != data_.size()) {
+    throw ValueError(fmt::format("there are {} lengths and {} examples; give one for each, or leave them out",
+                                 lengths.size(), data_.size()));
+  }
+  const int64_t least = std::ranges::min(lengths);
+  if (least < 0) throw ValueError(fmt::format("lengths must be at least 0, not {}", least));
 }
 
 Loader::~Loader() { stop_workers(); }
@@ -71,9 +116,18 @@ Batch Loader::make(int64_t batch) const {
 }
 
 void Loader::start_epoch() {
+  check_lengths();  // a data set may have grown
+  const bool by_length = !options_.lengths.empty();
   order_.resize(static_cast<size_t>(data_.size()));
   std::iota(order_.begin(), order_.end(), int64_t{0});
-  if (options_.shuffle) detail::shuffle(order_, order_key(options_.seed, position_.epoch));
+  if (options_.shuffle) {
+    detail::shuffle(order_, order_key(options_.seed, position_.epoch));
+    if (by_length) {
+      group_by_length(order_, options_.lengths, options_.batch, batch_order_key(options_.seed, position_.epoch));
+    }
+  } else if (by_length) {
+    sort_by_length(order_, options_.lengths);
+  }
   if (options_.prefetch == 0) return;
   const int64_t most = batches_per_epoch();
   const int64_t workers = std::min(options_.num_workers, most);

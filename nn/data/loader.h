@@ -28,6 +28,12 @@ struct LoaderOptions {
   /// The batches' device. Copies to it are made ahead too, so that taking a batch waits for no copy. Copies of up to
   /// 16 MiB overlap with running kernels.
   Device device = Device::cpu;
+  /// The length of each example, for batches of examples of about one length, which need little padding; empty for
+  /// batches of any. Hugging Face's group_by_length does the same: the shuffled examples are taken in windows of up
+  /// to 50 batches, sorted by length in each window and cut into batches, whose order is then drawn. The examples
+  /// that are left for a smaller last batch are not sorted. Without `shuffle` all examples are sorted, the longest
+  /// first, so that the batch that needs most memory comes first.
+  std::vector<int64_t> lengths = {};
 };
 
 /// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for goes on to the end of
@@ -38,12 +44,15 @@ struct LoaderOptions {
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
 ///       for (auto [x, y] : loader) backward(cross_entropy(model(x), y));
 ///     }
+/// Sequences need less padding in batches by length:
+///
+///     nn::Loader loader(data.train, {.batch = 32, .lengths = lengths});
 ///
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch or num_workers below 0, or a `drop_last`
-  /// that leaves none.
+  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch or num_workers below 0, a `drop_last`
+  /// that leaves none, and for `lengths` of another number than the examples or below 0.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
   ~Loader();
@@ -90,7 +99,8 @@ class Loader {
   /// The next batch of the current epoch; empty at its end. The call after that starts the next epoch.
   ///
   /// Throws: what the data set throws, at the batch where it happened. The next call tries that batch again, and
-  /// nothing is prefetched for the rest of the epoch.
+  /// nothing is prefetched for the rest of the epoch. ValueError at the start of an epoch where a data set with
+  /// `lengths` has grown.
   std::optional<Batch> next();
 
  private:
@@ -100,6 +110,7 @@ class Loader {
     std::exception_ptr error;
   };
 
+  void check_lengths() const;
   void start_epoch();
   void stop_workers();
   Batch make(int64_t batch) const;

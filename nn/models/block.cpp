@@ -24,7 +24,8 @@ Block::Block(Module& parent, std::string name, const BlockConfig& config)
       norm1_(*this, "norm1", config.attention.width, {.bias = config.attention.bias}),
       attention_(make_attention(*this, "attention", config.attention)),
       norm2_(*this, "norm2", config.attention.width, {.bias = config.attention.bias}),
-      mlp_(*this, "mlp", config.attention.width, hidden_width(label(), config), config.attention.bias, config.gelu),
+      mlp_(*this, "mlp", config.attention.width, hidden_width(label(), config), config.attention.bias, config.gelu,
+           config.hidden_dropout),
       dropout_(*this, "dropout", config.dropout) {}
 
 template <class Attend>

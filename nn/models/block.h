@@ -14,6 +14,7 @@ struct BlockConfig {
   AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
   int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
   double dropout = 0;              ///< of both branches, before they are added
+  double hidden_dropout = 0;       ///< of the feed-forward part's hidden numbers
   bool pre_norm = true;            ///< x + f(norm(x)), instead of norm(x + f(x))
   Gelu gelu = Gelu::erf;           ///< of the feed-forward part
 };
@@ -24,7 +25,7 @@ struct BlockConfig {
 /// Source: Vaswani et al. 2017, section 3.1.
 class Block : public Module {
  public:
-  /// Throws: ValueError as make_attention does, for a dropout outside [0, 1), and for `hidden` below 0.
+  /// Throws: ValueError as make_attention does, for dropouts outside [0, 1), and for `hidden` below 0.
   Block(Module& parent, std::string name, const BlockConfig& config);
 
   /// The sequence form.

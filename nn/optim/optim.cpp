@@ -336,7 +336,17 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
   check_setting("eps", config.eps);
 }
 
+void Adam::set_beta1(double beta1) {
+  check_decay("beta1", beta1);
+  if (is_recorded_ || Recording::is_under_way()) {
+    throw DeviceError(
+        "set_beta1: a recorded step keeps the beta1 it was recorded with; call step() without Recording");
+  }
+  config_.beta1 = beta1;
+}
+
 void Adam::update(const std::vector<Update>& updates) {
+  is_recorded_ = is_recorded_ || Recording::is_under_way();
   for (const Device device : {Device::cpu, Device::cuda}) {
     std::vector<AdamWUpdate> there;
     for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {

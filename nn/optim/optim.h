@@ -191,6 +191,15 @@ class Adam : public Optimizer {
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
 
+  /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
+  /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
+  /// it again in a run that goes on.
+  ///
+  /// Throws: ValueError unless 0 ≤ beta1 < 1; DeviceError in a Recording and once a step of the optimizer is
+  /// recorded, since replays keep beta1.
+  void set_beta1(double beta1);
+  double beta1() const { return config_.beta1; }
+
  protected:
   Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);
 
@@ -198,6 +207,7 @@ class Adam : public Optimizer {
   void update(const std::vector<Update>& updates) override;
   AdamConfig config_;
   bool decoupled_ = false;
+  bool is_recorded_ = false;  // whether a Recording has a step
 };
 
 /// Options of AdamW, as in PyTorch. The first four are Adam's.

@@ -26,6 +26,11 @@ void check_rate(const char* name, double rate) {
   throw ValueError(fmt::format("schedule: {} is {}; it must be a finite number, 0 or more", name, rate));
 }
 
+void check_momentum(const char* name, double momentum) {
+  if (momentum >= 0 && momentum < 1) return;
+  throw ValueError(fmt::format("schedule: {} is {}; it must be in [0, 1)", name, momentum));
+}
+
 /// lr·(step + 1)/(warmup + 1): the rates of a warm-up.
 double rise(double lr, int64_t step, int64_t warmup) {
   return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
@@ -103,7 +108,21 @@ Schedule inverse_sqrt(const InverseSqrt& config) {
   };
 }
 
-Schedule one_cycle(const OneCycle& config) {
+namespace {
+
+/// From `first` to `top` over the share pct_start of the steps, then to `last`.
+Schedule cycle(const OneCycle& config, double first, double top, double last) {
+  const auto shape = config.anneal_strategy == AnnealStrategy::cos ? cosine : straight;
+  const double end = static_cast<double>(config.steps) - 1;
+  const double turn = config.pct_start * static_cast<double>(config.steps) - 1;  // the step of `top`
+  return [=](int64_t step) {
+    const double position = std::min(static_cast<double>(step), end);
+    if (position <= turn) return shape(first, top, turn > 0 ? position / turn : 1);
+    return shape(top, last, end > turn ? (position - turn) / (end - turn) : 1);
+  };
+}
+
+void check_cycle(const OneCycle& config) {
   check_rate("max_lr", config.max_lr);
   if (!(config.div_factor > 0 && config.final_div_factor > 0)) {
     throw ValueError(fmt::format("schedule: div_factor is {} and final_div_factor {}; both must be above 0",
@@ -113,15 +132,21 @@ Schedule one_cycle(const OneCycle& config) {
   if (!(config.pct_start >= 0 && config.pct_start <= 1)) {
     throw ValueError(fmt::format("schedule: pct_start is {}; it must be in [0, 1]", config.pct_start));
   }
-  return [config](int64_t step) {
-    const double last = static_cast<double>(config.steps) - 1;
-    const double position = std::min(static_cast<double>(step), last);
-    const double top = config.pct_start * static_cast<double>(config.steps) - 1;  // the step of the highest rate
-    const double first_lr = config.max_lr / config.div_factor;
-    if (position <= top) return cosine(first_lr, config.max_lr, top > 0 ? position / top : 1);
-    const double fraction = last > top ? (position - top) / (last - top) : 1;
-    return cosine(config.max_lr, first_lr / config.final_div_factor, fraction);
-  };
+  check_momentum("base_momentum", config.base_momentum);
+  check_momentum("max_momentum", config.max_momentum);
+}
+
+}  // namespace
+
+Schedule one_cycle(const OneCycle& config) {
+  check_cycle(config);
+  const double first = config.max_lr / config.div_factor;
+  return cycle(config, first, config.max_lr, first / config.final_div_factor);
+}
+
+Schedule one_cycle_momentum(const OneCycle& config) {
+  check_cycle(config);
+  return cycle(config, config.max_momentum, config.base_momentum, config.max_momentum);
 }
 
 }  // namespace schedule

@@ -80,6 +80,12 @@ struct InverseSqrt {
 /// Source: Vaswani et al. 2017, eq. 3.
 Schedule inverse_sqrt(const InverseSqrt& config);
 
+/// The shape of a rise or a fall.
+enum class AnnealStrategy : uint8_t {
+  cos,    ///< half a cosine wave
+  linear  ///< a straight line
+};
+
 /// Settings of one rise and one fall over the whole run.
 struct OneCycle {
   double max_lr = 1e-3;
@@ -87,13 +93,23 @@ struct OneCycle {
   double pct_start = 0.3;         ///< the share of steps that rise
   double div_factor = 25;         ///< starts at max_lr/div_factor
   double final_div_factor = 1e4;  ///< ends at max_lr/(div_factor·final_div_factor)
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
+  double base_momentum = 0.85;  ///< of one_cycle_momentum, where the rate is highest
+  double max_momentum = 0.95;   ///< of one_cycle_momentum, at the start and at the end
 };
 
-/// Half a cosine wave up, then half a cosine wave down, as PyTorch's OneCycleLR. Steps past the end keep the last
-/// rate.
+/// A rise to `max_lr`, then a fall, as PyTorch's OneCycleLR. Steps past the end keep the last rate.
 ///
 /// Source: Smith & Topin 2018.
 Schedule one_cycle(const OneCycle& config);
+/// The momentum that PyTorch's OneCycleLR cycles against the rate, which is its default: a fall to `base_momentum`,
+/// then a rise. For Adam and AdamW it is beta1:
+///
+///     const nn::schedule::OneCycle cycle{.max_lr = 1e-4, .steps = 5000};
+///     const auto lr = nn::schedule::one_cycle(cycle), momentum = nn::schedule::one_cycle_momentum(cycle);
+///     optimizer.set_lr(lr(step));
+///     optimizer.set_beta1(momentum(step));
+Schedule one_cycle_momentum(const OneCycle& config);
 
 }  // namespace schedule
 

@@ -29,6 +29,7 @@ import recurrent_cases
 import released_cases
 import schedule_cases
 import sequence_cases
+import sequence_classifier_cases
 
 
 def main() -> None:
@@ -50,6 +51,7 @@ def main() -> None:
         "schedules": schedule_cases.build(),
         "sequences": sequence_cases.build(),
         "decoder": decoder_cases.build(),
+        "sequence_classifier": sequence_classifier_cases.build(),
         "positions": position_cases.build(),
         "presets": preset_cases.build(),
     }

@@ -4,6 +4,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import OneCycleLR
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from golden_file import Draw, GoldenFile
@@ -11,6 +12,7 @@ from golden_file import Draw, GoldenFile
 SHAPES = {"weight": (4, 3), "bias": (3,)}
 STEPS = 20
 SAVED_STEPS = (1, 5, 20)
+CYCLE = {"max_lr": 3e-2, "anneal_strategy": "linear", "pct_start": 0.4}
 
 
 def build() -> GoldenFile:
@@ -75,6 +77,11 @@ def add_optimizers(goldens: GoldenFile) -> None:
         parameters["group_lr"] = dict(zip(initial, group_lr))  # one parameter group each
         parameters |= {"saved_steps": SAVED_STEPS, "reduction": STEPS}
         goldens.add(case, parameters, saved)
+    for optimizer, group_lr in (adam, adamw):
+        saved = run_optimizer(optimizer, group_lr, {}, initial, gradients, CYCLE)
+        parameters = {"op": optimizer.__name__, "options": {}, "group_lr": dict(zip(initial, group_lr)), "cycle": CYCLE}
+        parameters |= {"saved_steps": SAVED_STEPS, "reduction": STEPS}
+        goldens.add(f"{optimizer.__name__.lower()}_one_cycle", parameters, saved)
 
 
 def run_optimizer(
@@ -83,17 +90,21 @@ def run_optimizer(
     options: dict,
     initial: dict[str, Tensor],
     gradients: dict[str, Tensor],
+    cycle: dict | None = None,
 ) -> dict[str, Tensor]:
-    """Trains the first parameters, as many as there are rates."""
+    """Trains the first parameters, as many as there are rates; with `cycle`, by OneCycleLR and its momentum."""
     parameters = {name: value.clone().requires_grad_() for (name, value), _ in zip(initial.items(), group_lr)}
     groups = [{"params": [value], "lr": lr} for value, lr in zip(parameters.values(), group_lr)]
     stepper = optimizer(groups, **options)
+    schedule = OneCycleLR(stepper, total_steps=STEPS, **cycle) if cycle else None
     saved = {}
     for step in range(1, STEPS + 1):
         for name, value in parameters.items():
             value.grad = gradients[name][step - 1].clone()
         with mock.patch.object(torch, "bfloat16", torch.float64):  # Muon's products
             stepper.step()
+        if schedule and step < STEPS:
+            schedule.step()
         if step in SAVED_STEPS:
             saved |= {f"{name}_step_{step}": value.detach().clone() for name, value in parameters.items()}
     return saved

@@ -38,6 +38,14 @@ def build() -> GoldenFile:
     cycle = {"max_lr": 1e-3, "steps": ITERATIONS, "pct_start": 0.3, "div_factor": 25.0, "final_div_factor": 1e4}
     rates = one_cycle(cycle)
     add("one_cycle", {"op": "one_cycle", **cycle}, lambda it: rates[it])
+    for strategy in ("cos", "linear"):
+        for steps, rising in [(ITERATIONS, 0.3), (50, 0.2), (10, 0.0), (1, 0.3)]:
+            settings = cycle | {"steps": steps, "pct_start": rising, "anneal_strategy": strategy}
+            rates, momenta = one_cycle(settings), one_cycle_momentum(settings)
+            case = f"{strategy}_{steps}_{round(100 * rising)}"
+            at = lambda it, of: of[min(it, len(of) - 1)]
+            add(f"one_cycle_{case}", {"op": "one_cycle", **settings}, lambda it, of=rates: at(it, of))
+            add(f"momentum_{case}", {"op": "one_cycle_momentum", **settings}, lambda it, of=momenta: at(it, of))
 
     add_ends(add)
     add_falls(add)
@@ -154,13 +162,30 @@ def inverse_sqrt(it: int, lr: float, warmup: int) -> float:
 
 def one_cycle(settings: dict) -> list[float]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    schedule = OneCycleLR(
+    return rates_of(optimizer, one_cycle_schedule(optimizer, settings, cycle_momentum=False), settings["steps"])
+
+
+def one_cycle_momentum(settings: dict) -> list[float]:
+    """Adam's first beta."""
+    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+    schedule = one_cycle_schedule(optimizer, settings, cycle_momentum=True)
+    betas = []
+    for step in range(settings["steps"]):
+        betas.append(optimizer.param_groups[0]["betas"][0])
+        if step + 1 < settings["steps"]:
+            optimizer.step()
+            schedule.step()
+    return betas
+
+
+def one_cycle_schedule(optimizer: torch.optim.Optimizer, settings: dict, cycle_momentum: bool) -> OneCycleLR:
+    return OneCycleLR(
         optimizer,
         settings["max_lr"],
         total_steps=settings["steps"],
         pct_start=settings["pct_start"],
+        anneal_strategy=settings.get("anneal_strategy", "cos"),
         div_factor=settings["div_factor"],
         final_div_factor=settings["final_div_factor"],
-        cycle_momentum=False,
+        cycle_momentum=cycle_momentum,
     )
-    return rates_of(optimizer, schedule, settings["steps"])

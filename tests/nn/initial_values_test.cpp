@@ -302,6 +302,31 @@ TEST_CASE("initial values: PatchClassifier, and its positions by the mechanism")
   }
 }
 
+TEST_CASE("initial values: SequenceClassifier") {
+  const nn::SequenceClassifierConfig config{.vocabulary = 30,
+                                            .classes = 7,
+                                            .layers = 2,
+                                            .max_tokens = kTokens,
+                                            .block = block("softmax"),
+                                            .pooling = nn::Pooling::attention};
+  check_starts(draw(150, [&](Generator& rng) { return std::make_unique<nn::SequenceClassifier>(rng, config); }),
+               by_end({{"norm.weight", constant(1)},
+                       {"norm1.weight", constant(1)},
+                       {"norm2.weight", constant(1)},
+                       {"norm.bias", constant(0)},
+                       {"norm1.bias", constant(0)},
+                       {"norm2.bias", constant(0)},
+                       {"tok.weight", normal(0.02)},
+                       {"pos.weight", normal(0.02)},
+                       {"mlp.fc2.weight", linear(3 * kWidth)},
+                       {"mlp.fc2.bias", linear(3 * kWidth)},
+                       {"pool.fc2.weight", linear(kWidth)},
+                       {"pool.fc2.bias", linear(kWidth)},
+                       {"fc2.weight", linear(2 * kWidth)},
+                       {"fc2.bias", linear(2 * kWidth)},
+                       {"", linear(kWidth)}}));
+}
+
 TEST_CASE("initial values: FastformerEncoder") {
   for (const bool released : {false, true}) {
     CAPTURE(released);

@@ -332,6 +332,7 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
   const Tensor weight = ones({2}, DType::float32, Device::cuda);
   Generator known(1), other(2);
   nn::SGD optimizer({ones({2}, DType::float32, Device::cuda).set_requires_grad()});
+  nn::Adam adam({ones({2}, DType::float32, Device::cuda).set_requires_grad()});
   const nn::Windows windows(text().train(), 6);
   nn::Loader batches(windows, {.batch = 2});
   using Function = std::function<void(const Tensor&)>;
@@ -340,6 +341,7 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
       {[](const Tensor& x) { to_string(x); }, "a recorded function cannot read"},
       {[](const Tensor& x) { tensor({1, 2}).to(x.device()); }, "to: a recorded function cannot copy"},
       {[&](const Tensor&) { optimizer.set_lr(1); }, "set_lr: a recorded function cannot copy"},
+      {[&](const Tensor&) { adam.set_beta1(0.8); }, "set_beta1: a recorded step keeps"},
       {[&](const Tensor&) { rand({2}, other, DType::float32, Device::cuda); }, "only the generator that"},
       {[&](const Tensor&) { batches.next(); }, "a recorded function cannot take a batch"},
       {[](const Tensor& x) { gather(x, 0, argmax(x, 0, true)); }, "must each be a view of one of its inputs"},

@@ -68,6 +68,22 @@ std::unique_ptr<nn::Optimizer> make_muon(Groups groups, const Json& options) {
   return std::make_unique<nn::Muon>(std::move(groups), config);
 }
 
+/// Sets rate and momentum of each step as OneCycleLR, where the case has a `cycle`.
+std::function<void(int step)> cycle_of(const Golden& golden, nn::Optimizer& optimizer) {
+  if (!golden.parameters.contains("cycle")) return [](int) {};
+  const Json& p = golden.parameters.at("cycle");
+  REQUIRE(p.at("anneal_strategy") == "linear");
+  const nn::schedule::OneCycle config{.max_lr = p.at("max_lr"),
+                                      .steps = golden.parameters.at("saved_steps").back(),
+                                      .pct_start = p.at("pct_start"),
+                                      .anneal_strategy = nn::schedule::AnnealStrategy::linear};
+  return [&adam = dynamic_cast<nn::Adam&>(optimizer), lr = nn::schedule::one_cycle(config),
+          momentum = nn::schedule::one_cycle_momentum(config)](int step) {
+    adam.set_lr(lr(step));
+    adam.set_beta1(momentum(step));
+  };
+}
+
 /// Runs the optimizer along the shared gradients, each parameter with the rate of its own group.
 Comparison optimizer_comparison(Make make) {
   return [make](const Golden& golden, DType dtype) {
@@ -79,11 +95,13 @@ Comparison optimizer_comparison(Make make) {
       groups.push_back({.parameters = {parameters[name]}, .lr = lr});
     }
     const std::unique_ptr<nn::Optimizer> optimizer = make(groups, golden.parameters.at("options"));
+    const auto set_cycle = cycle_of(golden, *optimizer);
     const auto saved = golden.parameters.at("saved_steps").get<std::vector<int>>();
     for (int step = 1; step <= saved.back(); ++step) {
       for (auto& [name, parameter] : parameters) {
         parameter.set_grad(shared.get("gradients_" + name).select(0, step - 1).to(dtype));
       }
+      set_cycle(step - 1);
       optimizer->step();
       if (std::find(saved.begin(), saved.end(), step) == saved.end()) continue;
       for (const auto& [name, parameter] : parameters) {

@@ -22,13 +22,19 @@ nn::Schedule inverse_sqrt(const Json& p) {
   return nn::schedule::inverse_sqrt({.lr = p.at("lr"), .warmup = p.at("warmup")});
 }
 
-nn::Schedule one_cycle(const Json& p) {
-  return nn::schedule::one_cycle({.max_lr = p.at("max_lr"),
-                                  .steps = p.at("steps"),
-                                  .pct_start = p.at("pct_start"),
-                                  .div_factor = p.at("div_factor"),
-                                  .final_div_factor = p.at("final_div_factor")});
+nn::schedule::OneCycle cycle_config(const Json& p) {
+  const bool linear = p.value("anneal_strategy", "cos") == "linear";
+  return {.max_lr = p.at("max_lr"),
+          .steps = p.at("steps"),
+          .pct_start = p.at("pct_start"),
+          .div_factor = p.at("div_factor"),
+          .final_div_factor = p.at("final_div_factor"),
+          .anneal_strategy = linear ? nn::schedule::AnnealStrategy::linear : nn::schedule::AnnealStrategy::cos};
 }
+
+nn::Schedule one_cycle(const Json& p) { return nn::schedule::one_cycle(cycle_config(p)); }
+
+nn::Schedule one_cycle_momentum(const Json& p) { return nn::schedule::one_cycle_momentum(cycle_config(p)); }
 
 nn::Schedule step(const Json& p) {
   nn::schedule::Step config{.lr = p.at("lr"), .step_size = p.at("step_size")};
@@ -86,6 +92,7 @@ TEST_CASE("The schedules agree with PyTorch and nanoGPT") {
                    {"warmup_linear", rates(warmup_linear)},
                    {"inverse_sqrt", rates(inverse_sqrt)},
                    {"one_cycle", rates(one_cycle)},
+                   {"one_cycle_momentum", rates(one_cycle_momentum)},
                    {"step", rates(step)},
                    {"exponential", rates(exponential)},
                    {"warmup_stable_decay", rates(warmup_stable_decay)},

@@ -176,12 +176,21 @@ TEST_CASE("optimizers and schedules refuse settings that are out of range, and k
     CHECK_THROWS_WITH_AS(optimizer.set_lr(1, 1), doctest::Contains("group is 1, and the optimizer has 1"),
                          IndexError);
     CHECK(optimizer.groups()[0].lr == 0.5);
+    AdamW adam({p}, {.beta1 = 0.8});
+    CHECK_THROWS_WITH_AS(adam.set_beta1(bad), doctest::Contains("beta1 is"), ValueError);
+    CHECK(adam.beta1() == 0.8);
+    adam.set_beta1(0.7);
+    CHECK(adam.beta1() == 0.7);
 
     CHECK_THROWS_AS(schedule::constant(bad), ValueError);
     CHECK_THROWS_AS(schedule::warmup_cosine({.lr = bad, .steps = 10}), ValueError);
     CHECK_THROWS_AS(schedule::warmup_linear({.min_lr = bad, .steps = 10}), ValueError);
     CHECK_THROWS_AS(schedule::inverse_sqrt({.lr = bad}), ValueError);
     CHECK_THROWS_AS(schedule::one_cycle({.max_lr = bad, .steps = 10}), ValueError);
+    CHECK_THROWS_WITH_AS(schedule::one_cycle_momentum({.steps = 10, .base_momentum = bad}),
+                         doctest::Contains("base_momentum is"), ValueError);
+    CHECK_THROWS_WITH_AS(schedule::one_cycle_momentum({.steps = 10, .max_momentum = bad}),
+                         doctest::Contains("max_momentum is"), ValueError);
     CHECK_THROWS_AS(schedule::warmup_stable_decay({.lr = bad, .decay = 1, .steps = 10}), ValueError);
     CHECK_THROWS_AS(schedule::warmup_stable_decay({.min_lr = bad, .decay = 1, .steps = 10}), ValueError);
     CHECK_THROWS_AS(schedule::step({.lr = bad, .step_size = 1}), ValueError);
@@ -200,6 +209,8 @@ TEST_CASE("optimizers and schedules refuse settings that are out of range, and k
   CHECK_THROWS_AS(ReduceLROnPlateau({.cooldown = -1}), ValueError);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .div_factor = 0}), ValueError);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .final_div_factor = -1}), ValueError);
+  CHECK_THROWS_AS(schedule::one_cycle_momentum({.steps = 10, .max_momentum = 1}), ValueError);
+  CHECK_THROWS_AS(Adam({p}).set_beta1(1), ValueError);
 
   set_grads({p}, 2);
   CHECK_THROWS_WITH_AS(clip_grad_norm_({p}, -1), doctest::Contains("max_norm is -1"), ValueError);

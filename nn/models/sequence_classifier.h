@@ -1,0 +1,99 @@
+#pragma once
+
+#include <memory>
+
+#include <linnet/nn/layers/attention_pooling.h>
+#include <linnet/nn/layers/embedding.h>
+#include <linnet/nn/layers/positions.h>
+#include <linnet/nn/models/block.h>
+
+namespace linnet::nn {
+
+/// How a sequence classifier makes one vector of the tokens that are not padding.
+enum class Pooling : uint8_t {
+  mean,         ///< their mean
+  padded_mean,  ///< their sum divided by `max_tokens`, as in the public code of the Long Range Arena's PyTorch runs
+  attention,    ///< AttentionPooling
+  first,        ///< the first token of the sequence
+};
+
+/// Options of a sequence classifier.
+struct SequenceClassifierConfig {
+  int64_t vocabulary = 0;  ///< number of ids
+  int64_t classes = 2;
+  int64_t layers = 1;
+  bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
+  int64_t max_tokens = 0;     ///< of the longest sequence
+  /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
+  /// `shared`. Its `dropout` is that of the embeddings too.
+  BlockConfig block = {};
+  Positions positions = Positions::learned;
+  Pooling pooling = Pooling::mean;
+  int64_t head_hidden = 0;  ///< of the classifier's hidden layer; 0 stands for 2·width
+  bool pairs = false;       ///< whether an example is two sequences
+};
+
+/// A classifier of sequences of token ids, or of pairs of them: token and position embeddings, blocks, a final norm,
+/// pooling to one vector, and a head fc2(relu(fc1(x))). Both sequences of a pair go through the same encoder, and
+/// their vectors a and b to the head as [a, b, a∘b, a − b].
+///
+/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `pos`, `blocks.<i>`, `norm`, `pool` with
+/// Pooling::attention, `fc1`, `fc2`. Parameter, where the attentions share one: `shared_attention`.
+///
+///     nn::SequenceClassifier model(
+///         rng, {.vocabulary = 257, .classes = 2, .max_tokens = 4096, .block = {.attention = {.width = 64, .heads =
+///         2}}});
+///     const Tensor ids = tensor({{5, 7, 9}, {3, 8, 0}}), padding_mask = ne(ids, 0);
+///     const Tensor logits = model(ids, padding_mask);
+///
+/// Source: the models of Xiong et al. 2021 (Nyströmformer) and Chen et al. 2021 (Skyformer) for the Long Range Arena
+/// of Tay et al. 2021.
+class SequenceClassifier : public Module {
+ public:
+  /// Throws: ValueError for a vocabulary, classes, layers or max_tokens below 1, and for `head_hidden` below 0; as
+  /// Block.
+  SequenceClassifier(Generator& rng, const SequenceClassifierConfig& config, DType dtype = DType::float32,
+                     Device device = Device::cpu);
+
+  /// Logits of the classes. The ids of padding have no effect on any bit of them.
+  ///
+  /// Shapes: ids [B, N], `padding_mask` [B, N] → [B, classes]. N is from 1 to max_tokens.
+  /// Dtypes: ids are int64 or int32, `padding_mask` is bool, false where a token is padding; logits have dtype().
+  /// Cost: the layers'.
+  /// Throws: ShapeError for other shapes; IndexError for an id outside the vocabulary, padding's too; ValueError for
+  /// more than max_tokens tokens, and for a model of pairs.
+  Tensor operator()(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
+  /// Logits of the classes of pairs. The sequences of a pair may have different lengths.
+  ///
+  /// Shapes: ids1, padding_mask1 [B, N1], ids2, padding_mask2 [B, N2] → [B, classes].
+  /// Throws: as above; ValueError for a model of single sequences.
+  Tensor operator()(const Tensor& ids1, const Tensor& padding_mask1, const Tensor& ids2, const Tensor& padding_mask2,
+                    Where where = {}) const;
+
+  /// The pooled vectors; 0 where every token is padding.
+  ///
+  /// Shapes: ids [B, N], `padding_mask` [B, N] → [B, width].
+  /// Throws: as operator().
+  Tensor encode(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
+
+  const SequenceClassifierConfig& config() const { return config_; }  ///< the options given to the constructor
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  const Block& layer(int64_t i) const { return blocks_[config_.share_layers ? 0 : i]; }
+  void check(const Tensor& ids, const Tensor& padding_mask, Where where) const;
+  Tensor pool(const Tensor& x, const Tensor& padding_mask) const;
+  Tensor head(const Tensor& x, Where where) const;
+
+  SequenceClassifierConfig config_;
+  Embedding tok_;
+  PositionEmbedding pos_;
+  Dropout dropout_;
+  ModuleList<Block> blocks_;  // one, when layers share it
+  LayerNorm norm_;
+  std::unique_ptr<AttentionPooling> pool_;  // null without Pooling::attention
+  Linear fc1_, fc2_;
+};
+
+}  // namespace linnet::nn
