@@ -4,16 +4,19 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/atomic_file.h>
 #include <linnet/core/files/read_file.h>
 
 namespace linnet::nn {
 namespace {
 
+constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
 constexpr int64_t kChunk = 1 << 20;
 
@@ -80,7 +83,6 @@ uint32_t big_endian(const std::array<uint8_t, 4>& b) {
 }  // namespace
 
 IdxArray read_idx(const std::filesystem::path& path) {
-  constexpr uint8_t kUnsignedByte = 0x08;
   Reader reader(path);
   std::array<uint8_t, 4> magic;
   reader.read(magic, "magic number");
@@ -106,6 +108,26 @@ IdxArray read_idx(const std::filesystem::path& path) {
   }
   array.bytes = reader.read_rest(bytes, "elements");
   return array;
+}
+
+void write_idx(const std::filesystem::path& path, const IdxArray& array) {
+  const Shape& shape = array.shape;
+  if (shape.rank() == 0) throw ValueError("write_idx: IDX has no arrays without dims; give it the shape [1]");
+  std::vector<uint8_t> header{0, 0, kUnsignedByte, static_cast<uint8_t>(shape.rank())};
+  for (const int64_t size : shape) {
+    if (!std::in_range<uint32_t>(size)) {
+      throw ValueError(fmt::format("write_idx: the shape {} has a size that 32 bits do not hold", to_string(shape)));
+    }
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<uint8_t>(size >> shift));
+  }
+  if (std::ssize(array.bytes) != checked_numel(shape)) {
+    throw ShapeError(
+        fmt::format("write_idx: {} bytes do not fill the shape {}", array.bytes.size(), to_string(shape)));
+  }
+  AtomicFile file(path);
+  file.write(header.data(), std::ssize(header));
+  file.write(array.bytes.data(), std::ssize(array.bytes));
+  file.commit();
 }
 
 }  // namespace linnet::nn

@@ -19,10 +19,12 @@ class ByteSequences {
   void append(std::span<const uint8_t> sequence);
   int64_t size() const { return std::ssize(ends_); }
   std::span<const uint8_t> operator[](int64_t i) const;
+  /// All sequences, one after the other.
+  std::span<const uint8_t> bytes() const { return bytes_; }
 
  private:
-  std::vector<uint8_t> bytes_;  // of all sequences, one after the other
-  std::vector<int64_t> ends_;
+  std::vector<uint8_t> bytes_;
+  std::vector<int64_t> ends_;  // of each sequence, in bytes_
 };
 
 /// Which ids a sequence's bytes become.
@@ -50,6 +52,8 @@ class LabelledSequences : public nn::Dataset {
   /// The number of tokens of each example; of a pair, that of the longer sequence.
   std::vector<int64_t> lengths() const;
   std::span<const uint8_t> labels() const { return labels_; }
+  const ByteSequences& first() const { return first_; }
+  const ByteSequences& second() const { return second_; }
 
  private:
   ByteSequences first_, second_;

@@ -51,14 +51,17 @@ class StepProfile {
   ProfiledSteps steps_;
 };
 
+/// The rise and fall of the schedule "linear", as PyTorch's OneCycleLR with straight lines.
+nn::schedule::OneCycle linear_cycle(const Settings& s, int64_t steps) {
+  return {.max_lr = s.lr,
+          .steps = steps,
+          .pct_start = static_cast<double>(s.warmup) / static_cast<double>(steps),
+          .anneal_strategy = nn::schedule::AnnealStrategy::linear};
+}
+
 nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   if (s.schedule == "one-cycle") return nn::schedule::one_cycle({.max_lr = s.lr, .steps = steps});
-  if (s.schedule == "linear") {
-    return nn::schedule::one_cycle({.max_lr = s.lr,
-                                    .steps = steps,
-                                    .pct_start = static_cast<double>(s.warmup) / static_cast<double>(steps),
-                                    .anneal_strategy = nn::schedule::Anneal::linear});
-  }
+  if (s.schedule == "linear") return nn::schedule::one_cycle(linear_cycle(s, steps));
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
 }
 
@@ -119,6 +122,7 @@ class Run {
   const int64_t steps_;      // before folder_: bad steps and rates throw before a folder is created
   const int64_t log_every_;  // steps between the lines of train_loss.csv
   const nn::Schedule rate_;
+  std::optional<nn::Schedule> beta1_;  // where it changes
   RunFolder folder_;
   TrainingStep train_step_;
   Progress progress_;
@@ -143,6 +147,7 @@ Run::Run(Task& task, const Settings& settings)
       best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),
       checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, best_ ? &*best_ : nullptr,
                   task.metadata()) {
+  if (s_.cycle_momentum) beta1_ = nn::schedule::one_cycle_momentum(linear_cycle(s_, steps_));
   result_.parameters = train_step_.parameters();
   folder_.require_room(bytes_to_write(result_.parameters, s_));
 }
@@ -175,7 +180,9 @@ void Run::resume() {
 
 void Run::step() {
   const Clock::time_point begin = Clock::now();
-  const auto do_step = [&] { return train_step_(at_.step, rate_(at_.step)); };
+  const auto do_step = [&] {
+    return train_step_(at_.step, rate_(at_.step), beta1_ ? std::optional((*beta1_)(at_.step)) : std::nullopt);
+  };
   const double loss = profile_ ? profile_->run(do_step, folder_) : do_step();
   step_times_.push_back(milliseconds_since(begin));
   seconds_ += step_times_.back() / 1e3;

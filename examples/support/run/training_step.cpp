@@ -39,11 +39,13 @@ int64_t TrainingStep::parameters() const {
   return count;
 }
 
-double TrainingStep::operator()(int64_t step, double lr) {
+double TrainingStep::operator()(int64_t step, double lr, std::optional<double> beta1) {
   optimizer_.set_lr(lr);
+  if (beta1) optimizer_.set_beta1(*beta1);
   make_ready(step);
   task_.model().begin_step(step);
-  const std::vector<Tensor> results = recorded_(next_batches_);
+  // A recording would keep beta1.
+  const std::vector<Tensor> results = beta1 ? run_unrecorded(next_batches_) : recorded_(next_batches_);
   try {
     make_ready(step + 1);  // overlaps with the GPU, which is still computing this step
   } catch (const std::exception&) {
@@ -68,6 +70,11 @@ std::vector<Tensor> TrainingStep::batches_of(int64_t step) const {
     batches.insert(batches.end(), batch.others.begin(), batch.others.end());
   }
   return batches;
+}
+
+std::vector<Tensor> TrainingStep::run_unrecorded(std::vector<Tensor> batches) {
+  for (Tensor& tensor : batches) tensor = tensor.to(task_.model().device());
+  return run(batches);
 }
 
 /// The part of a step that is recorded: from the tensors of the micro-batches to the mean loss and the

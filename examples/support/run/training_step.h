@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "support/tasks/task.h"
@@ -12,9 +13,9 @@ class TrainingStep {
   TrainingStep(Task& task, const Settings& settings);
 
   /// Makes step `step` of the run: computes the gradients of its micro-batches, clips them and applies them at
-  /// learning rate `lr`. Returns the mean loss. If the loss or the gradients are not finite, it applies nothing and
-  /// throws ValueError. Errors of Task::batch are passed on.
-  double operator()(int64_t step, double lr);
+  /// learning rate `lr`, and by `beta1` if it is given. Returns the mean loss. If the loss or the gradients are not
+  /// finite, it applies nothing and throws ValueError. Errors of Task::batch are passed on.
+  double operator()(int64_t step, double lr, std::optional<double> beta1 = {});
 
   nn::Optimizer& optimizer() { return optimizer_; }
   int64_t parameters() const;  ///< number of trained parameters
@@ -25,6 +26,8 @@ class TrainingStep {
   /// Loads the batches of a step into next_batches_, unless they are there.
   void make_ready(int64_t step);
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
+  /// The same with batches on any device.
+  std::vector<Tensor> run_unrecorded(std::vector<Tensor> batches);
 
   Task& task_;
   Settings settings_;

@@ -82,6 +82,7 @@ Settings lra(const std::string& task, int64_t context, int64_t batch, double lr,
   s.decay_matrices_only = false;
   s.clip = 0;
   s.clip_value = 1;
+  s.cycle_momentum = true;
   s.keep_best = true;
   s.eval_batches = 62;
   s.options = {{"linformer_rank", "128"}, {"performer_features", "128"}, {"informer_queries", "128"}, {"hashes", "2"},

@@ -61,6 +61,7 @@ void for_each_field(S& s, Field&& field) {
   if (is_sequences(s)) {
     field("eps", s.eps);
     field("clip_value", s.clip_value);
+    field("cycle_momentum", s.cycle_momentum);
     field("keep_best", s.keep_best);
     field("pool", s.lra.pool);
     field("stand_in", s.lra.stand_in);

@@ -1,7 +1,6 @@
 #include "support/tasks/data_sets.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -25,35 +24,10 @@ const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613
                                                     {"54950000 bytes, crc32 1939f699", "MNIST"},
                                                     {"54950000 bytes, crc32 c7a95b27", "Fashion-MNIST"}};
 
-/// The path of a data set, and its name.
-struct Found {
-  fs::path path;
-  std::string name;
-};
-
-/// The name of a published data set; for other data, `name` with size and CRC-32.
-std::string name_of(std::initializer_list<std::span<const std::byte>> parts, const std::string& name) {
-  size_t size = 0;
-  uLong crc = 0;
-  for (const auto& part : parts) {
-    size += part.size();
-    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
-  }
-  const std::string sum = fmt::format("{} bytes, crc32 {:08x}", size, crc);
-  const auto published = kPublished.find(sum);
-  return published != kPublished.end() ? published->second : fmt::format("{} ({})", name, sum);
-}
-
 std::string name_of(const nn::CharText& text, const std::string& name) {
   const nn::Vocabulary& vocabulary = text.vocabulary();
   const std::string train = vocabulary.decode(text.train()), validation = vocabulary.decode(text.validation());
-  return name_of({std::as_bytes(std::span(train)), std::as_bytes(std::span(validation))}, name);
-}
-
-std::string name_of(const nn::Mnist& mnist, const std::string& name) {
-  return name_of({std::as_bytes(mnist.train.pixels()), std::as_bytes(mnist.train.labels()),
-                  std::as_bytes(mnist.test.pixels()), std::as_bytes(mnist.test.labels())},
-                 name);
+  return name_by_content({std::as_bytes(std::span(train)), std::as_bytes(std::span(validation))}, name);
 }
 
 /// Replaces each byte that is not UTF-8 by a question mark, since config.json must be UTF-8.
@@ -73,23 +47,6 @@ std::string last_name(const fs::path& path) {
   return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
 }
 
-/// The data set `name` inside --data, or --data itself. Without --data, the first of `data_folders` that has `name`,
-/// if any does.
-std::optional<Found> find_data(const Settings& settings, const std::string& name) {
-  if (!settings.data.empty()) {
-    const fs::path& data = settings.data;
-    std::error_code error;  // a name may be too long for any file
-    if (fs::exists(data / name, error)) return Found{data / name, name};
-    if (fs::exists(data, error)) return Found{data, last_name(data)};
-    throw IoError(
-        fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
-  }
-  for (const fs::path& folder : data_folders()) {
-    if (fs::exists(folder / name)) return Found{folder / name, name};
-  }
-  return std::nullopt;
-}
-
 nn::TextOptions text_options(const Settings& s) {
   return {.characters = s.bytes ? nn::Characters::bytes : nn::Characters::code_points,
           .normalise_newlines = s.normalise_newlines};
@@ -102,6 +59,42 @@ void report_stand_in(const char* set, const char* stand_in) {
 }
 
 }  // namespace
+
+std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file) {
+  std::error_code error;  // a name may be too long for any file
+  const auto has_file = [&](const fs::path& place) { return fs::exists(file.empty() ? place : place / file, error); };
+  if (!settings.data.empty()) {
+    const fs::path& data = settings.data;
+    if (has_file(data / name)) return FoundData{data / name, name};
+    if (!fs::exists(data, error)) {
+      throw IoError(
+          fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
+    }
+    return has_file(data) ? std::optional(FoundData{data, last_name(data)}) : std::nullopt;
+  }
+  for (const fs::path& folder : data_folders()) {
+    if (has_file(folder / name)) return FoundData{folder / name, name};
+  }
+  return std::nullopt;
+}
+
+std::string name_by_content(const std::vector<std::span<const std::byte>>& parts, const std::string& name) {
+  size_t size = 0;
+  uLong crc = 0;
+  for (const auto& part : parts) {
+    size += part.size();
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+  }
+  const std::string sum = fmt::format("{} bytes, crc32 {:08x}", size, crc);
+  const auto published = kPublished.find(sum);
+  return published != kPublished.end() ? published->second : fmt::format("{} ({})", name, sum);
+}
+
+std::string name_of(const nn::Mnist& mnist, const std::string& name) {
+  return name_by_content({std::as_bytes(mnist.train.pixels()), std::as_bytes(mnist.train.labels()),
+                          std::as_bytes(mnist.test.pixels()), std::as_bytes(mnist.test.labels())},
+                         name);
+}
 
 bool same_data(const std::string& a, const std::string& b) {
   const auto sum = [](const std::string& name) {  // " (19 bytes, crc32 …)" of "my.txt (19 bytes, crc32 …)"

@@ -1,6 +1,11 @@
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <linnet/linnet.h>
 
@@ -14,6 +19,21 @@
 /// them apart too.
 
 namespace linnet::examples {
+
+/// The path of a data set, and what it is called: `name`, or the last part of --data.
+struct FoundData {
+  std::filesystem::path path;
+  std::string name;
+};
+
+/// The data set `name` inside --data, or --data itself; without --data, the first of data_folders() that has `name`.
+/// Where `file` is given, a place counts only if it holds this file. Throws IoError for a --data that does not exist.
+std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file = "");
+
+/// The name of a published data set with this content; for other data, `name` with size and CRC-32.
+std::string name_by_content(const std::vector<std::span<const std::byte>>& parts, const std::string& name);
+/// The same of MNIST's pixels and labels, or of other data in its format.
+std::string name_of(const nn::Mnist& mnist, const std::string& name);
 
 struct NamedText {
   std::string name;

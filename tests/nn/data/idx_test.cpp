@@ -122,3 +122,29 @@ TEST_CASE("read_idx: a file that is missing, or a folder, is refused") {
                        doctest::Contains("none': No such file or directory; check that the file exists"), IoError);
   CHECK_THROWS_AS(nn::read_idx(folder.path()), IoError);
 }
+
+TEST_CASE("write_idx: the format's bytes, which read_idx reads, in place of an older file") {
+  const TemporaryFolder folder;
+  const std::string elements = some_elements();
+  write_bytes(folder / "file", "an older file");
+  nn::write_idx(folder / "file", {{3, 4, 5}, {elements.begin(), elements.end()}});
+  CHECK(read_bytes(folder / "file") == idx_bytes({3, 4, 5}, elements));
+  nn::write_idx(folder / "empty", {{0, 300}, {}});
+  CHECK(read_bytes(folder / "empty") == idx_bytes({0, 300}, ""));
+  CHECK(nn::read_idx(folder / "file").shape == Shape{3, 4, 5});
+  CHECK(folder.file_count() == 2);  // no temporary file is left
+}
+
+TEST_CASE("write_idx: arrays that no IDX file holds are refused, and no file is made") {
+  const TemporaryFolder folder;
+  const auto write = [&](const Shape& shape, size_t bytes) {
+    nn::write_idx(folder / "file", {shape, std::vector<uint8_t>(bytes)});
+  };
+  CHECK_THROWS_WITH_AS(write({2, 3}, 5), "write_idx: 5 bytes do not fill the shape [2, 3]", ShapeError);
+  CHECK_THROWS_WITH_AS(write({}, 1), doctest::Contains("give it the shape [1]"), ValueError);
+  CHECK_THROWS_WITH_AS(write({int64_t{1} << 32, 0}, 0), doctest::Contains("a size that 32 bits do not hold"),
+                       ValueError);
+  CHECK_THROWS_AS(write({65536, 65536, 65536, 65536}, 0), Error);
+  CHECK(folder.file_count() == 0);
+  CHECK_THROWS_WITH_AS(nn::write_idx(folder / "none/file", {{1}, {0}}), doctest::Contains("none/file"), IoError);
+}

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "support/lra/sequences.h"
+#include "support/settings/settings.h"
+
+/// Texts as sequences of bytes, cut after `context` bytes.
+
+namespace linnet::examples {
+
+/// The task `text`: the reviews of IMDb (Maas et al. 2011), `aclImdb/{train,test}/{neg,pos}/*.txt`, of which pos has
+/// the label 1. Dev is the test part, as in the Long Range Arena. With --stand-in, where they are absent, documents
+/// of words from two lists, of which the label has the majority.
+///
+/// Throws: IoError where the files are absent without --stand-in, and for a folder or review without text.
+SequenceData load_reviews(const Settings& settings);
+
+/// The task `retrieval`: pairs of papers of the ACL Anthology Network (Radev et al. 2013), `new_aan_pairs.train.tsv`,
+/// `eval` and `test` in `tsv_data`, whose label is 1 where one cites the other. With --stand-in, where they are
+/// absent, pairs of documents that share a topic or not.
+///
+/// Throws: IoError where the files are absent without --stand-in, and for a malformed line, with its number.
+SequenceData load_retrieval(const Settings& settings);
+
+}  // namespace linnet::examples

@@ -1,0 +1,36 @@
+#include "support/lra/public_set.h"
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+
+std::optional<FoundData> find_public(const Settings& settings, const PublicSet& set) {
+  if (auto found = find_data(settings, set.folder, set.file)) return found;
+  const std::string place = settings.data.empty() ? fmt::format("a folder {}/ in {}", set.folder, data_places())
+                                                  : fmt::format("{0} or {0}/{1}", settings.data.string(), set.folder);
+  const std::string absent = fmt::format("no {} ({}) in {}", set.name, set.files, place);
+  if (settings.lra.stand_in) {
+    fmt::print(stderr, "{}: taking {} instead\n", absent, set.stand_in);
+    return std::nullopt;
+  }
+  throw IoError(fmt::format("{}; it is {}, and --stand-in goes on with {}", absent, set.source, set.stand_in));
+}
+
+SequenceData named_by_content(const std::string& name, SequenceData data) {
+  std::vector<std::span<const std::byte>> parts;
+  for (const LabelledSequences* part : {&data.train, &data.dev, &data.test}) {
+    for (const auto bytes : {part->first().bytes(), part->second().bytes(), part->labels()}) {
+      parts.push_back(std::as_bytes(bytes));
+    }
+  }
+  data.name = name_by_content(parts, name);
+  return data;
+}
+
+}  // namespace linnet::examples

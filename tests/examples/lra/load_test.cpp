@@ -1,0 +1,77 @@
+/// The tasks of the Long Range Arena, as programs load them.
+
+#include "support/lra/load.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "support/settings/program.h"
+#include "tests/nn/data/idx_file.h"
+#include "tests/support/files.h"
+#include "tests/support/quiet.h"
+
+using namespace linnet;
+using namespace linnet::examples;
+using linnet::test::idx_bytes;
+using linnet::test::Quiet;
+using linnet::test::TemporaryFolder;
+using linnet::test::write_bytes;
+
+namespace {
+
+Settings small_settings(const std::string& task, const std::filesystem::path& data) {
+  Settings settings;
+  settings.task = task;
+  settings.preset = "lra-" + task + "-small";
+  settings.data = data;
+  settings.context = 64;
+  settings.lra.stand_in = true;
+  settings.lra.min_tokens = 20;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("lra tasks: ids, labels and lengths are within what the list says") {
+  const Quiet quiet(STDERR_FILENO);
+  const TemporaryFolder folder;
+  for (const std::string name : {"listops", "text", "retrieval"}) {
+    CAPTURE(name);
+    const SequenceTask& task = sequence_task(name);
+    const SequenceData data = load_sequences(small_settings(name, folder.path()));
+    std::vector<int64_t> all(static_cast<size_t>(data.test.size()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+    const nn::Batch batch = data.test.collate(all, {});
+    const std::vector<int64_t> ids = batch.inputs.to_vector<int64_t>(), labels = batch.targets.to_vector<int64_t>();
+    CHECK(*std::ranges::max_element(ids) < task.ids);
+    CHECK(*std::ranges::max_element(labels) == task.classes - 1);
+    CHECK(batch.others.size() == (task.pairs ? 3 : 1));
+    CHECK(batch.inputs.size(1) == 64);
+    CHECK(data.test.size() == 2000);
+    CHECK(data.train.size() == (name == "listops" ? 96000 : 10000));
+  }
+  // Generated listops are kept in the data folder, by their lengths and seed.
+  CHECK(std::filesystem::exists(folder / "lra/listops-20-64-seed-1/manifest.json"));
+  const SequenceData again = load_sequences(small_settings("listops", folder.path()));
+  CHECK(again.name == "generated listops (min_tokens 20, max_tokens 64, seed 1, version 1)");
+}
+
+TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the context") {
+  CHECK_THROWS_WITH_AS(sequence_task("shakespeare"), "--task shakespeare: no task of sequences", UsageError);
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "mnist");
+  for (const std::string part : {"train", "t10k"}) {
+    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"), idx_bytes({1, 9, 9}, std::string(81, 'x')));
+    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({1}, std::string(1, '\3')));
+  }
+  Settings settings = small_settings("digits", folder.path());
+  CHECK_THROWS_WITH_AS(
+      load_sequences(settings),
+      doctest::Contains("have up to 81 tokens, more than the 64 of the preset lra-digits-small; choose "
+                        "another preset, or a larger --downsample"),
+      UsageError);
+  settings.context = 81;
+  CHECK(load_sequences(settings).test.lengths() == std::vector<int64_t>{81});
+}
