@@ -43,16 +43,11 @@ class Expressions {
 
   /// The flags of a run of a moment into the folder `out`.
   Arguments tiny(const std::string& out, const std::string& attention = "softmax") const {
-    return {"--preset",     "lra-listops-small",
-            "--data",       folder_ / "data",
-            "--out",        folder_ / out,
-            "--attention",  attention,
-            "--layers",     "1",
-            "--width",      "16",
-            "--heads",      "2",
-            "--steps",      "6",
-            "--batch",      "8",
-            "--eval-every", "2"};
+    return {"--preset", "lra-listops", "--data",       folder_ / "data",
+            "--out",    folder_ / out, "--attention",  attention,
+            "--layers", "1",           "--width",      "16",
+            "--heads",  "2",           "--steps",      "6",
+            "--batch",  "8",           "--eval-every", "2"};
   }
 
  private:
@@ -79,7 +74,8 @@ TEST_CASE("lra: every mechanism trains, and says what it learned from") {
     CHECK(ended.out.find("test, of step ") != std::string::npos);
     const nlohmann::json config = config_of(shop / attention);
     CHECK(config["settings"]["task"] == "listops");
-    CHECK(config["settings"]["pool"] == "kept");
+    CHECK(config["settings"]["pool"] == "padded");
+    CHECK(config["data"].get<std::string>().starts_with("listops ("));
     CHECK(names_in(shop / attention) == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
                                                                  "metrics.jsonl", "model.safetensors", "results.json",
                                                                  "train_loss.csv"});
@@ -147,7 +143,7 @@ TEST_CASE("lra: a table and figures of several runs") {
 
   done("lra", {"--figures", "--out", shop / "runs"});
   for (const std::string name : {"-accuracy.png", "-loss.png", "-loss-seconds.png"}) {
-    CHECK(fs::exists(shop / ("runs/lra-listops-small" + name)));
+    CHECK(fs::exists(shop / ("runs/lra-listops" + name)));
   }
 }
 
@@ -165,7 +161,7 @@ TEST_CASE("lra refuses what cannot work before it reads data") {
   check_refused(run_program("lra", shop.tiny("x") + Arguments{"--pool", "most"}), 2, "--pool");
   check_refused(run_program("lra", shop.tiny("x") + Arguments{"--window", "8"}), 2,
                 "--window 8 does not apply to --attention softmax");
-  check_refused(run_program("lra", shop.tiny("x") + Arguments{"--preset", "lra-text"}), 2, "--preset");
+  check_refused(run_program("lra", shop.tiny("x") + Arguments{"--preset", "lra-text"}), 2, "lra-text");
   check_refused(run_program("lra", shop.tiny("x") + Arguments{"--batch", "100"}), 2,
                 "--batch 100: there are 24 examples");
   check_refused(run_program("lra", {"--table", "--out", shop / "data"}), 1, "holds no finished run of lra");
