@@ -7,15 +7,17 @@ namespace linnet::examples {
 
 /// Options of pathfinder_image().
 struct PathfinderOptions {
-  int64_t contour_length = 14;  ///< paddles in each of the two snakes, from 2 to 16
+  int64_t contour_length = 14;  ///< paddles in each of the two snakes, from 2 to 20
   int64_t distractors = 5;      ///< shorter snakes to try, from 0 to 100; those that find no room are left out
 };
 
 /// A grey image of 32 × 32 pixels with its label.
 struct PathfinderImage {
   static constexpr int64_t kSide = 32;
-  std::array<uint8_t, kSide * kSide> pixels;  ///< row by row; 0 is black
-  uint8_t label;                              ///< 1 when both markers lie on one snake, else 0
+  static constexpr int64_t kPixels = kSide * kSide;
+  std::array<uint8_t, kPixels> pixels;  ///< row by row; 0 is black
+  uint8_t label;                        ///< 1 when both markers lie on one snake, else 0
+  bool operator==(const PathfinderImage&) const = default;
 };
 
 /// Image `i` of the Pathfinder task: two snakes, which are curves of short dashes (paddles), a marker at an end of
