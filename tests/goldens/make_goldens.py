@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference files that the C++ tests compare against (see README.md).
 
-    pip install torch numpy safetensors transformers
+    pip install torch numpy safetensors transformers pillow opencv-python-headless
     python3 tests/goldens/make_goldens.py [FOLDER]
 
 Every case draws its inputs from a seed of its own name, so a new case changes no other one.
@@ -23,6 +23,7 @@ import layer_cases
 import loss_cases
 import numpy_files
 import optimizer_cases
+import pathfinder_cases
 import position_cases
 import preset_cases
 import recurrent_cases
@@ -52,6 +53,7 @@ def main() -> None:
         "sequences": sequence_cases.build(),
         "decoder": decoder_cases.build(),
         "sequence_classifier": sequence_classifier_cases.build(),
+        "pathfinder": pathfinder_cases.build(),
         "positions": position_cases.build(),
         "presets": preset_cases.build(),
     }

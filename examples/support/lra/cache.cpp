@@ -44,6 +44,15 @@ std::string folder_name(const GeneratedSet& set) {
   return name + fmt::format("-seed-{}", set.seed);
 }
 
+/// Whether folders may be made in it. A folder without any right to write is left alone, though root could write.
+bool is_writable(const fs::path& folder) {
+  constexpr fs::perms kWrite = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(folder, ignored);
+  return fs::is_directory(status) && (status.permissions() & kWrite) != fs::perms::none &&
+         ::access(folder.c_str(), W_OK) == 0;
+}
+
 /// The folder of a set, whether it is there or not.
 fs::path cache_folder(const Settings& settings, const GeneratedSet& set) {
   const fs::path name = fs::path("lra") / folder_name(set);
@@ -57,9 +66,7 @@ fs::path cache_folder(const Settings& settings, const GeneratedSet& set) {
   const auto found =
       std::ranges::find_if(folders, [&](const fs::path& folder) { return fs::exists(folder / name, ignored); });
   if (found != folders.end()) return *found / name;
-  const auto writable = std::ranges::find_if(folders, [&](const fs::path& folder) {
-    return fs::is_directory(folder, ignored) && ::access(folder.c_str(), W_OK) == 0;
-  });
+  const auto writable = std::ranges::find_if(folders, is_writable);
   return (writable != folders.end() ? *writable : folders.back()) / name;
 }
 
@@ -157,20 +164,6 @@ class CacheReader {
   fs::path folder_;
 };
 
-/// Shows how many examples are made, and looks for Ctrl-C.
-class GeneratingProgress {
- public:
-  GeneratingProgress(const GeneratedSet& set, int64_t total) : progress_(stderr, total, set.generator) {}
-  void report(int64_t done) {
-    if (interrupted()) throw Interrupted("stopped while the data were made; the same command makes them anew");
-    progress_.update(done);
-  }
-  void finish() { progress_.finish(); }
-
- private:
-  Progress progress_;
-};
-
 }  // namespace
 
 std::string name_of(const GeneratedSet& set) {
@@ -186,8 +179,11 @@ std::array<Examples, 3> cached(const Settings& settings, const GeneratedSet& set
     fmt::print(stderr, "generating {} ({}seed {}), once, into {}\n", set.generator, options_text(set), set.seed,
                path.string());
     const int64_t total = set.counts[0] + set.counts[1] + set.counts[2];
-    GeneratingProgress progress(set, total);
-    const Examples all = make([&](int64_t done) { progress.report(done); });
+    Progress progress(stderr, total, set.generator);
+    const Examples all = make([&](int64_t done) {
+      if (interrupted()) throw Interrupted("stopped while the data were made; the same command makes them anew");
+      progress.update(done);
+    });
     progress.finish();
     write(folder.temporary(), set, all);
     folder.commit();

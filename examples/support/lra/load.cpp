@@ -7,6 +7,7 @@
 #include "support/lra/documents.h"
 #include "support/lra/images.h"
 #include "support/lra/listops.h"
+#include "support/lra/pathfinder_data.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -22,6 +23,7 @@ const std::vector<SequenceTask>& sequence_tasks() {
       {.name = "text", .ids = kByteIds, .classes = 2, .pairs = false, .tokens = 4000, .load = load_reviews},
       {.name = "retrieval", .ids = kByteIds, .classes = 2, .pairs = true, .tokens = 4000, .load = load_retrieval},
       {.name = "image", .ids = kByteIds, .classes = 10, .pairs = false, .tokens = 1024, .load = load_cifar},
+      {.name = "pathfinder", .ids = kByteIds, .classes = 2, .pairs = false, .tokens = 1024, .load = load_pathfinder},
       {.name = "digits", .ids = kByteIds, .classes = 10, .pairs = false, .tokens = 784, .load = load_digits}};
   return tasks;
 }

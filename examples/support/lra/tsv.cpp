@@ -44,12 +44,12 @@ bool TsvReader::read_line() {
   std::string_view rest = line_;
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   cells_.clear();
-  for (size_t tab = 0; tab != std::string_view::npos; rest.remove_prefix(tab + 1)) {
-    tab = rest.find('\t');
+  for (;;) {
+    const size_t tab = rest.find('\t');
     cells_.push_back(rest.substr(0, tab));
-    if (tab == std::string_view::npos) break;
+    if (tab == std::string_view::npos) return true;
+    rest.remove_prefix(tab + 1);
   }
-  return true;
 }
 
 void TsvReader::fail(const std::string& what) const {

@@ -199,6 +199,12 @@ TEST_CASE("cache: a damaged array is refused by name, whatever is wrong with it"
     write_bytes(path, sound);
   }
   CHECK(cache_refusal(folder.path()) == "accepted");
+  // The same elements in another shape.
+  const fs::path path = folder / (kFolder + "/train-sequences-idx2-ubyte");
+  for (const Shape& shape : {Shape{2, 6}, Shape{12}}) {
+    nn::write_idx(path, {shape, nn::read_idx(path).bytes});
+    check_part(cache_refusal(folder.path()), path.string() + ": its bytes are not those that were written");
+  }
 }
 
 TEST_CASE("cache: after an error nothing is left, and the next call makes the set") {
@@ -314,9 +320,19 @@ TEST_CASE("cache: where a set is kept") {
     if (!is_beside_sources) CHECK(fs::exists(folder / ("here/data/" + kFolder)));
     fs::remove_all(fs::path(LINNET_SOURCE_DIR) / "data" / kFolder);
   }
-  // A set that is already in a later place is taken from there.
+  // Root could write to a folder of which everybody is kept out, and does not.
   fs::remove_all(folder / "variable/lra");
-  fs::create_directories(folder / "here/data/lra");
+  fs::remove_all(folder / "here/data");
+  fs::permissions(folder / "variable", fs::perms::owner_read | fs::perms::owner_exec);
+  {
+    const Surroundings surroundings(folder / "variable", folder / "here");
+    counted({});
+    CHECK_FALSE(fs::exists(folder / "variable/lra"));
+    fs::remove_all(fs::path(LINNET_SOURCE_DIR) / "data" / kFolder);
+  }
+  fs::permissions(folder / "variable", fs::perms::owner_all);
+  // A set that is already in a later place is taken from there.
+  fs::create_directories(folder / "here/data");
   counted(folder / "here/data");
   const Surroundings surroundings(folder / "variable", folder / "here");
   counted({}, never);

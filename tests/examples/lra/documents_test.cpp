@@ -150,6 +150,10 @@ TEST_CASE("retrieval: pairs with quotes as they are, cut after the context") {
   CHECK(text_of(cut.train.first()[0]) == "one \"");
   CHECK(text_of(cut.train.second()[0]) == "two \xC3");
   CHECK(cut.train.lengths() == std::vector<int64_t>{5, 5});
+
+  write_bytes(folder / "tsv_data/new_aan_pairs.eval.tsv",
+              "1.0\tA1\tB1\tone \"quoted\ttwo \xC3\xBC\n0.0\tA2\tB2\teval\tfive");
+  CHECK(load_retrieval(documents_in(folder.path())).name != data.name);
 }
 
 TEST_CASE("retrieval: malformed lines are refused with their number") {

@@ -130,6 +130,7 @@ TEST_CASE("image: damaged files of CIFAR-10 are refused by name, with the byte")
   fs::remove(cifar / "data_batch_3.bin");
   check_part(refusal(load_cifar, folder.path()), "data_batch_3.bin': No such file or directory");
   fs::remove_all(cifar);
+  fs::create_directories(cifar);  // an empty folder is no set
   check_part(refusal(load_cifar, folder.path()), "no CIFAR-10 (data_batch_{1..5}.bin, test_batch.bin) in ");
   check_part(refusal(load_cifar, folder.path()),
              "; it is published at https://www.cs.toronto.edu/~kriz/cifar.html, the binary version, and --stand-in "

@@ -58,6 +58,15 @@ TEST_CASE("lra tasks: ids, labels and lengths are within what the list says") {
   CHECK(again.name == "generated listops (min_tokens 20, max_tokens 64, seed 1, version 1)");
 }
 
+TEST_CASE("lra tasks: their order and sizes") {
+  std::vector<std::string> names;
+  for (const SequenceTask& task : sequence_tasks()) {
+    names.push_back(task.name);
+    CHECK(&sequence_task(task.name) == &task);
+  }
+  CHECK(names == std::vector<std::string>{"listops", "text", "retrieval", "image", "pathfinder", "digits"});
+}
+
 TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the context") {
   CHECK_THROWS_WITH_AS(sequence_task("shakespeare"), "--task shakespeare: no task of sequences", UsageError);
   const TemporaryFolder folder;

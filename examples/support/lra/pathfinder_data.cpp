@@ -1,0 +1,49 @@
+#include "support/lra/pathfinder_data.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "support/lra/pathfinder.h"
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+namespace {
+
+constexpr int64_t kPathfinderVersion = 1;  // a change of pathfinder_image() raises it
+constexpr std::array<int64_t, 3> kPathfinderCounts{160000, 20000, 20000};
+
+}  // namespace
+
+Examples pathfinder_examples(const LraSettings& settings, int64_t count, const ReportMade& report) {
+  const PathfinderOptions options{.contour_length = settings.contour_length, .distractors = settings.distractors};
+  const auto make = [&](int64_t i, std::span<uint8_t> bytes) {
+    const PathfinderImage image = pathfinder_image(options, settings.data_seed, static_cast<uint64_t>(i));
+    std::ranges::copy(image.pixels, bytes.begin());
+    return image.label;
+  };
+  try {
+    return make_each(count, PathfinderImage::kPixels, make, report);
+  } catch (const ValueError& error) {
+    throw UsageError(fmt::format("--contour-length {} --distractors {}: {}", options.contour_length,
+                                 options.distractors, error.message()));
+  }
+}
+
+SequenceData load_pathfinder(const Settings& settings) {
+  const LraSettings& lra = settings.lra;
+  const GeneratedSet set{.generator = "pathfinder",
+                         .version = kPathfinderVersion,
+                         .seed = lra.data_seed,
+                         .options = {{"contour_length", lra.contour_length}, {"distractors", lra.distractors}},
+                         .counts = kPathfinderCounts};
+  const auto parts = cached(settings, set, [&](const ReportMade& report) {
+    return pathfinder_examples(lra, kPathfinderCounts[0] + kPathfinderCounts[1] + kPathfinderCounts[2], report);
+  });
+  const Ids ids = lra.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one;
+  const auto sequences = [&](const Examples& part) { return to_sequences(part, Ends::same_length, ids); };
+  return {name_of(set), sequences(parts[0]), sequences(parts[1]), sequences(parts[2])};
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "support/lra/cache.h"
+#include "support/lra/sequences.h"
+#include "support/settings/settings.h"
+
+namespace linnet::examples {
+
+/// The first `count` images of pathfinder_image(), for settings.lra's contour length, distractors and data seed, made
+/// by all threads. Their number changes no byte.
+///
+/// Throws: UsageError for options that pathfinder_image() does not take.
+Examples pathfinder_examples(const LraSettings& settings, int64_t count, const ReportMade& report);
+
+/// The task `pathfinder`: 160,000, 20,000 and 20,000 images of pathfinder_image(), which are generated once. A token
+/// is a grey pixel.
+///
+/// Throws: as pathfinder_examples.
+SequenceData load_pathfinder(const Settings& settings);
+
+}  // namespace linnet::examples
