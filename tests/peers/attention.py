@@ -1,4 +1,6 @@
-"""Attention mechanisms in plain PyTorch, as their papers write them. q, k, v: [B, H, N, D]."""
+"""Attention mechanisms in plain PyTorch, as their papers write them. q, k, v: [B, H, N, D]. `dropout` is the rate at
+which weights are dropped after normalisation.
+"""
 
 import functools
 import math
@@ -8,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float = 0.0) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
 
 
 @functools.cache
@@ -79,18 +81,18 @@ def linear_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(2).unsqueeze(-1))
 
 
-@functools.cache
-def projection(width: int) -> Tensor:
-    """Ω of FAVOR+, D ln D rows: orthogonal blocks with lengths of normal vectors, and the signs that make them Haar."""
-    features = int(width * math.log(width))
+def projection(width: int, features: int = 0) -> Tensor:
+    """Ω of FAVOR+ [features, D]: orthogonal blocks with lengths of normal vectors, and the signs that make them Haar. 0
+    features stand for D ln D.
+    """
+    features = features or int(width * math.log(width))
     blocks = [torch.linalg.qr(torch.randn(width, width)) for _ in range(-(-features // width))]
     rows = torch.cat([(q * r.diagonal().sign()).T for q, r in blocks])[:features]
     return rows * torch.randn(features, width).norm(dim=1, keepdim=True)
 
 
-def performer_features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+def performer_features(q: Tensor, k: Tensor, omega: Tensor) -> tuple[Tensor, Tensor]:
     """φ(q), φ(k) of FAVOR+ (Choromanski et al. 2021), relative to the largest exponent of each feature and query."""
-    omega = projection(q.shape[-1])
     q, k = q.shape[-1] ** -0.25 * q, k.shape[-1] ** -0.25 * k
     a, b = q @ omega.T, k @ omega.T - 0.5 * (k * k).sum(-1, keepdim=True)
     most = b.detach().amax(2, keepdim=True)
@@ -98,28 +100,28 @@ def performer_features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     return torch.exp(a - a.detach().amax(-1, keepdim=True)), torch.exp(b - most)
 
 
-def performer_quadratic(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+def performer_quadratic(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, causal: bool) -> Tensor:
     """(φ(q) φ(k)^T * mask) v / g"""
-    q, k = performer_features(q, k)
+    q, k = performer_features(q, k, omega)
     f = q @ k.transpose(-1, -2)
     if causal:
         f = f.tril()
     return f @ v / f.sum(-1, keepdim=True)
 
 
-def performer_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+def performer_factorised(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, causal: bool) -> Tensor:
     """Sums over the keys first, prefix sums when causal."""
-    q, k = performer_features(q, k)
+    q, k = performer_features(q, k, omega)
     if causal:
         state = torch.einsum("bhnm,bhnd->bhnmd", k, v).cumsum(2)
         return torch.einsum("bhnm,bhnmd->bhnd", q, state) / (q * k.cumsum(2)).sum(-1, keepdim=True)
     return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(2).unsqueeze(-1))
 
 
-def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor:
+def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, dropout: float = 0.0) -> Tensor:
     """Wang et al. 2020, eq. 7: the maps e and f [K, N] sum keys and values over the tokens."""
     k, v = torch.einsum("kn,bhnd->bhkd", e, k), torch.einsum("kn,bhnd->bhkd", f, v)
-    return softmax(q, k, v, False)
+    return softmax(q, k, v, False, dropout)
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
@@ -129,112 +131,154 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     return x.reshape(-1, width).index_select(0, rows.flatten()).view(batch, heads, -1, width)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, dropout: float) -> Tensor:
     """Softmax attention in each block, with q [B, H, blocks, queries, D], k and v [B, H, blocks, keys, D] and bool seen
     [blocks, queries or 1, keys]: [B, H, blocks · queries, D]. A query that sees no key gives 0.
     """
-    o = F.scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), seen)
+    o = F.scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), seen, dropout)
     return o.flatten(1, 2).unflatten(0, q.shape[:2])
 
 
+def in_blocks(x: Tensor, block: int) -> Tensor:
+    """Blocks of tokens, with 0 behind the last token: [B, H, blocks, block, D]."""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % block)).unflatten(2, (-1, block))
+
+
 def with_neighbours(x: Tensor, block: int, before: int, after: int) -> Tensor:
-    """Blocks of tokens with those before and after, 0 beyond the ends: [B, H, N / block, before + block + after, D]."""
-    return F.pad(x, (0, 0, before, after)).unfold(2, before + block + after, block).transpose(-1, -2)
+    """Blocks of tokens with those before and after, 0 beyond the ends: [B, H, blocks, before + block + after, D]."""
+    rows = F.pad(x, (0, 0, before, after + -x.shape[2] % block))
+    return rows.unfold(2, before + block + after, block).transpose(-1, -2)
 
 
-def near(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int, first: int) -> Tensor:
+def near(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int, first: int, dropout: float = 0.0, block: int = 128
+) -> Tensor:
     """Softmax over the tokens at most window / 2 away, or at most window before when causal, and the `first` ones."""
     tokens = q.shape[2]
-    block = math.gcd(tokens, 128)
     before, after = (window, 0) if causal else (window // 2, window // 2)
-    i = torch.arange(tokens).view(-1, block, 1)
+    i = torch.arange(tokens + -tokens % block).view(-1, block, 1)
     j = i[:, :1] - before + torch.arange(before + block + after)
     seen = (j >= first) & (j < tokens) & (j >= i - before) & (j <= i + after)
 
     def keys(x: Tensor) -> Tensor:
-        shared = x[:, :, None, :first].expand(-1, -1, tokens // block, -1, -1)
+        shared = x[:, :, None, :first].expand(-1, -1, len(i), -1, -1)
         return torch.cat([shared, with_neighbours(x, block, before, after)], 3)
 
-    return attend(q.unflatten(2, (-1, block)), keys(k), keys(v), F.pad(seen, (first, 0), value=True))
+    o = attend(in_blocks(q, block), keys(k), keys(v), F.pad(seen, (first, 0), value=True), dropout)
+    return o[:, :, :tokens]
 
 
-def longformer(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int = 256, global_tokens: int = 1) -> Tensor:
-    """Beltagy et al. 2020, section 3.1, with the first tokens as global ones, which take the maps of the others."""
-    rows = softmax(q[:, :, :global_tokens], k, v, causal)
-    return torch.cat([rows, near(q, k, v, causal, window, global_tokens)[:, :, global_tokens:]], 2)
+def longformer(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    window: int = 256,
+    global_tokens: int = 1,
+    of_global: tuple[Tensor, Tensor, Tensor] | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Beltagy et al. 2020, section 3.1, with the first tokens as global ones. Queries of the global tokens, and the
+    keys and values of all that they see, are `of_global`, or those of the others.
+    """
+    q_global, k_global, v_global = of_global or (q[:, :, :global_tokens], k, v)
+    rows = softmax(q_global, k_global, v_global, causal, dropout)
+    return torch.cat([rows, near(q, k, v, causal, window, global_tokens, dropout)[:, :, global_tokens:]], 2)
 
 
 def random_blocks(heads: int, blocks: int, count: int) -> Tensor:
-    """For each block but the first and the last, others that BigBird does not see anyway: [H, blocks - 2, count]."""
+    """For each block but the first and the last, others that BigBird does not see anyway: [H, blocks - 2, count]; none
+    with so few blocks that it is softmax attention, [H, 0, count].
+    """
+    if blocks <= 5 + 2 * count:
+        return torch.empty(heads, 0, count, dtype=torch.int64)
     i, j = torch.arange(1, blocks - 1)[:, None], torch.arange(blocks)
     free = ((i - j).abs() > 1) & (j > 0) & (j < blocks - 1)
     return torch.stack([torch.multinomial(free.float(), count) for _ in range(heads)])
 
 
-def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16) -> Tensor:
-    """Zaheer et al. 2020, section 2, with random_blocks as `others`; N is a multiple of the block, and so large that
-    attention is sparse.
-    """
-    inner = q.shape[2] // block - 2
+def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16, dropout: float = 0.0) -> Tensor:
+    """Zaheer et al. 2020, section 2, with random_blocks as `others`."""
+    tokens, (inner, count) = q.shape[2], others.shape[1:]
+    if inner == 0:
+        return softmax(q, k, v, False, dropout)
     # The first and the last block count once, where they are neighbours too.
-    seen = torch.ones(inner, 5 + others.shape[2], dtype=torch.bool)
+    seen = torch.ones(inner, 5 + count, block, dtype=torch.bool)
     seen[0, 1] = seen[-1, 3] = False
+    seen[:, 4, block - -tokens % block :] = False
 
     def keys(x: Tensor) -> Tensor:
-        x = x.unflatten(2, (-1, block))
+        x = in_blocks(x, block)
         first, last = (end.expand(-1, -1, inner, -1, -1) for end in (x[:, :, :1], x[:, :, -1:]))
         drawn = take(x.flatten(3), others.flatten(1)[None]).view(*x.shape[:2], inner, -1, x.shape[4])
         return torch.cat([first, x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:], last, drawn], 3)
 
-    seen = seen.repeat_interleave(block, 1)[:, None]
-    middle = attend(q[:, :, block:-block].unflatten(2, (-1, block)), keys(k), keys(v), seen)
-    ends = softmax(torch.cat([q[:, :, :block], q[:, :, -block:]], 2), k, v, False)
+    behind = block + inner * block
+    rows = q[:, :, block:behind].unflatten(2, (-1, block))
+    middle = attend(rows, keys(k), keys(v), seen.flatten(1)[:, None], dropout)
+    ends = softmax(torch.cat([q[:, :, :block], q[:, :, behind:]], 2), k, v, False, dropout)
     return torch.cat([ends[:, :, :block], middle, ends[:, :, block:]], 2)
 
 
 def pools(x: Tensor, w: Tensor, stride: int) -> Tensor:
     """Light dynamic convolution: from every stride-th token on, a mean of K tokens by softmax(w x_c), where w is [K, D]
-    and x_c the token in their middle. The last pool ends with the tokens.
+    and x_c the token in their middle. The last pool ends with the tokens, and its middle is one of them.
     """
     kernel, tokens = w.shape[0], x.shape[2]
-    places = torch.arange(0, tokens, stride)[:, None] + torch.arange(kernel)
-    logits = (x[:, :, (kernel - 1) // 2 :: stride] @ w.T).masked_fill(places >= tokens, -torch.inf)
-    rows = F.pad(x, (0, 0, 0, kernel - stride)).unfold(2, kernel, stride)
+    starts = torch.arange(0, tokens, stride)
+    logits = x[:, :, (kernel - 1) // 2 :: stride] @ w.T
+    logits = logits.masked_fill(starts[:, None] + torch.arange(kernel) >= tokens, -torch.inf)
+    rows = F.pad(x, (0, 0, 0, (len(starts) - 1) * stride + kernel - tokens)).unfold(2, kernel, stride)
     return (rows * torch.softmax(logits, -1)[..., None, :]).sum(-1)
 
 
-def poolingformer(
+def pooled(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     w_k: Tensor,
     w_v: Tensor,
     causal: bool,
-    window: int = 256,
     window2: int = 512,
     stride: int = 4,
+    dropout: float = 0.0,
+    block: int = 128,
 ) -> Tensor:
-    """Zhang et al. 2021, section 3, without maps between the levels; N is a multiple of the stride."""
-    y = near(q, k, v, causal, window, 0)
+    """Softmax over pools of tokens whose middle is at most window2 / 2 away, the second level of Poolingformer. The
+    stride divides the block.
+    """
     tokens, kernel = q.shape[2], w_k.shape[0]
-    block = math.gcd(tokens, 128)
     before = (window2 + kernel - 1) // (2 * stride)
     after = 0 if causal else before
-    i = torch.arange(tokens).view(-1, block, 1)
+    i = torch.arange(tokens + -tokens % block).view(-1, block, 1)
     p = i[:, :1] // stride - before + torch.arange(before + block // stride + after)
-    seen = (p >= 0) & (p < tokens // stride) & ((2 * stride * p + kernel - 1 - 2 * i).abs() <= window2)
+    seen = (p >= 0) & (stride * p < tokens) & ((2 * stride * p + kernel - 1 - 2 * i).abs() <= window2)
     if causal:
         seen &= stride * p + kernel - 1 <= i
-    keys, values = (with_neighbours(pools(y, w, stride), block // stride, before, after) for w in (w_k, w_v))
-    return y + attend(q.unflatten(2, (-1, block)), keys, values, seen)
+    keys, values = (
+        with_neighbours(pools(x, w, stride), block // stride, before, after) for x, w in ((k, w_k), (v, w_v))
+    )
+    return attend(in_blocks(q, block), keys, values, seen, dropout)[:, :, :tokens]
 
 
-def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64) -> Tensor:
-    """Kitaev et al. 2020, section 2, with rotations [H, D, R, buckets / 2]; N is a multiple of the chunk. Tokens of
-    other buckets are hidden, and a token that several rounds see counts once.
+def poolingformer(q: Tensor, k: Tensor, v: Tensor, w_k: Tensor, w_v: Tensor, causal: bool, window: int = 256) -> Tensor:
+    """Zhang et al. 2021, section 3, without maps between the levels."""
+    y = near(q, k, v, causal, window, 0)
+    return y + pooled(y, y, y, w_k, w_v, causal)
+
+
+def random_rotations(tokens: int, heads: int, width: int, rounds: int = 4, chunk: int = 64) -> Tensor:
+    """Of Reformer: [H, D, rounds, buckets / 2], with about one bucket for each chunk."""
+    return torch.randn(heads, width, rounds, max(2, -(-tokens // chunk)) // 2)
+
+
+def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64, dropout: float = 0.0) -> Tensor:
+    """Kitaev et al. 2020, section 2, with random_rotations. Tokens of other buckets are hidden, and a token that several
+    rounds see counts once.
     """
     heads, tokens, width = q.shape[1:]
-    rounds, chunks = rotations.shape[2], tokens // chunk
+    q, v = (in_blocks(x, chunk).flatten(2, 3) for x in (q, v))
+    rounds, chunks = rotations.shape[2], q.shape[2] // chunk
 
     def sort(x: Tensor) -> Tensor:
         """Rows of x [B, H, N, C] in the order of each round: [B, H, R, chunks, chunk, C]."""
@@ -251,6 +295,7 @@ def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int =
     with torch.no_grad():
         rotated = torch.einsum("bhnd,hdrk->bhrnk", q, rotations)
         bucket = torch.cat([rotated, -rotated], -1).argmax(-1)
+        bucket[..., tokens:] = 2 * rotations.shape[3]  # tokens of 0 that fill the last chunk have one of their own
         order = bucket.argsort(stable=True)
         back = order.argsort()
         # Bucket and chunk in one number: in each round a token sees those of its own place and of the one before.
@@ -270,30 +315,43 @@ def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int =
     k = look_back(q * torch.rsqrt(q.square().mean(-1, keepdim=True) + 1e-6) * width**-0.5)
     s = (q @ k.transpose(-1, -2)).masked_fill(i == j, -5e4) + bias
     total = s.logsumexp(-1, keepdim=True)
-    o = torch.exp(s - total) @ v
+    o = F.dropout(torch.exp(s - total), dropout) @ v
 
     def unsort(x: Tensor) -> Tensor:
         return take(x.flatten(3, 4).flatten(1, 2), back.flatten(1, 2)).unflatten(1, (heads, rounds))
 
-    return (torch.softmax(unsort(total), 2) * unsort(o)).sum(2)
+    return (torch.softmax(unsort(total), 2) * unsort(o)).sum(2)[:, :, :tokens]
 
 
-def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor) -> Tensor:
-    """Zhou et al. 2021, eqs. 3 and 4, with the keys samples [N, u] drawn for each query, and as many queries chosen."""
+def sampled_keys(tokens: int, count: int = 0) -> Tensor:
+    """Keys that Informer draws for each query: [N, count], at most N, for 0 as many as the authors."""
+    return torch.randint(tokens, (tokens, min(tokens, count or 5 * math.ceil(math.log(tokens)))))
+
+
+def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor, dropout: float = 0.0) -> Tensor:
+    """Zhou et al. 2021, eqs. 3 and 4, with sampled_keys [N, u], and as many queries chosen."""
+    tokens, count = samples.shape
     with torch.no_grad():
-        s = torch.einsum("bhnd,bhnud->bhnu", q, k[:, :, samples])
-        chosen = (s.amax(-1) - s.sum(-1) / q.shape[2]).topk(samples.shape[1]).indices
-    o = softmax(take(q, chosen), k, v, False)
+        if tokens <= 32 * count:  # then it is faster to compute all scores than to gather keys
+            s = (q @ k.transpose(-1, -2)).gather(3, samples.expand(*q.shape[:2], -1, -1))
+        else:
+            s = torch.einsum("bhnd,bhnud->bhnu", q, k[:, :, samples])
+        chosen = (s.amax(-1) - s.sum(-1) / tokens).topk(count).indices
+    o = softmax(take(q, chosen), k, v, False, dropout)
     return v.mean(2, keepdim=True).expand_as(v).scatter(2, chosen[..., None].expand_as(o), o)
 
 
-def additive(q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, causal: bool) -> Tensor:
-    """Eqs. 3 to 6 of the Fastformer paper; causal with prefix sums, shifted by the largest logit of all."""
+def additive(
+    q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, causal: bool, dropout: float = 0.0
+) -> Tensor:
+    """Eqs. 3 to 6 of the Fastformer paper; causal with prefix sums, shifted by the largest logit of all, and without
+    dropout.
+    """
 
     def pool(x: Tensor, w: Tensor) -> Tensor:
         logits = (x * w[:, None]).sum(-1, keepdim=True) * x.shape[-1] ** -0.5
         if not causal:
-            return (torch.softmax(logits, 2) * x).sum(2, keepdim=True)
+            return (F.dropout(torch.softmax(logits, 2), dropout) * x).sum(2, keepdim=True)
         weights = torch.exp(logits - logits.amax(2, keepdim=True))
         return (weights * x).cumsum(2) / weights.cumsum(2)
 

@@ -2,12 +2,16 @@
 """Times linnet and plain PyTorch in alternation on this machine, and prints a Markdown table.
 
     tests/peers/compare.py [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
+    tests/peers/compare.py --arena [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
     tests/peers/compare.py --scaling [--rounds 5] [--cases REGEX] [--threads N]
 
 Every figure is the median of its rounds, with the least and the most in brackets; the ratio is that of the medians,
 PyTorch's best variant over linnet. Each round begins with another side. Both get the same number of threads, but beside
 a busy process none, and see no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
 installed into out/peers-venv.
+
+--arena compares steps of the Long Range Arena's models instead, which takes hours. Where a variant of PyTorch fails, for
+want of memory above all, its row says why, and the others count.
 
 --scaling needs no PyTorch: it times linnet's steps with 1, 2 and 4 threads.
 """
@@ -114,6 +118,10 @@ CASES = [
     layer(False), layer(True),
     *(model(name) for name in ("lenet", "residual", "gru", "lstm", "batch_norm")),
 ]  # fmt: skip
+ARENA = [step(f"lra-{task}", mechanism)
+         for task in ("listops-small", "listops", "text", "retrieval", "image", "pathfinder")
+         for mechanism in ("softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer", "linformer",
+                           "longformer", "bigbird", "poolingformer", "reformer", "informer")]  # fmt: skip
 SCALED = [step(preset, "softmax") for preset in ("nanogpt-cpu", "mnist-small", "large")]
 
 
@@ -136,18 +144,20 @@ def installed_torch() -> Torch:
     return torch_of(python)
 
 
-def row(case: Case, results: dict[str, list[dict]]) -> str:
+def row(case: Case, results: dict[str, list[dict]], failures: dict[str, str]) -> str:
     mine, field = results["linnet"], case.field
     theirs = {side: rounds for side, rounds in results.items() if side != "linnet"}
-    best = min(theirs, key=lambda peer: median(theirs[peer], field))
-    ratio = median(theirs[best], field) / median(mine, field)
+    best = min(theirs, key=lambda peer: median(theirs[peer], field), default="")
     floor = f"{median(mine, 'floor_ms'):.2f}" if mine[0].get("floor_ms") else ""
     resident = ""
     if "resident_bytes" in mine[0]:  # not the compiled variant's, a high-water mark that compiling raises
-        resident = " / ".join(f"{median(side, 'resident_bytes') / 2**20:.0f}" for side in (mine, theirs["eager"]))
-    others = "; ".join(f"{peer} {show(rounds, field)}" for peer, rounds in theirs.items() if peer != best)
-    cells = [case.name, show(mine, field), floor, show(theirs[best], field), best, f"{ratio:.1f}", resident, others]
-    return f"| {' | '.join(cells)} |"
+        resident = " / ".join(f"{median(side, 'resident_bytes') / 2**20:.0f}" if side else "–"
+                              for side in (mine, theirs.get("eager")))  # fmt: skip
+    others = [f"{peer} {show(rounds, field)}" for peer, rounds in theirs.items() if peer != best]
+    others += [f"{peer}: {why}" for peer, why in failures.items()]
+    ratio = f"{median(theirs[best], field) / median(mine, field):.1f}" if best else ""
+    figure = show(theirs[best], field) if best else "–"
+    return f"| {' | '.join([case.name, show(mine, field), floor, figure, best, ratio, resident, '; '.join(others)])} |"
 
 
 def compare(cases: list[Case], linnet: list[str], torch: Torch, arguments: argparse.Namespace) -> None:
@@ -165,8 +175,8 @@ def compare(cases: list[Case], linnet: list[str], torch: Torch, arguments: argpa
         commands = {"linnet": linnet + threads + case.ours}
         commands |= {peer: pytorch + threads + flags for peer, flags in peers.items()}
         with busy_process() if case.busy else contextlib.nullcontext():
-            results = in_alternation(commands, arguments.rounds)
-        print(row(case, results), flush=True)
+            results, failures = in_alternation(commands, arguments.rounds, may_fail=peers)
+        print(row(case, results, failures), flush=True)
 
 
 def scaling(cases: list[Case], linnet: list[str], arguments: argparse.Namespace) -> None:
@@ -178,7 +188,7 @@ def scaling(cases: list[Case], linnet: list[str], arguments: argparse.Namespace)
     print("|---|---|---|---|---|---|---|")
     for case in cases:
         commands = {str(count): [*linnet, "--threads", str(count), *case.ours] for count in counts}
-        results = in_alternation(commands, arguments.rounds)
+        results, _ = in_alternation(commands, arguments.rounds)
         for count, rounds in results.items():
             gain, floor_gain = (median(results["1"], f) / median(rounds, f) for f in (case.field, "floor_ms"))
             print(f"| {case.name} | {count} | {show(rounds, case.field)} | {show(rounds, 'floor_ms')} "
@@ -192,6 +202,7 @@ def main() -> None:
     parser.add_argument("--cases", default="", help="only those whose name holds this regular expression")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="of both sides; with --scaling the most (default: the cores that we may use)")
+    parser.add_argument("--arena", action="store_true", help="steps of the Long Range Arena's models instead")
     parser.add_argument("--scaling", action="store_true", help="linnet alone, with 1, 2 and 4 threads")
     parser.add_argument("--python", help="an interpreter with PyTorch 2, or 1.13 for softmax by its formula")
     parser.add_argument("--bench", default=str(ROOT / "build/bin/bench"))
@@ -199,7 +210,8 @@ def main() -> None:
     if arguments.threads < 1 or arguments.rounds < 1:
         parser.error("--threads and --rounds must be at least 1")
     linnet = [arguments.bench, "--json", "--seconds", arguments.seconds]
-    cases = [case for case in (SCALED if arguments.scaling else CASES) if re.search(arguments.cases, case.name)]
+    listed = SCALED if arguments.scaling else ARENA if arguments.arena else CASES
+    cases = [case for case in listed if re.search(arguments.cases, case.name)]
     if arguments.scaling:
         scaling(cases, linnet, arguments)
     else:

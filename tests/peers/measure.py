@@ -7,31 +7,48 @@ import pathlib
 import platform
 import statistics
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 # Variables whose names begin so would give one side other threads, kernels or instructions than it takes by itself.
 SETTINGS = ("OPENBLAS_", "GOTO_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "ATEN_CPU_CAPABILITY",
             "LINNET_NUM_THREADS", "LINNET_ISA")  # fmt: skip
 
 
+class Failed(RuntimeError):
+    def __init__(self, command: list[str], done: subprocess.CompletedProcess):
+        error = done.stderr.strip()
+        super().__init__(f"{' '.join(command)}: {error[-500:]}")
+        self.reason = error.splitlines()[-1] if error else f"it ended with {done.returncode}"
+
+
 def run(command: list[str]) -> dict:
-    """What a program prints, which is JSON, on its last line."""
+    """What a program prints, which is JSON, on its last line. Throws Failed."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
+        raise Failed(command, done)
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def in_alternation(commands: dict[str, list[str]], rounds: int) -> dict[str, list[dict]]:
-    """What each side's command prints in each round; who begins rotates."""
+def in_alternation(
+    commands: dict[str, list[str]], rounds: int, may_fail: Container[str] = ()
+) -> tuple[dict[str, list[dict]], dict[str, str]]:
+    """What each side's command prints in each round; who begins rotates. Sides that failed, of those that may, are left
+    out, and the second result says why.
+    """
     results: dict[str, list[dict]] = {side: [] for side in commands}
+    failures: dict[str, str] = {}
     sides = list(commands)
     for _ in range(rounds):
-        for side in sides:
-            results[side].append(run(commands[side]))
+        for side in [side for side in sides if side not in failures]:
+            try:
+                results[side].append(run(commands[side]))
+            except Failed as failed:
+                if side not in may_fail:
+                    raise
+                failures[side] = failed.reason
         sides.append(sides.pop(0))
-    return results
+    return {side: found for side, found in results.items() if side not in failures}, failures
 
 
 @contextlib.contextmanager

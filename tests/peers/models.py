@@ -4,55 +4,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import attention
-
-
-class Attention(nn.Module):
-    def __init__(self, mechanism: str, width: int, heads: int, causal: bool, bias: bool):
-        super().__init__()
-        self.mechanism, self.heads, self.causal = mechanism, heads, causal
-        self.out = nn.Linear(width, width, bias)
-        if mechanism == "fastformer":
-            self.query, self.key = nn.Linear(width, width, bias), nn.Linear(width, width, bias)
-            self.w_q = nn.Parameter(torch.empty(heads, width // heads).uniform_(-0.1, 0.1))
-            self.w_k = nn.Parameter(torch.empty(heads, width // heads).uniform_(-0.1, 0.1))
-        else:
-            self.qkv = nn.Linear(width, 3 * width, bias)
-
-    def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.mechanism == "fastformer":
-            query = self.query(x)
-            q, k = self.split(query), self.split(self.key(x))
-            u = attention.additive(q, k, q, self.w_q, self.w_k, self.causal)
-            return self.out(u.transpose(1, 2).flatten(2)) + query
-        q, k, v = (self.split(t) for t in self.qkv(x).chunk(3, -1))
-        if self.mechanism == "softmax":
-            o = attention.softmax(q, k, v, self.causal)
-        elif self.mechanism == "linear":
-            o = attention.linear_quadratic(q, k, v, self.causal)
-        elif self.mechanism == "performer":
-            o = attention.performer_quadratic(q, k, v, self.causal)
-        else:
-            o = attention.fastmax_quadratic(q, k, v, self.causal, int(self.mechanism[-1]))
-        return self.out(o.transpose(1, 2).flatten(2))
+from mechanisms import Options, attention_layer
 
 
 class Block(nn.Module):
-    def __init__(
-        self, mechanism: str, width: int, heads: int, hidden: int, causal: bool, bias: bool, dropout: float = 0.0
-    ):
+    def __init__(self, options: Options, hidden: int, dropout: float = 0.0, hidden_dropout: float = 0.0):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        width, bias = options.width, options.bias
+        self.dropout, self.hidden_dropout = nn.Dropout(dropout), nn.Dropout(hidden_dropout)
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
-        self.attention = Attention(mechanism, width, heads, causal, bias)
+        self.attention = attention_layer(options)
         self.fc1, self.fc2 = nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.norm1(x)))
-        return x + self.dropout(self.fc2(F.gelu(self.fc1(self.norm2(x)))))
+        return x + self.dropout(self.fc2(self.hidden_dropout(F.gelu(self.fc1(self.norm2(x))))))
 
 
 class TextModel(nn.Module):
@@ -69,9 +35,8 @@ class TextModel(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.tok, self.pos = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(
-            Block(mechanism, width, heads, 4 * width, True, False, dropout) for _ in range(layers)
-        )
+        options = Options(mechanism, width, heads, causal=True, bias=False)
+        self.blocks = nn.ModuleList(Block(options, 4 * width, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width, bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
@@ -92,7 +57,8 @@ class PatchClassifier(nn.Module):
         super().__init__()
         self.patch, self.embed = patch, nn.Linear(patch * patch, width)
         self.pos = nn.Parameter(0.3 * torch.randn((28 // patch) ** 2, width))
-        self.blocks = nn.ModuleList(Block(mechanism, width, heads, 2 * width, False, True) for _ in range(layers))
+        options = Options(mechanism, width, heads, tokens=len(self.pos), max_tokens=len(self.pos))
+        self.blocks = nn.ModuleList(Block(options, 2 * width) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -102,6 +68,33 @@ class PatchClassifier(nn.Module):
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.head(self.norm(x).mean(1)), labels)
+
+
+class SequenceClassifier(nn.Module):
+    """The model of the Long Range Arena's presets, of one sequence or of two, whose vectors it compares."""
+
+    def __init__(self, options: Options, vocabulary: int, classes: int, pairs: bool, layers: int = 2):
+        super().__init__()
+        width = options.width
+        self.tok, self.pos = nn.Embedding(vocabulary, width), nn.Embedding(options.max_tokens, width)
+        for embedding in (self.tok, self.pos):
+            nn.init.normal_(embedding.weight, std=0.02)
+        self.dropout, self.pairs = nn.Dropout(options.dropout), pairs
+        rates = {"dropout": options.dropout, "hidden_dropout": options.dropout}
+        self.blocks = nn.ModuleList(Block(options, 2 * width, **rates) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.fc1, self.fc2 = nn.Linear((4 if pairs else 1) * width, 2 * width), nn.Linear(2 * width, classes)
+
+    def forward(self, ids: Tensor, labels: Tensor) -> Tensor:
+        """ids [B, N], or [2, B, N] for pairs."""
+        x = self.dropout(self.tok(ids.flatten(0, -2)) + self.pos.weight[: ids.shape[-1]])
+        for block in self.blocks:
+            x = block(x)
+        pool = self.norm(x).sum(1) / len(self.pos.weight)
+        if self.pairs:
+            a, b = pool.chunk(2)
+            pool = torch.cat([a, b, a * b, a - b], -1)
+        return F.cross_entropy(self.fc2(F.relu(self.fc1(pool))), labels)
 
 
 def lenet() -> nn.Module:

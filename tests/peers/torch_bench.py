@@ -4,14 +4,17 @@
     python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
     python torch_bench.py model --model lenet|residual|gru|lstm|batch_norm
     python torch_bench.py step --preset nanogpt-cpu|nanogpt-gpu|mnist-small|large --attention softmax
+    python torch_bench.py step --preset lra-listops|lra-text-nystrom|… --attention softmax
 
 Each takes --compile, --threads, --seconds, --device and --precision first. Without --threads PyTorch takes as many as it
 likes. PyTorch 1.13 runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
 """
 
 import argparse
+import functools
 import json
-import math
+import pathlib
+import re
 import resource
 import statistics
 import time
@@ -23,6 +26,7 @@ from torch import nn
 
 import attention
 import models
+from mechanisms import LAYERS, Options, attention_layer
 
 
 def synchronise() -> None:
@@ -77,11 +81,10 @@ def of_one_form(a: argparse.Namespace) -> tuple[dict[str, Callable], list[torch.
         w = torch.zeros(5, a.head_dim)
         return {"blocked": lambda q, k, v: attention.poolingformer(q, k, v, w, w, a.causal)}, []
     if a.mechanism == "reformer":
-        shape = (a.heads, a.head_dim, 4, max(2, -(-a.tokens // 64)) // 2)
-        return {"chunked": lambda q, k, v: attention.reformer(q, v, torch.randn(shape), a.causal)}, []
+        rotations = functools.partial(attention.random_rotations, a.tokens, a.heads, a.head_dim)
+        return {"chunked": lambda q, k, v: attention.reformer(q, v, rotations(), a.causal)}, []
     if a.mechanism == "informer":
-        shape = (a.tokens, min(a.tokens, 5 * math.ceil(math.log(a.tokens))))
-        return {"sampled": lambda q, k, v: attention.informer(q, k, v, torch.randint(a.tokens, shape))}, []
+        return {"sampled": lambda q, k, v: attention.informer(q, k, v, attention.sampled_keys(a.tokens))}, []
     raise SystemExit(f"--mechanism {a.mechanism}: it has no peer here")
 
 
@@ -101,9 +104,10 @@ def bench_attention(a: argparse.Namespace) -> dict:
             "quadratic": lambda q, k, v: attention.linear_quadratic(q, k, v, a.causal),
         }
     elif a.mechanism == "performer":
+        omega = attention.projection(a.head_dim).to(dtype)
         functions = {
-            "factorised": lambda q, k, v: attention.performer_factorised(q, k, v, a.causal),
-            "quadratic": lambda q, k, v: attention.performer_quadratic(q, k, v, a.causal),
+            "factorised": lambda q, k, v: attention.performer_factorised(q, k, v, omega, a.causal),
+            "quadratic": lambda q, k, v: attention.performer_quadratic(q, k, v, omega, a.causal),
         }
     elif a.mechanism.startswith("fastmax"):
         order = int(a.mechanism[-1])
@@ -123,7 +127,7 @@ def bench_attention(a: argparse.Namespace) -> dict:
 
 
 def bench_layer(a: argparse.Namespace) -> dict:
-    layer = models.Attention(a.layer, a.width, a.heads, a.causal, True)
+    layer = attention_layer(Options(a.layer, a.width, a.heads, a.causal, tokens=a.tokens, max_tokens=a.tokens))
     function = torch.compile(layer, mode=a.mode) if a.compile else layer
     x = torch.randn(a.batch, a.tokens, a.width, requires_grad=True)
     return times(lambda: function(x), [x, *layer.parameters()], a.seconds)
@@ -146,11 +150,46 @@ def bench_model(a: argparse.Namespace) -> dict:
     return training_step(a, model(), lambda function: F.cross_entropy(function(x), y))
 
 
+# Of the Long Range Arena's tasks: ids, classes, tokens, those with padding, batches of Skyformer and of Nyströmformer.
+ARENA = {
+    "listops": (16, 10, 1999, 2048, 32, 32),
+    "text": (257, 2, 4000, 4096, 16, 32),
+    "retrieval": (257, 2, 4000, 4096, 16, 32),
+    "image": (257, 10, 1024, 1024, 256, 256),
+    "pathfinder": (257, 2, 1024, 1024, 128, 256),
+}
+ARENA_PRESETS = [f"lra-{task}{ending}" for task in ARENA for ending in ("", "-nystrom")] + ["lra-listops-small"]
+ARENA_SIZES = {
+    "linformer_rank": 128, "performer_features": 128, "informer_queries": 128, "hashes": 2, "block": 64,
+    "random_blocks": 3,
+}  # fmt: skip
+
+
+def bench_arena(a: argparse.Namespace) -> dict:
+    """Random ids, all sequences as long as the longest of the task."""
+    _, task, *ending = a.preset.split("-")
+    vocabulary, classes, tokens, max_tokens, size, nystrom_size = ARENA[task]
+    sizes, clip = ARENA_SIZES, by_value
+    if ending:  # neither Nyströmformer nor linnet's small preset clips
+        size, clip = nystrom_size, None
+    if ending == ["small"]:
+        tokens, max_tokens, sizes = 256, 256, {}
+    options = Options(a.attention, 64, 2, dropout=0.1, tokens=tokens, max_tokens=max_tokens, sizes=sizes)
+    pairs = task == "retrieval"
+    model = models.SequenceClassifier(options, vocabulary, classes, pairs)
+    ids = torch.randint(1, vocabulary, ((2,) if pairs else ()) + (size, tokens))
+    labels = torch.randint(classes, (size,))
+    optimizer = {"weight_decay": 0.0, "betas": (0.9, 0.999), "eps": 1e-6}
+    return training_step(a, model, lambda function: function(ids, labels), clip, **optimizer)
+
+
 def bench_step(a: argparse.Namespace) -> dict:
+    if a.preset in ARENA_PRESETS:
+        return bench_arena(a)
     if a.preset == "mnist-small":
         model = models.PatchClassifier(a.attention)
         batch = (torch.rand(128, 784), torch.randint(10, (128,)))
-        clip, options = 0.0, {"weight_decay": 0.01}
+        clip, options = None, {"weight_decay": 0.01}
     else:
         layers, heads, width, context, size, dropout = {
             "nanogpt-cpu": (4, 4, 128, 64, 12, 0.0),
@@ -160,11 +199,25 @@ def bench_step(a: argparse.Namespace) -> dict:
         model = models.TextModel(a.attention, layers, heads, width, context, dropout)
         text = torch.randint(65, (size, context + 1))
         batch = (text[:, :-1].contiguous(), text[:, 1:].contiguous())
-        clip, options = 1.0, {"weight_decay": 0.1, "betas": (0.9, 0.99)}
+        clip, options = by_norm, {"weight_decay": 0.1, "betas": (0.9, 0.99)}
     return training_step(a, model, lambda function: function(*batch), clip, **options)
 
 
-def training_step(a: argparse.Namespace, model: nn.Module, loss_of: Callable, clip: float = 0.0, **options) -> dict:
+def by_norm(model: nn.Module) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+
+def by_value(model: nn.Module) -> None:
+    nn.utils.clip_grad_value_(model.parameters(), 1.0)
+
+
+def training_step(
+    a: argparse.Namespace,
+    model: nn.Module,
+    loss_of: Callable,
+    clip: Callable[[nn.Module], None] | None = None,
+    **options,
+) -> dict:
     """Times a step of training, where `loss_of` gives the loss of the model or of its compiled form."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, **options)
     function = torch.compile(model, mode=a.mode) if a.compile else model
@@ -174,7 +227,7 @@ def training_step(a: argparse.Namespace, model: nn.Module, loss_of: Callable, cl
             loss = loss_of(function)
         loss.backward()
         if clip:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            clip(model)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss.item()
@@ -188,6 +241,13 @@ def training_step(a: argparse.Namespace, model: nn.Module, loss_of: Callable, cl
 def resident_bytes() -> int:
     """The most that this process ever held, so with --compile what compiling took, too."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def limit_memory() -> None:
+    """Lets an allocation fail for which memory is not free, before the system ends this process or another."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    free = 1024 * int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (free if most == resource.RLIM_INFINITY else min(free, most), most))
 
 
 def main() -> None:
@@ -211,7 +271,7 @@ def main() -> None:
     case.add_argument("--head-dim", type=int, default=32)
     layer = kinds.add_parser("layer")
     layer.set_defaults(run=bench_layer)
-    layer.add_argument("--layer", default="softmax")
+    layer.add_argument("--layer", default="softmax", choices=LAYERS)
     layer.add_argument("--width", type=int, default=256)
     for shaped, heads, tokens in ((case, 4, 1024), (layer, 16, 32768)):
         shaped.add_argument("--causal", action="store_true")
@@ -223,15 +283,23 @@ def main() -> None:
     model.add_argument("--model", default="lenet", choices=["lenet", "residual", "gru", "lstm", "batch_norm"])
     step = kinds.add_parser("step")
     step.set_defaults(run=bench_step)
-    step.add_argument("--preset", default="nanogpt-cpu", choices=["nanogpt-cpu", "nanogpt-gpu", "mnist-small", "large"])
-    step.add_argument("--attention", default="softmax")
+    step.add_argument("--preset", default="nanogpt-cpu",
+                      choices=["nanogpt-cpu", "nanogpt-gpu", "mnist-small", "large", *ARENA_PRESETS])  # fmt: skip
+    step.add_argument("--attention", default="softmax", choices=LAYERS)
     arguments = parser.parse_args()
+    if arguments.device == "cpu":
+        limit_memory()
     torch.set_default_device(arguments.device)
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high" if arguments.precision == "tf32" else "highest")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    print(json.dumps(arguments.run(arguments)))
+    try:
+        print(json.dumps(arguments.run(arguments)))
+    except (RuntimeError, MemoryError) as error:
+        if not re.search(r"allocate memory|bad_alloc|out of memory|^$", str(error)):
+            raise
+        raise SystemExit("it does not fit into the free memory") from error
 
 
 if __name__ == "__main__":
