@@ -184,8 +184,8 @@ void draw_accuracies(const Group& group, const std::map<size_t, std::vector<Fini
     chart.series.push_back({.label = mechanism_of(runs),
                             .x = {1e3 / mean_of(runs, ms_of)},
                             .y = {mean_of(runs, accuracy_of)},
-                            .areas = {mean_of(runs, peak_of) / most},
-                            .color = index});
+                            .color = index,
+                            .areas = {mean_of(runs, peak_of) / most}});
   }
   write_png(chart, path);
 }

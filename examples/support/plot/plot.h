@@ -12,10 +12,10 @@ struct Series {
   std::string label = {};
   std::vector<double> x = {};
   std::vector<double> y = {};
-  /// The area of each point's circle, as a share of the largest in the chart; empty for lines with small dots.
-  std::vector<double> areas = {};
   std::optional<size_t> color = {};  ///< index of the colour; default: the index of the series
   bool light = false;                ///< thinner and paler, for a second line of the same colour
+  /// The area of each point's circle, as a share of the largest in the chart; empty for lines with small dots.
+  std::vector<double> areas = {};
 };
 
 struct LineChart {
