@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "support/lra/report.h"
+#include "support/report/lra_report.h"
 #include "support/run/train_program.h"
 
 using linnet::examples::Settings;

@@ -29,7 +29,7 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& folder) { retur
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer,
-                       Position& position, BestWeights* best, std::map<std::string, std::string> metadata)
+                       Position& position, std::map<std::string, std::string> metadata, BestWeights* best)
     : all_(checkpoint_in(folder), std::move(metadata)) {
   all_.add("step", position.step).add("loss_sum", position.loss_sum).add("loss_count", position.loss_count);
   all_.add("model", model).add("generator", model.generator()).add("optimizer", optimizer);

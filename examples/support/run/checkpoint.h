@@ -24,7 +24,7 @@ class Checkpoint {
 
   /// The checkpoint refers to the model, the optimizer, the position and the best weights, which may be null.
   Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer, Position& position,
-             BestWeights* best, std::map<std::string, std::string> metadata);
+             std::map<std::string, std::string> metadata, BestWeights* best = nullptr);
 
   /// Replaces the file, atomically.
   void save() const { all_.save(); }

@@ -145,8 +145,8 @@ Run::Run(Task& task, const Settings& settings)
       train_step_(task, s_),
       progress_(stdout, steps_, s_.attention),
       best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),
-      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, best_ ? &*best_ : nullptr,
-                  task.metadata()) {
+      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, task.metadata(),
+                  best_ ? &*best_ : nullptr) {
   if (s_.cycle_momentum) beta1_ = nn::schedule::one_cycle_momentum(linear_cycle(s_, steps_));
   result_.parameters = train_step_.parameters();
   folder_.require_room(bytes_to_write(result_.parameters, s_));

@@ -87,7 +87,7 @@ void add_sequence_flags(CLI::App& app, Settings& s) {
   if (is({"listops", "text", "retrieval"})) {
     app.add_option("--context", s.context, "tokens of the longest sequence")->check(whole_number(1));
   }
-  if (is({"text", "retrieval", "image"})) {
+  if (is({"text", "retrieval", "image", "digits"})) {
     app.add_flag("--stand-in", s.lra.stand_in, "take other data, and say so, where the public set is absent");
   }
   if (is({"image", "pathfinder", "digits"})) {

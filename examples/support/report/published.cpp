@@ -1,4 +1,4 @@
-#include "support/lra/published.h"
+#include "support/report/published.h"
 
 namespace linnet::examples {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/lra/report.h"
+#include "support/report/lra_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "support/format.h"
-#include "support/lra/published.h"
+#include "support/report/published.h"
 #include "support/plot/plot.h"
 #include "support/run/run_folder.h"
 #include "support/run/training.h"
