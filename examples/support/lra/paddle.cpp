@@ -108,6 +108,7 @@ std::vector<uint8_t> lanczos_resize(std::span<const uint8_t> image, int from, in
 const Paddle& paddle_along(Direction direction) {
   static const std::vector<Paddle> all = [] {
     std::vector<Paddle> paddles;
+    paddles.reserve(kEnds * kEnds);
     for (int end = 0; end < kEnds * kEnds; ++end) {
       paddles.push_back(draw_paddle({kFirstEnd.row + end / kEnds, kFirstEnd.column + end % kEnds}));
     }
