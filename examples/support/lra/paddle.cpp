@@ -25,8 +25,8 @@ struct Taps {
 Taps taps_of(int pixel, int from, int to) {
   const double scale = static_cast<double>(from) / to;
   const double centre = (pixel + 0.5) * scale;
-  const int first = std::max(static_cast<int>(centre - 3 * scale + 0.5), 0);
-  const int end = std::min(static_cast<int>(centre + 3 * scale + 0.5), from);
+  const int first = std::max(static_cast<int>(std::lround(centre - 3 * scale)), 0);
+  const int end = std::min(static_cast<int>(std::lround(centre + 3 * scale)), from);
   Taps taps{first, {}};
   double sum = 0;
   for (int i = first; i < end; ++i) {
@@ -94,15 +94,7 @@ Paddle draw_paddle(Pixel end) {
 
 }  // namespace
 
-Direction direction_of(Pixel way) {
-  const double length = std::hypot(way.row, way.column);
-  return {way.row / length, way.column / length};
-}
-
-Direction direction_of_degrees(int degrees) {
-  const double angle = degrees * std::numbers::pi / 180;
-  return {std::sin(angle), std::cos(angle)};
-}
+Direction direction_of_angle(double angle) { return {std::sin(angle), std::cos(angle)}; }
 
 Pixel translate(Pixel from, Direction direction, double distance) {
   return {static_cast<int>(std::ceil(from.row + distance * direction.row)),
@@ -116,6 +108,7 @@ std::vector<uint8_t> lanczos_resize(std::span<const uint8_t> image, int from, in
 const Paddle& paddle_along(Direction direction) {
   static const std::vector<Paddle> all = [] {
     std::vector<Paddle> paddles;
+    paddles.reserve(kEnds * kEnds);
     for (int end = 0; end < kEnds * kEnds; ++end) {
       paddles.push_back(draw_paddle({kFirstEnd.row + end / kEnds, kFirstEnd.column + end % kEnds}));
     }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <span>
 #include <vector>
 
@@ -25,8 +27,11 @@ struct Direction {
   Direction reversed() const { return {-row, -column}; }
 };
 
-Direction direction_of(Pixel way);
-Direction direction_of_degrees(int degrees);
+Direction direction_of_angle(double angle);
+inline Direction direction_of_degrees(int degrees) { return direction_of_angle(degrees * std::numbers::pi / 180); }
+/// Sine and cosine of the angle, as in the original. The sine of π and the cosine of π/2 are a little above 0, and
+/// translate() rounds them up to a pixel in the image's upper rows and left columns, so that snakes find less room.
+inline Direction direction_of(Pixel way) { return direction_of_angle(std::atan2(way.row, way.column)); }
 
 /// The pixel at `distance` from `from`, both coordinates rounded up.
 Pixel translate(Pixel from, Direction direction, double distance);

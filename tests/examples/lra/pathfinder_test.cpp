@@ -1,6 +1,8 @@
 #include "support/lra/pathfinder.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -88,7 +90,7 @@ TEST_CASE("pathfinder: greys are those of the original's images") {
   check_greys(statistics_of(images));
 }
 
-TEST_CASE("pathfinder: as many attempts and distractors as in the original") {
+TEST_CASE("pathfinder: as many attempts and distractors as in 1,000 images of the original") {
   constexpr int64_t kScenes = 600;
   double attempts = 0, distractors = 0;
   for (uint64_t i = 0; i < kScenes; ++i) {
@@ -96,8 +98,8 @@ TEST_CASE("pathfinder: as many attempts and distractors as in the original") {
     attempts += static_cast<double>(scene.attempts) / kScenes;
     distractors += static_cast<double>(scene.distractors.size()) / kScenes;
   }
-  check_near(attempts, 282);
-  check_near(distractors, 1.15);
+  check_near(attempts, 313.7);
+  check_near(distractors, 1.157);
 }
 
 TEST_CASE("pathfinder: an image depends on the options, the seed and its number alone") {
@@ -138,6 +140,34 @@ TEST_CASE("pathfinder: markers lie on the ends of one snake or of both, as the l
   }
   CHECK(markers_of_first > 35);
   CHECK(markers_of_first < 65);
+}
+
+TEST_CASE("pathfinder: an image is the brightest of its parts, stretched to 0 … 255") {
+  for (uint64_t i = 0; i < 30; ++i) {
+    CAPTURE(i);
+    const PathfinderScene scene = pathfinder_scene({}, 8, i);
+    std::vector<double> picture(PathfinderImage::kPixels);
+    const auto brighten = [&](size_t pixel, double grey) { picture[pixel] = std::max(picture[pixel], grey); };
+    const auto draw_snake = [&](const Snake& snake, double contrast) {
+      for (const PlacedPaddle& placed : snake) {
+        visit_cells(placed.centre,
+                    [&](int pixel, int cell) { brighten(pixel, contrast * placed.paddle->line[cell]); });
+      }
+    };
+    for (const Snake& snake : scene.snakes) draw_snake(snake, 1.5);
+    for (const Snake& snake : scene.distractors) draw_snake(snake, 2);
+    for (const Pixel centre :
+         {scene.snakes[scene.tail_marked].front().centre, scene.snakes[scene.head_marked].back().centre}) {
+      const std::vector<uint8_t> marker = marker_image(centre);
+      for (size_t pixel = 0; pixel < marker.size(); ++pixel) brighten(pixel, marker[pixel]);
+    }
+    const double brightest = std::ranges::max(picture);
+    std::array<uint8_t, PathfinderImage::kPixels> expected{};
+    for (size_t pixel = 0; pixel < picture.size(); ++pixel) {
+      expected[pixel] = static_cast<uint8_t>(std::lround(255 * picture[pixel] / brightest));
+    }
+    CHECK(pathfinder_image({}, 8, i).pixels == expected);
+  }
 }
 
 TEST_CASE("pathfinder: the length of snakes and the number of distractors are options") {
