@@ -46,7 +46,7 @@ struct LoaderOptions {
 ///     }
 /// Sequences need less padding in batches by length:
 ///
-///     nn::Loader loader(data.train, {.batch = 32, .lengths = lengths});
+///     nn::Loader loader(data.train, {.batch = 2, .lengths = {7, 2, 9, 5}});  // of four sequences
 ///
 /// The data set must outlive the loader.
 class Loader {

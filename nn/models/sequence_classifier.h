@@ -37,17 +37,17 @@ struct SequenceClassifierConfig {
 /// pooling to one vector, and a head fc2(relu(fc1(x))). Both sequences of a pair go through the same encoder, and
 /// their vectors a and b to the head as [a, b, a∘b, a − b].
 ///
+/// The ids of padding change no bit of a result. Its amount changes rounding, and with bigbird and reformer more.
+///
 /// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `pos`, `blocks.<i>`, `norm`, `pool` with
 /// Pooling::attention, `fc1`, `fc2`. Parameter, where the attentions share one: `shared_attention`.
 ///
-///     nn::SequenceClassifier model(
-///         rng, {.vocabulary = 257, .classes = 2, .max_tokens = 4096, .block = {.attention = {.width = 64, .heads =
-///         2}}});
-///     const Tensor ids = tensor({{5, 7, 9}, {3, 8, 0}}), padding_mask = ne(ids, 0);
-///     const Tensor logits = model(ids, padding_mask);
+///     const nn::SequenceClassifierConfig config{
+///         .vocabulary = 257, .max_tokens = 4096, .block = {.attention = {.width = 64, .heads = 2}}};
+///     nn::SequenceClassifier model(rng, config);
+///     const Tensor logits = model(inputs, ne(inputs, 0));  // where id 0 is padding
 ///
-/// Source: the models of Xiong et al. 2021 (Nyströmformer) and Chen et al. 2021 (Skyformer) for the Long Range Arena
-/// of Tay et al. 2021.
+/// Source: Xiong et al. 2021 (Nyströmformer) and Chen et al. 2021 (Skyformer), for Tay et al. 2021, Long Range Arena.
 class SequenceClassifier : public Module {
  public:
   /// Throws: ValueError for a vocabulary, classes, layers or max_tokens below 1, and for `head_hidden` below 0; as
@@ -55,7 +55,7 @@ class SequenceClassifier : public Module {
   SequenceClassifier(Generator& rng, const SequenceClassifierConfig& config, DType dtype = DType::float32,
                      Device device = Device::cpu);
 
-  /// Logits of the classes. The ids of padding have no effect on any bit of them.
+  /// Logits of the classes.
   ///
   /// Shapes: ids [B, N], `padding_mask` [B, N] → [B, classes]. N is from 1 to max_tokens.
   /// Dtypes: ids are int64 or int32, `padding_mask` is bool, false where a token is padding; logits have dtype().

@@ -72,6 +72,14 @@ int64_t longest_of(const std::vector<int64_t>& batch, const std::vector<int64_t>
   return longest;
 }
 
+/// The mean of |a[i] − b[i]|.
+double mean_difference(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  const size_t count = std::min(a.size(), b.size());
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += std::abs(static_cast<double>(a[i] - b[i]));
+  return sum / static_cast<double>(count);
+}
+
 /// The share of tokens that are padding.
 double padding_of(const Batches& batches, const std::vector<int64_t>& lengths) {
   double tokens = 0, padded = 0;
@@ -92,6 +100,7 @@ TEST_CASE("Loader: batches by length hold every example once an epoch, and littl
   CHECK(padding_of(epoch_of(plain), lengths) > 0.33);
   std::set<Batches> epochs;
   std::set<std::vector<int64_t>> batches;
+  std::vector<int64_t> before;
   for (int epoch = 0; epoch < 3; ++epoch) {
     const Batches seen = epoch_of(loader);
     REQUIRE(seen.size() == 301);
@@ -101,13 +110,12 @@ TEST_CASE("Loader: batches by length hold every example once an epoch, and littl
     CHECK(seen.back().size() == 10);
     epochs.insert(seen);
     for (const auto& batch : seen) batches.insert(sorted(batch));
-    // Neither short nor long ones come first.
-    const auto half = [&](size_t begin) {
-      double sum = 0;
-      for (size_t i = begin; i < begin + 150; ++i) sum += static_cast<double>(longest_of(seen[i], lengths));
-      return sum / 150;
-    };
-    CHECK(std::abs(half(0) - half(150)) < 200);  // four standard deviations
+    // The order of the batches is drawn, and another in each epoch.
+    std::vector<int64_t> longest;
+    for (size_t i = 0; i < 300; ++i) longest.push_back(longest_of(seen[i], lengths));
+    CHECK(mean_difference(longest, {longest.begin() + 1, longest.end()}) > 400);  // about 500, a third of the range
+    if (epoch > 0) CHECK(mean_difference(longest, before) > 400);
+    before = longest;
   }
   CHECK(epochs.size() == 3);
   CHECK(batches.size() == size_t{3} * 301);  // an example meets others in each epoch
