@@ -12,7 +12,6 @@
 #include "support/settings/program.h"
 #include "support/table.h"
 #include "support/tasks/click_data.h"
-#include "support/tasks/ranking.h"
 
 using namespace linnet;
 using namespace linnet::examples;
@@ -132,13 +131,12 @@ Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)
   Metrics total;
   const auto users = static_cast<double>(data.test().size());
   for (int64_t i = 0; i < std::ssize(data.test()); ++i) {
-    const std::vector<double> scores = score(batch_of(data.test(), i, 1)).to(DType::float64).to_vector<double>();
-    std::vector<bool> clicked(scores.size(), false);
-    clicked[0] = true;
-    total.auc += auc(scores, clicked) / users;
-    total.mrr += mean_reciprocal_rank(scores, clicked) / users;
-    total.ndcg_5 += ndcg_at(5, scores, clicked) / users;
-    total.ndcg_10 += ndcg_at(10, scores, clicked) / users;
+    const Tensor scores = score(batch_of(data.test(), i, 1)).squeeze(0);
+    const Tensor clicked = arange(scores.numel()).eq(0);
+    total.auc += nn::auc(scores, clicked) / users;
+    total.mrr += nn::mean_reciprocal_rank(scores, clicked) / users;
+    total.ndcg_5 += nn::ndcg(scores, clicked, 5) / users;
+    total.ndcg_10 += nn::ndcg(scores, clicked, 10) / users;
   }
   return total;
 }

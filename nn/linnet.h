@@ -56,6 +56,7 @@
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/layers/sequential.h>
 #include <linnet/nn/layers/short_convolution.h>
+#include <linnet/nn/metrics.h>
 #include <linnet/nn/models/block.h>
 #include <linnet/nn/models/decoder.h>
 #include <linnet/nn/models/fastformer_encoder.h>

@@ -2,6 +2,7 @@
 """Writes the reference files that the C++ tests compare against (see README.md).
 
     pip install torch numpy safetensors transformers pillow opencv-python-headless
+    pip install torch numpy safetensors transformers scikit-learn rouge-score
     python3 tests/goldens/make_goldens.py [FOLDER]
 
 Every case draws its inputs from a seed of its own name, so a new case changes no other one.
@@ -21,6 +22,7 @@ import elementwise_cases
 import gpt2_cases
 import layer_cases
 import loss_cases
+import metric_cases
 import numpy_files
 import optimizer_cases
 import pathfinder_cases
@@ -56,6 +58,7 @@ def main() -> None:
         "pathfinder": pathfinder_cases.build(),
         "positions": position_cases.build(),
         "presets": preset_cases.build(),
+        "metrics": metric_cases.build(),
     }
     for name, goldens in files.items():
         path = folder / f"{name}.safetensors"
