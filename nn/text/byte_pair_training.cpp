@@ -91,8 +91,10 @@ class BytePairTokenizer::Trainer {
     return std::nullopt;
   }
 
-  /// Makes one token of the pair wherever it occurs, in each word from left to right.
-  void merge(uint64_t pair, int32_t result) {
+  /// Makes one token of the pair, with the next free id, wherever it occurs, in each word from left to right.
+  void merge(uint64_t pair) {
+    const auto result = static_cast<int32_t>(lengths_.size());
+    lengths_.push_back(lengths_[pair >> 32] + lengths_[static_cast<uint32_t>(pair)]);
     for (const size_t word : pairs_.at(pair).words) {
       std::vector<int32_t>& tokens = words_[word].tokens;
       count_pairs(word, -words_[word].count);
@@ -130,20 +132,23 @@ class BytePairTokenizer::Trainer {
     }
   };
 
-  /// The place of the pair in a word; the number of its tokens if it is not there.
-  size_t place_in(size_t word, uint64_t pair) const {
+  /// The number of bytes of the word before the pair's first occurrence; none if it does not occur. (The number of
+  /// tokens would fall with merges before the pair.)
+  std::optional<size_t> place_in(size_t word, uint64_t pair) const {
     const std::vector<int32_t>& tokens = words_[word].tokens;
+    size_t place = 0;
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-      if (pair_of(tokens[i], tokens[i + 1]) == pair) return i;
+      if (pair_of(tokens[i], tokens[i + 1]) == pair) return place;
+      place += lengths_[static_cast<size_t>(tokens[i])];
     }
-    return tokens.size();
+    return std::nullopt;
   }
 
   Candidate candidate_of(uint64_t pair) {
     Pair& uses = pairs_.at(pair);
     for (; uses.count > 0; ++uses.first) {
-      const size_t word = uses.words[uses.first], place = place_in(word, pair);
-      if (place < words_[word].tokens.size()) return {uses.count, word, place, pair};
+      const size_t word = uses.words[uses.first];
+      if (const auto place = place_in(word, pair)) return {uses.count, word, *place, pair};
     }
     return {0, 0, 0, pair};
   }
@@ -169,7 +174,8 @@ class BytePairTokenizer::Trainer {
     new_pairs_.clear();
   }
 
-  std::vector<Word> words_;  // in the order in which the text has them first
+  std::vector<size_t> lengths_ = std::vector<size_t>(kBytes, 1);  // of the tokens, in bytes
+  std::vector<Word> words_;                                       // in the order in which the text has them first
   std::unordered_map<uint64_t, Pair> pairs_;
   std::vector<uint64_t> new_pairs_;
   std::priority_queue<Candidate> queue_;
@@ -199,7 +205,7 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
     const auto result = static_cast<int32_t>(tokens.size());
     merges.push_back({left, right, result});
     tokens.push_back(std::move(token));
-    trainer.merge(best->pair, result);
+    trainer.merge(best->pair);
   }
 
   std::vector<int32_t> special_ids;

@@ -34,7 +34,7 @@ class BytePairTokenizer : public Tokenizer {
   ///
   /// Cost: about n·log(n) for a text whose different pieces have n bytes.
   /// Throws: ValueError for a vocab_size below 256 and the special tokens, and for a special token that is empty, is
-  /// given twice, is not UTF-8, or stands for a byte in the files.
+  /// given twice, is not UTF-8, or is a single character that stands for a byte in the files.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {}, Where where = {});
 
   /// Reads `vocab.json` and `merges.txt`, the files of GPT-2 and of Hugging Face's tokenizers. Entries of
