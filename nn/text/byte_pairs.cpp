@@ -117,6 +117,7 @@ std::string BytePairTokenizer::decode(std::span<const int64_t> ids) const {
 
 std::vector<std::string> BytePairTokenizer::special_tokens() const {
   std::vector<std::string> names;
+  names.reserve(special_ids_.size());
   for (const int32_t id : special_ids_) names.push_back(tokens_[static_cast<size_t>(id)]);
   return names;
 }
