@@ -112,6 +112,7 @@ TEST_CASE("BytePairTokenizer::train: sizes, and special tokens that no merge mak
   CHECK(tokenizer.special_token_id("ab") == 258);
   CHECK(tokenizer.special_token_id("é!") == 259);
   for (const int64_t id : tokenizer.encode("abab é!")) CHECK(id < 258);
+  for (const int64_t id : {256, 257}) CHECK(tokenizer.decode({&id, 1}) != "ab");
   CHECK(tokenizer.decode(tokenizer.encode("abab é!")) == "abab é!");
   CHECK(nn::BytePairTokenizer::train("", {.vocab_size = 256}).size() == 256);
   CHECK(nn::BytePairTokenizer::train("ab", {.min_frequency = 1, .special_tokens = {"<s>"}}).size() == 258);
