@@ -14,7 +14,7 @@ using namespace linnet::examples;
 namespace {
 
 /// Throws UsageError if the prompt has characters that the model does not know.
-void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
+void check_prompt(const nn::Tokenizer& vocabulary, const std::string& prompt) {
   try {
     (void)vocabulary.encode(prompt);
   } catch (const ValueError& error) {
@@ -22,18 +22,29 @@ void check_prompt(const nn::Vocabulary& vocabulary, const std::string& prompt) {
   }
 }
 
+void write_continuation(nn::DecoderLM& model, const nn::Tokenizer& vocabulary, const SampleOptions& options,
+                        uint64_t seed) {
+  check_prompt(vocabulary, options.prompt);
+  Generator draws(seed);
+  generate(model, vocabulary, options, draws, [](const std::string& text) {
+    fmt::print("{}", text);
+    flush_output();  // shows each token at once
+  });
+  fmt::print("\n");
+}
+
 /// Writes text that continues options.prompt, or the default prompt if the command line has none.
 void write_sample(const std::filesystem::path& folder, SampleOptions options, bool has_prompt,
                   const Settings& machine) {
+  if (holds_gpt2(folder)) {
+    ReleasedGpt2 released(folder, machine);
+    if (!has_prompt) options.prompt = "\n";
+    write_continuation(released.model, released.tokenizer, options, machine.seed);
+    return;
+  }
   TrainedTextModel trained(folder, machine);
   if (!has_prompt) options.prompt = default_prompt(trained.vocabulary);
-  check_prompt(trained.vocabulary, options.prompt);
-  Generator draws(machine.seed);
-  generate(trained.model, trained.vocabulary, options, draws, [](const std::string& text) {
-    fmt::print("{}", text);
-    flush_output();  // shows each character at once
-  });
-  fmt::print("\n");
+  write_continuation(trained.model, trained.vocabulary, options, machine.seed);
 }
 
 }  // namespace
@@ -45,13 +56,16 @@ int main(int argc, char** argv) {
     SampleOptions options;
     std::filesystem::path folder;
     add_common_flags(app, settings);
-    app.add_option("model", folder,
-                   "the --out folder of train_text or train_shakespeare; of a run that was stopped, its checkpoint")
+    app.add_option(
+           "model", folder,
+           "the --out folder of train_text or train_shakespeare, of a run that was stopped its checkpoint; or a "
+           "folder of GPT-2 with config.json, model.safetensors, vocab.json and merges.txt")
         ->required();
     app.add_option("--prompt", options.prompt,
                    "how the text begins (default: a new line, or the model's first character where it has seen none)")
         ->default_str("");
-    app.add_option("--tokens", options.tokens, "characters to write")->check(whole_number(0, 10'000'000));
+    app.add_option("--tokens", options.tokens, "tokens to write: characters, or byte pairs of GPT-2")
+        ->check(whole_number(0, 10'000'000));
     app.add_option("--temperature", options.temperature,
                    "0 for always the likeliest, 1 as trained, higher for more surprises");
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));
@@ -62,7 +76,7 @@ int main(int argc, char** argv) {
       throw UsageError(fmt::format("--temperature {}: must be 0, or from 0.01 to 100", options.temperature));
     }
     if (options.temperature == 0 && options.top_k > 0) {
-      throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest character");
+      throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest token");
     }
     apply_machine_settings(settings);
     write_sample(folder, options, has_prompt, settings);

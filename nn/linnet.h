@@ -72,6 +72,8 @@
 #include <linnet/nn/optim/rmsprop.h>
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/nn/recurrent/recurrent.h>
+#include <linnet/nn/text/byte_pairs.h>
+#include <linnet/nn/text/tokenizer.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>

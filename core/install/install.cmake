@@ -10,9 +10,10 @@ foreach(room core ops nn)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet/${room}
           FILES_MATCHING PATTERN *.h
           PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
-          PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
+          PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN byte_characters.h EXCLUDE
+          PATTERN character_class.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
           PATTERN file_dtype.h EXCLUDE PATTERN file_errors.h EXCLUDE PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE
-          PATTERN npy_header.h EXCLUDE PATTERN position.h EXCLUDE PATTERN random_choices.h EXCLUDE
+          PATTERN npy_header.h EXCLUDE PATTERN pieces.h EXCLUDE PATTERN position.h EXCLUDE PATTERN random_choices.h EXCLUDE
           PATTERN safetensors_header.h EXCLUDE PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE
           PATTERN zip.h EXCLUDE)
 endforeach()

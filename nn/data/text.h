@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <linnet/nn/data/dataset.h>
+#include <linnet/nn/text/tokenizer.h>
 
 namespace linnet::nn {
 
@@ -15,7 +16,7 @@ namespace linnet::nn {
 enum class Characters { code_points, bytes };
 
 /// The characters of a text, numbered in the order of their codes.
-class Vocabulary {
+class Vocabulary : public Tokenizer {
  public:
   /// All characters that occur in `text`.
   ///
@@ -24,17 +25,17 @@ class Vocabulary {
 
   Characters kind() const { return kind_; }
   /// The number of characters.
-  int64_t size() const { return static_cast<int64_t>(codes_.size()); }
+  int64_t size() const override { return static_cast<int64_t>(codes_.size()); }
   /// The code of each character: a code point, or the value of a byte.
   const std::vector<char32_t>& codes() const { return codes_; }
   /// The ids of the characters of `text`.
   ///
   /// Throws: ValueError, with the first character that is not in the vocabulary or the first byte that is not UTF-8.
-  std::vector<int64_t> encode(std::string_view text) const;
+  std::vector<int64_t> encode(std::string_view text) const override;
   /// The text of the ids.
   ///
   /// Throws: IndexError for an id outside the vocabulary.
-  std::string decode(std::span<const int64_t> ids) const;
+  std::string decode(std::span<const int64_t> ids) const override;
 
  private:
   Characters kind_;

@@ -90,3 +90,13 @@ for choice in range(4):
     write("csv", f"plain_{choice}", bytes([choice]) + b"\xef\xbb\xbfx,y\n1,2\n3,four\n")
     write("csv", f"semicolons_{choice}", bytes([choice]) + b"x;y\r1,5;2\r3;\r")
     write("csv", f"open_{choice}", bytes([choice]) + b'x,y\n"1,2\n')
+
+# A vocabulary and merges, parted by a byte 0.
+tokenizer = pathlib.Path(__file__).parent.parent / "goldens" / "tokenizer"
+vocabulary, merges = (tokenizer / "vocab.json").read_bytes(), (tokenizer / "merges.txt").read_bytes()
+write("tokenizer", "trained", vocabulary + b"\0" + merges)
+smaller = {token: number for token, number in json.loads(vocabulary).items() if number < 258}
+for name, tokens in {"lines": {"indent": 0}, "escapes": {"ensure_ascii": True}}.items():
+    text = json.dumps(smaller | {"<s>": 258, "é \n": 259}, **{"ensure_ascii": False} | tokens)
+    write("tokenizer", name, text.encode() + b"\0" + b"\r\n".join(merges.split(b"\n")[1:3]))
+write("tokenizer", "repeated", vocabulary + b"\0" + merges + merges)

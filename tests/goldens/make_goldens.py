@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference files that the C++ tests compare against (see README.md).
 
-    pip install torch numpy safetensors transformers pillow opencv-python-headless
-    pip install torch numpy safetensors transformers scikit-learn rouge-score
+    pip install torch numpy safetensors transformers pillow opencv-python-headless scikit-learn rouge-score
     python3 tests/goldens/make_goldens.py [FOLDER]
 
 Every case draws its inputs from a seed of its own name, so a new case changes no other one.

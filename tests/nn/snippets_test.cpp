@@ -48,6 +48,7 @@ constexpr const char* kPrelude = R"cpp(
   extern nn::Mnist data;
   extern nn::Loader loader;
   extern nn::Vocabulary vocabulary;
+  extern std::string text;
   extern std::filesystem::path folder;
   }  // namespace given
 )cpp";

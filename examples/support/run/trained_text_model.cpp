@@ -1,6 +1,8 @@
 #include "support/run/trained_text_model.h"
 
 #include <fmt/format.h>
+#include <linnet/core/files/json.h>
+#include <linnet/core/files/read_file.h>
 
 #include "support/run/run_folder.h"
 #include "support/tasks/text_model.h"
@@ -26,6 +28,33 @@ TrainedTextModel::TrainedTextModel(const std::filesystem::path& folder, const Se
       rng(machine.seed),
       model(rng, text_model_config(settings, vocabulary.size()), DType::float32, device_of(machine)) {
   weights.load_into(model);
+  model.eval();
+}
+
+bool holds_gpt2(const std::filesystem::path& folder) {
+  try {
+    const auto config = linnet::detail::parse_json(
+        linnet::detail::read_file(folder / "config.json", linnet::detail::kMaxJsonTree + 1));
+    return config.is_object() && config.value("model_type", nlohmann::json()) == "gpt2";
+  } catch (const IoError&) {  // that of a run says more
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+ReleasedGpt2::ReleasedGpt2(const std::filesystem::path& folder, const Settings& machine)
+    : tokenizer(nn::BytePairTokenizer::load(folder)),
+      rng(machine.seed),
+      model(rng, nn::read_gpt2_config(folder / "config.json"), DType::float32, device_of(machine)) {
+  const int64_t rows = model.config().vocabulary;
+  if (tokenizer.size() > rows) {
+    throw ValueError(
+        fmt::format("{}: vocab.json has {} tokens, but \"vocab_size\" in config.json is {}; take both from "
+                    "one model",
+                    folder.string(), tokenizer.size(), rows));
+  }
+  nn::load_gpt2(model, folder / "model.safetensors");
   model.eval();
 }
 

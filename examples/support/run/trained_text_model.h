@@ -22,4 +22,18 @@ struct TrainedTextModel {
   nn::DecoderLM model;
 };
 
+/// Whether the folder's config.json describes a GPT-2, as Hugging Face's library writes it.
+bool holds_gpt2(const std::filesystem::path& folder);
+
+/// A GPT-2 and its tokenizer, read from config.json, model.safetensors, vocab.json and merges.txt, in evaluation
+/// mode, on the device and with the seed of `machine`. Throws IoError or ValueError if a file is missing or damaged,
+/// or if the tokenizer is of another model.
+struct ReleasedGpt2 {
+  ReleasedGpt2(const std::filesystem::path& folder, const Settings& machine);
+
+  nn::BytePairTokenizer tokenizer;
+  Generator rng;
+  nn::DecoderLM model;
+};
+
 }  // namespace linnet::examples

@@ -31,7 +31,7 @@ std::string default_prompt(const nn::Vocabulary& vocabulary) {
   return has_lines ? "\n" : vocabulary.decode(std::array<int64_t, 1>{0});
 }
 
-void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
+void generate(nn::DecoderLM& model, const nn::Tokenizer& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write) {
   const std::vector<int64_t> prompt = vocabulary.encode(options.prompt);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");

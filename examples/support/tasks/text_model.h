@@ -18,16 +18,16 @@ struct SampleOptions {
   std::string prompt = {};
   int64_t tokens = 500;
   double temperature = 1;
-  int64_t top_k = 0;  ///< 0: all characters
+  int64_t top_k = 0;  ///< 0: all tokens
 };
 
 /// The prompt when none is given: a newline, or the first character of a vocabulary that has none.
 std::string default_prompt(const nn::Vocabulary& vocabulary);
 
-/// Generates text after the prompt, one character at a time, as nn::generate does. `write` gets the prompt, then each
-/// character when it is made. Throws ValueError for a prompt that is empty or has characters that the vocabulary
+/// Generates text after the prompt, one token at a time, as nn::generate does. `write` gets the prompt, then the text
+/// of each token when it is made. Throws ValueError for a prompt that is empty or has characters that the vocabulary
 /// lacks.
-void generate(nn::DecoderLM& model, const nn::Vocabulary& vocabulary, const SampleOptions& options, Generator& rng,
+void generate(nn::DecoderLM& model, const nn::Tokenizer& vocabulary, const SampleOptions& options, Generator& rng,
               const std::function<void(const std::string&)>& write);
 
 /// A vocabulary as metadata of a model file: "vocabulary" has the characters' codes, separated by spaces, and

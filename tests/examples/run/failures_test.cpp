@@ -213,7 +213,7 @@ TEST_CASE("sample: a folder that is missing, damaged or of another task, and a p
     refused("config.json is damaged: ");
     refused("; train anew, into another folder");
   }
-  write_bytes(shop / "run/config.json", R"({"model_type": "gpt2", "n_layer": 12})");
+  write_bytes(shop / "run/config.json", R"({"model_type": "llama", "num_hidden_layers": 12})");
   refused(
       "run/config.json is not the file of a training run of linnet, which has \"settings\" and \"data\"; name the "
       "--out folder of a run");

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <linnet/linnet.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/files.h"
 
 using namespace linnet;
+using linnet::test::read_bytes;
 using linnet::test::TemporaryFolder;
 using linnet::test::write_bytes;
 namespace fs = std::filesystem;
@@ -26,6 +28,19 @@ double difference(const nn::DecoderLM& model) {
 nn::DecoderConfig config() { return nn::read_gpt2_config(kFolder / "config.json"); }
 
 }  // namespace
+
+TEST_CASE("generate: the likeliest tokens of a GPT-2 are those of transformers, a hundred of them") {
+  const fs::path folder = fs::path(LINNET_TEST_DATA) / "goldens/tokenizer";
+  const auto tokenizer = nn::BytePairTokenizer::load(folder);
+  Generator rng(1);
+  nn::DecoderLM model(rng, nn::read_gpt2_config(folder / "config.json"));
+  nn::load_gpt2(model, folder / "model.safetensors");
+  for (const auto& golden : nlohmann::json::parse(read_bytes(folder / "continuations.json"))) {
+    const std::vector<int64_t> prompt = tokenizer.encode(golden.at("prompt").get<std::string>());
+    const auto ids = nn::generate(model, prompt, rng, {.max_new_tokens = 100, .temperature = 0});
+    CHECK(ids == golden.at("ids").get<std::vector<int64_t>>());
+  }
+}
 
 TEST_CASE("load_gpt2: the logits of transformers") {
   const auto check = [](DType dtype, double bound) {
