@@ -222,12 +222,14 @@ def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16, dr
 
 def pools(x: Tensor, w: Tensor, stride: int) -> Tensor:
     """Light dynamic convolution: from every stride-th token on, a mean of K tokens by softmax(w x_c), where w is [K, D]
-    and x_c the token in their middle. The last pool ends with the tokens, and its middle is one of them.
+    and x_c the token in their middle. The last pool ends with the tokens; the last token stands for a middle beyond.
     """
     kernel, tokens = w.shape[0], x.shape[2]
     starts = torch.arange(0, tokens, stride)
-    logits = x[:, :, (kernel - 1) // 2 :: stride] @ w.T
-    logits = logits.masked_fill(starts[:, None] + torch.arange(kernel) >= tokens, -torch.inf)
+    middles = x[:, :, (kernel - 1) // 2 :: stride]
+    if (missing := len(starts) - middles.shape[2]) > 0:
+        middles = torch.cat([middles, x[:, :, -1:].expand(-1, -1, missing, -1)], 2)
+    logits = (middles @ w.T).masked_fill(starts[:, None] + torch.arange(kernel) >= tokens, -torch.inf)
     rows = F.pad(x, (0, 0, 0, (len(starts) - 1) * stride + kernel - tokens)).unfold(2, kernel, stride)
     return (rows * torch.softmax(logits, -1)[..., None, :]).sum(-1)
 
@@ -272,7 +274,9 @@ def random_rotations(tokens: int, heads: int, width: int, rounds: int = 4, chunk
     return torch.randn(heads, width, rounds, max(2, -(-tokens // chunk)) // 2)
 
 
-def reformer(q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64, dropout: float = 0.0) -> Tensor:
+def reformer(
+    q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64, dropout: float = 0.0
+) -> Tensor:
     """Kitaev et al. 2020, section 2, with random_rotations. Tokens of other buckets are hidden, and a token that several
     rounds see counts once.
     """

@@ -10,8 +10,8 @@ PyTorch's best variant over linnet. Each round begins with another side. Both ge
 a busy process none, and see no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
 installed into out/peers-venv.
 
---arena compares steps of the Long Range Arena's models instead, which takes hours. Where a variant of PyTorch fails, for
-want of memory above all, its row says why, and the others count.
+--arena compares steps of the Long Range Arena's models instead, which takes hours. Where a variant of PyTorch fails,
+for want of memory above all, its row says why, and the others count.
 
 --scaling needs no PyTorch: it times linnet's steps with 1, 2 and 4 threads.
 """
