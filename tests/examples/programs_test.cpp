@@ -67,8 +67,8 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   check_done(ended);
   CHECK(contains(ended.out, "fastmax2 on " + Workshop::kTextName + ": 1 layers, 2 heads, width 16, 20 steps"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
-                                                           "metrics.jsonl", "model.safetensors", "samples.txt",
-                                                           "train_loss.csv"});
+                                                           "metrics.jsonl", "model.safetensors", "results.json",
+                                                           "samples.txt", "train_loss.csv"});
 
   const auto config = nlohmann::json::parse(read_bytes(shop / "run/config.json"));
   CHECK(config["settings"]["attention"] == "fastmax2");
@@ -120,7 +120,8 @@ TEST_CASE("train_mnist: the same for images, without a text") {
   check_done_with("drawn digits", ended);
   CHECK(contains(ended.out, "accuracy"));
   CHECK(names_in(shop / "run") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
-                                                           "metrics.jsonl", "model.safetensors", "train_loss.csv"});
+                                                           "metrics.jsonl", "model.safetensors", "results.json",
+                                                           "train_loss.csv"});
   CHECK(nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"] == "drawn digits (stand-in)");
   const auto metrics = metrics_of(shop / "run");
   REQUIRE(metrics.size() == 3);

@@ -171,7 +171,7 @@ const std::vector<TaskInfo> kTasks{{"shakespeare", TaskKind::text, "train_text o
 const TaskInfo& find_task(const std::string& name) {
   const auto found = std::ranges::find(kTasks, name, &TaskInfo::name);
   if (found != kTasks.end()) return *found;
-  throw UsageError(fmt::format("--task {}: must be {}", name, fmt::join(task_names(), " or ")));
+  throw UsageError(fmt::format("--task {}: must be one of {}", name, fmt::join(task_names(), ", ")));
 }
 
 }  // namespace

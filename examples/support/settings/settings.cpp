@@ -23,7 +23,11 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-bool is_sequences(const Settings& s) { return kind_of(s.task) == TaskKind::sequences; }
+/// Whether the task is one of sequences; false for a task that does not exist, which validate refuses.
+bool is_sequences(const Settings& s) {
+  const std::vector<std::string> names = task_names(TaskKind::sequences);
+  return std::ranges::find(names, s.task) != names.end();
+}
 
 /// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
@@ -134,6 +138,7 @@ void validate_words(const Settings& s) {
     require(std::ranges::find(known, word) != known.end(),
             fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
   };
+  one_of("task", s.task, task_names());
   one_of("schedule", s.schedule, {"cosine", "one-cycle", "linear"});
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
@@ -298,6 +303,8 @@ void validate(const Settings& s) {
   require(s.min_lr <= s.lr, fmt::format("--min-lr {} is above --lr {}; lower it too", s.min_lr, s.lr));
   within("weight-decay", s.weight_decay, 0, 1e3);
   within("clip", s.clip, 0, 1e9);
+  within("clip_value", s.clip_value, 0, 1e9);
+  within("eps", s.eps, 0, 1);
   at_least("downsample", s.lra.downsample, 1, 1000);
   at_least("min-tokens", s.lra.min_tokens, 1);
   at_least("contour-length", s.lra.contour_length, 2, 100);

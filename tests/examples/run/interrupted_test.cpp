@@ -172,7 +172,7 @@ TEST_CASE("a run that was killed before it had begun leaves a folder that anothe
   check_done(run_program("train_shakespeare", shop.tiny("run")));
   CHECK(metrics_of(shop / "run").size() == 3);
   CHECK(read_bytes(shop / "run/model.safetensors") == model);
-  CHECK(names_in(shop / "run").size() == 7);
+  CHECK(names_in(shop / "run").size() == 8);
 }
 
 TEST_CASE("a run under way: no other one may go on with it, or begin in its folder") {
