@@ -49,6 +49,10 @@ write("idx", "images.gz", gzip.compress(images, mtime=0))
 write("idx", "two_members.gz", gzip.compress(images[:20], mtime=0) + gzip.compress(images[20:], mtime=0))
 write("idx", "zeros.gz", gzip.compress(idx([100, 100], bytes(10_000)), mtime=0))
 
+write("sequences", "listops", b"\0Source\tTarget\n( ( ( [MED 2 ) 5 ) ] )\t3\n( ( ( [MAX 1 ) [SM ( 2 ) 9 ] ) ] )\t1\n7\t7\n")
+write("sequences", "pairs", b"\x010.0\tA\tB\tone text\tanother\n1.0\tC\tD\tsame\tsame\n")
+write("sequences", "cifar", b"\x02" + bytes([3] + [i % 251 for i in range(3072)]) + bytes([9] + [255] * 3072))
+
 for choice in range(4):
     write("text", f"ascii_{choice}", bytes([choice]) + b"First Citizen:\r\nBefore we proceed\rany further\n")
     write("text", f"utf8_{choice}", bytes([choice]) + "\ufeffGrüße, Ελλάδα, 你好, 😀\n".encode())
