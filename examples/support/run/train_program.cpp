@@ -90,6 +90,10 @@ void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& 
 /// The settings of the run in asked.out, with the flags that a resumed run may have.
 Settings resumed(const CLI::App& app, const Settings& asked) {
   Settings settings = read_config(asked.out);
+  if (settings.task != asked.task && programs_of(settings.task) == programs_of(asked.task)) {
+    throw UsageError(fmt::format("--task {}: the run in {} is one of --task {}; name that", asked.task,
+                                 asked.out.string(), settings.task));
+  }
   if (settings.task != asked.task) {
     throw UsageError(
         fmt::format("--resume: the run in {} is one of {}", asked.out.string(), programs_of(settings.task)));

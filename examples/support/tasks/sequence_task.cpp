@@ -1,5 +1,4 @@
 #include <bit>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -63,8 +62,8 @@ class SequenceClassification : public Task {
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override {
-    const std::vector<int64_t> lengths = data_.train.lengths();
-    return settings_.batch * std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / std::ssize(lengths);
+    const auto tokens = std::ssize(data_.train.first().bytes()) + std::ssize(data_.train.second().bytes());
+    return settings_.batch * tokens / data_.train.size();
   }
   std::string data_name() const override { return data_.name; }
   std::string sample(int64_t) override { return ""; }

@@ -118,6 +118,8 @@ TEST_CASE("lra: a run that was killed ends with the bits of one that was not") {
   done("lra", {"--task", "listops", "--resume", "--out", shop / "killed"});
   CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
   nlohmann::json whole = results_of(shop / "whole"), killed = results_of(shop / "killed");
+  check_refused(run_program("lra", {"--task", "digits", "--resume", "--out", shop / "killed"}), 2,
+                "--task digits: the run in " + (shop / "killed").string() + " is one of --task listops; name that");
   for (const char* const field : {"step", "loss", "accuracy", "parameters"}) CHECK(whole[field] == killed[field]);
 }
 
