@@ -76,8 +76,10 @@ MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profile
   TrainingStep train(task, bench.settings);
   const Tensor parameter = task.model().parameters()[0];
   int64_t step = 0;
+  const std::optional<double> beta1 =
+      bench.settings.cycle_momentum ? std::optional(bench.settings.beta1) : std::nullopt;
   const auto do_step = [&] {
-    train(step++, bench.settings.lr);
+    train(step++, bench.settings.lr, beta1);
     wait_for(parameter);
   };
   constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // these allocate what later steps reuse

@@ -172,6 +172,7 @@ def bench_arena(a: argparse.Namespace) -> dict:
     sizes, clip = ARENA_SIZES, by_value
     if ending:  # neither Nyströmformer nor linnet's small preset clips
         size, clip = nystrom_size, None
+        sizes = sizes | {"linformer_rank": 256, "performer_features": 256}
     if ending == ["small"]:
         tokens, max_tokens, sizes = 256, 256, {}
     options = Options(a.attention, 64, 2, dropout=0.1, tokens=tokens, max_tokens=max_tokens, sizes=sizes)

@@ -19,12 +19,12 @@ constexpr int64_t kByteIds = 257;  // every byte, and padding
 
 const std::vector<SequenceTask>& sequence_tasks() {
   static const std::vector<SequenceTask> tasks{
-      {.name = "listops", .ids = kListOpsIds, .classes = 10, .pairs = false, .tokens = 2000, .load = load_listops},
-      {.name = "text", .ids = kByteIds, .classes = 2, .pairs = false, .tokens = 4000, .load = load_reviews},
-      {.name = "retrieval", .ids = kByteIds, .classes = 2, .pairs = true, .tokens = 4000, .load = load_retrieval},
-      {.name = "image", .ids = kByteIds, .classes = 10, .pairs = false, .tokens = 1024, .load = load_cifar},
-      {.name = "pathfinder", .ids = kByteIds, .classes = 2, .pairs = false, .tokens = 1024, .load = load_pathfinder},
-      {.name = "digits", .ids = kByteIds, .classes = 10, .pairs = false, .tokens = 784, .load = load_digits}};
+      {.name = "listops", .ids = kListOpsIds, .classes = 10, .pairs = false, .load = load_listops},
+      {.name = "text", .ids = kByteIds, .classes = 2, .pairs = false, .load = load_reviews},
+      {.name = "retrieval", .ids = kByteIds, .classes = 2, .pairs = true, .load = load_retrieval},
+      {.name = "image", .ids = kByteIds, .classes = 10, .pairs = false, .load = load_cifar},
+      {.name = "pathfinder", .ids = kByteIds, .classes = 2, .pairs = false, .load = load_pathfinder},
+      {.name = "digits", .ids = kByteIds, .classes = 10, .pairs = false, .load = load_digits}};
   return tasks;
 }
 

@@ -14,8 +14,7 @@ struct SequenceTask {
   std::string name;  ///< of --task
   int64_t ids;       ///< the number of ids, that of padding included
   int64_t classes;
-  bool pairs;      ///< whether an example is two sequences
-  int64_t tokens;  ///< the published length of a sequence
+  bool pairs;  ///< whether an example is two sequences
   SequenceData (*load)(const Settings& settings);
 };
 

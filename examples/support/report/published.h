@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@ struct PublishedRow {
   std::string mechanism;
   std::string source;
   std::array<double, 5> values;  ///< of kPublishedTasks
+  double average;                ///< as printed there; else computed
 };
 
 /// Accuracies of the test sets in %, of models of one size and one budget.

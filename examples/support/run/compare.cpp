@@ -52,9 +52,10 @@ std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& dat
   return entries;
 }
 
-std::string table_of(const std::vector<Entry>& entries) {
+std::string table_of(const std::vector<Entry>& entries, bool of_test) {
   const bool images = entries.front().result.full.accuracy.has_value();
-  std::vector<std::string> columns{"attention", "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
+  std::vector<std::string> columns{
+      "attention", of_test ? "test loss" : "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
   if (images) columns.insert(columns.begin() + 2, "accuracy");
   Table table(columns);
   for (const auto& [attention, result, sample] : entries) {
@@ -78,9 +79,12 @@ void compare(const std::vector<Settings>& runs, const Settings& settings) {
   for (const Entry& entry : entries) {
     if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
   }
-  const std::string table = table_of(entries);
+  const std::string table = table_of(entries, settings.keep_best);
   const std::string what = fmt::format("{}, {}, seed {}", data, describe(settings), settings.seed);
-  fmt::print("\n{}; losses on all validation data\n{}", what, table);
+  fmt::print("\n{}; {}\n{}", what,
+             settings.keep_best ? "test data, by the weights with the best validation accuracy"
+                                : "losses on all validation data",
+             table);
   std::vector<std::pair<std::string, const TrainingResult*>> curves;
   for (const Entry& entry : entries) curves.emplace_back(entry.attention, &entry.result);
   // Gerami et al. 2024, figure 6

@@ -57,10 +57,11 @@ void train_and_report(const Settings& settings) {
                settings.out.string(), steps);
   }
   const TrainingResult result = train(*task, settings);
-  if (settings.eval_batches > 0) describe("validation, batches", result.final);
   if (settings.keep_best) {
+    describe("validation, last", result.final);
     describe(fmt::format("test, of step {}", format_count(result.tested_step)), result.full);
   } else {
+    if (settings.eval_batches > 0) describe("validation, batches", result.final);
     describe("validation, all", result.full);
   }
   const auto best = std::ranges::min_element(result.history, {}, &Metrics::val_loss);

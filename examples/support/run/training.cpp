@@ -170,7 +170,8 @@ void Run::resume() {
   checkpoint_.load();
   check_profile(s_, steps_ - at_.step);
   folder_.go_on(!done());
-  result_.history = folder_.rewind(at_.step);
+  // The first checkpoint was written before the first evaluation, which may be the best one; it is made again.
+  result_.history = folder_.rewind(best_ && at_.step == 0 ? -1 : at_.step);
   result_.losses = folder_.rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();

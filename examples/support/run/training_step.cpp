@@ -20,7 +20,7 @@ std::string divergence(double loss, double norm, int64_t step, const Settings& s
   const auto text = [](double x) { return std::isnan(x) ? "nan" : fmt::format("{}", x); };  // never "-nan"
   return fmt::format("the loss is {}{} at step {}; lower --lr{}{} (what was saved before is untouched)", text(loss),
                      s.clip > 0 ? " and the gradients' norm " + text(norm) : "", step,
-                     s.schedule == "cosine" ? ", or raise --warmup" : "", s.clip > 0 ? "" : ", or set --clip");
+                     s.schedule == "one-cycle" ? "" : ", or raise --warmup", s.clip > 0 ? "" : ", or set --clip");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ Settings mnist_small() {
 
 /// The model and optimizer of the Long Range Arena in public PyTorch code (Xiong et al. 2021, Nyströmformer; Chen et
 /// al. 2021, Skyformer), with Skyformer's clipping and steps, whose results Gerami et al. 2024, table 1, repeats.
-Settings lra(const std::string& task, int64_t context, int64_t batch, double lr, int64_t warmup) {
+Settings lra(const std::string& task, int64_t context, int64_t batch, double lr, int64_t warmup, int64_t eval_every) {
   Settings s;
   s.task = task;
   s.preset = "lra-" + task;
@@ -84,7 +84,8 @@ Settings lra(const std::string& task, int64_t context, int64_t batch, double lr,
   s.clip_value = 1;
   s.cycle_momentum = true;
   s.keep_best = true;
-  s.eval_batches = 62;
+  s.eval_every = eval_every;
+  s.eval_batches = 0;
   s.options = {{"linformer_rank", "128"}, {"performer_features", "128"}, {"informer_queries", "128"}, {"hashes", "2"},
                {"block", "64"},           {"random_blocks", "3"}};
   return s;
@@ -98,6 +99,7 @@ Settings nystrom(Settings s, int64_t batch, double lr, int64_t warmup, int64_t s
   s.warmup = warmup;
   s.steps = steps;
   s.clip_value = 0;
+  s.options["linformer_rank"] = s.options["performer_features"] = "256";
   return s;
 }
 
@@ -109,6 +111,7 @@ Settings small(Settings s, int64_t context, int64_t batch, int64_t steps) {
   s.lr = 1e-3;
   s.steps = steps;
   s.warmup = steps / 10;
+  s.eval_every = std::min<int64_t>(s.eval_every, 500);
   s.clip_value = 0;
   s.lra.pool = "kept";
   s.options = {};
@@ -116,12 +119,12 @@ Settings small(Settings s, int64_t context, int64_t batch, int64_t steps) {
 }
 
 std::vector<Settings> lra_presets() {
-  const Settings listops = lra("listops", 1999, 32, 1e-4, 1000);
-  const Settings text = lra("text", 4000, 16, 1e-4, 80);
-  const Settings retrieval = lra("retrieval", 4000, 16, 2e-4, 800);
-  const Settings image = lra("image", 1024, 256, 1e-4, 175);
-  const Settings pathfinder = lra("pathfinder", 1024, 128, 2e-4, 312);
-  const Settings digits = lra("digits", 784, 64, 1e-3, 1000);
+  const Settings listops = lra("listops", 1999, 32, 1e-4, 1000, 500);
+  const Settings text = lra("text", 4000, 16, 1e-4, 80, 2500);
+  const Settings retrieval = lra("retrieval", 4000, 16, 2e-4, 800, 2500);
+  const Settings image = lra("image", 1024, 256, 1e-4, 175, 1000);
+  const Settings pathfinder = lra("pathfinder", 1024, 128, 2e-4, 312, 1000);
+  const Settings digits = lra("digits", 784, 64, 1e-3, 1000, 1000);
   Settings small_listops = small(listops, 256, 32, 2000), small_image = small(image, 256, 64, 2000);
   Settings small_pathfinder = small(pathfinder, 1024, 64, 3000), small_digits = small(digits, 196, 64, 2000);
   small_listops.lra.min_tokens = 51;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <any>
-#include <array>
 #include <functional>
 
 #include <fmt/format.h>
@@ -330,30 +329,6 @@ void validate(const Settings& s) {
       s.positions != "rotary" || s.width / s.heads % 2 == 0,
       fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
 }
-
-std::string describe_model(const Settings& settings) {
-  Settings published = preset(settings.task, settings.preset);
-  published.attention = settings.attention;
-  if (settings.steps > 0) published.warmup = std::min(published.warmup, settings.steps / 10);  // as without --warmup
-  const nlohmann::json before = to_json(published), now = to_json(settings);
-  constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
-                                        "eval_batches", "checkpoint_every", "tensorboard"};
-  std::string text = "preset " + settings.preset;
-  for (const auto& [name, value] : now.items()) {
-    if (value == before.value(name, nlohmann::json()) || std::ranges::count(kNamedOrNoMatter, name) > 0) continue;
-    std::string words = name;
-    std::ranges::replace(words, '_', ' ');
-    text += fmt::format(", {} {}", words, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return text;
-}
-
-std::string length_of(const Settings& s) {
-  if (s.epochs == 0) return fmt::format("{} steps", s.steps);
-  return s.epochs == 1 ? "1 epoch" : fmt::format("{} epochs", s.epochs);
-}
-
-std::string describe(const Settings& s) { return describe_model(s) + ", " + length_of(s); }
 
 nlohmann::json to_json(const Settings& settings) {
   const Settings all = completed(settings);

@@ -120,6 +120,10 @@ size_t mechanism_index(const std::string& attention);
 /// change. It is cheap: call it first.
 void validate(const Settings& settings);
 
+/// The warm-up of a run of `steps` with the settings of a preset, where no flag says otherwise: that of the preset, but
+/// at most a tenth of the steps where these are fewer than the preset's.
+int64_t shortened_warmup(const Settings& published, int64_t steps);
+
 /// The preset and the settings that differ from it, such as `preset nanogpt-cpu, layers 2`, without steps, seed and
 /// settings that change no result.
 std::string describe_model(const Settings& settings);
