@@ -133,7 +133,7 @@ Metrics evaluate(const ClickData& data, const std::function<Tensor(const Batch&)
   for (int64_t i = 0; i < std::ssize(data.test()); ++i) {
     const Tensor scores = score(batch_of(data.test(), i, 1)).squeeze(0);
     const Tensor clicked = arange(scores.numel()).eq(0);
-    total.auc += nn::auc(scores, clicked) / users;
+    total.auc += nn::roc_auc(scores, clicked) / users;
     total.mrr += nn::mean_reciprocal_rank(scores, clicked) / users;
     total.ndcg_5 += nn::ndcg(scores, clicked, 5) / users;
     total.ndcg_10 += nn::ndcg(scores, clicked, 10) / users;

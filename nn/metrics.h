@@ -37,21 +37,22 @@ double macro_f1(const Tensor& logits, const Tensor& targets, Where where = {});
 /// Cost: a sort.
 /// Throws: ShapeError for other shapes; ValueError for a score that is NaN, for another target, and unless there are
 /// a positive and a negative. Source: Hanley & McNeil 1982; scikit-learn's roc_auc_score.
-double auc(const Tensor& scores, const Tensor& targets, Where where = {});
+double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 
 /// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down, where P_n and R_n are precision and recall
 /// when all that score as high count as positive.
 ///
-/// Shapes, Dtypes, Cost: as auc.
-/// Throws: as auc, but no negative is needed.
+/// Shapes, Dtypes, Cost: as roc_auc.
+/// Throws: as roc_auc, but no negative is needed.
 /// Source: scikit-learn's average_precision_score.
 double average_precision(const Tensor& scores, const Tensor& targets, Where where = {});
 
 /// The mean of 1/rank over the positives of one list of candidates. Among equal scores the later candidate ranks
-/// first, so that a model with equal scores gains nothing from the order of the candidates.
+/// first, so that a model with equal scores gains nothing from the order of the candidates. Elsewhere the metric of
+/// this name takes the first positive alone; with one positive both are the same.
 ///
-/// Shapes, Dtypes, Cost: as auc.
-/// Throws: as auc, but no negative is needed.
+/// Shapes, Dtypes, Cost: as roc_auc.
+/// Throws: as roc_auc, but no negative is needed.
 /// Source: the evaluation of the MIND data set (Wu et al. 2020).
 double mean_reciprocal_rank(const Tensor& scores, const Tensor& targets, Where where = {});
 
@@ -59,8 +60,8 @@ double mean_reciprocal_rank(const Tensor& scores, const Tensor& targets, Where w
 /// divided by its value for the best order. A target y is a grade of relevance, or 0 or 1 for a click. Ties are as in
 /// mean_reciprocal_rank.
 ///
-/// Shapes, Dtypes, Cost: as auc. Targets are whole numbers from 0 to 1000.
-/// Throws: as auc, but targets may be larger, and only one above 0 is needed; ValueError for k below 1.
+/// Shapes, Dtypes, Cost: as roc_auc. Targets are whole numbers from 0 to 1000.
+/// Throws: as roc_auc, but targets may be larger, and only one above 0 is needed; ValueError for k below 1.
 /// Source: Järvelin & Kekäläinen 2002; Burges et al. 2005 for the gain 2^y − 1, which MIND's evaluation has too.
 double ndcg(const Tensor& scores, const Tensor& targets, int64_t k, Where where = {});
 

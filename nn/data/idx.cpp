@@ -120,6 +120,11 @@ void write_idx(const std::filesystem::path& path, const IdxArray& array) {
     }
     for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<uint8_t>(size >> shift));
   }
+  if (checked_numel(shape) > kMaxBytes) {
+    throw ValueError(fmt::format(
+        "write_idx: an array of shape {} has more than {} bytes, which read_idx refuses; write several files",
+        to_string(shape), kMaxBytes));
+  }
   if (std::ssize(array.bytes) != checked_numel(shape)) {
     throw ShapeError(
         fmt::format("write_idx: {} bytes do not fill the shape {}", array.bytes.size(), to_string(shape)));

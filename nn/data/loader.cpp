@@ -78,8 +78,9 @@ void Loader::check_lengths() const {
     throw ValueError(fmt::format("there are {} lengths and {} examples; give one for each, or leave them out",
                                  lengths.size(), data_.size()));
   }
-  const int64_t least = std::ranges::min(lengths);
-  if (least < 0) throw ValueError(fmt::format("lengths must be at least 0, not {}", least));
+  const auto least = std::ranges::min_element(lengths);
+  if (*least >= 0) return;
+  throw ValueError(fmt::format("lengths must be at least 0, but example {} has {}", least - lengths.begin(), *least));
 }
 
 Loader::~Loader() { stop_workers(); }

@@ -29,10 +29,11 @@ struct LoaderOptions {
   /// 16 MiB overlap with running kernels.
   Device device = Device::cpu;
   /// The length of each example, for batches of examples of about one length, which need little padding; empty for
-  /// batches of any. Hugging Face's group_by_length does the same: the shuffled examples are taken in windows of up
-  /// to 50 batches, sorted by length in each window and cut into batches, whose order is then drawn. The examples
-  /// that are left for a smaller last batch are not sorted. Without `shuffle` all examples are sorted, the longest
-  /// first, so that the batch that needs most memory comes first.
+  /// batches of any. As in Hugging Face's group_by_length, the shuffled examples are taken in windows of up to 50
+  /// batches, sorted by length in each window and cut into batches. Unlike there, the order of the batches is then
+  /// drawn. The examples that are left for a smaller last batch are not sorted. Without `shuffle` all examples are
+  /// sorted, the longest first, so that the batch that needs most memory comes first, and batches do not come in the
+  /// order of the data.
   std::vector<int64_t> lengths = {};
 };
 
@@ -44,6 +45,7 @@ struct LoaderOptions {
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
 ///       for (auto [x, y] : loader) backward(cross_entropy(model(x), y));
 ///     }
+///
 /// Sequences need less padding in batches by length:
 ///
 ///     nn::Loader loader(data.train, {.batch = 2, .lengths = {7, 2, 9, 5}});  // of four sequences

@@ -67,8 +67,8 @@ double discounted_gain(const std::vector<Candidate>& candidates, int64_t k) {
 
 }  // namespace
 
-double auc(const Tensor& scores, const Tensor& targets, Where where) {
-  const Call call("auc", where);
+double roc_auc(const Tensor& scores, const Tensor& targets, Where where) {
+  const Call call("roc_auc", where);
   double wins = 0, positives = 0, negatives = 0;
   for (const Tie& tie : ties_of(ranked(scores, targets, 1))) {
     wins += tie.negatives * (positives + tie.positives / 2);

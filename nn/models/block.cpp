@@ -25,7 +25,7 @@ Block::Block(Module& parent, std::string name, const BlockConfig& config)
       attention_(make_attention(*this, "attention", config.attention)),
       norm2_(*this, "norm2", config.attention.width, {.bias = config.attention.bias}),
       mlp_(*this, "mlp", config.attention.width, hidden_width(label(), config), config.attention.bias, config.gelu,
-           config.hidden_dropout),
+           config.activation_dropout),
       dropout_(*this, "dropout", config.dropout) {}
 
 template <class Attend>

@@ -14,9 +14,9 @@ struct BlockConfig {
   AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
   int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
   double dropout = 0;              ///< of both branches, before they are added
-  double hidden_dropout = 0;       ///< of the feed-forward part's hidden numbers
   bool pre_norm = true;            ///< x + f(norm(x)), instead of norm(x + f(x))
   Gelu gelu = Gelu::erf;           ///< of the feed-forward part
+  double activation_dropout = 0;   ///< inside the feed-forward part, after its activation
 };
 
 /// A Transformer layer: attention and feed-forward, each with a residual connection and a layer norm before or after

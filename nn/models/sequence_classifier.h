@@ -14,7 +14,7 @@ enum class Pooling : uint8_t {
   mean,         ///< their mean
   padded_mean,  ///< their sum divided by `max_tokens`, as in the public code of the Long Range Arena's PyTorch runs
   attention,    ///< AttentionPooling
-  first,        ///< the first token of the sequence
+  first,        ///< the token in place 0; the vector is 0 where that is padding
 };
 
 /// Options of a sequence classifier.
@@ -37,7 +37,9 @@ struct SequenceClassifierConfig {
 /// pooling to one vector, and a head fc2(relu(fc1(x))). Both sequences of a pair go through the same encoder, and
 /// their vectors a and b to the head as [a, b, a∘b, a − b].
 ///
-/// The ids of padding change no bit of a result. Its amount changes rounding, and with bigbird and reformer more.
+/// Padding stands at the end, since positions count from the first place. The ids of padding change no bit of a
+/// result. The number of padding tokens changes rounding; with bigbird and reformer, whose blocks depend on it, it
+/// changes more. In training it changes which numbers dropout drops.
 ///
 /// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `pos`, `blocks.<i>`, `norm`, `pool` with
 /// Pooling::attention, `fc1`, `fc2`. Parameter, where the attentions share one: `shared_attention`.
@@ -60,8 +62,8 @@ class SequenceClassifier : public Module {
   /// Shapes: ids [B, N], `padding_mask` [B, N] → [B, classes]. N is from 1 to max_tokens.
   /// Dtypes: ids are int64 or int32, `padding_mask` is bool, false where a token is padding; logits have dtype().
   /// Cost: the layers'.
-  /// Throws: ShapeError for other shapes; IndexError for an id outside the vocabulary, padding's too; ValueError for
-  /// more than max_tokens tokens, and for a model of pairs.
+  /// Throws: ShapeError for other shapes and for a mask that is not bool; IndexError for an id outside the
+  /// vocabulary, padding's too; ValueError for more than max_tokens tokens, and for a model of pairs.
   Tensor operator()(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
   /// Logits of the classes of pairs. The sequences of a pair may have different lengths.
   ///
@@ -76,7 +78,7 @@ class SequenceClassifier : public Module {
   /// Throws: as operator().
   Tensor encode(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  const SequenceClassifierConfig& config() const { return config_; }  ///< the options given to the constructor
+  const SequenceClassifierConfig& config() const { return config_; }  ///< the options, completed
 
   std::vector<Setting> settings() const override;
 

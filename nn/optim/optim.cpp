@@ -340,7 +340,9 @@ void Adam::set_beta1(double beta1) {
   check_decay("beta1", beta1);
   if (is_recorded_ || Recording::is_under_way()) {
     throw DeviceError(
-        "set_beta1: a recorded step keeps the beta1 it was recorded with; call step() without Recording");
+        "set_beta1: a recorded step keeps the beta1 that it was recorded with; call step() outside of a Recording, "
+        "or "
+        "make another optimizer and load_state() this one's state");
   }
   config_.beta1 = beta1;
 }

@@ -109,7 +109,11 @@ std::vector<int64_t> BytePairTokenizer::encode(std::string_view text) const {
 std::string BytePairTokenizer::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (const int64_t id : ids) {
-    if (id < 0 || id >= size()) throw IndexError(fmt::format("id {} is not among the {} tokens", id, size()));
+    if (id < 0 || id >= size()) {
+      throw IndexError(fmt::format(
+          "BytePairTokenizer::decode: id {} is not among the {} tokens, 0 to {}; was it made by another tokenizer?",
+          id, size(), size() - 1));
+    }
     text += tokens_[static_cast<size_t>(id)];
   }
   return text;

@@ -28,17 +28,18 @@ struct BytePairOptions {
 /// A special token is never made from text: `encode` takes its name for ordinary characters.
 class BytePairTokenizer : public Tokenizer {
  public:
-  /// Learns merges: again and again the pair of neighbours within pieces that occurs most often; of equally frequent
-  /// ones that which the text has first. Ids are those of the bytes, in the order of GPT-2, then the merges, then the
-  /// special tokens. There are fewer than `vocab_size` where no pair is left.
+  /// Learns merges: again and again the pair of neighbours within pieces that occurs most often. Of equally frequent
+  /// pairs it takes the one that comes first in the text. Ids are those of the bytes, in the order of GPT-2, then the
+  /// merges, then the special tokens. There are fewer than `vocab_size` where no pair is left.
   ///
-  /// Cost: about n·log(n) for a text whose different pieces have n bytes.
+  /// Cost: about n·log(n) for a text whose different pieces are words, of n bytes together. Each merge goes through
+  /// every different piece that has the pair, so a piece of a megabyte without blanks may take hours.
   /// Throws: ValueError for a vocab_size below 256 and the special tokens, and for a special token that is empty, is
   /// given twice, is not UTF-8, or is a single character that stands for a byte in the files.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {}, Where where = {});
 
   /// Reads `vocab.json` and `merges.txt`, the files of GPT-2 and of Hugging Face's tokenizers. Entries of
-  /// `vocab.json` that are neither a byte nor made by a merge are special tokens.
+  /// `vocab.json` that are neither a byte nor made by a merge are special tokens, which decode to their names.
   ///
   /// Throws: IoError, with file and line, for a file that cannot be read or is damaged, for ids that are not 0, 1, …
   /// in some order, for a byte without an id, and for a merge of tokens that `vocab.json` lacks, or that are neither

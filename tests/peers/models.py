@@ -8,17 +8,17 @@ from mechanisms import Options, attention_layer
 
 
 class Block(nn.Module):
-    def __init__(self, options: Options, hidden: int, dropout: float = 0.0, hidden_dropout: float = 0.0):
+    def __init__(self, options: Options, hidden: int, dropout: float = 0.0, activation_dropout: float = 0.0):
         super().__init__()
         width, bias = options.width, options.bias
-        self.dropout, self.hidden_dropout = nn.Dropout(dropout), nn.Dropout(hidden_dropout)
+        self.dropout, self.activation_dropout = nn.Dropout(dropout), nn.Dropout(activation_dropout)
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
         self.attention = attention_layer(options)
         self.fc1, self.fc2 = nn.Linear(width, hidden, bias), nn.Linear(hidden, width, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.norm1(x)))
-        return x + self.dropout(self.fc2(self.hidden_dropout(F.gelu(self.fc1(self.norm2(x))))))
+        return x + self.dropout(self.fc2(self.activation_dropout(F.gelu(self.fc1(self.norm2(x))))))
 
 
 class TextModel(nn.Module):
@@ -80,7 +80,7 @@ class SequenceClassifier(nn.Module):
         for embedding in (self.tok, self.pos):
             nn.init.normal_(embedding.weight, std=0.02)
         self.dropout, self.pairs = nn.Dropout(options.dropout), pairs
-        rates = {"dropout": options.dropout, "hidden_dropout": options.dropout}
+        rates = {"dropout": options.dropout, "activation_dropout": options.dropout}
         self.blocks = nn.ModuleList(Block(options, 2 * width, **rates) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.fc1, self.fc2 = nn.Linear((4 if pairs else 1) * width, 2 * width), nn.Linear(2 * width, classes)

@@ -192,7 +192,7 @@ nn::BlockConfig block_config(const Settings& s) {
                         .options = attention_options(s)},
           .hidden = s.feed_forward * s.width,
           .dropout = s.dropout,
-          .hidden_dropout = is_sequences(s) ? s.dropout : 0};
+          .activation_dropout = is_sequences(s) ? s.dropout : 0};
 }
 
 void check_options(const Settings& s, int64_t max_tokens) {

@@ -140,6 +140,7 @@ TEST_CASE("write_idx: arrays that no IDX file holds are refused, and no file is 
   const auto write = [&](const Shape& shape, size_t bytes) {
     nn::write_idx(folder / "file", {shape, std::vector<uint8_t>(bytes)});
   };
+  CHECK_THROWS_WITH_AS(write({1 << 16, 1 << 16}, 0), doctest::Contains("which read_idx refuses"), ValueError);
   CHECK_THROWS_WITH_AS(write({2, 3}, 5), "write_idx: 5 bytes do not fill the shape [2, 3]", ShapeError);
   CHECK_THROWS_WITH_AS(write({}, 1), doctest::Contains("give it the shape [1]"), ValueError);
   CHECK_THROWS_WITH_AS(write({int64_t{1} << 32, 0}, 0), doctest::Contains("a size that 32 bits do not hold"),

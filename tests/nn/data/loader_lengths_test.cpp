@@ -195,7 +195,7 @@ TEST_CASE("Loader: lengths that do not fit the data set are refused") {
                        doctest::Contains("Loader: there are 2 lengths and 3 examples; give one for each, or leave"),
                        ValueError);
   CHECK_THROWS_WITH_AS(nn::Loader(data, {.lengths = {1, -2, 3}}),
-                       doctest::Contains("lengths must be at least 0, not -2"), ValueError);
+                       doctest::Contains("lengths must be at least 0, but example 1 has -2"), ValueError);
   nn::Loader loader(data, {.batch = 2, .lengths = {1, 2, 3}});
   CHECK(epoch_of(loader).size() == 2);
   data.grow_to(4);

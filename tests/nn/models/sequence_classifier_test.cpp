@@ -113,7 +113,7 @@ TEST_CASE("SequenceClassifier: every mechanism learns, and what padding holds ch
         Generator rng(5);
         nn::SequenceClassifierConfig config = small_classifier(mechanism);
         config.block.attention.options = small_options(mechanism);
-        config.block.dropout = config.block.hidden_dropout = 0.1;
+        config.block.dropout = config.block.activation_dropout = 0.1;
         nn::SequenceClassifier model(rng, config);
         model.train(training);
         return step_of(model, where(padding_mask, ids, padding), padding_mask);
@@ -168,7 +168,7 @@ TEST_CASE("SequenceClassifier: a sequence of padding alone is pooled to 0") {
 TEST_CASE("SequenceClassifier: dropouts act in training alone, each by itself") {
   using Change = void (*)(nn::BlockConfig& block);
   const std::vector<Change> changes{[](nn::BlockConfig& block) { block.dropout = 0.5; },
-                                    [](nn::BlockConfig& block) { block.hidden_dropout = 0.5; },
+                                    [](nn::BlockConfig& block) { block.activation_dropout = 0.5; },
                                     [](nn::BlockConfig& block) { block.attention.dropout = 0.5; }};
   for (const Change change : changes) {
     Generator rng(5);
@@ -191,7 +191,7 @@ TEST_CASE("SequenceClassifier: dropouts act in training alone, each by itself") 
   }
   const Tensor ids = randint(0, 11, {2, 6}, rng);
   CHECK_FALSE(same_bits(model(ids), model(ids)));
-  config.block.hidden_dropout = 1;
+  config.block.activation_dropout = 1;
   CHECK_THROWS_WITH_AS(nn::SequenceClassifier(rng, config), doctest::Contains("mlp.dropout"), ValueError);
 }
 
@@ -314,4 +314,20 @@ TEST_CASE("SequenceClassifier: bad input") {
   CHECK_THROWS_WITH_AS(pairs(ids, mask, zeros({3, 5}, DType::int64), {}),
                        doctest::Contains("the first sequences are [2, 5], the second [3, 5]"), ShapeError);
   CHECK_THROWS_WITH_AS(pairs(ids, mask, ids, ids), doctest::Contains("sequence_classifier_test.cpp:"), ShapeError);
+}
+
+TEST_CASE("SequenceClassifier: where padding stands first, the other tokens are pooled, but for Pooling::first") {
+  for (const nn::Pooling pooling : kPoolings) {
+    CAPTURE(static_cast<int>(pooling));
+    nn::SequenceClassifierConfig config = small_classifier();
+    config.pooling = pooling;
+    config.positions = nn::Positions::none;  // learned positions would count padding too
+    Generator rng(3);
+    nn::SequenceClassifier model(rng, config, DType::float64);
+    model.eval();
+    const Tensor ids = tensor({{0, 0, 4, 7, 9}}), alone = tensor({{4, 7, 9}});
+    const Tensor pooled = model.encode(ids, ne(ids, 0));
+    const Tensor expected = pooling == nn::Pooling::first ? zeros_like(pooled) : model.encode(alone);
+    CHECK(allclose(pooled, expected, 1e-12, 1e-12));
+  }
 }

@@ -19,8 +19,13 @@ namespace {
 
 using Pair = std::pair<std::string, std::string>;
 
-/// The pairs that are merged, in their order, as bytes. Of equally frequent pairs the one that the text has first.
-std::vector<Pair> slow_merges(std::string_view text, size_t count, int64_t min_frequency) {
+struct Merged {
+  std::vector<Pair> merges;                      ///< in their order, as bytes
+  std::vector<std::vector<std::string>> pieces;  ///< of the text, after all merges
+};
+
+/// Merges pairs, of equally frequent ones the one that the text has first.
+Merged slow_merges(std::string_view text, size_t count, int64_t min_frequency) {
   std::vector<std::vector<std::string>> pieces;
   while (!text.empty()) {
     const std::string_view piece = text.substr(0, detail::piece_length(text));
@@ -51,17 +56,24 @@ std::vector<Pair> slow_merges(std::string_view text, size_t count, int64_t min_f
       piece = merged;
     }
   }
-  return merges;
+  return {merges, pieces};
 }
 
-/// Checks that tokens from 256 on are those of the reference's merges, and that the same text makes them again.
+/// Checks that tokens from 256 on are those of the reference's merges, and that they encode the text as its pieces
+/// ended.
 void check_training(const std::string& text, size_t merges, int64_t min_frequency) {
   const nn::BytePairOptions options{.vocab_size = 256 + static_cast<int64_t>(merges), .min_frequency = min_frequency};
   const auto tokenizer = nn::BytePairTokenizer::train(text, options);
   std::vector<std::string> expected, found;
-  for (const auto& [left, right] : slow_merges(text, merges, min_frequency)) expected.push_back(left + right);
+  const Merged reference = slow_merges(text, merges, min_frequency);
+  for (const auto& [left, right] : reference.merges) expected.push_back(left + right);
   for (int64_t id = 256; id < tokenizer.size(); ++id) found.push_back(tokenizer.decode({&id, 1}));
   CHECK(found == expected);
+
+  std::vector<std::string> tokens, encoded;
+  for (const auto& piece : reference.pieces) tokens.insert(tokens.end(), piece.begin(), piece.end());
+  for (const int64_t id : tokenizer.encode(text)) encoded.push_back(tokenizer.decode({&id, 1}));
+  CHECK(encoded == tokens);
 }
 
 std::string start_of(const std::filesystem::path& path, size_t bytes) { return read_bytes(path).substr(0, bytes); }
