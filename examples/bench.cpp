@@ -255,7 +255,12 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   command.add_option("--preset", bench.settings.preset, "whose settings to start from")
       ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
-  add_data_flags(command, bench.settings);
+  if (kind_of(bench.settings.task) == TaskKind::sequences) {
+    command.add_option("--context", bench.settings.context, "tokens of a sequence, all of them random")
+        ->check(whole_number(1));
+  } else {
+    add_data_flags(command, bench.settings);
+  }
   command.callback([=, &command, &bench] {
     if (options->out && !options->profile) {
       throw UsageError("--out does not apply to step without --profile, which is what writes files; give both");

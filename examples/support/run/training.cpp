@@ -116,6 +116,9 @@ class Run {
   void save() const;
   [[noreturn]] void stop() const;
   double tokens_per_second(double ms_per_step) const;
+  /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
+  /// steps, of the medians that the run logged.
+  double ms_per_step() const;
 
   Task& task_;
   const Settings& s_;
@@ -176,7 +179,7 @@ void Run::resume() {
   if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
-  seconds_ = last.seconds;
+  seconds_ = last.seconds + static_cast<double>(at_.step - last.step) * last.ms_per_step / 1e3;
 }
 
 void Run::step() {
@@ -242,9 +245,8 @@ TrainingResult Run::finish() {
   result_.tested_step = best_ ? best_->step() : at_.step;
   if (best_) best_->restore();
   result_.full = task_.test();
-  // A resumed run that was finished already makes no steps.
   const Metrics& last = result_.history.back();
-  result_.ms_per_step = step_times_.empty() ? last.ms_per_step : median(step_times_);
+  result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
   task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
@@ -253,6 +255,15 @@ TrainingResult Run::finish() {
   draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
               fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_.path() / "loss.png");
   return std::move(result_);
+}
+
+double Run::ms_per_step() const {
+  if (2 * std::ssize(step_times_) >= steps_) return median(step_times_);
+  std::vector<double> logged;
+  for (const Metrics& metrics : result_.history) {
+    if (metrics.ms_per_step > 0) logged.push_back(metrics.ms_per_step);
+  }
+  return median(logged);
 }
 
 double Run::tokens_per_second(double ms_per_step) const {

@@ -286,6 +286,14 @@ TEST_CASE("lra: the numbers of every preset are the published ones") {
   CHECK(s.warmup == 100);
 }
 
+TEST_CASE("bench times a step of lra's presets on random tokens, without any data") {
+  const Ended ended = done("bench", {"--json", "--seconds", "0.001", "step", "--preset", "lra-retrieval", "--context",
+                                     "24", "--batch", "2"});
+  const nlohmann::json json = nlohmann::json::parse(ended.out);
+  CHECK(json["data"] == "random tokens");
+  CHECK(json["ms_per_step"] > 0);
+}
+
 TEST_CASE("compare takes the tasks of lra") {
   const Expressions shop;
   Arguments flags = shop.tiny("compared") + Arguments{"--attention", "softmax,fastformer", "--task", "listops"};
@@ -305,5 +313,7 @@ TEST_CASE("lra refuses what cannot work before it reads data") {
                 "--batch 100: there are 24 examples");
   check_refused(run_program("lra", {"--table", "--out", shop / "data"}), 1, "holds no finished run of lra");
   check_refused(run_program("lra", {"--figures", "--out", shop / "nothing"}), 1, "nothing");
+  check_refused(run_program("lra", {"--table", "--task", "text"}), 2, "--task does not apply to --table");
+  check_refused(run_program("bench", {"step", "--preset", "lra-listops", "--data", "."}), 2, "--data");
   CHECK(!fs::exists(shop / "x"));
 }
