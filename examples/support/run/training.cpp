@@ -51,7 +51,7 @@ class StepProfile {
   ProfiledSteps steps_;
 };
 
-/// The rise and fall of the schedule "linear", as PyTorch's OneCycleLR with straight lines.
+/// The rise and fall of the schedule "one-cycle-linear", as PyTorch's OneCycleLR with straight lines.
 nn::schedule::OneCycle linear_cycle(const Settings& s, int64_t steps) {
   return {.max_lr = s.lr,
           .steps = steps,
@@ -61,7 +61,7 @@ nn::schedule::OneCycle linear_cycle(const Settings& s, int64_t steps) {
 
 nn::Schedule make_schedule(const Settings& s, int64_t steps) {
   if (s.schedule == "one-cycle") return nn::schedule::one_cycle({.max_lr = s.lr, .steps = steps});
-  if (s.schedule == "linear") return nn::schedule::one_cycle(linear_cycle(s, steps));
+  if (s.schedule == "one-cycle-linear") return nn::schedule::one_cycle(linear_cycle(s, steps));
   return nn::schedule::warmup_cosine({.lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = steps});
 }
 

@@ -72,7 +72,7 @@ Settings lra(const std::string& task, int64_t context, int64_t batch, double lr,
   s.context = context;
   s.batch = batch;
   s.steps = 50000;
-  s.schedule = "linear";
+  s.schedule = "one-cycle-linear";
   s.lr = lr;
   s.min_lr = 0;
   s.warmup = warmup;

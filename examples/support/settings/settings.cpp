@@ -138,7 +138,7 @@ void validate_words(const Settings& s) {
             fmt::format("--{} {}: must be one of {}", flag, word, fmt::join(known, ", ")));
   };
   one_of("task", s.task, task_names());
-  one_of("schedule", s.schedule, {"cosine", "one-cycle", "linear"});
+  one_of("schedule", s.schedule, {"cosine", "one-cycle", "one-cycle-linear"});
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
   require(share.size() == 1 || !shares(s, "none"),

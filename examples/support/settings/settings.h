@@ -71,10 +71,11 @@ struct Settings {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_matrices_only = true;
-  double clip = 1;              ///< largest norm of the gradients; 0 for no limit
-  double clip_value = 0;        ///< largest absolute value of a gradient's numbers; 0 for no limit
-  bool cycle_momentum = false;  ///< beta1 falls from 0.95 to 0.85 and rises again, against the rate of "linear"
-  bool keep_best = false;       ///< the final weights are those with the best validation accuracy
+  double clip = 1;        ///< largest norm of the gradients; 0 for no limit
+  double clip_value = 0;  ///< largest absolute value of a gradient's numbers; 0 for no limit
+  bool cycle_momentum =
+      false;               ///< beta1 falls from 0.95 to 0.85 and rises again, against the rate of "one-cycle-linear"
+  bool keep_best = false;  ///< the final weights are those with the best validation accuracy
 
   int64_t eval_every = 250;
   int64_t eval_batches = 40;
@@ -120,8 +121,8 @@ size_t mechanism_index(const std::string& attention);
 /// change. It is cheap: call it first.
 void validate(const Settings& settings);
 
-/// The warm-up of a run of `steps` with the settings of a preset, where no flag says otherwise: that of the preset, but
-/// at most a tenth of the steps where these are fewer than the preset's.
+/// The warm-up of a run of `steps` with the settings of a preset, where no flag says otherwise: that of the preset,
+/// but at most a tenth of the steps where these are fewer than the preset's.
 int64_t shortened_warmup(const Settings& published, int64_t steps);
 
 /// The preset and the settings that differ from it, such as `preset nanogpt-cpu, layers 2`, without steps, seed and

@@ -228,7 +228,7 @@ TEST_CASE("validate: every word is one of those that are known, and so is every 
           "--fastformer-interaction divide: must be one of product, add, concat");
   refused({{"attention", "hardmax"}}, "--attention hardmax: must be one of softmax, ");
   refused({{"share", {"everything"}}}, "--share everything: must be one of layers, query-value, heads, none");
-  refused({{"schedule", "square"}}, "--schedule square: must be one of cosine, one-cycle, linear");
+  refused({{"schedule", "square"}}, "--schedule square: must be one of cosine, one-cycle, one-cycle-linear");
   refused({{"device", "tpu"}}, "--device tpu: must be one of cpu, cuda");
   refused({{"task", "poetry"}}, "--task poetry: must be one of shakespeare, mnist, listops, ");
   refused({{"feed_forward", -4}}, "feed_forward -4: must be from 1 to 1000");

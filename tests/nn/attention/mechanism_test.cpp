@@ -152,6 +152,7 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
                                        "examples/recommend.cpp",
                                        "examples/support/bench/crossover.cpp",
                                        "examples/support/bench/crossover.h",
+                                       "examples/support/report/published.cpp",
                                        "nn/models/fastformer_encoder.cpp",
                                        "nn/models/gpt2.cpp"};
   for (const std::string& name : linnet::test::files_below({"nn", "examples"})) {

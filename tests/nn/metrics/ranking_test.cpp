@@ -22,7 +22,7 @@ Tensor of(const Numbers& values) { return tensor(values); }
 
 TEST_CASE("ranking metrics: by hand") {
   const Tensor scores = of({0.9, 0.1, 0.5, 0.7}), clicked = of({0, 0, 1, 1});  // ranks 2 and 3 of 4
-  CHECK(nn::roc_auc(scores, clicked) == 0.5);                                      // wins against 0.1 only, twice
+  CHECK(nn::roc_auc(scores, clicked) == 0.5);                                  // wins against 0.1 only, twice
   CHECK(nn::average_precision(scores, clicked) == doctest::Approx((1.0 / 2 + 2.0 / 3) / 2));
   CHECK(nn::mean_reciprocal_rank(scores, clicked) == doctest::Approx((1.0 / 2 + 1.0 / 3) / 2));
   const double best = 1 + 1 / std::log2(3.0);
