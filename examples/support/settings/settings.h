@@ -71,11 +71,10 @@ struct Settings {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_matrices_only = true;
-  double clip = 1;        ///< largest norm of the gradients; 0 for no limit
-  double clip_value = 0;  ///< largest absolute value of a gradient's numbers; 0 for no limit
-  bool cycle_momentum =
-      false;               ///< beta1 falls from 0.95 to 0.85 and rises again, against the rate of "one-cycle-linear"
-  bool keep_best = false;  ///< the final weights are those with the best validation accuracy
+  double clip = 1;              ///< largest norm of the gradients; 0 for no limit
+  double clip_value = 0;        ///< largest absolute value of a gradient's numbers; 0 for no limit
+  bool cycle_momentum = false;  ///< beta1 falls from 0.95 to 0.85 and rises again, against the rate
+  bool keep_best = false;       ///< the final weights are those with the best validation accuracy
 
   int64_t eval_every = 250;
   int64_t eval_batches = 40;
