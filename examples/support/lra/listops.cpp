@@ -32,7 +32,10 @@ class WordStream {
  public:
   explicit WordStream(RandomKey key) : key_(key) {}
   /// A whole number below `end`.
-  uint32_t below(uint32_t end) { return static_cast<uint32_t>((uint64_t{next()} * end) >> 32); }
+  uint32_t below(uint32_t end) {
+    const uint64_t product = uint64_t{next()} * end;
+    return static_cast<uint32_t>(product >> 32);
+  }
 
  private:
   uint32_t next() {
