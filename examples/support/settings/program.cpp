@@ -325,7 +325,7 @@ void settle_training_flags(const CLI::App& app, Settings& s) {
   if (app.count("--epochs") > 0) s.steps = 0;
   if (app.count("--steps") == 0) return;
   s.epochs = 0;
-  if (app.count("--warmup") == 0) s.warmup = shortened_warmup(preset(s.task, s.preset), s.steps);
+  if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = shortened_warmup(preset(s.task, s.preset), s.steps);
 }
 
 std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback) {
