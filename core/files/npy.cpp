@@ -189,9 +189,9 @@ void write_npz(const std::filesystem::path& path, const TensorMap& tensors, Wher
   const Call call("write_npz", where);
   const NoGrad guard;
   for (const auto& [name, tensor] : tensors) {
-    std::string_view left = name;
-    while (const size_t length = detail::code_point_length(left)) left.remove_prefix(length);
-    if (left.empty() && name.size() + kSuffix.size() <= std::numeric_limits<uint16_t>::max()) continue;
+    if (detail::utf8_bytes(name) == name.size() &&
+        name.size() + kSuffix.size() <= std::numeric_limits<uint16_t>::max())
+      continue;
     throw ValueError(
         fmt::format("the name '{}' is not UTF-8, or too long for a .npz file; rename it", detail::shortened(name)));
   }

@@ -21,6 +21,12 @@ size_t code_point_length(std::string_view text) {
   return length;
 }
 
+size_t utf8_bytes(std::string_view text) {
+  size_t at = 0;
+  while (const size_t length = code_point_length(text.substr(at))) at += length;
+  return at;
+}
+
 char32_t code_point(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes[0]);
   char32_t code = bytes.size() == 1 ? first : first & (0x7FU >> bytes.size());

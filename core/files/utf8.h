@@ -9,6 +9,9 @@ namespace linnet::detail {
 /// The number of bytes of the UTF-8 code point at the start of `text`; 0 where there is none.
 size_t code_point_length(std::string_view text);
 
+/// The number of bytes before the first one that is not UTF-8; all of them where `text` is UTF-8.
+size_t utf8_bytes(std::string_view text);
+
 /// The code point whose UTF-8 bytes these are, all of them and no others.
 char32_t code_point(std::string_view bytes);
 

@@ -40,13 +40,6 @@ Batch windows_at(std::span<const int64_t> ids, std::span<const int64_t> starts, 
   return {inputs, targets};
 }
 
-/// The number of bytes before the first one that is not UTF-8.
-size_t utf8_bytes(std::string_view text) {
-  size_t at = 0;
-  while (const size_t length = detail::code_point_length(text.substr(at))) at += length;
-  return at;
-}
-
 std::string not_utf8(std::string_view text, size_t at) {
   return fmt::format("byte 0x{:02x} at offset {} is not UTF-8", static_cast<unsigned char>(text[at]), at);
 }
@@ -179,7 +172,7 @@ CharText CharText::read(const fs::path& path, const TextOptions& options) {
   for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {
     std::string content = detail::read_file(file);
     if (options.characters == Characters::code_points) {
-      const size_t valid = utf8_bytes(content);
+      const size_t valid = detail::utf8_bytes(content);
       if (valid < content.size()) {
         throw IoError(fmt::format("{}: {}; {}", file.string(), not_utf8(content, valid), remedy_for(content)));
       }

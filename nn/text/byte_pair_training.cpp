@@ -20,11 +20,6 @@ namespace {
 
 constexpr int64_t kBytes = 256;
 
-bool is_utf8(std::string_view text) {
-  while (const size_t length = detail::code_point_length(text)) text.remove_prefix(length);
-  return text.empty();
-}
-
 void check_options(const BytePairOptions& options) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const int64_t least = kBytes + std::ssize(options.special_tokens);
@@ -39,7 +34,8 @@ void check_options(const BytePairOptions& options) {
   for (int byte = 0; byte < kBytes; ++byte) taken.insert(detail::spelled(std::string(1, static_cast<char>(byte))));
   for (const std::string& name : options.special_tokens) {
     if (name.empty()) throw ValueError("a special token is empty; give each a name, such as <|endoftext|>");
-    if (!is_utf8(name)) throw ValueError("a special token is not UTF-8; give each a name, such as <|endoftext|>");
+    if (detail::utf8_bytes(name) < name.size())
+      throw ValueError("a special token is not UTF-8; give each a name, such as <|endoftext|>");
     if (taken.insert(name).second) continue;
     throw ValueError(
         fmt::format("the special token '{}' stands for a byte in the files, or is given twice; give each "
