@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <linnet/core/files/read_file.h>
 
+#include "support/draws.h"
 #include "support/lra/public_set.h"
 #include "support/lra/tsv.h"
 
@@ -80,20 +81,6 @@ LabelledSequences read_pairs(const fs::path& path, int64_t context) {
   return {std::move(texts[0]), std::move(labels), std::move(texts[1])};
 }
 
-/// The random choices of one document.
-class Choices {
- public:
-  explicit Choices(RandomKey key) : key_(key) {}
-  /// A whole number below `end`.
-  int64_t below(int64_t end) {
-    return static_cast<int64_t>((uint64_t{random_word(key_, next_++)} * static_cast<uint64_t>(end)) >> 32);
-  }
-
- private:
-  RandomKey key_;
-  uint64_t next_ = 0;
-};
-
 /// Word `i` of a language that there is not: two syllables.
 std::string word(int64_t i) {
   constexpr std::string_view kConsonants = "bdfgklmnprst", kVowels = "aeio";
@@ -108,8 +95,8 @@ std::string word(int64_t i) {
 
 /// A text of up to `context` bytes, and at least an eighth of them. `next_word` gives the number of each word.
 template <class NextWord>
-std::string document(Choices& choices, int64_t context, const NextWord& next_word) {
-  const auto length = static_cast<size_t>(context - choices.below(context - context / 8));
+std::string document(Draws& draws, int64_t context, const NextWord& next_word) {
+  const auto length = static_cast<size_t>(context - draws.below(context - context / 8));
   std::string text;
   while (text.size() < length) text += word(next_word()) + ' ';
   text.resize(length);
@@ -120,20 +107,20 @@ std::string document(Choices& choices, int64_t context, const NextWord& next_wor
 /// list of the label.
 std::string opinion(RandomKey key, int64_t context, uint8_t label) {
   constexpr int64_t kWords = 200, kOwn = 100;
-  Choices choices(key);
-  return document(choices, context, [&] {
-    const bool is_of_label = choices.below(5) < 3;
+  Draws draws(key);
+  return document(draws, context, [&] {
+    const bool is_of_label = draws.below(5) < 3;
     const int64_t list = is_of_label ? label : 1 - label;
-    return list * kOwn + choices.below(kWords);
+    return list * kOwn + draws.below(kWords);
   });
 }
 
 /// A document of whose words half belong to one of 20 topics.
 std::string about(RandomKey key, int64_t context, int64_t topic) {
   constexpr int64_t kCommon = 200, kOwn = 20;
-  Choices choices(key);
-  return document(choices, context, [&] {
-    return choices.below(2) == 0 ? choices.below(kCommon) : kCommon + topic * kOwn + choices.below(kOwn);
+  Draws draws(key);
+  return document(draws, context, [&] {
+    return draws.below(2) == 0 ? draws.below(kCommon) : kCommon + topic * kOwn + draws.below(kOwn);
   });
 }
 
@@ -143,16 +130,16 @@ struct StandIn {
 };
 
 StandIn opinion_stand_in(RandomKey key, int64_t context) {
-  const auto label = static_cast<uint8_t>(Choices(key).below(2));
+  const auto label = static_cast<uint8_t>(Draws(key).below(2));
   return {{opinion({key.seed, key.stream + 1}, context, label), ""}, label};
 }
 
 StandIn pair_stand_in(RandomKey key, int64_t context) {
   constexpr int64_t kTopics = 20;
-  Choices choices(key);
-  const auto label = static_cast<uint8_t>(choices.below(2));
-  const int64_t first = choices.below(kTopics);
-  const int64_t second = label == 1 ? first : (first + 1 + choices.below(kTopics - 1)) % kTopics;
+  Draws draws(key);
+  const auto label = static_cast<uint8_t>(draws.below(2));
+  const int64_t first = draws.below(kTopics);
+  const int64_t second = label == 1 ? first : (first + 1 + draws.below(kTopics - 1)) % kTopics;
   return {{about({key.seed, key.stream + 1}, context, first), about({key.seed, key.stream + 2}, context, second)},
           label};
 }

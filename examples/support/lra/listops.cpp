@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "support/draws.h"
 #include "support/lra/public_set.h"
 #include "support/lra/tsv.h"
 #include "support/settings/program.h"
@@ -27,27 +28,6 @@ constexpr int64_t kVersion = 1;  // of the generator
 constexpr std::array<int64_t, 3> kCounts{96000, 2000, 2000};
 constexpr int64_t kPublishedLeast = 501, kPublishedMost = 1999;
 
-/// The words of a stream, one after the other.
-class WordStream {
- public:
-  explicit WordStream(RandomKey key) : key_(key) {}
-  /// A whole number below `end`.
-  uint32_t below(uint32_t end) {
-    const uint64_t product = uint64_t{next()} * end;
-    return static_cast<uint32_t>(product >> 32);
-  }
-
- private:
-  uint32_t next() {
-    if (index_ % 4 == 0) block_ = philox(key_, index_ / 4);
-    return block_.word[index_++ % 4];
-  }
-
-  RandomKey key_;
-  uint64_t index_ = 0;
-  PhiloxBlock block_ = {};
-};
-
 /// The value of an operator. It sorts the arguments.
 uint8_t value_of_operator(uint8_t op, std::span<uint8_t> arguments) {
   std::ranges::sort(arguments);
@@ -63,17 +43,17 @@ uint8_t value_of_operator(uint8_t op, std::span<uint8_t> arguments) {
 /// Writes a random expression, token by token.
 class RandomTree {
  public:
-  RandomTree(RandomKey key, int64_t most) : words_(key), most_(most) {}
+  RandomTree(RandomKey key, int64_t most) : draws_(key), most_(most) {}
 
   /// The value of a random node at this depth; any value once the tree is too long.
   uint8_t node(int depth) {
-    if (depth == kMaxDepth || words_.below(4) != 0) {
-      const auto digit = static_cast<uint8_t>(words_.below(10));
+    if (depth == kMaxDepth || draws_.below(4) != 0) {
+      const auto digit = static_cast<uint8_t>(draws_.below(10));
       add(kDigit + digit);
       return digit;
     }
-    const auto op = static_cast<uint8_t>(kOperator + words_.below(kEnd - kOperator));
-    const size_t count = kMinArguments + words_.below(kMaxArguments - kMinArguments + 1);
+    const auto op = static_cast<uint8_t>(kOperator + draws_.below(kEnd - kOperator));
+    const auto count = static_cast<size_t>(kMinArguments + draws_.below(kMaxArguments - kMinArguments + 1));
     add(op);
     std::array<uint8_t, kMaxArguments> arguments;
     for (size_t i = 0; i < count && !is_too_long(); ++i) arguments[i] = node(depth + 1);
@@ -87,7 +67,7 @@ class RandomTree {
  private:
   void add(int token) { tokens_.push_back(static_cast<uint8_t>(token)); }
 
-  WordStream words_;
+  Draws draws_;
   int64_t most_;
   std::vector<uint8_t> tokens_;
 };

@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
-#include <linnet/core/random/philox.h>
+
+#include "support/draws.h"
 
 namespace linnet::examples {
 namespace {
@@ -19,25 +20,6 @@ constexpr int kMargin = 1;  // pixels kept free around a paddle
 constexpr int kSeedDistance = 7;
 constexpr int kTries = 3;
 constexpr int kDistractorTries = 5;
-
-/// Random numbers in a fixed order.
-class Draws {
- public:
-  explicit Draws(RandomKey key) : key_(key) {}
-  int below(int count) { return static_cast<int>((uint64_t{word()} * static_cast<uint64_t>(count)) >> 32); }
-  /// In [0, 1).
-  double uniform() { return word() * 0x1p-32; }
-
- private:
-  uint32_t word() {
-    if (next_ % 4 == 0) block_ = philox(key_, next_ / 4);
-    return block_.word[next_++ % 4];
-  }
-
-  RandomKey key_;
-  PhiloxBlock block_{};
-  uint64_t next_ = 0;
-};
 
 /// One bit for each pixel of an image.
 using RowBits = std::array<uint32_t, kSide>;
@@ -154,7 +136,7 @@ std::optional<Pixel> draw_pixel(const RowBits& blocked, Draws& draws) {
   int count = 0;
   for (const uint32_t row : blocked) count += std::popcount(~row);
   if (count == 0) return std::nullopt;
-  int skipped = draws.below(count);
+  auto skipped = static_cast<int>(draws.below(count));
   int row = 0;
   for (; skipped >= std::popcount(~blocked[row]); ++row) skipped -= std::popcount(~blocked[row]);
   uint32_t bits = ~blocked[row];
@@ -166,7 +148,7 @@ std::optional<Pixel> draw_pixel(const RowBits& blocked, Draws& draws) {
 std::optional<GrowingSnake> draw_first_paddle(const Mask& mask, int border, Draws& draws) {
   const RowBits covered = mask.covered_rows();
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    const Direction direction = direction_of_degrees(draws.below(360) - 180);
+    const Direction direction = direction_of_degrees(static_cast<int>(draws.below(360)) - 180);
     const std::vector<Pixel> ways = needed_pixels(paddle_along(direction));
     if (!always_reaches_image(ways)) return std::nullopt;
     const std::optional<Pixel> tail = draw_pixel(tails_without_room(covered, border, ways), draws);
@@ -179,8 +161,8 @@ std::optional<GrowingSnake> draw_first_paddle(const Mask& mask, int border, Draw
 /// A snake that begins at `kSeedDistance` from the tail of another.
 std::optional<GrowingSnake> draw_second_paddle(Pixel tail, Draws& draws) {
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    const Direction direction = direction_of_degrees(draws.below(360) - 180);
-    const Direction way = direction_of_degrees(draws.below(360));
+    const Direction direction = direction_of_degrees(static_cast<int>(draws.below(360)) - 180);
+    const Direction way = direction_of_degrees(static_cast<int>(draws.below(360)));
     const Pixel second{static_cast<int>(std::nearbyint(tail.row + kSeedDistance * way.row)),
                        static_cast<int>(std::nearbyint(tail.column + kSeedDistance * way.column))};
     if (auto snake = begin_snake(second, direction)) return snake;
@@ -291,8 +273,8 @@ PathfinderScene pathfinder_scene(const PathfinderOptions& options, uint64_t seed
   check_options(options);
   Draws draws({seed, i});
   PathfinderScene scene{};
-  scene.tail_marked = draws.below(2);
-  scene.head_marked = draws.below(2);
+  scene.tail_marked = static_cast<int>(draws.below(2));
+  scene.head_marked = static_cast<int>(draws.below(2));
   Mask mask;
   for (std::optional<std::array<Snake, 2>> snakes; !snakes; ++scene.attempts) {
     mask = Mask();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "support/draws.h"
 #include "support/format.h"
 #include "support/lra/load.h"
 #include "support/settings/program.h"
@@ -15,21 +16,17 @@ namespace {
 /// Random sequences, all as long as the longest of the task.
 LabelledSequences random_sequences(const Settings& s) {
   const SequenceTask& task = sequence_task(s.task);
-  const RandomKey key{s.seed, 0};
-  uint64_t draws = 0;
-  const auto random_below = [&](int64_t end) {
-    return (random_word(key, draws++) * static_cast<uint64_t>(end)) >> 32;
-  };
+  Draws draws({s.seed, 0});
   ByteSequences first, second;
   std::vector<uint8_t> labels;
   for (int64_t i = 0; i < s.batch; ++i) {
     for (ByteSequences* sequences : {&first, &second}) {
       if (sequences == &second && !task.pairs) continue;
       std::vector<uint8_t> bytes(static_cast<size_t>(s.context));
-      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random_below(task.ids - 1));
+      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(draws.below(task.ids - 1));
       sequences->append(bytes);
     }
-    labels.push_back(static_cast<uint8_t>(random_below(task.classes)));
+    labels.push_back(static_cast<uint8_t>(draws.below(task.classes)));
   }
   return {std::move(first), std::move(labels), std::move(second)};
 }
