@@ -5,18 +5,21 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
-# The public headers, under the paths that they have in the tree. The others are how linnet is made.
-foreach(room core ops nn)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet/${room}
-          FILES_MATCHING PATTERN *.h
-          PATTERN detail EXCLUDE PATTERN cpu EXCLUDE PATTERN install EXCLUDE
-          PATTERN allocator.h EXCLUDE PATTERN block_cache.h EXCLUDE PATTERN byte_characters.h EXCLUDE
-          PATTERN character_class.h EXCLUDE PATTERN gradient_sum.h EXCLUDE
-          PATTERN file_dtype.h EXCLUDE PATTERN file_errors.h EXCLUDE PATTERN json.h EXCLUDE PATTERN node.h EXCLUDE
-          PATTERN npy_header.h EXCLUDE PATTERN pieces.h EXCLUDE PATTERN position.h EXCLUDE PATTERN random_choices.h EXCLUDE
-          PATTERN safetensors_header.h EXCLUDE PATTERN tensor_impl.h EXCLUDE PATTERN thread.h EXCLUDE
-          PATTERN zip.h EXCLUDE)
-endforeach()
+# The public headers: those that linnet.h includes, itself or through another. The others are how linnet is made.
+set(public_headers)
+set(to_read nn/linnet.h)
+while(to_read)
+  list(POP_FRONT to_read header)
+  if(header IN_LIST public_headers)
+    continue()
+  endif()
+  list(APPEND public_headers ${header})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet/${folder})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include <linnet/.*>$")
+  list(TRANSFORM includes REPLACE "^#include <linnet/(.*)>$" "\\1")
+  list(APPEND to_read ${includes})
+endwhile()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
