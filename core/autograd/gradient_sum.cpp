@@ -1,6 +1,8 @@
 #include <linnet/core/autograd/gradient_sum.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -26,6 +28,23 @@ bool are_same_elements(const Tensor& a, const Tensor& b) {
   if (detail::view(a).data != detail::view(b).data) return false;
   for (int d = 0; d < a.rank(); ++d) {
     if (a.shape()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
+  }
+  return true;
+}
+
+/// Whether x may be edited in place: nothing else has its elements, and no two indices have one element, as they have
+/// in an expanded tensor. It need not be contiguous: gradients of heads are transposed in memory.
+bool is_editable(const Tensor& x) {
+  if (!detail::owns_elements_alone(x)) return false;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride and size
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x.shape()[d] > 1) dims.emplace_back(x.strides()[d], x.shape()[d]);
+  }
+  std::ranges::sort(dims);
+  int64_t last = 0;  // the largest offset of the dims so far
+  for (const auto& [stride, size] : dims) {
+    if (stride <= last) return false;
+    last += (size - 1) * stride;
   }
   return true;
 }
@@ -108,7 +127,7 @@ void check_shape(const Grad& gradient, const Shape& shape, size_t i) {
 }
 
 void accumulate(Tensor& sum, const Tensor& gradient) {
-  if (!grad_enabled() && detail::owns_elements_alone(sum) && sum.is_contiguous()) {
+  if (!grad_enabled() && is_editable(sum)) {
     add_into(sum, sum, gradient);
     detail::bump_version(sum);
   } else {
@@ -155,7 +174,7 @@ void GradientSum::add_part(const Shape& shape, const PartialGrad& part) {
     return;
   }
   Tensor& sum = complete();
-  if (!detail::owns_elements_alone(sum) || !sum.is_contiguous()) sum = sum.clone();
+  if (!is_editable(sum)) sum = sum.clone();
   const Tensor range = indices_of(sum, dim, part.start, count, part.step);
   add_into(range, range, gradient);
   detail::bump_version(sum);

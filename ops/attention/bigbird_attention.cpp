@@ -139,10 +139,11 @@ detail::KeySet random_keys(const BlockPattern& pattern, const Tensor& k, const T
     mask = gather(padding_mask.unsqueeze(1).expand({batch, pattern.heads, pattern.tokens}), 2,
                   at.expand({batch, pattern.heads, count}));
   }
-  return {.k = detail::tokens_at(k, at),
-          .v = detail::tokens_at(v, at),
+  return {.k = k,
+          .v = v,
           .padding_mask = mask,
-          .ranges = pattern.ranges([&](int64_t i) { return std::pair((i - 1) * each, i * each); }, k.device())};
+          .ranges = pattern.ranges([&](int64_t i) { return std::pair((i - 1) * each, i * each); }, k.device()),
+          .positions = at};
 }
 
 }  // namespace
@@ -189,8 +190,9 @@ Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   detail::KeySet neighbours = all;
   neighbours.ranges = pattern.ranges(
       [&](int64_t i) { return std::pair((i - 1) * pattern.block, pattern.end_of(i + 1)); }, q.device());
-  std::vector<detail::KeySet> sets{neighbours, end_blocks(pattern, k, v, options.padding_mask)};
+  std::vector<detail::KeySet> sets;
   if (pattern.random > 0) sets.push_back(random_keys(pattern, k, v, options.padding_mask));
+  sets.insert(sets.end(), {neighbours, end_blocks(pattern, k, v, options.padding_mask)});
   const Tensor middle = attend(q.narrow(2, first, last - first), sets);
   const Tensor begin = attend(q.narrow(2, 0, first), {all});
   const Tensor end = attend(q.narrow(2, last, pattern.tokens - last), {all});

@@ -17,11 +17,17 @@ Tensor empty_denominator(const Tensor& q) {
   return Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
 }
 
-/// A KeySet as kernels take it, with rows of unit stride and ranges for each sequence and head.
+/// A KeySet, with ranges for each sequence and head.
 struct SavedKeySet {
-  Saved k, v, padding_mask, ranges;
+  Saved k, v, padding_mask, ranges, positions;
   RandomKey dropout_rng;
 };
+
+/// The rows of x that a set has, as kernels take them.
+Tensor rows_of_set(const Tensor& x, const Tensor& positions) {
+  const NoGrad no_grad;
+  return with_plain_rows(positions.defined() ? tokens_at(x, positions) : x);
+}
 
 /// The parameters of set `index`.
 AttentionParams params_of(AttentionParams params, RandomKey dropout_rng, size_t index) {
@@ -38,14 +44,23 @@ Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Te
   Tensor dq;
   Grads grads(1);
   for (size_t i = 0; i < sets.size(); ++i) {
-    const Tensor k = sets[i].k(), v = sets[i].v(), padding_mask = sets[i].padding_mask(), ranges = sets[i].ranges();
-    const std::vector<Tensor> gradients = i == 0 ? empty_gradients({q, k, v}) : empty_gradients({k, v});
-    if (i == 0) dq = gradients[0];
-    const Tensor &dk = gradients[gradients.size() - 2], &dv = gradients.back();
-    backend(q).attention_backward(detail::view(dq), detail::view(dk), detail::view(dv), detail::view(g),
-                                  detail::view(o), detail::view(denominator), detail::view(q), detail::view(k),
-                                  detail::view(v), {OptionalView(padding_mask).get(), OptionalView(ranges).get()},
-                                  params_of(params, sets[i].dropout_rng, i));
+    const Tensor padding_mask = sets[i].padding_mask(), ranges = sets[i].ranges(), positions = sets[i].positions();
+    Tensor dk, dv;
+    {
+      const Tensor k = rows_of_set(sets[i].k(), positions), v = rows_of_set(sets[i].v(), positions);
+      std::vector<Tensor> gradients = i == 0 ? empty_gradients({q, k, v}) : empty_gradients({k, v});
+      if (i == 0) dq = gradients[0];
+      dk = gradients[gradients.size() - 2];
+      dv = gradients.back();
+      backend(q).attention_backward(detail::view(dq), detail::view(dk), detail::view(dv), detail::view(g),
+                                    detail::view(o), detail::view(denominator), detail::view(q), detail::view(k),
+                                    detail::view(v), {OptionalView(padding_mask).get(), OptionalView(ranges).get()},
+                                    params_of(params, sets[i].dropout_rng, i));
+    }
+    if (positions.defined()) {
+      dk = sums_at(dk, positions, sets[i].k().size(2));
+      dv = sums_at(dv, positions, sets[i].v().size(2));
+    }
     grads.insert(grads.end(), {dk, dv});
   }
   grads[0] = dq;
@@ -78,12 +93,13 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
   std::vector<SavedKeySet> saved;
   for (size_t i = 0; i < sets.size(); ++i) {
     const KeySet& set = sets[i];
-    const Tensor k = with_plain_rows(set.k), v = with_plain_rows(set.v);
+    const Tensor k = rows_of_set(set.k, set.positions), v = rows_of_set(set.v, set.positions);
     const Tensor ranges = set.ranges.defined() ? set.ranges.expand({q.size(0), q.size(1), q.size(2), 2}) : Tensor();
     backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(k),
                          detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
                          params_of(params, set.dropout_rng, i));
-    saved.push_back({op.save(k), op.save(v), op.save(set.padding_mask), op.save(ranges), set.dropout_rng});
+    saved.push_back({op.save(set.k.detach()), op.save(set.v.detach()), op.save(set.padding_mask), op.save(ranges),
+                     op.save(set.positions), set.dropout_rng});
   }
   return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries),
                        sets = std::move(saved), params](const Tensor& g) {

@@ -108,6 +108,13 @@ Tensor tokens_at(const Tensor& x, const Tensor& index) {
   return gather(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
 }
 
+Tensor sums_at(const Tensor& g, const Tensor& index, int64_t tokens) {
+  const Tensor rows = g.transpose(1, 2).to(computed_in(g.dtype()));
+  const Tensor none = zeros({g.size(0), tokens, g.size(1), g.size(3)}, rows.dtype(), g.device());
+  const Tensor sums = scatter_add(none, 1, index.transpose(1, 2).unsqueeze(-1).expand(rows.shape()), rows);
+  return sums.to(g.dtype()).transpose(1, 2);
+}
+
 Tensor with_plain_rows(const Tensor& x) {
   const Shape& shape = x.shape();
   const int last = x.rank() - 1;

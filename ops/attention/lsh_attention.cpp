@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
-#include <linnet/core/parallel/parallel.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
@@ -22,6 +22,7 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/lsh_rounds.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>
@@ -32,113 +33,51 @@ namespace {
 /// The score of a token with itself: so low that it sees itself only where it sees nothing else.
 constexpr double kSelfScore = -50000;
 
-/// The tokens of one round in the order of their buckets. Tokens that are padding come last.
-struct Round {
-  Tensor order;    ///< int64 [B, H, N]: the position of each sorted token
-  Tensor inverse;  ///< int64 [B, H, N]: the place of each token among the sorted ones
-  Tensor ranges;   ///< int64 [B, H, N, 2]: the sorted tokens that each sorted token sees
-  Tensor codes;    ///< int32 [B, H, r, N]: AttentionMask::codes of sorted tokens, from the r rounds before
+/// Some heads of a call, from `first` on, in all rounds.
+struct HeadGroup {
+  int64_t first, count;
+  std::vector<detail::LshRound> rounds;
+  std::vector<RandomKey> dropout_rngs;  ///< of the rounds; empty without dropout
+
+  /// The group's part of x [B, H, …].
+  Tensor of(const Tensor& x) const { return x.narrow(1, first, count); }
 };
 
-/// Sorts one head in one round.
-class SortedHead {
- public:
-  SortedHead(const int64_t* buckets, const std::vector<bool>& kept, size_t first_kept, int64_t tokens, int64_t chunk,
-             bool causal)
-      : tokens_(tokens),
-        chunk_(chunk),
-        causal_(causal),
-        order_(static_cast<size_t>(tokens)),
-        bucket_(static_cast<size_t>(tokens)) {
-    const auto is_kept = [&](int64_t i) { return kept.empty() || kept[first_kept + static_cast<size_t>(i)]; };
-    const int64_t behind_all = *std::max_element(buckets, buckets + tokens) + 1;
-    std::vector<int64_t> next(static_cast<size_t>(behind_all) + 2);
-    for (int64_t i = 0; i < tokens; ++i) ++next[static_cast<size_t>(is_kept(i) ? buckets[i] : behind_all) + 1];
-    for (size_t b = 1; b < next.size(); ++b) next[b] += next[b - 1];
-    begin_of_ = next;
-    for (int64_t i = 0; i < tokens; ++i) {
-      const int64_t bucket = is_kept(i) ? buckets[i] : behind_all;
-      const auto place = static_cast<size_t>(next[static_cast<size_t>(bucket)]++);
-      order_[place] = i;
-      bucket_[place] = bucket;
+/// Divides the heads of q into groups whose sorted copies are small beside q in long sequences.
+std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::LshRound>& rounds,
+                                   const LshAttentionOptions& options) {
+  constexpr int64_t kMost = 1 << 21;  // numbers of a group's queries
+  const int64_t heads = q.size(1), of_head = q.size(0) * q.size(2) * q.size(3);
+  const int64_t each = std::max<int64_t>(1, kMost / std::max<int64_t>(1, of_head));
+  std::vector<HeadGroup> groups;
+  for (int64_t first = 0; first < heads; first += each) {
+    HeadGroup group{first, std::min(each, heads - first), {}, {}};
+    const auto part = [&](const Tensor& x) { return x.defined() ? group.of(x).contiguous() : x; };
+    for (const detail::LshRound& round : rounds) {
+      group.rounds.push_back({part(round.order), part(round.ranges), part(round.codes)});
+      if (options.dropout > 0) group.dropout_rngs.push_back(options.generator->next());
     }
-    padding_from_ = begin_of_[static_cast<size_t>(behind_all)];
+    groups.push_back(std::move(group));
   }
-
-  int64_t position(int64_t place) const { return order_[static_cast<size_t>(place)]; }
-  /// The sorted tokens that a sorted token sees: of its bucket, in its chunk and the one before.
-  std::pair<int64_t, int64_t> seen(int64_t place) const {
-    if (place >= padding_from_) return {place, place};
-    const auto bucket = static_cast<size_t>(bucket_[static_cast<size_t>(place)]);
-    const int64_t chunk = place / chunk_;
-    const int64_t begin = std::max(begin_of_[bucket], (chunk - 1) * chunk_);
-    return {begin, causal_ ? place + 1 : std::min(begin_of_[bucket + 1], (chunk + 1) * chunk_)};
-  }
-  /// A number whose difference between two tokens is 0 or 1 where the first has the bucket of the second, and its
-  /// chunk or the one after. Those of padding do not matter: no range includes it.
-  int32_t code(int64_t place) const {
-    const int64_t chunks = (tokens_ + chunk_ - 1) / chunk_, bucket = bucket_[static_cast<size_t>(place)];
-    return static_cast<int32_t>(bucket * (chunks + 2) + place / chunk_);
-  }
-
- private:
-  int64_t tokens_, chunk_;
-  bool causal_;
-  int64_t padding_from_ = 0;             // the first sorted token that is padding
-  std::vector<int64_t> order_, bucket_;  // of sorted tokens
-  std::vector<int64_t> begin_of_;        // the first sorted token of each bucket
-};
-
-/// All rounds of a call.
-std::vector<Round> sorted_rounds(const Tensor& buckets, const LshAttentionOptions& options) {
-  const int64_t batch = buckets.size(0), heads = buckets.size(1), rounds = buckets.size(2), tokens = buckets.size(3);
-  const auto count = static_cast<size_t>(batch * heads * tokens);
-  const std::vector<int64_t> bucket_of = buckets.to_vector<int64_t>();
-  const std::vector<bool> kept =
-      options.padding_mask.defined() ? options.padding_mask.to_vector<bool>() : std::vector<bool>();
-  std::vector<std::vector<int32_t>> codes(static_cast<size_t>(rounds), std::vector<int32_t>(count));  // of tokens
-  std::vector<Round> sorted;
-  for (int64_t r = 0; r < rounds; ++r) {
-    std::vector<int64_t> order(count), inverse(count), ranges(2 * count);
-    std::vector<int32_t> earlier(count * static_cast<size_t>(r));
-    parallel_tasks(tokens > 0 ? batch * heads : 0, [&](int64_t head) {
-      const auto first = static_cast<size_t>(head * tokens);
-      const SortedHead of_head(bucket_of.data() + (head * rounds + r) * tokens, kept,
-                               static_cast<size_t>(head / heads * tokens), tokens, options.chunk, options.causal);
-      for (int64_t place = 0; place < tokens; ++place) {
-        const int64_t position = of_head.position(place);
-        const auto [begin, end] = of_head.seen(place);
-        const size_t at = first + static_cast<size_t>(place), from = first + static_cast<size_t>(position);
-        order[at] = position;
-        inverse[from] = place;
-        ranges[2 * at] = begin;
-        ranges[2 * at + 1] = end;
-        codes[static_cast<size_t>(r)][from] = of_head.code(place);
-        for (size_t before = 0; before < static_cast<size_t>(r); ++before) {
-          earlier[(static_cast<size_t>(head) * static_cast<size_t>(r) + before) * static_cast<size_t>(tokens) +
-                  static_cast<size_t>(place)] = codes[before][from];
-        }
-      }
-    });
-    const Device device = buckets.device();
-    sorted.push_back({tensor(order, {batch, heads, tokens}).to(device),
-                      tensor(inverse, {batch, heads, tokens}).to(device),
-                      tensor(ranges, {batch, heads, tokens, 2}).to(device),
-                      r > 0 ? tensor(earlier, {batch, heads, r, tokens}).to(device) : Tensor()});
-  }
-  return sorted;
+  return groups;
 }
 
-AttentionParams params_of(const AttentionParams& params, const std::vector<RandomKey>& rngs, size_t round) {
+/// The place of each token among the sorted ones, int64 [B, H, N].
+Tensor inverse_of(const Tensor& order) {
+  const Tensor places = Recording::constant(arange(order.size(2)), order.device()).expand(order.shape());
+  return scatter(order, 2, order, places);
+}
+
+AttentionParams params_of(const AttentionParams& params, const HeadGroup& group, size_t round) {
   AttentionParams result = params;
-  if (!rngs.empty()) result.dropout_rng = rngs[round];
+  if (!group.dropout_rngs.empty()) result.dropout_rng = group.dropout_rngs[round];
   result.accumulate = round > 0;
   result.has_self_score = round == 0;  // later rounds have seen it
   result.self_score = kSelfScore;
   return result;
 }
 
-/// Tensors [B, H, N, D] that lie beside each other in x [B, H, N, count · D], so that one index sorts them.
+/// Tensors [B, H, N, D] that lie beside each other in x [B, H, N, count · D].
 std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(count));
@@ -147,61 +86,92 @@ std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   return parts;
 }
 
+/// The mask of a round while it lives.
+struct RoundMask {
+  explicit RoundMask(const detail::LshRound& round) : ranges(round.ranges), codes(round.codes) {
+    mask.ranges = ranges.get();
+    mask.codes = codes.get();
+  }
+
+  detail::OptionalView ranges, codes;
+  AttentionMask mask;
+};
+
+/// The outputs [B, h, N, D] and denominators [B, h, N] of a group's heads, from its q, k and v.
+std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor& v, const HeadGroup& group,
+                                 const AttentionParams& params) {
+  const std::vector<detail::LshRound>& rounds = group.rounds;
+  Tensor o = detail::empty_heads(q.shape(), q.dtype(), q.device());
+  Tensor denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    if (r > 0) {  // from the order of the round before
+      const Tensor index = gather(inverse_of(rounds[r - 1].order), 2, rounds[r].order);
+      o = detail::tokens_at(o, index);
+      denominator = gather(denominator, 2, index);
+    }
+    const auto sorted = [&](const Tensor& x) { return detail::tokens_at(x, rounds[r].order); };
+    const Tensor sorted_q = sorted(q), sorted_k = sorted(k), sorted_v = sorted(v);
+    const RoundMask of_round(rounds[r]);
+    backend(o).attention(detail::view(o), detail::view(denominator), detail::view(sorted_q), detail::view(sorted_k),
+                         detail::view(sorted_v), of_round.mask, params_of(params, group, r));
+  }
+  const Tensor inverse = inverse_of(rounds.back().order);
+  return {detail::tokens_at(o, inverse), gather(denominator, 2, inverse)};
+}
+
+/// Adds to the gradients of a group's q, k and v, [B, h, N, 3·D] beside each other, those of one round. `inputs` are
+/// the group's q, k, v, o and ∂L/∂o.
+void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Tensor& denominator,
+                   const HeadGroup& group, size_t r, const AttentionParams& params) {
+  const detail::LshRound& round = group.rounds[r];
+  const Tensor denominators = gather(denominator, 2, round.order);
+  const Tensor of_round = detail::empty_heads(gradients.shape(), gradients.dtype(), gradients.device());
+  {
+    std::vector<Tensor> sorted;
+    for (const Tensor& x : inputs) sorted.push_back(detail::tokens_at(x, round.order));
+    const std::vector<Tensor> d = parts_of(of_round, 3);
+    const RoundMask mask(round);
+    AttentionParams apart = params_of(params, group, r);
+    apart.accumulate = false;  // the gradients of a round are apart
+    backend(of_round).attention_backward(detail::view(d[0]), detail::view(d[1]), detail::view(d[2]),
+                                         detail::view(sorted[4]), detail::view(sorted[3]), detail::view(denominators),
+                                         detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]),
+                                         mask.mask, apart);
+  }
+  const Tensor unsorted = detail::tokens_at(of_round, inverse_of(round.order));
+  if (r == 0) {
+    gradients.copy_(unsorted);
+  } else {
+    gradients += unsorted;
+  }
+}
+
 /// One call: q, k and v [B, H, N, D], k from q.
-Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Round>& rounds,
-                        const AttentionParams& params, const std::vector<RandomKey>& rngs) {
+Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<HeadGroup>& groups,
+                        const AttentionParams& params) {
   Op op("lsh_attention", Where{}, {q, k, v});
-  Tensor o, denominator;
+  Tensor o = detail::empty_heads(q.shape(), q.dtype(), q.device());
+  Tensor denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
   {
     const NoGrad no_grad;
-    const Tensor inputs = concat({q, k, v}, 3);
-    for (size_t r = 0; r < rounds.size(); ++r) {
-      const Round& round = rounds[r];
-      const std::vector<Tensor> sorted = parts_of(detail::tokens_at(inputs, round.order), 3);
-      if (r == 0) {
-        o = detail::empty_heads(q.shape(), q.dtype(), q.device());
-        denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
-      } else {  // from the order of the round before
-        const Tensor index = gather(rounds[r - 1].inverse, 2, round.order);
-        o = detail::tokens_at(o, index);
-        denominator = gather(denominator, 2, index);
-      }
-      AttentionMask mask;
-      const detail::OptionalView ranges(round.ranges), codes(round.codes);
-      mask.ranges = ranges.get();
-      mask.codes = codes.get();
-      backend(q).attention(detail::view(o), detail::view(denominator), detail::view(sorted[0]),
-                           detail::view(sorted[1]), detail::view(sorted[2]), mask, params_of(params, rngs, r));
+    for (const HeadGroup& group : groups) {
+      const auto [outputs, denominators] = attend(group.of(q), group.of(k), group.of(v), group, params);
+      group.of(o).copy_(outputs);
+      group.of(denominator).copy_(denominators);
     }
-    o = detail::tokens_at(o, rounds.back().inverse);
-    denominator = gather(denominator, 2, rounds.back().inverse);
   }
   return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(q), k = op.save(k),
-                       v = op.save(v), rounds, params, rngs](const Tensor& g) {
+                       v = op.save(v), groups, params](const Tensor& g) {
     Op backward("lsh_attention_backward", Where{}, {g, q(), k(), v()});
     backward.first_derivative_only("lsh_attention_weights and matmul");
     const NoGrad no_grad;
-    const Tensor inputs = concat({q(), k(), v(), o(), g}, 3);
-    Tensor gradients;
-    for (size_t r = 0; r < rounds.size(); ++r) {
-      const Round& round = rounds[r];
-      const std::vector<Tensor> sorted = parts_of(detail::tokens_at(inputs, round.order), 5);
-      const Tensor denominators = gather(denominator(), 2, round.order);
-      const Tensor of_tokens =
-          detail::empty_heads({g.size(0), g.size(1), g.size(2), 3 * g.size(3)}, g.dtype(), g.device());
-      const std::vector<Tensor> of_round = parts_of(of_tokens, 3);
-      AttentionMask mask;
-      const detail::OptionalView ranges(round.ranges), codes(round.codes);
-      mask.ranges = ranges.get();
-      mask.codes = codes.get();
-      AttentionParams apart = params_of(params, rngs, r);
-      apart.accumulate = false;  // the gradients of a round are apart
-      backend(g).attention_backward(detail::view(of_round[0]), detail::view(of_round[1]), detail::view(of_round[2]),
-                                    detail::view(sorted[4]), detail::view(sorted[3]), detail::view(denominators),
-                                    detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]), mask,
-                                    apart);
-      const Tensor unsorted = detail::tokens_at(of_tokens, round.inverse);
-      gradients = r == 0 ? unsorted : gradients + unsorted;
+    const Tensor gradients =
+        detail::empty_heads({g.size(0), g.size(1), g.size(2), 3 * g.size(3)}, g.dtype(), g.device());
+    for (const HeadGroup& group : groups) {
+      const std::vector<Tensor> inputs{group.of(q()), group.of(k()), group.of(v()), group.of(o()), group.of(g)};
+      for (size_t r = 0; r < group.rounds.size(); ++r) {
+        add_gradients(group.of(gradients), inputs, group.of(denominator()), group, r, params);
+      }
     }
     const std::vector<Tensor> each = parts_of(gradients, 3);
     return Grads{each[0], each[1], each[2]};
@@ -214,12 +184,13 @@ double inverse_root(int64_t width) { return width > 0 ? 1 / std::sqrt(static_cas
 Tensor fused_keys(const Tensor& q) { return rms_norm(q, {}, 1e-6) * inverse_root(q.size(-1)); }
 
 /// LshAttentionOptions::released.
-Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Round>& rounds,
-                          const LshAttentionOptions& options) {
+Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const std::vector<detail::LshRound>& rounds, const LshAttentionOptions& options) {
   const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
   const auto count = static_cast<int64_t>(rounds.size()), chunks = count * tokens / options.chunk;
   std::vector<Tensor> orders, inverses;
-  for (const Round& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
+  for (const detail::LshRound& round : rounds)
+    orders.push_back(round.order), inverses.push_back(inverse_of(round.order));
   const Tensor order = concat(orders, 2);
   const auto cut = [&](const Tensor& x) {
     return detail::tokens_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});
@@ -328,14 +299,12 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   params.kind.softmax = true;
   params.scale = detail::attention_scale(options.scale, q.size(3));
   params.dropout = options.dropout;
-  std::vector<RandomKey> rngs;
-  for (int64_t r = 0; r < buckets.size(2) && options.dropout > 0; ++r) rngs.push_back(options.generator->next());
   // A padded token is a query too, whose content must not reach a key's gradient.
   const Tensor queries = detail::without_padding(q, options.padding_mask);
   const Tensor values = detail::without_padding(v, options.padding_mask);
-  const std::vector<Round> rounds = sorted_rounds(buckets, options);
-  return options.released ? released_attention(queries, lsh_keys(queries), values, rounds, options)
-                          : attend_in_rounds(queries, fused_keys(queries), values, rounds, params, rngs);
+  const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
+  if (options.released) return released_attention(queries, lsh_keys(queries), values, rounds, options);
+  return attend_in_rounds(queries, fused_keys(queries), values, head_groups(queries, rounds, options), params);
 }
 
 Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options,
@@ -346,7 +315,7 @@ Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAt
   const auto matrix = static_cast<size_t>(tokens * tokens);
   std::vector<bool> unseen(static_cast<size_t>(batch * heads) * matrix, true);
   if (q.numel() > 0) {
-    for (const Round& round : sorted_rounds(buckets, options)) {
+    for (const detail::LshRound& round : detail::lsh_rounds(buckets, options)) {
       const std::vector<int64_t> order = round.order.to_vector<int64_t>(), ranges = round.ranges.to_vector<int64_t>();
       for (size_t i = 0; i < order.size(); ++i) {
         const size_t head = i / static_cast<size_t>(tokens), first = head * static_cast<size_t>(tokens);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/recording.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
@@ -47,6 +48,12 @@ void check_pooling(const TokenPooling& pooling, const Tensor& x) {
                                to_string(pooling.weight.shape()), to_string(wanted), pooling.kernel, x.size(3)));
 }
 
+/// Token t of those pools that have one, in dim `dim` of x.
+Tensor tokens_of_place(const Tensor& x, int64_t dim, int64_t t, int64_t stride) {
+  const int64_t tokens = x.size(dim);
+  return x.slice(dim, std::min(t, tokens), tokens, stride);
+}
+
 /// The pools of one tensor of heads.
 class Pools {
  public:
@@ -58,13 +65,10 @@ class Pools {
     // A token that a pool has at place t is token t of it, or none behind the last one.
     const Tensor exists =
         padding_mask.defined() ? padding_mask : Recording::constant(ones({1, tokens_}, DType::boolean), x.device());
-    const int64_t more = std::max(padded_tokens() - tokens_, int64_t{0});
-    const Tensor padded = pad(exists, {0, more});
     std::vector<Tensor> places;
     places.reserve(static_cast<size_t>(pooling.kernel));
-    for (int64_t t = 0; t < pooling.kernel; ++t) places.push_back(place(padded, 1, t));
+    for (int64_t t = 0; t < pooling.kernel; ++t) places.push_back(place(exists, 1, t));
     exist_ = stack(places, -1).unsqueeze(1);
-    padded_ = pad(x_, {0, 0, 0, more});
   }
 
   /// Bool [B or 1, P]: false where a pool has no token.
@@ -84,26 +88,55 @@ class Pools {
     Tensor result;
     if (pooling_.kind == Kind::max) {
       for (int64_t t = 0; t < pooling_.kernel; ++t) {
-        const Tensor token = masked_fill(place(padded_, 2, t), logical_not(exist_.narrow(-1, t, 1)), kNever);
+        const Tensor token = masked_fill(place(x_, 2, t), logical_not(exist_.narrow(-1, t, 1)), kNever);
         result = result.defined() ? maximum(result, token) : token;
       }
       return masked_fill(result, logical_not(any(exist_, {-1}, true)), 0);
     }
-    const Tensor of_tokens = weights();
-    for (int64_t t = 0; t < pooling_.kernel; ++t) {
-      const Tensor part = place(padded_, 2, t) * of_tokens.narrow(-1, t, 1);
-      result = result.defined() ? result + part : part;
-    }
-    return result;
+    return weighted_sum(weights());
   }
 
  private:
-  /// Enough tokens for every place of every pool.
-  int64_t padded_tokens() const { return (count_ - 1) * pooling_.stride + pooling_.kernel; }
+  /// Token t of each pool, in dim `dim` of x: a view, or a copy with zeros where the last pools lack the token.
+  /// Padding x itself would copy every token.
+  Tensor place(const Tensor& x, int64_t dim, int64_t t) const {
+    const Tensor tokens = tokens_of_place(x, dim, t, pooling_.stride);
+    const int64_t missing = count_ - tokens.size(dim);
+    if (missing == 0) return tokens;
+    std::vector<int64_t> widths(static_cast<size_t>(2 * (x.rank() - dim)));
+    widths.back() = missing;
+    return pad(tokens, widths);
+  }
 
-  /// Token t of each pool, in dim `dim` of `padded`.
-  Tensor place(const Tensor& padded, int64_t dim, int64_t t) const {
-    return padded.slice(dim, t, t + (count_ - 1) * pooling_.stride + 1, pooling_.stride);
+  /// Σ_t w_t · (token t of each pool), as one op: written with ops, the gradients of all places would be kept until
+  /// the last one is there.
+  Tensor weighted_sum(const Tensor& w) const {
+    std::vector<Tensor> inputs(static_cast<size_t>(pooling_.kernel), x_);
+    inputs.push_back(w);
+    Op op("pool_tokens", Where{}, inputs);
+    Tensor result;
+    {
+      const NoGrad no_grad;
+      for (int64_t t = 0; t < pooling_.kernel; ++t) {
+        const Tensor part = place(x_, 2, t) * w.narrow(-1, t, 1);
+        result = result.defined() ? result + part : part;
+      }
+    }
+    return op.record(result, [x = op.save(x_), w = op.save(w), kernel = pooling_.kernel,
+                              stride = pooling_.stride](const Tensor& g) {
+      Grads gradients;
+      std::vector<Tensor> of_weights;
+      for (int64_t t = 0; t < kernel; ++t) {
+        const Tensor tokens = tokens_of_place(x(), 2, t, stride);
+        const int64_t some = tokens.size(2), missing = g.size(2) - some;
+        const Tensor of_pools = g.narrow(2, 0, some);
+        gradients.push_back(
+            PartialGrad{of_pools * w().narrow(-1, t, 1).narrow(2, 0, some), 2, std::min(t, x().size(2)), stride});
+        of_weights.push_back(pad(sum(of_pools * tokens, {-1}, true), {0, 0, 0, missing}));
+      }
+      gradients.push_back(concat(of_weights, -1));
+      return gradients;
+    });
   }
 
   /// Each pool's token nearest to its centre, the earlier of two; 0 without tokens.
@@ -116,7 +149,7 @@ class Pools {
     });
     Tensor nearest;
     for (const int64_t t : farthest_first) {
-      const Tensor token = place(padded_, 2, t);
+      const Tensor token = place(x_, 2, t);
       nearest = nearest.defined() ? linnet::where(exist_.narrow(-1, t, 1), token, nearest) : token;
     }
     return nearest;
@@ -124,7 +157,7 @@ class Pools {
 
   const TokenPooling& pooling_;
   int64_t tokens_, count_;
-  Tensor x_, padded_;
+  Tensor x_;
   Tensor exist_;  ///< bool [B or 1, 1, P, κ]
 };
 

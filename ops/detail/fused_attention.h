@@ -18,11 +18,15 @@ namespace [[gnu::visibility("hidden")]] detail {
 
 /// Keys that queries [B, H, N, D] see, with their values.
 struct KeySet {
-  Tensor k, v;               ///< [B, H, M, D]
+  Tensor k, v;               ///< [B, H, M, D], or [B, H, T, D] with `positions`
   Tensor padding_mask = {};  ///< undefined, or bool [B, M] or [B, H, M]: false where a key is padding
   /// Undefined, or int64 [B or 1, H or 1, N, 2]: query i sees keys [begin, end) of these two. Neither decreases with
   /// i.
   Tensor ranges = {};
+  /// Undefined, or int64 [B or 1, H or 1, M]: the set has rows `positions` of k and v. They are copied where they are
+  /// used, so that no copy is kept from forward to backward. Such sets come first, so that the copies are gone again
+  /// before the gradients of the others need memory.
+  Tensor positions = {};
   RandomKey dropout_rng = {};  ///< for dropout of the weights
 };
 

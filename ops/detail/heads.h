@@ -71,6 +71,12 @@ Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> s
 /// Dtypes: index is int64.
 Tensor tokens_at(const Tensor& x, const Tensor& index);
 
+/// The gradient of the x of `tokens_at` from that of its result: row n is the sum of the rows of g whose index is n.
+///
+/// Shapes: g [B, H, M, D], index [B or 1, H or 1, M] → [B, H, `tokens`, D], in memory [B, `tokens`, H, D].
+/// Dtypes: index is int64; sums of bfloat16 are in float32.
+Tensor sums_at(const Tensor& g, const Tensor& index, int64_t tokens);
+
 /// x, of rank 2 or more, without history, in the layout that kernels take: unit stride in the last dim, and rows that
 /// do not overlap. A copy only where x has another layout.
 Tensor with_plain_rows(const Tensor& x);

@@ -1,5 +1,6 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/core/memory_stats.h>
 
 #include <string>
 #include <thread>
@@ -239,6 +240,18 @@ TEST_CASE("tape: a gradient that is summed in place gets a new version, whole an
   };
   CHECK(version_after(3) > version_after(2));
   CHECK(version_after(4) > version_after(3));
+}
+
+TEST_CASE("tape: a gradient that is transposed in memory is summed in place as well") {
+  constexpr int64_t kSide = 64, kBytes = kSide * kSide * 8;
+  Tensor x = zeros({kSide, kSide}, DType::float64);
+  x.set_requires_grad();
+  const Tensor loss = sum(mul(x.transpose(0, 1), 1)) + sum(mul(x.transpose(0, 1), 1));
+  reset_peak_memory();
+  const int64_t before = memory_stats().live;
+  backward(loss);
+  CHECK(values(x.grad()) == Doubles(kSide * kSide, 2));
+  CHECK(2 * (memory_stats().peak - before) < 5 * kBytes);  // of the two terms; a sum apart would be the third tensor
 }
 
 TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is added to its leaf's") {

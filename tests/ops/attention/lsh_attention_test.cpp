@@ -13,6 +13,7 @@
 #include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/matmul/matmul.h>
 
@@ -342,6 +343,30 @@ TEST_CASE("Dropout leaves the expectation of lsh_attention as it is") {
   }
   CHECK(relative_error(total / kDraws, lsh_attention(in.q, in.v, in.buckets, {.chunk = 4}).to_vector<double>()) <
         0.05);
+}
+
+TEST_CASE("lsh_attention of so many tokens that each head is a group of its own is that of the heads alone") {
+  constexpr int64_t kTokens = 8192, kWidth = 256;  // two heads are a group as long as they have 2^21 numbers
+  const Inputs in = normal_inputs(1, 2, kTokens, kWidth, 2, 16, DType::float32);
+  const auto head = [](const Tensor& x, int64_t h) { return x.narrow(1, h, 1); };
+  for (const bool causal : {false, true}) {
+    const LshAttentionOptions options{.chunk = 16, .causal = causal};
+    const auto heads_apart = [&](const Inputs& at) {
+      std::vector<Tensor> each;
+      for (int64_t h = 0; h < 2; ++h) {
+        each.push_back(lsh_attention(head(at.q, h), head(at.v, h), head(at.buckets, h), options));
+      }
+      return concat(each, 1);
+    };
+    const std::vector<Tensor> together = forward_backward(in, options), apart = forward_backward(in, heads_apart);
+    for (size_t i = 0; i < together.size(); ++i) CHECK(same_bits(together[i], apart[i]));
+  }
+  // Each group drops weights of its own.
+  Generator rng(5);
+  const LshAttentionOptions dropping{.chunk = 16, .dropout = 0.5, .generator = &rng};
+  const auto twice = [&](const Tensor& x) { return concat({head(x, 0), head(x, 0)}, 1); };
+  const Tensor o = lsh_attention(twice(in.q), twice(in.v), twice(in.buckets), dropping);
+  CHECK_FALSE(same_bits(head(o, 0), head(o, 1)));
 }
 
 TEST_CASE("lsh_attention takes memory linear in the tokens") {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include <linnet/core/tensor.h>
+#include <linnet/ops/attention/lsh_attention.h>
+
+/// The rounds of lsh_attention (Kitaev et al. 2020, section 2): in each, tokens are sorted by a hash of their own,
+/// and see those of their bucket, in their chunk and the one before.
+
+namespace linnet {
+namespace [[gnu::visibility("hidden")]] detail {
+
+/// The tokens of one round in the order of their buckets. Tokens that are padding come last.
+struct LshRound {
+  Tensor order;   ///< int64 [B, H, N]: the position of each sorted token
+  Tensor ranges;  ///< int64 [B, H, N, 2]: the sorted tokens that each sorted token sees
+  Tensor codes;   ///< int32 [B, H, r, N]: AttentionMask::codes of sorted tokens, from the r rounds before
+};
+
+/// All rounds of a call, for buckets [B, H, r, N].
+std::vector<LshRound> lsh_rounds(const Tensor& buckets, const LshAttentionOptions& options);
+
+}  // namespace detail
+}  // namespace linnet
