@@ -28,7 +28,7 @@ struct CommonData {
 
 Settings settings_for(const std::string& attention, const Settings& common) {
   Settings settings = settings_of(attention, common);
-  settings.out = common.out / attention;
+  settings.out = common.out / row_name(settings);
   validate(settings);
   settle_run(settings);
   return settings;

@@ -190,6 +190,7 @@ Settings small_users(const std::string& task, const std::string& name) {
   s.clip = 1;
   s.eval_every = 100;
   s.eval_batches = 4;
+  s.of_users.users = 20000;  // with fewer the model learns them by heart
   s.options = {{"global_tokens", "2"}, {"window", "8"},         {"window2", "8"}, {"block", "4"},
                {"random_blocks", "1"}, {"linformer_rank", "8"}, {"chunk", "8"}};
   return s;
@@ -199,7 +200,7 @@ std::vector<Settings> presets() {
   std::vector<Settings> all{nanogpt_cpu(), nanogpt_gpu(), mnist_small()};
   std::ranges::move(lra_presets(), std::back_inserter(all));
   Settings small_conversion = small_users("conversion", "conversion-small");
-  small_conversion.of_users.users = 60000;  // with fewer it learns them by heart
+  small_conversion.of_users.users = 60000;
   small_conversion.of_users.test_users = 2000;
   small_conversion.steps = 3000;
   small_conversion.dropout = 0;

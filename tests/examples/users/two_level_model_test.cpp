@@ -29,6 +29,13 @@ Lists small_items() {
 
 const std::vector<int32_t> kHistory{2, 0, 3};
 
+/// Makes the embeddings of words large, so that scores depend on them.
+void enlarge(TwoLevelModel& model) {
+  const NoGrad no_grad;
+  Tensor words = model.state().at("words.weight");
+  words *= 50;
+}
+
 /// The scores of two users, of whom the second has no history.
 std::vector<UserAndCandidates> two_users() { return {{kHistory, {0, 1, 4}}, {{}, {2, 3, 1}}}; }
 
@@ -81,7 +88,8 @@ TEST_CASE("a model of users: mean is the mean of embeddings, and their product t
   const Lists items = small_items();
   Generator rng(1);
   TwoLevelModel model(rng, small_model(Settings{}.attention, "mean"), 10, false);
-  const Tensor words = model.named_parameters()[0].tensor.detach();
+  enlarge(model);
+  const Tensor words = model.state().at("words.weight");
   const auto item = [&](int64_t i) {
     Tensor total = zeros({16});
     for (const int32_t word : items[i]) total = total + words[word];
@@ -108,6 +116,8 @@ TEST_CASE("a model of users with a head: relu of user, item and their product, 3
   const Lists items = small_items();
   Generator rng(1);
   TwoLevelModel model(rng, small_model(Settings{}.attention, "mean"), 10, true);
+  enlarge(model);
+  const NoGrad no_grad;
   TensorMap state = model.state();
   const nn::Batch batch = user_batch(items, {{kHistory, {1}}}, zeros({1}));
   const Tensor vectors = model.items(batch.inputs, batch.others[0]);
