@@ -90,13 +90,19 @@ std::optional<double> ConversionTask::best_auc() const {
 
 ConversionTask::Latency ConversionTask::latency() {
   constexpr size_t kWarmUp = 20, kTimed = 200;
+  const NoGrad no_grad;
+  model_.eval();
   std::vector<double> times;
   for (size_t i = 0; i < kWarmUp + kTimed; ++i) {
     const Conversion& user = data_.test[i % data_.test.size()];
     const Clock::time_point begin = Clock::now();
-    scores_of(model_, data_.items, {{user.behaviours, {user.ad}}});
+    nn::Batch batch = user_batch(data_.items, {{user.behaviours, {user.ad}}}, {});
+    batch.inputs = batch.inputs.to(model_.device());
+    for (Tensor& other : batch.others) other = other.to(model_.device());
+    model_(batch).item<double>();
     if (i >= kWarmUp) times.push_back(milliseconds_since(begin));
   }
+  model_.train();
   std::ranges::sort(times);
   return {.median = median(times), .percentile_99 = times[kTimed * 99 / 100]};
 }
