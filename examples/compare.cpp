@@ -2,4 +2,4 @@
 
 #include "support/run/compare.h"
 
-int main(int argc, char** argv) { return linnet::examples::compare_program(argc, argv, "compare"); }
+int main(int argc, char** argv) { return linnet::examples::compare_program(argc, argv, {.name = "compare"}); }

@@ -23,10 +23,10 @@ Tensor with_token(const Tensor& x, Scalar value) {
 
 }  // namespace
 
-AttentionPooling::AttentionPooling(Module& parent, std::string name, int64_t width, bool released)
+AttentionPooling::AttentionPooling(Module& parent, std::string name, int64_t width, bool released, int64_t hidden)
     : Module(parent, std::move(name), fmt::format("additive pooling, width {}", width)),
-      fc1_(*this, "fc1", width, width),
-      fc2_(*this, "fc2", width, 1),
+      fc1_(*this, "fc1", width, hidden > 0 ? hidden : width),
+      fc2_(*this, "fc2", hidden > 0 ? hidden : width, 1),
       released_(released) {}
 
 Tensor AttentionPooling::operator()(const Tensor& x, const Tensor& padding_mask, Where where) const {

@@ -5,7 +5,7 @@
 namespace linnet::nn {
 
 /// Additive attention pooling: one vector for a sequence, Σ_i α_i x_i with α = softmax_i(w·tanh(W x_i + b)).
-/// Submodules are `fc1` for W and b and `fc2` for w, whose bias cancels in the softmax.
+/// Submodules are `fc1` for W and b and `fc2` for w, whose bias cancels in the softmax. W has `hidden` rows.
 ///
 /// The published implementation divides e^s by Σ e^s + 1e-8. There the bias does not cancel, and large scores
 /// overflow. `released` computes the same function stably, as the softmax with one more token of score log 1e-8 and
@@ -14,7 +14,8 @@ namespace linnet::nn {
 /// Source: Wu et al. 2021, section 4.1.
 class AttentionPooling : public Module {
  public:
-  AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false);
+  AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false,
+                   int64_t hidden = 0);  // 0 stands for `width`
 
   /// The pooled vectors; 0 where every token is padding.
   ///

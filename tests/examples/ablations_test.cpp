@@ -1,4 +1,4 @@
-/// The programs for what the papers vary and show: ablations and recommend, and the charts that they draw.
+/// The program for what the papers vary and show, ablations, and the charts that it draws.
 
 #include <doctest/doctest.h>
 
@@ -60,7 +60,7 @@ TEST_CASE("ablations dropout: every kind at every rate, and none; a line for eac
   CHECK(Picture(shop / "a/dropout.png").width() > 1000);
 }
 
-TEST_CASE("ablations and recommend: what they refuse") {
+TEST_CASE("ablations: what it refuses") {
   const Workshop shop;
   const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& part) {
     const Ended ended = run_program(program, flags);
@@ -87,30 +87,6 @@ TEST_CASE("ablations and recommend: what they refuse") {
   }
   refused("ablations", shop.tiny("run") + Arguments{"dropout", "--rates", "much"}, "--rates");
   CHECK_FALSE(std::filesystem::exists(shop / "run"));
-  refused("recommend", {"--items", "10"}, "--items: 10 is not a whole number from 100 to 1000000");
-  refused("recommend", {"--width", "10"}, "--width 10 is not a multiple of --heads 4");
-  refused("recommend", {"--dropout", "nan"}, "--dropout: nan is not a number from 0 to 0.99");
-  refused("recommend", {"--dropout", "1"}, "--dropout: 1 is not a number from 0 to 0.99");
-  refused("recommend", {"--lr", "nan"}, "--lr: nan is not a number from 1e-09 to 1000");
-  refused("recommend", {"--lr", "0"}, "--lr: 0 is not a number");
-  refused("recommend", {"--lr", "inf"}, "--lr: inf is not a number");
-  refused("recommend", {"--lr", "0.1x"}, "--lr: 0.1x is not a number");
-  refused("recommend", {"--steps", "0"}, "--steps: 0 is not a whole number from 1 to 1000000000");
-  refused("recommend", {"--layers", "1001"}, "--layers: 1001 is not a whole number from 1 to 1000");
-  refused("recommend", {"--users", "100000000000000"},
-          "--users: 100000000000000 is not a whole number from 1 to 1000000");
-}
-
-TEST_CASE("recommend: a table of metrics, the same from the same seed") {
-  const Arguments flags{"--users", "50", "--test-users", "10", "--items", "100", "--steps", "3", "--batch", "8"};
-  const Ended first = run_program("recommend", flags), second = run_program("recommend", flags);
-  REQUIRE(first.code == 0);
-  const auto table = [](const std::string& text) { return text.substr(text.find("generated clicks")); };
-  CHECK(table(first.out) == table(second.out));
-  for (const std::string part : {"nDCG@10", "chance", "means of embeddings", "Fastformer, twice"}) {
-    CAPTURE(part);
-    CHECK(first.out.find(part) != std::string::npos);
-  }
 }
 
 TEST_CASE("bar chart: drawn, or refused and not written") {

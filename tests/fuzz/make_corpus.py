@@ -95,6 +95,16 @@ for choice in range(4):
     write("csv", f"semicolons_{choice}", bytes([choice]) + b"x;y\r1,5;2\r3;\r")
     write("csv", f"open_{choice}", bytes([choice]) + b'x,y\n"1,2\n')
 
+# MIND's news.tsv and behaviors.tsv, parted by a byte 0, and lines of JSON.
+mind = pathlib.Path(__file__).parent.parent / "goldens" / "mind" / "dev"
+news, shown = (b"".join((mind / name).read_bytes().splitlines(True)[:4]) for name in ("news.tsv", "behaviors.tsv"))
+ads = b'{"behaviours": ["red shoes", [3, 4]], "ad": "shoes", "label": 1}\n{"behaviours": [], "ad": "", "label": 0}\n'
+for choice in range(2):
+    write("users", f"mind_{choice}", bytes([choice]) + news + b"\0" + shown)
+    write("users", f"small_{choice}", bytes([choice]) + news + b"\0" + b"1\tU\tt\tN50 N9\tN51-1 N52-0\r\n2\tU\tN53\n")
+    write("users", f"ads_{choice}", bytes([2 + choice]) + ads)
+    write("users", f"cut_{choice}", bytes([2 + choice]) + ads * 3 + ads[:40])
+
 # A vocabulary and merges, parted by a byte 0.
 tokenizer = pathlib.Path(__file__).parent.parent / "goldens" / "tokenizer"
 vocabulary, merges = (tokenizer / "vocab.json").read_bytes(), (tokenizer / "merges.txt").read_bytes()

@@ -15,14 +15,20 @@ namespace linnet::examples {
 namespace {
 
 struct Entry {
-  std::string attention;
+  std::string name;
   TrainingResult result;
   std::string sample;
+  std::vector<std::pair<std::string, std::string>> cells;  // with the names of their columns
+};
+
+/// What the runs of a program have in common.
+struct CommonData {
+  std::string name, of_test;
 };
 
 Settings settings_for(const std::string& attention, const Settings& common) {
   Settings settings = settings_of(attention, common);
-  settings.out = common.out / attention;
+  settings.out = common.out / row_name(settings);
   validate(settings);
   settle_run(settings);
   return settings;
@@ -42,51 +48,62 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
   return runs;
 }
 
-std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& data) {
+std::vector<Entry> train_all(const std::vector<Settings>& runs, const CompareProgram& program, CommonData& data) {
   std::vector<Entry> entries;
   for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
-    data = task->data_name();
-    entries.push_back({settings.attention, train(*task, settings), task->sample(200)});
+    data = {.name = task->data_name(), .of_test = task->test_data()};
+    Entry entry{
+        .name = row_name(settings), .result = train(*task, settings), .sample = task->sample(200), .cells = {}};
+    if (program.more_cells) entry.cells = program.more_cells(*task, entry.result);
+    entries.push_back(std::move(entry));
   }
   return entries;
 }
 
 std::string table_of(const std::vector<Entry>& entries, bool of_test) {
-  const bool images = entries.front().result.full.accuracy.has_value();
+  const Task::Evaluation& evaluated = entries.front().result.full;
   std::vector<std::string> columns{
       "attention", of_test ? "test loss" : "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
-  if (images) columns.insert(columns.begin() + 2, "accuracy");
+  auto place = columns.begin() + 2;
+  if (evaluated.accuracy) place = columns.insert(place, "accuracy") + 1;
+  for (const auto& measure : evaluated.measures) place = columns.insert(place, measure.first) + 1;
+  for (const auto& cell : entries.front().cells) columns.push_back(cell.first);
   Table table(columns);
-  for (const auto& [attention, result, sample] : entries) {
-    std::vector<std::string> cells{attention,
+  for (const auto& [name, result, sample, more] : entries) {
+    std::vector<std::string> cells{name,
                                    fmt::format("{:.4f}", result.full.loss),
                                    fmt::format("{:.1f}", result.ms_per_step),
                                    format_count(static_cast<int64_t>(result.tokens_per_second)),
                                    format_count(result.parameters),
                                    format_bytes(result.peak_bytes)};
-    if (images) cells.insert(cells.begin() + 2, fmt::format("{:.2f} %", 100 * *result.full.accuracy));
+    auto cell = cells.begin() + 2;
+    if (evaluated.accuracy) cell = cells.insert(cell, fmt::format("{:.2f} %", 100 * *result.full.accuracy)) + 1;
+    for (const auto& measure : result.full.measures)
+      cell = cells.insert(cell, fmt::format("{:.4f}", measure.second)) + 1;
+    for (const auto& other : more) cells.push_back(other.second);
     table.add_row(cells);
   }
   return table.str();
 }
 
-void compare(const std::vector<Settings>& runs, const Settings& settings) {
+void compare(const std::vector<Settings>& runs, const Settings& settings, const CompareProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
-  std::string data;
-  const std::vector<Entry> entries = train_all(runs, data);
+  CommonData data;
+  const std::vector<Entry> entries = train_all(runs, program, data);
   for (const Entry& entry : entries) {
-    if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.attention, entry.sample);
+    if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.name, entry.sample);
   }
   const std::string table = table_of(entries, settings.keep_best);
-  const std::string what = fmt::format("{}, {}, seed {}", data, describe(settings), settings.seed);
+  const std::string what = fmt::format("{}, {}, seed {}", data.name, describe(settings), settings.seed);
   fmt::print("\n{}; {}\n{}", what,
              settings.keep_best ? "test data, by the weights with the best validation accuracy"
-                                : "losses on all validation data",
+                                : "losses on " + data.of_test,
              table);
   std::vector<std::pair<std::string, const TrainingResult*>> curves;
-  for (const Entry& entry : entries) curves.emplace_back(entry.attention, &entry.result);
+  for (const Entry& entry : entries) curves.emplace_back(entry.name, &entry.result);
+  if (program.finish) program.finish(curves);
   // Gerami et al. 2024, figure 6
   const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
   draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", what, steps);
@@ -94,17 +111,26 @@ void compare(const std::vector<Settings>& runs, const Settings& settings) {
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
+/// The mechanisms where --attention names none, or `all`.
+std::vector<std::string> default_mechanisms(const Settings& settings, bool all, const CompareProgram& program) {
+  if (row_name(settings) != settings.attention) return {settings.attention};  // the encoder has no choice of its own
+  if (!all && !program.mechanisms.empty()) return program.mechanisms;
+  return kind_of(settings.task) == TaskKind::text ? linnet::nn::causal_mechanisms()
+                                                  : linnet::nn::attention_mechanisms();
+}
+
 }  // namespace
 
-int compare_program(int argc, char** argv, const std::string& name) {
-  CLI::App app("Trains several attention mechanisms on the same task, with the same budget and seed.", name);
+int compare_program(int argc, char** argv, const CompareProgram& program) {
+  CLI::App app(program.description, program.name);
   return run_program(app, [&] {
-    std::string task = task_from_flag(argc, argv, task_names());
+    const std::vector<std::string> tasks = program.tasks.empty() ? task_names() : program.tasks;
+    std::string task = tasks.size() > 1 ? task_from_flag(argc, argv, tasks) : tasks.front();
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     std::vector<std::string> mechanisms;
-    settings.out = "out/compare-" + task;
+    settings.out = tasks.size() > 1 ? "out/compare-" + task : "out/" + program.name;
     add_common_flags(app, settings);
-    add_task_flag(app, task, task_names());
+    if (tasks.size() > 1) add_task_flag(app, task, tasks);
     add_mechanism_list(app, "--attention", mechanisms);
     add_attention_option_flags(app, settings);
     add_model_flags(app, settings);
@@ -112,13 +138,13 @@ int compare_program(int argc, char** argv, const std::string& name) {
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")
         ->check(path());
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
+    if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     settle_training_flags(app, settings);
-    if (mechanisms.empty()) {
-      const bool causal = kind_of(task) == TaskKind::text;
-      mechanisms = causal ? linnet::nn::causal_mechanisms() : linnet::nn::attention_mechanisms();
-    }
-    compare(settings_for_all(mechanisms, settings), settings);
+    if (mechanisms.empty()) mechanisms = default_mechanisms(settings, app.count("--attention") > 0, program);
+    const std::vector<Settings> runs = settings_for_all(mechanisms, settings);
+    if (program.check) program.check(runs);
+    compare(runs, settings, program);
   });
 }
 

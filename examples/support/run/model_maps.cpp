@@ -27,11 +27,12 @@ void check_data(const std::filesystem::path& folder, const ModelMaps& model, con
 
 void check_flags(const std::filesystem::path& folder, const MapInput& input, const std::string& task) {
   const TaskKind kind = kind_of(task);
-  if (kind == TaskKind::sequences) {
+  if (kind == TaskKind::sequences || kind == TaskKind::users) {
+    const bool users = kind == TaskKind::users;
     throw UsageError(
-        fmt::format("{} holds a model of lra, whose sequences are too long for a picture of their maps; choose a run "
-                    "of {} or {}",
-                    folder.string(), programs_of("mnist"), programs_of("shakespeare")));
+        fmt::format("{} holds a model of {}, whose {}; choose a run of {} or {}", folder.string(), programs_of(task),
+                    users ? "sequences are many and short" : "sequences are too long for a picture of their maps",
+                    programs_of("mnist"), programs_of("shakespeare")));
   }
   if (kind == TaskKind::images && input.prompt) {
     throw UsageError(fmt::format("--prompt does not apply to {}, a model for images", folder.string()));

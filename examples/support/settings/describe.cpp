@@ -34,6 +34,11 @@ std::string describe_model(const Settings& settings) {
   return text;
 }
 
+std::string row_name(const Settings& settings) {
+  const std::string& encoder = settings.of_users.encoder;
+  return encoder == UserSettings{}.encoder ? settings.attention : encoder;
+}
+
 std::string length_of(const Settings& s) {
   if (s.epochs == 0) return fmt::format("{} steps", s.steps);
   return s.epochs == 1 ? "1 epoch" : fmt::format("{} epochs", s.epochs);

@@ -22,11 +22,12 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-/// Whether the task is one of sequences; false for a task that does not exist, which validate refuses.
-bool is_sequences(const Settings& s) {
-  const std::vector<std::string> names = task_names(TaskKind::sequences);
+/// Whether the task is one of this kind; false for a task that does not exist, which validate refuses.
+bool is_of_kind(const Settings& s, TaskKind kind) {
+  const std::vector<std::string> names = task_names(kind);
   return std::ranges::find(names, s.task) != names.end();
 }
+bool is_sequences(const Settings& s) { return is_of_kind(s, TaskKind::sequences); }
 
 /// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
@@ -73,6 +74,17 @@ void for_each_field(S& s, Field&& field) {
     field("min_tokens", s.lra.min_tokens);
     field("contour_length", s.lra.contour_length);
     field("distractors", s.lra.distractors);
+    field("data_seed", s.lra.data_seed);
+  }
+  if (is_of_kind(s, TaskKind::users)) {
+    field("encoder", s.of_users.encoder);
+    field("title_words", s.of_users.title_words);
+    field("history", s.of_users.history);
+    field("strict", s.of_users.strict);
+    field("users", s.of_users.users);
+    field("test_users", s.of_users.test_users);
+    field("items", s.of_users.items);
+    field("sharpness", s.of_users.sharpness);
     field("data_seed", s.lra.data_seed);
   }
   field("eval_every", s.eval_every);
@@ -179,6 +191,8 @@ std::any attention_options(const Settings& s) {
 }
 
 nn::Pooling pool_of(const Settings& s) { return choose(kPools, "pool", s.lra.pool); }
+
+UserEncoder user_encoder_of(const Settings& s) { return choose(kUserEncoders, "encoder", s.of_users.encoder); }
 
 nn::Positions positions_of(const Settings& s) { return choose(kPositions, "positions", s.positions); }
 
@@ -313,12 +327,22 @@ void validate(const Settings& s) {
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
           fmt::format("--profile times ten steps after ten others; --steps {} is too few", s.steps));
+  at_least("title-words", s.of_users.title_words, 1, 10'000);
+  at_least("history", s.of_users.history, 1, 10'000);
+  at_least("users", s.of_users.users, 1, 1'000'000);
+  at_least("test-users", s.of_users.test_users, 1, 1'000'000);
+  at_least("items", s.of_users.items, 100, 1'000'000);
+  within("sharpness", s.of_users.sharpness, 0, 1e3);
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
   check_options(s);  // this, positions_of and device_of check all other words
   if (kind_of(s.task) == TaskKind::text) require_causal("--attention", s.attention);
   positions_of(s);
   pool_of(s);
+  user_encoder_of(s);
+  require(row_name(s) == s.attention || s.attention == Settings{}.attention,
+          fmt::format("--encoder {} does not apply to --attention {}; leave one of them out", s.of_users.encoder,
+                      s.attention));
   device_of(s);
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
           fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",

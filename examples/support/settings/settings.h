@@ -17,8 +17,9 @@
 namespace linnet::examples {
 
 /// The kinds of tasks: language models of a text, classifiers of images by patches, and classifiers of sequences of
-/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021).
-enum class TaskKind : uint8_t { text, images, sequences };
+/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021); and models of users by what they did, which
+/// are recommendation and conversion (Wu et al. 2021).
+enum class TaskKind : uint8_t { text, images, sequences, users };
 
 /// The settings that only tasks of the Long Range Arena have.
 struct LraSettings {
@@ -30,6 +31,25 @@ struct LraSettings {
   int64_t contour_length = 14;    ///< pathfinder: paddles of a snake
   int64_t distractors = 5;        ///< pathfinder: snakes that mean nothing
   uint64_t data_seed = 1;         ///< of generated data
+};
+
+/// What makes one vector of a sequence in a model of users.
+enum class UserEncoder : uint8_t {
+  layers,  ///< Transformer layers with any mechanism, and additive pooling
+  nrms,    ///< softmax attention alone, and additive pooling: NRMS (Wu et al. 2019)
+  mean     ///< the mean, to compare with
+};
+
+/// The settings that only tasks of users have.
+struct UserSettings {
+  std::string encoder = "layers";  ///< what makes one vector of a sequence, one of the words of kUserEncoders
+  int64_t title_words = 30;        ///< the most words of a title or another text, the first ones
+  int64_t history = 50;            ///< the most news or behaviours of a user, the last ones
+  bool strict = false;             ///< whether a malformed line is an error; else it is left out and counted
+  int64_t users = 4000;            ///< of generated data, to learn from
+  int64_t test_users = 500;        ///< of generated data, others
+  int64_t items = 1000;            ///< recommendation: of generated data
+  double sharpness = 1;            ///< conversion: a factor of the generator's logits
 };
 
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
@@ -53,6 +73,7 @@ struct Settings {
   bool bytes = false;        ///< characters are bytes, not code points
   bool normalise_newlines = false;
   LraSettings lra = {};
+  UserSettings of_users = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
   bool bias = false;
@@ -127,6 +148,8 @@ int64_t shortened_warmup(const Settings& published, int64_t steps);
 /// The preset and the settings that differ from it, such as `preset nanogpt-cpu, layers 2`, without steps, seed and
 /// settings that change no result.
 std::string describe_model(const Settings& settings);
+/// The name of a run in a table of several: its mechanism, or its encoder where that has none of its own choice.
+std::string row_name(const Settings& settings);
 /// The planned length of the run: `40 steps`, `1 epoch`.
 std::string length_of(const Settings& settings);
 /// The name of a run in tables and pictures, its model and length: `preset nanogpt-cpu, layers 2, 40 steps`.
@@ -142,6 +165,8 @@ nn::BlockConfig block_config(const Settings& settings);
 void check_options(const Settings& settings, int64_t max_tokens = 0);
 /// The value of settings.lra.pool. Throws UsageError for an unknown word.
 nn::Pooling pool_of(const Settings& settings);
+/// The value of settings.of_users.encoder. Throws UsageError for an unknown word.
+UserEncoder user_encoder_of(const Settings& settings);
 /// The value of settings.positions. Throws UsageError for an unknown word.
 nn::Positions positions_of(const Settings& settings);
 /// The settings for one of several mechanisms. They keep those options that it has.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "support/settings/program.h"
+#include "support/users/conversion_task.h"
+#include "support/users/recommendation_task.h"
 
 namespace linnet::examples {
 
@@ -11,6 +13,9 @@ std::unique_ptr<Task> make_task(const Settings& settings) {
     case TaskKind::text: return make_text_task(settings);
     case TaskKind::images: return make_image_task(settings);
     case TaskKind::sequences: return make_sequence_task(settings);
+    case TaskKind::users:
+      if (settings.task == "conversion") return std::make_unique<ConversionTask>(settings);
+      return std::make_unique<RecommendationTask>(settings);
   }
   throw UsageError(fmt::format("task {}", settings.task));
 }

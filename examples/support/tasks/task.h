@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <linnet/linnet.h>
 
@@ -11,12 +13,16 @@
 
 namespace linnet::examples {
 
+/// Figures of a model by their names, such as {"AUC", 0.68}.
+using Measures = std::vector<std::pair<std::string, double>>;
+
 /// A model and its data, as the training loop uses them.
 class Task {
  public:
   struct Evaluation {
     double loss = 0;
     std::optional<double> accuracy = {};
+    Measures measures = {};  ///< what else the task is judged by
   };
 
   virtual ~Task() = default;
@@ -29,6 +35,8 @@ class Task {
   virtual Evaluation evaluate(int64_t batches) = 0;
   /// The loss on all data of the last evaluation: test data, or all validation data where there are no others.
   virtual Evaluation test() { return evaluate(0); }
+  /// What `test` evaluates on, where settings.keep_best is not set.
+  virtual std::string test_data() const { return "all validation data"; }
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t tokens_per_batch() const = 0;
   /// The name of the data set, by which a stand-in is told from the real one.

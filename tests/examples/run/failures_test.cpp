@@ -82,7 +82,6 @@ TEST_CASE("output that cannot be written: exit 1, with one line that says so") {
   refused("sample", {shop / "run", "--tokens", "5"});
   refused("sample", {"--help"});
   refused("bench", {"--json", "--seconds", "0.001", "attention", "--tokens", "16"});
-  refused("recommend", {"--users", "8", "--test-users", "2", "--items", "100", "--steps", "1", "--batch", "8"});
   refused("attention_maps", {shop / "run", "--prompt", "to be", "--out", shop / "maps"});
 }
 

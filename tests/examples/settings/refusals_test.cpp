@@ -58,8 +58,8 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
 }
 
 TEST_CASE("a flag that there is not: every program says so in one line, and where to look") {
-  for (const std::string program :
-       {"train_text", "train_mnist", "sample", "compare", "attention_maps", "ablations", "bench", "recommend"}) {
+  for (const std::string program : {"train_text", "train_mnist", "sample", "compare", "attention_maps", "ablations",
+                                    "bench", "recommend", "convert"}) {
     CAPTURE(program);
     const Arguments flags = program == "bench"    ? Arguments{"attention", "--nonsense"}
                             : program == "sample" ? Arguments{"folder", "--nonsense"}

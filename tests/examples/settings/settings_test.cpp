@@ -191,7 +191,7 @@ TEST_CASE("text programs refuse a mechanism without a causal form before they wr
   const auto train = [](int argc, char** argv) {
     return train_program(argc, argv, {.name = "train_text", .tasks = {"shakespeare"}, .description = ""});
   };
-  const auto compare = [](int argc, char** argv) { return compare_program(argc, argv, "compare"); };
+  const auto compare = [](int argc, char** argv) { return compare_program(argc, argv, {.name = "compare"}); };
   CHECK(exit_code(train, {"train_text", "--attention", "whole"}) == 2);
   CHECK(exit_code(compare, {"compare", "--task", "shakespeare", "--attention", "softmax,whole"}) == 2);
 }

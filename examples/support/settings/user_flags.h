@@ -1,0 +1,14 @@
+#pragma once
+
+#include "support/settings/settings.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace linnet::examples {
+
+/// Adds --data and the other flags for the data of tasks of users, with the words of the task.
+void add_user_flags(CLI::App& app, Settings& settings);
+
+}  // namespace linnet::examples

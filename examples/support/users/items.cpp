@@ -1,0 +1,61 @@
+#include "support/users/items.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace linnet::examples {
+
+void Lists::append(std::span<const int32_t> list) {
+  numbers_.insert(numbers_.end(), list.begin(), list.end());
+  ends_.push_back(std::ssize(numbers_));
+}
+
+std::span<const int32_t> Lists::operator[](int64_t i) const {
+  const int64_t begin = i == 0 ? 0 : ends_[static_cast<size_t>(i - 1)];
+  const int64_t end = ends_[static_cast<size_t>(i)];
+  return std::span(numbers_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
+PaddedLists padded(const std::vector<std::span<const int32_t>>& lists) {
+  int64_t longest = 1;
+  for (const auto list : lists) longest = std::max(longest, std::ssize(list));
+  const Shape shape{std::ssize(lists), longest};
+  PaddedLists result{Tensor::empty(shape, DType::int64), Tensor::empty(shape, DType::boolean)};
+  int64_t* number = result.numbers.mutable_data<int64_t>().data();
+  bool* kept = result.mask.mutable_data<bool>().data();
+  for (const auto list : lists) {
+    const int64_t rest = longest - std::ssize(list);
+    number = std::fill_n(std::ranges::copy(list, number).out, rest, 0);
+    kept = std::fill_n(std::fill_n(kept, list.size(), true), rest, false);
+  }
+  return result;
+}
+
+nn::Batch user_batch(const Lists& items, const std::vector<UserAndCandidates>& users, const Tensor& targets) {
+  std::unordered_map<int32_t, int32_t> rows;
+  std::vector<std::span<const int32_t>> words;
+  const auto row_of = [&](int32_t item) {
+    const auto [found, is_new] = rows.emplace(item, static_cast<int32_t>(words.size()));
+    if (is_new) words.push_back(items[item]);
+    return found->second;
+  };
+  Lists histories, candidates;
+  std::vector<int32_t> list;
+  for (const UserAndCandidates& user : users) {
+    list.clear();
+    for (const int32_t item : user.history) list.push_back(row_of(item));
+    histories.append(list);
+    list.clear();
+    for (const int32_t item : user.candidates) list.push_back(row_of(item));
+    candidates.append(list);
+  }
+  const auto all = [](const Lists& lists) {
+    std::vector<std::span<const int32_t>> spans;
+    for (int64_t i = 0; i < lists.size(); ++i) spans.push_back(lists[i]);
+    return padded(spans);
+  };
+  const PaddedLists texts = padded(words), clicked = all(histories);
+  return {texts.numbers, targets, {texts.mask, clicked.numbers, clicked.mask, all(candidates).numbers}};
+}
+
+}  // namespace linnet::examples

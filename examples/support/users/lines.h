@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linnet::examples {
+
+/// Reads a file line by line. A line that is not as expected is left out and counted, or ends the program. Lines may
+/// end with CR LF.
+class LineReader {
+ public:
+  /// With `strict`, a malformed line is an error. Throws: IoError for a file that cannot be read.
+  LineReader(std::filesystem::path path, bool strict);
+
+  /// Calls `use` with each line. It throws `Malformed` for one that is not as expected. Afterwards, a line on stderr
+  /// says how many lines were left out, and why the first of them.
+  ///
+  /// Throws: IoError, with the number of the first malformed line, with `strict` and where no line is left; and for a
+  /// file without lines.
+  template <class Use>
+  void for_each(const Use& use) {
+    while (next()) {
+      try {
+        use(std::string_view(line_));
+        ++used_;
+      } catch (const Malformed& malformed) {
+        leave_out(malformed.what());
+      }
+    }
+    report();
+  }
+
+  /// What is wrong with a line, and what was expected.
+  struct Malformed : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+
+ private:
+  bool next();
+  void leave_out(const std::string& why);
+  void report() const;
+
+  std::filesystem::path path_;
+  bool strict_;
+  std::ifstream file_;
+  std::string line_;
+  int64_t number_ = 0, used_ = 0, left_out_ = 0;
+  std::string first_;  // why the first line was left out
+};
+
+/// The parts of a line between separators. An empty text has one, which is empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+}  // namespace linnet::examples

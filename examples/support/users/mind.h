@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "support/settings/settings.h"
+#include "support/users/clicks.h"
+
+namespace linnet::examples {
+
+/// MIND (Wu et al. 2020) in settings.data: folders train/ and dev/, each with news.tsv and behaviors.tsv, of which
+/// the columns with id, title, impression, history and candidates are read. The vocabulary is that of the titles in
+/// train/. Titles have at most their first settings.of_users.title_words words, histories at most their last
+/// settings.of_users.history news. News that news.tsv lacks are left out of histories; candidates become
+/// Impression::kUnknown; a line on stderr counts both.
+///
+/// Throws: IoError for absent files, and as LineReader for malformed lines.
+ClickSet load_mind(const Settings& settings);
+
+/// The impressions that predictions are made for: those of test/, which have no labels, or those of dev/ where there
+/// is no test/.
+struct PredictedClicks {
+  std::filesystem::path folder;
+  Lists items;
+  std::vector<Impression> impressions;
+};
+PredictedClicks load_mind_to_predict(const Settings& settings);
+
+}  // namespace linnet::examples

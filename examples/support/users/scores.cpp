@@ -1,0 +1,78 @@
+#include "support/users/scores.h"
+
+#include <algorithm>
+
+namespace linnet::examples {
+namespace {
+
+constexpr int64_t kItemsAtOnce = 256, kUsersAtOnce = 64;
+
+/// The vectors of those items that users need.
+class EncodedItems {
+ public:
+  EncodedItems(TwoLevelModel& model, const Lists& items, const std::vector<UserAndCandidates>& users)
+      : rows_(static_cast<size_t>(items.size()), -1) {
+    std::vector<std::span<const int32_t>> texts;
+    const auto need = [&](int32_t item) {
+      if (item < 0 || rows_[static_cast<size_t>(item)] >= 0) return;
+      rows_[static_cast<size_t>(item)] = static_cast<int32_t>(texts.size());
+      texts.push_back(items[item]);
+    };
+    for (const UserAndCandidates& user : users) {
+      std::ranges::for_each(user.history, need);
+      std::ranges::for_each(user.candidates, need);
+    }
+    std::vector<Tensor> parts;
+    for (auto begin = texts.begin(); begin != texts.end();) {
+      const auto end = begin + std::min<ptrdiff_t>(kItemsAtOnce, texts.end() - begin);
+      const PaddedLists words = padded({begin, end});
+      parts.push_back(model.items(words.numbers.to(model.device()), words.mask.to(model.device())));
+      begin = end;
+    }
+    if (!parts.empty()) vectors_ = concat(parts, 0);
+  }
+
+  const Tensor& vectors() const { return vectors_; }
+  std::vector<int32_t> rows_of(std::span<const int32_t> items) const {
+    std::vector<int32_t> rows;
+    for (const int32_t item : items) rows.push_back(item < 0 ? 0 : rows_[static_cast<size_t>(item)]);
+    return rows;
+  }
+
+ private:
+  std::vector<int32_t> rows_;  // of each item in vectors_; -1 for one that no user needs
+  Tensor vectors_;
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> scores_of(TwoLevelModel& model, const Lists& items,
+                                           const std::vector<UserAndCandidates>& users) {
+  const NoGrad no_grad;
+  const bool was_training = model.training();
+  model.eval();
+  const EncodedItems encoded(model, items, users);
+  std::vector<std::vector<double>> all;
+  for (auto begin = users.begin(); begin != users.end() && encoded.vectors().defined();) {
+    const auto end = begin + std::min<ptrdiff_t>(kUsersAtOnce, users.end() - begin);
+    std::vector<std::vector<int32_t>> rows;
+    for (auto user = begin; user != end; ++user) rows.push_back(encoded.rows_of(user->history));
+    for (auto user = begin; user != end; ++user) rows.push_back(encoded.rows_of(user->candidates));
+    const auto middle = rows.begin() + (end - begin);
+    const PaddedLists histories = padded({rows.begin(), middle}), candidates = padded({middle, rows.end()});
+    const Tensor vectors =
+        model.users(encoded.vectors(), histories.numbers.to(model.device()), histories.mask.to(model.device()));
+    const Tensor scores = model.scores(vectors, encoded.vectors(), candidates.numbers.to(model.device()));
+    const std::vector<double> flat = scores.to(Device::cpu).to(DType::float64).to_vector<double>();
+    const auto width = static_cast<ptrdiff_t>(candidates.numbers.size(1));
+    for (auto user = begin; user != end; ++user) {
+      const auto first = flat.begin() + (user - begin) * width;
+      all.emplace_back(first, first + std::ssize(user->candidates));
+    }
+    begin = end;
+  }
+  model.train(was_training);
+  return all;
+}
+
+}  // namespace linnet::examples
