@@ -104,3 +104,8 @@ for name, tokens in {"lines": {"indent": 0}, "escapes": {"ensure_ascii": True}}.
     text = json.dumps(smaller | {"<s>": 258, "é \n": 259}, **{"ensure_ascii": False} | tokens)
     write("tokenizer", name, text.encode() + b"\0" + b"\r\n".join(merges.split(b"\n")[1:3]))
 write("tokenizer", "repeated", vocabulary + b"\0" + merges + merges)
+
+write("glove", "plain", b"a 0.1 -2\nb 1e-3 4\nc 5 6\n")
+write("glove", "word2vec", b"3 2\na 0.1 -2 \nb 1e-3 4 \n. . . 5 6 \n")
+write("glove", "repeated", b"a 1 2\r\na 3 4\r\nb c 5 6\r\n")
+write("glove", "wide", b"a" + b" 1" * 1024 + b"\nb" + b" 2" * 1024 + b"\n")
