@@ -53,10 +53,11 @@ std::vector<Entry> train_all(const std::vector<Settings>& runs, std::string& dat
 }
 
 std::string table_of(const std::vector<Entry>& entries, bool of_test) {
-  const bool images = entries.front().result.full.accuracy.has_value();
+  const Task::Evaluation& first = entries.front().result.full;
   std::vector<std::string> columns{
       "attention", of_test ? "test loss" : "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
-  if (images) columns.insert(columns.begin() + 2, "accuracy");
+  if (first.macro_f) columns.insert(columns.begin() + 2, "macro-F");
+  if (first.accuracy) columns.insert(columns.begin() + 2, "accuracy");
   Table table(columns);
   for (const auto& [attention, result, sample] : entries) {
     std::vector<std::string> cells{attention,
@@ -65,7 +66,9 @@ std::string table_of(const std::vector<Entry>& entries, bool of_test) {
                                    format_count(static_cast<int64_t>(result.tokens_per_second)),
                                    format_count(result.parameters),
                                    format_bytes(result.peak_bytes)};
-    if (images) cells.insert(cells.begin() + 2, fmt::format("{:.2f} %", 100 * *result.full.accuracy));
+    for (const std::optional<double>& share : {result.full.macro_f, result.full.accuracy}) {
+      if (share) cells.insert(cells.begin() + 2, fmt::format("{:.2f} %", 100 * *share));
+    }
     table.add_row(cells);
   }
   return table.str();

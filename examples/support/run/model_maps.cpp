@@ -27,11 +27,11 @@ void check_data(const std::filesystem::path& folder, const ModelMaps& model, con
 
 void check_flags(const std::filesystem::path& folder, const MapInput& input, const std::string& task) {
   const TaskKind kind = kind_of(task);
-  if (kind == TaskKind::sequences) {
+  if (kind == TaskKind::sequences || kind == TaskKind::labelled_texts) {
     throw UsageError(
-        fmt::format("{} holds a model of lra, whose sequences are too long for a picture of their maps; choose a run "
+        fmt::format("{} holds a model of {}, whose sequences are too long for a picture of their maps; choose a run "
                     "of {} or {}",
-                    folder.string(), programs_of("mnist"), programs_of("shakespeare")));
+                    folder.string(), programs_of(task), programs_of("mnist"), programs_of("shakespeare")));
   }
   if (kind == TaskKind::images && input.prompt) {
     throw UsageError(fmt::format("--prompt does not apply to {}, a model for images", folder.string()));

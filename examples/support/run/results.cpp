@@ -22,6 +22,7 @@ void write_results(const std::filesystem::path& folder, const Results& r) {
                       {"parameters", r.parameters},
                       {"peak_bytes", r.peak_bytes}};
   if (r.accuracy) json["accuracy"] = *r.accuracy;
+  if (r.macro_f) json["macro_f"] = *r.macro_f;
   replace_file(results_in(folder), json.dump(2) + "\n");
 }
 
@@ -39,6 +40,7 @@ std::optional<Results> read_results(const std::filesystem::path& folder) {
               .parameters = value_of<int64_t>(json, "parameters"),
               .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
     if (json.contains("accuracy")) r.accuracy = value_of<double>(json, "accuracy");
+    if (json.contains("macro_f")) r.macro_f = value_of<double>(json, "macro_f");
     return r;
   } catch (const nlohmann::json::exception& error) {
     throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), linnet::detail::message_of(error), kRemedy));

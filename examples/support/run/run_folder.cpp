@@ -80,6 +80,7 @@ nlohmann::json to_json(const Metrics& m) {
                       {"tokens_per_second", m.tokens_per_second},
                       {"peak_bytes", m.peak_bytes}};
   if (m.accuracy) json["accuracy"] = *m.accuracy;
+  if (m.macro_f) json["macro_f"] = *m.macro_f;
   return json;
 }
 
@@ -97,6 +98,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
             .tokens_per_second = number("tokens_per_second"),
             .peak_bytes = linnet::detail::value_of<int64_t>(json, "peak_bytes")};
   if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
+  if (json.contains("macro_f")) m.macro_f = number("macro_f");
   return m;
 }
 
@@ -119,6 +121,7 @@ std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
                                                       {"peak_bytes", static_cast<double>(m.peak_bytes)}};
   if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // nan before training
   if (m.accuracy) scalars.emplace_back("accuracy/validation", *m.accuracy);
+  if (m.macro_f) scalars.emplace_back("macro_f/validation", *m.macro_f);
   return scalars;
 }
 

@@ -19,6 +19,7 @@ struct Metrics {
   double train_loss = 0;
   double val_loss = 0;
   std::optional<double> accuracy = {};
+  std::optional<double> macro_f = {};
   double lr = 0;
   double seconds = 0;  ///< of training so far, without evaluations
   double ms_per_step = 0;

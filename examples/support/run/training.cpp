@@ -178,7 +178,7 @@ void Run::resume() {
   result_.losses = folder_.rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();
-  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
+  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy, .macro_f = last.macro_f};
   seconds_ = last.seconds + static_cast<double>(at_.step - last.step) * last.ms_per_step / 1e3;
 }
 
@@ -210,6 +210,7 @@ void Run::evaluate() {
                         .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
                         .val_loss = result_.final.loss,
                         .accuracy = result_.final.accuracy,
+                        .macro_f = result_.final.macro_f,
                         .lr = rate_(at_.step),
                         .seconds = seconds_,
                         .ms_per_step = ms,
@@ -226,6 +227,7 @@ void Run::show(double loss) {
   std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
                                     {"val", fmt::format("{:.3f}", result_.final.loss)}};
   if (result_.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result_.final.accuracy)});
+  if (result_.final.macro_f) fields.push_back({"F", fmt::format("{:.2f}%", 100 * *result_.final.macro_f)});
   progress_.update(at_.step, std::move(fields));
 }
 
@@ -277,6 +279,7 @@ Results TrainingResult::results() const {
   return {.step = tested_step,
           .loss = full.loss,
           .accuracy = full.accuracy,
+          .macro_f = full.macro_f,
           .ms_per_step = ms_per_step,
           .parameters = parameters,
           .peak_bytes = peak_bytes};

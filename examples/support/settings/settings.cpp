@@ -22,9 +22,9 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-/// Whether the task is one of sequences; false for a task that does not exist, which validate refuses.
-bool is_sequences(const Settings& s) {
-  const std::vector<std::string> names = task_names(TaskKind::sequences);
+/// Whether the task is of this kind; false for a task that does not exist, which validate refuses.
+bool is_of(TaskKind kind, const Settings& s) {
+  const std::vector<std::string> names = task_names(kind);
   return std::ranges::find(names, s.task) != names.end();
 }
 
@@ -61,19 +61,31 @@ void for_each_field(S& s, Field&& field) {
   field("weight_decay", s.weight_decay);
   field("decay_matrices_only", s.decay_matrices_only);
   field("clip", s.clip);
-  if (is_sequences(s)) {
+  const bool of_sequences = is_of(TaskKind::sequences, s), of_texts = is_of(TaskKind::labelled_texts, s);
+  if (of_sequences || of_texts) {
     field("eps", s.eps);
     field("clip_value", s.clip_value);
     field("cycle_momentum", s.cycle_momentum);
     field("keep_best", s.keep_best);
     field("pool", s.lra.pool);
     field("stand_in", s.lra.stand_in);
+    field("data_seed", s.lra.data_seed);
+  }
+  if (of_sequences) {
     field("black_is_padding", s.lra.black_is_padding);
     field("downsample", s.lra.downsample);
     field("min_tokens", s.lra.min_tokens);
     field("contour_length", s.lra.contour_length);
     field("distractors", s.lra.distractors);
-    field("data_seed", s.lra.data_seed);
+  }
+  if (of_texts) {
+    field("format", s.texts.format);
+    field("text_field", s.texts.text_field);
+    field("label_field", s.texts.label_field);
+    field("vocabulary", s.texts.vocabulary);
+    field("min_count", s.texts.min_count);
+    field("glove", s.texts.glove);
+    field("strict", s.texts.strict);
   }
   field("eval_every", s.eval_every);
   field("eval_batches", s.eval_batches);
@@ -192,7 +204,7 @@ nn::BlockConfig block_config(const Settings& s) {
                         .options = attention_options(s)},
           .hidden = s.feed_forward * s.width,
           .dropout = s.dropout,
-          .activation_dropout = is_sequences(s) ? s.dropout : 0};
+          .activation_dropout = is_of(TaskKind::sequences, s) ? s.dropout : 0};
 }
 
 void check_options(const Settings& s, int64_t max_tokens) {
@@ -308,6 +320,8 @@ void validate(const Settings& s) {
   at_least("min-tokens", s.lra.min_tokens, 1);
   at_least("contour-length", s.lra.contour_length, 2, 100);
   at_least("distractors", s.lra.distractors, 0, 100);
+  at_least("vocabulary", s.texts.vocabulary, 1);
+  at_least("min-count", s.texts.min_count, 1);
   require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));

@@ -16,11 +16,12 @@
 
 namespace linnet::examples {
 
-/// The kinds of tasks: language models of a text, classifiers of images by patches, and classifiers of sequences of
-/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021).
-enum class TaskKind : uint8_t { text, images, sequences };
+/// The kinds of tasks: language models of a text, classifiers of images by patches, classifiers of sequences of ids,
+/// which are the tasks of the Long Range Arena (Tay et al. 2021), and classifiers of texts by their words.
+enum class TaskKind : uint8_t { text, images, sequences, labelled_texts };
 
-/// The settings that only tasks of the Long Range Arena have.
+/// The settings that only tasks of the Long Range Arena have. Classifiers of texts have `pool`, `stand_in` and
+/// `data_seed` of them.
 struct LraSettings {
   std::string pool = "padded";    ///< how tokens become one vector, one of the words of kPools
   bool stand_in = false;          ///< whether other data may stand in for a public set that is absent
@@ -29,7 +30,18 @@ struct LraSettings {
   int64_t min_tokens = 501;       ///< listops: of the shortest expression; `Settings::context` is the longest
   int64_t contour_length = 14;    ///< pathfinder: paddles of a snake
   int64_t distractors = 5;        ///< pathfinder: snakes that mean nothing
-  uint64_t data_seed = 1;         ///< of generated data
+  uint64_t data_seed = 1;         ///< of generated data, and of the parts that texts are divided into
+};
+
+/// The settings that only classifiers of texts have.
+struct LabelledTextSettings {
+  std::string format = "auto";  ///< of the data's files: one of text_format_names(); auto goes by the file's ending
+  std::string text_field = {};  ///< the fields or columns of the text, with commas; empty: as the format has it
+  std::string label_field = {};
+  int64_t vocabulary = 50'000;  ///< the most words that have ids
+  int64_t min_count = 2;        ///< a rarer word of the training part has none
+  std::string glove = {};       ///< a file of word vectors; empty for none
+  bool strict = false;          ///< whether a malformed line ends the program; otherwise it is left out
 };
 
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
@@ -49,10 +61,12 @@ struct Settings {
   int64_t heads = 4;
   int64_t width = 128;
   int64_t feed_forward = 4;  ///< hidden width of the MLP, as a multiple of `width`
-  int64_t context = 64;      ///< number of characters that a text model sees, or of a sequence's tokens
-  bool bytes = false;        ///< characters are bytes, not code points
+  int64_t context =
+      64;              ///< number of characters that a text model sees, of a sequence's tokens, or of a text's words
+  bool bytes = false;  ///< characters are bytes, not code points
   bool normalise_newlines = false;
   LraSettings lra = {};
+  LabelledTextSettings texts = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
   bool bias = false;
