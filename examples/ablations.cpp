@@ -91,8 +91,7 @@ struct Outcome {
 };
 
 Settings settings_for(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seed) {
-  Settings s = common;
-  s.attention = ablation.attention;
+  Settings s = settings_of(ablation.attention, common);
   variant.change(s);
   s.seed = common.seed + static_cast<uint64_t>(seed);
   s.out = common.out / ablation.name / fmt::format("{}-{}", variant.name, s.seed);
@@ -117,12 +116,12 @@ void validate_all(const Settings& common, const std::vector<Ablation>& ablations
 /// Whether the result is an accuracy, as in the papers' figures for classification. Gerami et al.'s figure on dropout
 /// shows losses.
 bool by_accuracy(const Settings& common, const Ablation& ablation) {
-  return common.task == "mnist" && ablation.name != "dropout";
+  return kind_of(common.task) != TaskKind::text && ablation.name != "dropout";
 }
 
 std::string measure(const Settings& common, const Ablation& ablation) {
   if (by_accuracy(common, ablation)) return "accuracy, %";
-  return common.task == "mnist" ? "test loss" : "validation loss";
+  return kind_of(common.task) == TaskKind::text ? "validation loss" : "test loss";
 }
 
 Outcome run_variant(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seeds,
@@ -234,12 +233,11 @@ int main(int argc, char** argv) {
       "al. 2024, figure 2).",
       "ablations");
   return run_program(app, [&] {
-    const std::vector<std::string> tasks{"shakespeare", "mnist"};
+    const std::vector<std::string> tasks{"shakespeare", "mnist", "speakers"};
     std::string task = task_from_flag(argc, argv, tasks);
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
-    settings.epochs = task == "mnist" ? 1 : 0;
-    settings.steps = task == "mnist" ? 0 : 500;
-    settings.warmup = task == "mnist" ? 0 : 50;
+    if (task == "mnist") settings.epochs = 1;
+    if (task == "shakespeare") settings.steps = 500, settings.warmup = 50;
     settings.out = "out/ablations-" + task;
     int64_t seeds = 3;
     std::vector<std::string> names = kNames;

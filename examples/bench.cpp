@@ -255,7 +255,8 @@ void add_step(CLI::App& app, BenchOptions& bench) {
   command.add_option("--preset", bench.settings.preset, "whose settings to start from")
       ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
-  if (kind_of(bench.settings.task) == TaskKind::sequences) {
+  const TaskKind kind = kind_of(bench.settings.task);
+  if (kind == TaskKind::sequences || kind == TaskKind::labelled_texts) {
     command.add_option("--context", bench.settings.context, "tokens of a sequence, all of them random")
         ->check(whole_number(1));
   } else {

@@ -73,7 +73,9 @@
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/nn/recurrent/recurrent.h>
 #include <linnet/nn/text/byte_pairs.h>
+#include <linnet/nn/text/glove.h>
 #include <linnet/nn/text/tokenizer.h>
+#include <linnet/nn/text/words.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/arrange.h>
 #include <linnet/ops/array/compare.h>

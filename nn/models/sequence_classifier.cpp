@@ -30,11 +30,27 @@ SequenceClassifierConfig completed(SequenceClassifierConfig config) {
     throw ValueError(fmt::format("SequenceClassifier: head_hidden is {}; it must be at least 1, or 0 for 2·width",
                                  config.head_hidden));
   }
-  if (config.head_hidden == 0) config.head_hidden = 2 * attention.width;
+  if (config.embedding_width < 0) {
+    throw ValueError(
+        fmt::format("SequenceClassifier: embedding_width is {}; it must be at least 1, or 0 for the width",
+                    config.embedding_width));
+  }
+  if (config.linear_head && config.head_hidden > 0) {
+    throw ValueError(
+        fmt::format("SequenceClassifier: a linear head has no hidden layer, so head_hidden must be 0, not {}",
+                    config.head_hidden));
+  }
+  if (config.head_hidden == 0 && !config.linear_head) config.head_hidden = 2 * attention.width;
+  if (config.embedding_width == 0) config.embedding_width = attention.width;
   attention.causal = false;
   attention.rotary = config.positions == Positions::rotary;
   attention.max_tokens = config.max_tokens;
   return config;
+}
+
+/// The width of what the head takes.
+int64_t pooled_width(const SequenceClassifierConfig& config) {
+  return (config.pairs ? 4 : 1) * config.block.attention.width;
 }
 
 const char* name_of(Pooling pooling) {
@@ -53,7 +69,10 @@ SequenceClassifier::SequenceClassifier(Generator& rng, const SequenceClassifierC
                                        Device device)
     : Module(rng, dtype, device, "SequenceClassifier"),
       config_(completed(config)),
-      tok_(*this, "tok", config_.vocabulary, config_.block.attention.width),
+      tok_(*this, "tok", config_.vocabulary, config_.embedding_width),
+      map_(config_.embedding_width != config_.block.attention.width
+               ? std::make_unique<Linear>(*this, "map", config_.embedding_width, config_.block.attention.width)
+               : nullptr),
       pos_(*this, "pos", config_.positions, config_.max_tokens, config_.block.attention.width, kEmbeddingStd),
       dropout_(*this, "dropout", config_.block.dropout),
       blocks_(*this, "blocks"),
@@ -61,8 +80,9 @@ SequenceClassifier::SequenceClassifier(Generator& rng, const SequenceClassifierC
       pool_(config_.pooling == Pooling::attention
                 ? std::make_unique<AttentionPooling>(*this, "pool", config_.block.attention.width)
                 : nullptr),
-      fc1_(*this, "fc1", (config_.pairs ? 4 : 1) * config_.block.attention.width, config_.head_hidden),
-      fc2_(*this, "fc2", config_.head_hidden, config_.classes) {
+      fc1_(config_.linear_head ? nullptr
+                               : std::make_unique<Linear>(*this, "fc1", pooled_width(config_), config_.head_hidden)),
+      fc2_(*this, "fc2", config_.linear_head ? pooled_width(config_) : config_.head_hidden, config_.classes) {
   BlockConfig block = config_.block;
   if (const Tensor shared = make_shared_parameter(*this, block.attention); shared.defined()) {
     block.attention.shared = parameter("shared_attention", shared);
@@ -104,13 +124,16 @@ Tensor SequenceClassifier::pool(const Tensor& x, const Tensor& padding_mask) con
 
 Tensor SequenceClassifier::encode(const Tensor& ids, const Tensor& padding_mask, Where where) const {
   check(ids, padding_mask, where);
-  const Tensor tokens = pos_(tok_(ids, where), 0, where);
+  const Tensor vectors = map_ ? (*map_)(tok_(ids, where), where) : tok_(ids, where);
+  const Tensor tokens = pos_(vectors, 0, where);
   Tensor x = dropout_(tokens.to(activation_dtype(), where), where);
   for (int64_t i = 0; i < config_.layers; ++i) x = layer(i)(x, padding_mask, where);
   return pool(norm_(x, where).to(dtype(), where), padding_mask);
 }
 
-Tensor SequenceClassifier::head(const Tensor& x, Where where) const { return fc2_(relu(fc1_(x, where)), where); }
+Tensor SequenceClassifier::head(const Tensor& x, Where where) const {
+  return fc2_(fc1_ ? relu((*fc1_)(x, where)) : x, where);
+}
 
 Tensor SequenceClassifier::operator()(const Tensor& ids, const Tensor& padding_mask, Where where) const {
   if (config_.pairs) {

@@ -29,20 +29,23 @@ struct SequenceClassifierConfig {
   BlockConfig block = {};
   Positions positions = Positions::learned;
   Pooling pooling = Pooling::mean;
-  int64_t head_hidden = 0;  ///< of the classifier's hidden layer; 0 stands for 2·width
-  bool pairs = false;       ///< whether an example is two sequences
+  int64_t head_hidden = 0;      ///< of the classifier's hidden layer; 0 stands for 2·width
+  bool linear_head = false;     ///< the classifier is one linear layer, without the hidden one
+  int64_t embedding_width = 0;  ///< of the tokens' embeddings; a linear map follows if it is not the width; 0: it is
+  bool pairs = false;           ///< whether an example is two sequences
 };
 
 /// A classifier of sequences of token ids, or of pairs of them: token and position embeddings, blocks, a final norm,
-/// pooling to one vector, and a head fc2(relu(fc1(x))). Both sequences of a pair go through the same encoder, and
-/// their vectors a and b to the head as [a, b, a∘b, a − b].
+/// pooling to one vector, and a head fc2(relu(fc1(x))), or fc2(x) with `linear_head`. Both sequences of a pair go
+/// through the same encoder, and their vectors a and b to the head as [a, b, a∘b, a − b].
 ///
 /// Padding stands at the end, since positions count from the first place. The ids of padding change no bit of a
 /// result. The number of padding tokens changes rounding; with bigbird and reformer, whose blocks depend on it, it
 /// changes more. In training it changes which numbers dropout drops.
 ///
-/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `pos`, `blocks.<i>`, `norm`, `pool` with
-/// Pooling::attention, `fc1`, `fc2`. Parameter, where the attentions share one: `shared_attention`.
+/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `map` with an embedding_width, `pos`,
+/// `blocks.<i>`, `norm`, `pool` with Pooling::attention, `fc1` without `linear_head`, `fc2`. Parameter, where the
+/// attentions share one: `shared_attention`.
 ///
 ///     const nn::SequenceClassifierConfig config{
 ///         .vocabulary = 257, .max_tokens = 4096, .block = {.attention = {.width = 64, .heads = 2}}};
@@ -52,8 +55,8 @@ struct SequenceClassifierConfig {
 /// Source: Xiong et al. 2021 (Nyströmformer) and Chen et al. 2021 (Skyformer), for Tay et al. 2021, Long Range Arena.
 class SequenceClassifier : public Module {
  public:
-  /// Throws: ValueError for a vocabulary, classes, layers or max_tokens below 1, and for `head_hidden` below 0; as
-  /// Block.
+  /// Throws: ValueError for a vocabulary, classes, layers or max_tokens below 1, for `head_hidden` or
+  /// `embedding_width` below 0, and for a `head_hidden` with `linear_head`; as Block.
   SequenceClassifier(Generator& rng, const SequenceClassifierConfig& config, DType dtype = DType::float32,
                      Device device = Device::cpu);
 
@@ -79,6 +82,7 @@ class SequenceClassifier : public Module {
   Tensor encode(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
 
   const SequenceClassifierConfig& config() const { return config_; }  ///< the options, completed
+  const Tensor& embeddings() const { return tok_.weight(); }          ///< of the ids: [vocabulary, embedding_width]
 
   std::vector<Setting> settings() const override;
 
@@ -90,12 +94,14 @@ class SequenceClassifier : public Module {
 
   SequenceClassifierConfig config_;
   Embedding tok_;
+  std::unique_ptr<Linear> map_;  // null where embeddings have the model's width
   PositionEmbedding pos_;
   Dropout dropout_;
   ModuleList<Block> blocks_;  // one, when layers share it
   LayerNorm norm_;
   std::unique_ptr<AttentionPooling> pool_;  // null without Pooling::attention
-  Linear fc1_, fc2_;
+  std::unique_ptr<Linear> fc1_;             // null with linear_head
+  Linear fc2_;
 };
 
 }  // namespace linnet::nn

@@ -114,3 +114,17 @@ for name, tokens in {"lines": {"indent": 0}, "escapes": {"ensure_ascii": True}}.
     text = json.dumps(smaller | {"<s>": 258, "é \n": 259}, **{"ensure_ascii": False} | tokens)
     write("tokenizer", name, text.encode() + b"\0" + b"\r\n".join(merges.split(b"\n")[1:3]))
 write("tokenizer", "repeated", vocabulary + b"\0" + merges + merges)
+
+write("glove", "plain", b"a 0.1 -2\nb 1e-3 4\nc 5 6\n")
+write("glove", "word2vec", b"3 2\na 0.1 -2 \nb 1e-3 4 \n. . . 5 6 \n")
+write("glove", "repeated", b"a 1 2\r\na 3 4\r\nb c 5 6\r\n")
+write("glove", "wide", b"a" + b" 1" * 1024 + b"\nb" + b" 2" * 1024 + b"\n")
+
+# The first byte chooses the format.
+objects = "".join(json.dumps({"text": f"text {i}", "label": i % 2}) + "\n" for i in range(10)).encode()
+write("labelled_texts", "jsonl", b"\0" + objects)
+write("labelled_texts", "jsonl.gz", b"\1" + gzip.compress(objects, mtime=0))
+write("labelled_texts", "tsv", b"\2" + b"x\tone word\ny\ttwo\n" * 5)
+write("labelled_texts", "csv", b"\3" + b'x,"one, ""word"""\ny,two\n' * 5)
+write("labelled_texts", "news", b"\4" + b"N1\tsports\tgolf\tTitle\tAbstract\nN2\tnews\tx\tTitle\t\n" * 5)
+write("labelled_texts", "play", b"\5" + b"A:\nTo be\n\nB:\nor not\nto be\n\n" * 10)

@@ -81,24 +81,12 @@ LabelledSequences read_pairs(const fs::path& path, int64_t context) {
   return {std::move(texts[0]), std::move(labels), std::move(texts[1])};
 }
 
-/// Word `i` of a language that there is not: two syllables.
-std::string word(int64_t i) {
-  constexpr std::string_view kConsonants = "bdfgklmnprst", kVowels = "aeio";
-  constexpr int64_t kSyllables = std::ssize(kConsonants) * std::ssize(kVowels);
-  std::string text;
-  for (const int64_t syllable : {i % kSyllables, i / kSyllables % kSyllables}) {
-    text += kConsonants[static_cast<size_t>(syllable / std::ssize(kVowels))];
-    text += kVowels[static_cast<size_t>(syllable % std::ssize(kVowels))];
-  }
-  return text;
-}
-
 /// A text of up to `context` bytes, and at least an eighth of them. `next_word` gives the number of each word.
 template <class NextWord>
 std::string document(Draws& draws, int64_t context, const NextWord& next_word) {
   const auto length = static_cast<size_t>(context - draws.below(context - context / 8));
   std::string text;
-  while (text.size() < length) text += word(next_word()) + ' ';
+  while (text.size() < length) text += made_up_word(next_word()) + ' ';
   text.resize(length);
   return text;
 }
@@ -171,6 +159,17 @@ SequenceData generated(const Settings& settings, const PublicSet& set, StandIn (
 }
 
 }  // namespace
+
+std::string made_up_word(int64_t i) {
+  constexpr std::string_view kConsonants = "bdfgklmnprst", kVowels = "aeio";
+  constexpr int64_t kSyllables = std::ssize(kConsonants) * std::ssize(kVowels);
+  std::string text;
+  for (const int64_t syllable : {i % kSyllables, i / kSyllables % kSyllables}) {
+    text += kConsonants[static_cast<size_t>(syllable / std::ssize(kVowels))];
+    text += kVowels[static_cast<size_t>(syllable % std::ssize(kVowels))];
+  }
+  return text;
+}
 
 SequenceData load_reviews(const Settings& settings) {
   const auto found = find_public(settings, kReviews);

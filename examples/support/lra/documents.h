@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "support/lra/sequences.h"
 #include "support/settings/settings.h"
 
@@ -20,5 +23,8 @@ SequenceData load_reviews(const Settings& settings);
 ///
 /// Throws: IoError where the files are absent without --stand-in, and for a malformed line, with its number.
 SequenceData load_retrieval(const Settings& settings);
+
+/// Word `i` of a language that there is not, for generated texts: two syllables, of which there are 2,304 pairs.
+std::string made_up_word(int64_t i);
 
 }  // namespace linnet::examples

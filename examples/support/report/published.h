@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// Published results of the Long Range Arena, beside which `lra --table` prints those of linnet.
+/// Published results, beside which `lra --table` and `classify --table` print those of linnet.
 
 namespace linnet::examples {
 
@@ -23,6 +23,21 @@ struct PublishedRow {
 const std::vector<PublishedRow>& published_accuracies();
 /// Accuracies of other models, trained in other ways, which cannot be ranked with those.
 const std::vector<PublishedRow>& published_apart();
+/// The tasks of texts that have published results.
+inline const std::array<std::string, 3> kPublishedTexts{"amazon", "imdb", "mind-topics"};
+
+/// A row of a published table of classifiers of texts.
+struct PublishedTexts {
+  struct Result {
+    double accuracy, macro_f;  ///< of the test set, in %
+  };
+  std::string mechanism;
+  std::array<Result, 3> values;  ///< of kPublishedTexts
+};
+
+/// Wu et al. 2021, table 4.
+const std::vector<PublishedTexts>& published_classifications();
+
 /// Training steps a second on an A5000: Gerami et al. 2024, table 2.
 const std::vector<PublishedRow>& published_speeds();
 

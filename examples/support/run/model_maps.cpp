@@ -27,7 +27,7 @@ void check_data(const std::filesystem::path& folder, const ModelMaps& model, con
 
 void check_flags(const std::filesystem::path& folder, const MapInput& input, const std::string& task) {
   const TaskKind kind = kind_of(task);
-  if (kind == TaskKind::sequences || kind == TaskKind::users) {
+  if (kind != TaskKind::text && kind != TaskKind::images) {
     const bool users = kind == TaskKind::users;
     throw UsageError(
         fmt::format("{} holds a model of {}, whose {}; choose a run of {} or {}", folder.string(), programs_of(task),

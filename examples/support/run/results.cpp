@@ -1,5 +1,7 @@
 #include "support/run/results.h"
 
+#include <limits>
+
 #include <fmt/format.h>
 #include <linnet/core/files/json.h>
 #include <linnet/core/files/read_file.h>
@@ -14,6 +16,18 @@ namespace {
 std::filesystem::path results_in(const std::filesystem::path& folder) { return folder / kResults; }
 
 }  // namespace
+
+Measures measures_of(const nlohmann::json& json) {
+  Measures measures;
+  if (!json.contains("measures")) return measures;
+  for (const auto& item : json["measures"].items()) {
+    const double value = item.value().is_null()
+                             ? std::numeric_limits<double>::quiet_NaN()
+                             : linnet::detail::value_of<double>(json["measures"], item.key().c_str());
+    measures.emplace_back(item.key(), value);
+  }
+  return measures;
+}
 
 void write_results(const std::filesystem::path& folder, const Results& r) {
   nlohmann::json json{{"step", r.step},
@@ -40,6 +54,7 @@ std::optional<Results> read_results(const std::filesystem::path& folder) {
               .parameters = value_of<int64_t>(json, "parameters"),
               .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
     if (json.contains("accuracy")) r.accuracy = value_of<double>(json, "accuracy");
+    r.measures = measures_of(json);
     return r;
   } catch (const nlohmann::json::exception& error) {
     throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), linnet::detail::message_of(error), kRemedy));

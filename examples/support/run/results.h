@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "support/tasks/task.h"
 
 namespace linnet::examples {
@@ -18,6 +20,9 @@ struct Results {
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
 };
+
+/// The measures in the JSON of an evaluation, by their names. Null is NaN.
+Measures measures_of(const nlohmann::json& json);
 
 void write_results(const std::filesystem::path& folder, const Results& results);
 

@@ -18,6 +18,7 @@
 #include "support/files.h"
 #include "support/format.h"
 #include "support/run/checkpoint.h"
+#include "support/run/results.h"
 #include "support/settings/program.h"
 #include "support/tasks/data_sets.h"
 
@@ -98,12 +99,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
             .tokens_per_second = number("tokens_per_second"),
             .peak_bytes = linnet::detail::value_of<int64_t>(json, "peak_bytes")};
   if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
-  if (json.contains("measures")) {
-    const nlohmann::json& measures = json["measures"];
-    for (const auto& item : measures.items()) {
-      m.measures.emplace_back(item.key(), linnet::detail::value_of<double>(measures, item.key().c_str()));
-    }
-  }
+  m.measures = measures_of(json);
   return m;
 }
 

@@ -17,6 +17,7 @@ namespace {
 void describe(const std::string& what, const Task::Evaluation& evaluation) {
   fmt::print("{:<22} {:.4f}", what, evaluation.loss);
   if (evaluation.accuracy) fmt::print("   accuracy {:.2f} %", 100 * *evaluation.accuracy);
+  for (const auto& [name, value] : evaluation.measures) fmt::print("   {} {:.4f}", name, value);
   fmt::print("\n");
 }
 

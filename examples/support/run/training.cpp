@@ -227,6 +227,7 @@ void Run::show(double loss) {
   std::vector<ProgressField> fields{{"loss", fmt::format("{:.3f}", loss)},
                                     {"val", fmt::format("{:.3f}", result_.final.loss)}};
   if (result_.final.accuracy) fields.push_back({"acc", fmt::format("{:.2f}%", 100 * *result_.final.accuracy)});
+  for (const auto& [name, value] : result_.final.measures) fields.push_back({name, fmt::format("{:.4f}", value)});
   progress_.update(at_.step, std::move(fields));
 }
 

@@ -23,8 +23,6 @@
 namespace linnet::examples {
 namespace {
 
-constexpr const char* kBesideSources = LINNET_SOURCE_DIR "/data";
-
 volatile std::sig_atomic_t interrupt_count = 0;
 
 /// Says on stderr that the program stops after the current step, which may take a while.
@@ -75,38 +73,6 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
   CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
   if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
   if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
-}
-
-/// The flags for the data of the Long Range Arena. Each task has those that say something about its data.
-void add_sequence_flags(CLI::App& app, Settings& s) {
-  const auto is = [&](std::initializer_list<const char*> tasks) {
-    return std::ranges::any_of(tasks, [&](const char* task) { return s.task == task; });
-  };
-  app.add_option("--data", s.data,
-                 fmt::format("folder with the data (default: the first of {} that has them)", data_places()))
-      ->check(path());
-  if (is({"listops", "text", "retrieval"})) {
-    app.add_option("--context", s.context, "tokens of the longest sequence")->check(whole_number(1));
-  }
-  if (is({"text", "retrieval", "image", "digits"})) {
-    app.add_flag("--stand-in", s.lra.stand_in, "take other data, and say so, where the public set is absent");
-  }
-  if (is({"image", "pathfinder", "digits"})) {
-    app.add_flag("--black-is-padding", s.lra.black_is_padding, "hide black pixels, as public PyTorch code does");
-  }
-  if (is({"image", "digits"})) {
-    app.add_option("--downsample", s.lra.downsample, "pixels on a side of a token")->check(whole_number(1));
-  }
-  if (is({"listops"})) {
-    app.add_option("--min-tokens", s.lra.min_tokens, "of the shortest expression")->check(whole_number(1));
-  }
-  if (is({"pathfinder"})) {
-    app.add_option("--contour-length", s.lra.contour_length, "paddles of a snake")->check(whole_number(2));
-    app.add_option("--distractors", s.lra.distractors, "snakes that mean nothing")->check(whole_number(0));
-  }
-  if (is({"listops", "pathfinder", "text", "retrieval"})) {
-    app.add_option("--data-seed", s.lra.data_seed, "of generated data")->check(whole_number(0));
-  }
 }
 
 }  // namespace
@@ -246,6 +212,7 @@ void add_model_flags(CLI::App& app, Settings& s) {
       app.add_option("--context", s.context, "characters the model sees")->check(whole_number());
       break;
     case TaskKind::sequences:
+    case TaskKind::labelled_texts:
       app.add_option("--pool", s.lra.pool,
                      "how tokens become one vector: padded, their sum by the padded length; kept, their mean; "
                      "additive attention; the first token")
@@ -257,42 +224,6 @@ void add_model_flags(CLI::App& app, Settings& s) {
           ->check(CLI::IsMember(words(kUserEncoders)));
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
-}
-
-std::vector<std::filesystem::path> data_folders() {
-  std::vector<std::filesystem::path> folders;
-  if (const char* variable = std::getenv("LINNET_DATA"); variable != nullptr && *variable != '\0') {
-    folders.emplace_back(variable);
-  }
-  folders.emplace_back(kBesideSources);
-  folders.emplace_back("data");
-  return folders;
-}
-
-std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", kBesideSources); }
-
-void add_data_flags(CLI::App& app, Settings& s) {
-  if (kind_of(s.task) == TaskKind::sequences) {
-    add_sequence_flags(app, s);
-  } else if (kind_of(s.task) == TaskKind::users) {
-    add_user_flags(app, s);
-  } else if (kind_of(s.task) == TaskKind::images) {
-    app.add_option("--data", s.data,
-                   fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "
-                               "first of {} that has mnist/)",
-                               data_places()))
-        ->check(path());
-    app.add_flag("--transpose", s.transpose, "the files hold images column by column, as EMNIST's do");
-  } else {
-    app.add_option(
-           "--data", s.data,
-           fmt::format("a text, a folder of *.txt files, or one with tinyshakespeare/ (default: the first of {} "
-                       "that has tinyshakespeare/)",
-                       data_places()))
-        ->check(path());
-    app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
-    app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
-  }
 }
 
 void add_training_flags(CLI::App& app, Settings& s) {

@@ -7,10 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linnet/core/error.h>
-#include <linnet/core/files/json.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
@@ -22,89 +20,13 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
 }
 
-/// Whether the task is one of this kind; false for a task that does not exist, which validate refuses.
-bool is_of_kind(const Settings& s, TaskKind kind) {
+/// Whether the task is of this kind; false for a task that does not exist, which validate refuses.
+bool is_of(TaskKind kind, const Settings& s) {
   const std::vector<std::string> names = task_names(kind);
   return std::ranges::find(names, s.task) != names.end();
 }
-bool is_sequences(const Settings& s) { return is_of_kind(s, TaskKind::sequences); }
-
-/// Calls `field(name, member)` for every setting in config.json.
-template <class S, class Field>
-void for_each_field(S& s, Field&& field) {
-  field("task", s.task);
-  field("preset", s.preset);
-  field("attention", s.attention);
-  field("short_conv", s.short_conv);
-  field("positions", s.positions);
-  field("attention_dropout", s.attention_dropout);
-  field("layers", s.layers);
-  field("heads", s.heads);
-  field("width", s.width);
-  field("feed_forward", s.feed_forward);
-  field("context", s.context);
-  field("bytes", s.bytes);
-  field("normalise_newlines", s.normalise_newlines);
-  field("patch", s.patch);
-  field("transpose", s.transpose);
-  field("bias", s.bias);
-  field("dropout", s.dropout);
-  field("batch", s.batch);
-  field("accumulate", s.accumulate);
-  field("steps", s.steps);
-  field("epochs", s.epochs);
-  field("schedule", s.schedule);
-  field("lr", s.lr);
-  field("min_lr", s.min_lr);
-  field("warmup", s.warmup);
-  field("beta1", s.beta1);
-  field("beta2", s.beta2);
-  field("weight_decay", s.weight_decay);
-  field("decay_matrices_only", s.decay_matrices_only);
-  field("clip", s.clip);
-  if (is_sequences(s)) {
-    field("eps", s.eps);
-    field("clip_value", s.clip_value);
-    field("cycle_momentum", s.cycle_momentum);
-    field("keep_best", s.keep_best);
-    field("pool", s.lra.pool);
-    field("stand_in", s.lra.stand_in);
-    field("black_is_padding", s.lra.black_is_padding);
-    field("downsample", s.lra.downsample);
-    field("min_tokens", s.lra.min_tokens);
-    field("contour_length", s.lra.contour_length);
-    field("distractors", s.lra.distractors);
-    field("data_seed", s.lra.data_seed);
-  }
-  if (is_of_kind(s, TaskKind::users)) {
-    field("encoder", s.of_users.encoder);
-    field("title_words", s.of_users.title_words);
-    field("history", s.of_users.history);
-    field("strict", s.of_users.strict);
-    field("users", s.of_users.users);
-    field("test_users", s.of_users.test_users);
-    field("items", s.of_users.items);
-    field("sharpness", s.of_users.sharpness);
-    field("data_seed", s.lra.data_seed);
-  }
-  field("eval_every", s.eval_every);
-  field("eval_batches", s.eval_batches);
-  field("checkpoint_every", s.checkpoint_every);
-  field("tensorboard", s.tensorboard);
-  field("seed", s.seed);
-  field("device", s.device);
-  field("precision", s.precision);
-}
 
 const std::string kShare = "share", kLayers = "layers", kNone = "none";
-
-/// Throws UsageError for an unknown mechanism.
-const nn::Mechanism& mechanism_of(const Settings& s) {
-  const std::vector<std::string> known = nn::attention_mechanisms();
-  require(std::ranges::find(known, s.attention) != known.end(),
-          fmt::format("--attention {}: must be one of {}", s.attention, fmt::join(known, ", ")));
-  return nn::find_mechanism(s.attention);
-}
 
 /// Whether a word of `share` is a mechanism's own: all are but `layers` and `none`.
 bool is_of_mechanism(const std::string& word) { return word != kLayers && word != kNone; }
@@ -121,26 +43,9 @@ std::map<std::string, std::string> given_options(const Settings& s) {
   std::map<std::string, std::string> given = s.options;
   if (!s.share) return given;
   const std::vector<std::string> words = shared_by_mechanism(*s.share);
-  const bool has_share = mechanism_of(s).option(kShare) != nullptr;
+  const bool has_share = mechanism_of(s.attention).option(kShare) != nullptr;
   if (has_share || !words.empty()) given[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
   return given;
-}
-
-/// Removes the default options of other mechanisms, which older versions wrote into every config.json.
-void erase_defaults_of_others(Settings& s) {
-  const nn::Mechanism& own = mechanism_of(s);
-  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
-    for (const nn::AttentionOption& option : mechanism.option_list) {
-      if (own.option(option.name) != nullptr) continue;
-      const std::string value = option.get(mechanism.options);
-      if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
-        s.options.erase(held);
-      }
-      if (option.name != kShare || !s.share) continue;
-      std::erase(*s.share, value);
-      if (s.share->empty()) s.share.reset();
-    }
-  }
 }
 
 /// Checks the words that no table in choices.h holds. Flags check them too, but config.json may hold anything.
@@ -159,6 +64,13 @@ void validate_words(const Settings& s) {
 
 }  // namespace
 
+const nn::Mechanism& mechanism_of(const std::string& attention) {
+  const std::vector<std::string> known = nn::attention_mechanisms();
+  require(std::ranges::find(known, attention) != known.end(),
+          fmt::format("--attention {}: must be one of {}", attention, fmt::join(known, ", ")));
+  return nn::find_mechanism(attention);
+}
+
 Device device_of(const Settings& settings) { return choose(kDevices, "device", settings.device); }
 
 DType model_dtype(const Settings& settings) {
@@ -171,7 +83,7 @@ std::string flag_of(std::string option) {
 }
 
 std::any attention_options(const Settings& s) {
-  const nn::Mechanism& mechanism = mechanism_of(s);
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
   std::any options = mechanism.options;
   for (const auto& [name, value] : given_options(s)) {
     const nn::AttentionOption* const option = mechanism.option(name);
@@ -206,13 +118,13 @@ nn::BlockConfig block_config(const Settings& s) {
                         .options = attention_options(s)},
           .hidden = s.feed_forward * s.width,
           .dropout = s.dropout,
-          .activation_dropout = is_sequences(s) ? s.dropout : 0};
+          .activation_dropout = is_of(TaskKind::sequences, s) ? s.dropout : 0};
 }
 
 void check_options(const Settings& s, int64_t max_tokens) {
   nn::AttentionConfig config = block_config(s).attention;
   config.max_tokens = max_tokens;
-  const nn::Mechanism& mechanism = mechanism_of(s);
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
   const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
   if (!refusal) return;
   const auto given = s.options.find(refusal->option);
@@ -224,7 +136,7 @@ void check_options(const Settings& s, int64_t max_tokens) {
 
 Settings settings_of(const std::string& mechanism, Settings s) {
   s.attention = mechanism;
-  const nn::Mechanism& own = mechanism_of(s);
+  const nn::Mechanism& own = mechanism_of(s.attention);
   std::erase_if(s.options, [&](const auto& option) { return own.option(option.first) == nullptr; });
   if (s.share && own.option(kShare) == nullptr) {
     std::erase_if(*s.share, is_of_mechanism);
@@ -247,7 +159,7 @@ void check_options_apply(const Settings& s, std::string_view flag, const std::ve
 }
 
 Settings completed(Settings s) {
-  const nn::Mechanism& mechanism = mechanism_of(s);
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
   for (const nn::AttentionOption& option : mechanism.option_list) {
     if (option.of_dropout && s.attention_dropout == 0) continue;
     if (option.name != kShare) {
@@ -322,6 +234,8 @@ void validate(const Settings& s) {
   at_least("min-tokens", s.lra.min_tokens, 1);
   at_least("contour-length", s.lra.contour_length, 2, 100);
   at_least("distractors", s.lra.distractors, 0, 100);
+  at_least("vocabulary", s.texts.vocabulary, 1);
+  at_least("min-count", s.texts.min_count, 1);
   require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
@@ -347,52 +261,11 @@ void validate(const Settings& s) {
   require(s.positions != "sinusoidal" || s.width % 2 == 0,
           fmt::format("--positions sinusoidal has pairs of sine and cosine, and --width {} is odd; make it even",
                       s.width));
-  require(s.positions != "rotary" || mechanism_of(s).rotary,
+  require(s.positions != "rotary" || mechanism_of(s.attention).rotary,
           fmt::format("--positions rotary does not apply to --attention {}", s.attention));
   require(
       s.positions != "rotary" || s.width / s.heads % 2 == 0,
       fmt::format("--positions rotary turns pairs of numbers, and --width {} / --heads {} is odd", s.width, s.heads));
-}
-
-nlohmann::json to_json(const Settings& settings) {
-  const Settings all = completed(settings);
-  nlohmann::json json;
-  for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
-  for (const auto& [name, value] : all.options) {
-    const nn::AttentionOption* const option = mechanism_of(all).option(name);
-    const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
-    json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
-  }
-  if (all.share) json[kShare] = *all.share;
-  return json;
-}
-
-Settings settings_from_json(const nlohmann::json& json) {
-  Settings settings;
-  nlohmann::json unknown = json;
-  settings.task = linnet::detail::value_of<std::string>(json, "task");  // required: every version has written it
-  settings.bytes = settings.task == "shakespeare";                      // the default of files from before --bytes
-  for_each_field(settings, [&](const char* name, auto& value) {
-    if (unknown.erase(name) > 0) value = linnet::detail::value_of<std::remove_cvref_t<decltype(value)>>(json, name);
-  });
-  if (unknown.erase(kShare) > 0)
-    settings.share = linnet::detail::value_of<std::vector<std::string>>(json, kShare.c_str());
-  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
-    for (const nn::AttentionOption& option : mechanism.option_list) {
-      std::vector<std::string> names = option.older_names;
-      names.push_back(option.name);
-      for (const std::string& name : names) {
-        if (unknown.erase(name) == 0) continue;
-        const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
-        settings.options[option.name] = is_number
-                                            ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))
-                                            : linnet::detail::value_of<std::string>(json, name.c_str());
-      }
-    }
-  }
-  erase_defaults_of_others(settings);
-  require(unknown.empty(), fmt::format("this version does not know the setting {}", unknown.dump()));
-  return settings;
 }
 
 }  // namespace linnet::examples

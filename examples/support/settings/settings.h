@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <linnet/core/dtype.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/layers/positions.h>
 #include <linnet/nn/models/block.h>
 #include <linnet/nn/models/sequence_classifier.h>
@@ -16,12 +17,13 @@
 
 namespace linnet::examples {
 
-/// The kinds of tasks: language models of a text, classifiers of images by patches, and classifiers of sequences of
-/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021); and models of users by what they did, which
-/// are recommendation and conversion (Wu et al. 2021).
-enum class TaskKind : uint8_t { text, images, sequences, users };
+/// The kinds of tasks: language models of a text, classifiers of images by patches, classifiers of sequences of ids,
+/// which are the tasks of the Long Range Arena (Tay et al. 2021), classifiers of texts by their words, and models of
+/// users by what they did, which are recommendation and conversion (Wu et al. 2021).
+enum class TaskKind : uint8_t { text, images, sequences, labelled_texts, users };
 
-/// The settings that only tasks of the Long Range Arena have.
+/// The settings that only tasks of the Long Range Arena have. Classifiers of texts have `pool`, `stand_in` and
+/// `data_seed` of them.
 struct LraSettings {
   std::string pool = "padded";    ///< how tokens become one vector, one of the words of kPools
   bool stand_in = false;          ///< whether other data may stand in for a public set that is absent
@@ -30,7 +32,18 @@ struct LraSettings {
   int64_t min_tokens = 501;       ///< listops: of the shortest expression; `Settings::context` is the longest
   int64_t contour_length = 14;    ///< pathfinder: paddles of a snake
   int64_t distractors = 5;        ///< pathfinder: snakes that mean nothing
-  uint64_t data_seed = 1;         ///< of generated data
+  uint64_t data_seed = 1;         ///< of generated data, and of the parts that texts are divided into
+};
+
+/// The settings that only classifiers of texts have.
+struct LabelledTextSettings {
+  std::string format = "auto";  ///< of the data's files: one of text_format_names(); auto goes by the file's ending
+  std::string text_field = {};  ///< the fields or columns of the text, with commas; empty: as the format has it
+  std::string label_field = {};
+  int64_t vocabulary = 50'000;  ///< the most words that have ids
+  int64_t min_count = 2;        ///< a rarer word of the training part has none
+  std::string glove = {};       ///< a file of word vectors; empty for none
+  bool strict = false;          ///< whether a malformed line ends the program; otherwise it is left out
 };
 
 /// What makes one vector of a sequence in a model of users.
@@ -69,10 +82,12 @@ struct Settings {
   int64_t heads = 4;
   int64_t width = 128;
   int64_t feed_forward = 4;  ///< hidden width of the MLP, as a multiple of `width`
-  int64_t context = 64;      ///< number of characters that a text model sees, or of a sequence's tokens
-  bool bytes = false;        ///< characters are bytes, not code points
+  int64_t context =
+      64;              ///< number of characters that a text model sees, of a sequence's tokens, or of a text's words
+  bool bytes = false;  ///< characters are bytes, not code points
   bool normalise_newlines = false;
   LraSettings lra = {};
+  LabelledTextSettings texts = {};
   UserSettings of_users = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
@@ -112,6 +127,9 @@ struct Settings {
   bool profile = false;
   std::vector<std::string> command = {};  ///< the command line that began the run
 };
+
+/// The mechanism with this name. Throws UsageError for an unknown one.
+const nn::Mechanism& mechanism_of(const std::string& attention);
 
 /// The device that the run computes on.
 Device device_of(const Settings& settings);

@@ -21,6 +21,7 @@ const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
 
 /// The names of published data sets, by size and CRC-32.
 const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
+                                                    {"262231 bytes, crc32 9c3fd19e", "Tiny Shakespeare's speakers"},
                                                     {"54950000 bytes, crc32 1939f699", "MNIST"},
                                                     {"54950000 bytes, crc32 c7a95b27", "Fashion-MNIST"}};
 
@@ -41,12 +42,6 @@ std::string as_utf8(std::string_view text) {
   return result;
 }
 
-/// "my.txt" for data/my.txt, "texts" for ./texts/
-std::string last_name(const fs::path& path) {
-  const fs::path whole = fs::weakly_canonical(path);
-  return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
-}
-
 nn::TextOptions text_options(const Settings& s) {
   return {.characters = s.bytes ? nn::Characters::bytes : nn::Characters::code_points,
           .normalise_newlines = s.normalise_newlines};
@@ -59,6 +54,11 @@ void report_stand_in(const char* set, const char* stand_in) {
 }
 
 }  // namespace
+
+std::string last_name(const fs::path& path) {
+  const fs::path whole = fs::weakly_canonical(path);
+  return as_utf8((whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string());
+}
 
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file) {
   std::error_code error;  // a name may be too long for any file

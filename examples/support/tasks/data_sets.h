@@ -30,6 +30,9 @@ struct FoundData {
 /// Where `file` is given, a place counts only if it holds this file. Throws IoError for a --data that does not exist.
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file = "");
 
+/// The last part of a path, as UTF-8: "my.txt" for data/my.txt, "texts" for ./texts/.
+std::string last_name(const std::filesystem::path& path);
+
 /// The name of a published data set with this content; for other data, `name` with size and CRC-32.
 std::string name_by_content(const std::vector<std::span<const std::byte>>& parts, const std::string& name);
 /// The same of MNIST's pixels and labels, or of other data in its format.

@@ -13,11 +13,20 @@ std::unique_ptr<Task> make_task(const Settings& settings) {
     case TaskKind::text: return make_text_task(settings);
     case TaskKind::images: return make_image_task(settings);
     case TaskKind::sequences: return make_sequence_task(settings);
+    case TaskKind::labelled_texts: return make_labelled_text_task(settings);
     case TaskKind::users:
       if (settings.task == "conversion") return std::make_unique<ConversionTask>(settings);
       return std::make_unique<RecommendationTask>(settings);
   }
   throw UsageError(fmt::format("task {}", settings.task));
+}
+
+std::unique_ptr<Task> make_random_task(const Settings& settings) {
+  switch (kind_of(settings.task)) {
+    case TaskKind::sequences: return make_random_sequence_task(settings);
+    case TaskKind::labelled_texts: return make_random_labelled_text_task(settings);
+    default: return make_task(settings);
+  }
 }
 
 nn::Batch batch_at(nn::Loader& loader, int64_t index) {

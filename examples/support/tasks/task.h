@@ -15,6 +15,7 @@ namespace linnet::examples {
 
 /// Figures of a model by their names, such as {"AUC", 0.68}.
 using Measures = std::vector<std::pair<std::string, double>>;
+inline constexpr const char* kMacroF = "macro-F";  ///< the name of nn::macro_f1
 
 /// A model and its data, as the training loop uses them.
 class Task {
@@ -50,11 +51,14 @@ class Task {
 std::unique_ptr<Task> make_text_task(const Settings& settings);
 std::unique_ptr<Task> make_image_task(const Settings& settings);
 std::unique_ptr<Task> make_sequence_task(const Settings& settings);
+std::unique_ptr<Task> make_labelled_text_task(const Settings& settings);
 /// The task of settings.task.
 std::unique_ptr<Task> make_task(const Settings& settings);
-/// The same for benchmarks, which need no data of the Long Range Arena: its tasks have random sequences of full
-/// length.
+/// The same for benchmarks, which need no data of the Long Range Arena and no labelled texts: such tasks have random
+/// sequences of full length.
 std::unique_ptr<Task> make_random_task(const Settings& settings);
+std::unique_ptr<Task> make_random_sequence_task(const Settings& settings);
+std::unique_ptr<Task> make_random_labelled_text_task(const Settings& settings);
 
 /// The random streams of a run that draw batches; its Generator has other streams.
 enum class Stream : uint64_t { train = uint64_t{1} << 62, validate = uint64_t{2} << 62 };
@@ -67,6 +71,10 @@ nn::Batch batch_at(nn::Loader& loader, int64_t index);
 
 /// The config of a classifier of sequences.
 nn::SequenceClassifierConfig sequence_model_config(const Settings& settings);
+/// The config of a classifier of texts with a vocabulary of this size, whose embeddings are of `embedding_width`, 0
+/// for the model's own.
+nn::SequenceClassifierConfig labelled_text_model_config(const Settings& settings, int64_t vocabulary, int64_t classes,
+                                                        int64_t embedding_width);
 /// The config of a classifier of images of side·side pixels.
 nn::PatchClassifierConfig image_model_config(const Settings& settings, int64_t side, int64_t classes);
 

@@ -12,7 +12,6 @@
 #include "support/draws.h"
 #include "support/tasks/data_sets.h"
 #include "support/users/lines.h"
-#include "support/users/words.h"
 
 namespace linnet::examples {
 namespace {
@@ -161,9 +160,11 @@ ConversionSet load_conversions(const Settings& settings) {
     set.dev = read_part(found.path / "dev.jsonl", settings, texts);
     set.test = read_part(found.path / "test.jsonl", settings, texts);
   }
-  const WordIds words(texts_of(set.train, texts));
+  const auto words = nn::WordVocabulary::build(texts_of(set.train, texts), kWordOptions);
   set.vocabulary = words.size();
-  for (const std::string& text : texts.all()) set.items.append(words.ids_of(text, settings.of_users.title_words));
+  for (const std::string& text : texts.all()) {
+    set.items.append(first_words(words, text, settings.of_users.title_words));
+  }
   set.name = content_name_of(found.name, set);
   return set;
 }

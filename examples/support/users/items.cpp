@@ -16,6 +16,13 @@ std::span<const int32_t> Lists::operator[](int64_t i) const {
   return std::span(numbers_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
+std::vector<int32_t> first_words(const nn::WordVocabulary& vocabulary, std::string_view text, int64_t most) {
+  const std::vector<int64_t> ids = vocabulary.encode(text);
+  std::vector<int32_t> first(ids.begin(), ids.begin() + std::min<ptrdiff_t>(most, std::ssize(ids)));
+  if (first.empty()) first.push_back(static_cast<int32_t>(nn::WordVocabulary::kUnknown));
+  return first;
+}
+
 PaddedLists padded(const std::vector<std::span<const int32_t>>& lists) {
   int64_t longest = 1;
   for (const auto list : lists) longest = std::max(longest, std::ssize(list));

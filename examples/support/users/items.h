@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <linnet/linnet.h>
@@ -23,6 +24,12 @@ class Lists {
   std::vector<int32_t> numbers_;
   std::vector<int64_t> ends_;  // of each list, in numbers_
 };
+
+/// Of the vocabularies of models of users: rare words have no id.
+inline constexpr nn::WordVocabularyOptions kWordOptions{.min_freq = 2, .max_tokens = 50'000};
+
+/// The ids of a text's first `most` words; that of an unknown word for a text without words.
+std::vector<int32_t> first_words(const nn::WordVocabulary& vocabulary, std::string_view text, int64_t most);
 
 /// Lists of numbers as rows of one length, at least 1, with 0 for padding.
 ///

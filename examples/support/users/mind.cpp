@@ -14,7 +14,6 @@
 #include "support/format.h"
 #include "support/tasks/data_sets.h"
 #include "support/users/lines.h"
-#include "support/users/words.h"
 
 namespace linnet::examples {
 namespace {
@@ -60,7 +59,7 @@ class News {
       ids.emplace_back(id);
       titles.emplace_back(title);
     });
-    words_.emplace(titles);
+    words_ = nn::WordVocabulary::build(titles, kWordOptions);
     for (size_t i = 0; i < ids.size(); ++i) add(ids[i], titles[i]);
   }
 
@@ -85,7 +84,7 @@ class News {
   }
   void add(std::string_view id, std::string_view title) {
     if (!numbers_.emplace(id, static_cast<int32_t>(items_.size())).second) return;
-    items_.append(words_->ids_of(title, settings_.of_users.title_words));
+    items_.append(first_words(*words_, title, settings_.of_users.title_words));
   }
   /// The number of the news; Impression::kUnknown where there is none.
   int32_t number_of(std::string_view id) const {
@@ -94,7 +93,7 @@ class News {
   }
 
   const Settings& settings_;
-  std::optional<WordIds> words_;
+  std::optional<nn::WordVocabulary> words_;
   std::unordered_map<std::string, int32_t> numbers_;
   Lists items_;
 };

@@ -331,3 +331,41 @@ TEST_CASE("SequenceClassifier: where padding stands first, the other tokens are 
     CHECK(allclose(pooled, expected, 1e-12, 1e-12));
   }
 }
+
+TEST_CASE("SequenceClassifier: a linear head, and embeddings of another width with a linear map") {
+  Generator rng(1);
+  nn::SequenceClassifierConfig config = small_classifier();
+  config.linear_head = true;
+  config.embedding_width = 5;
+  const nn::SequenceClassifier model(rng, config);
+  const TensorMap state = model.state();
+  CHECK(!state.contains("fc1.weight"));
+  CHECK(state.at("fc2.weight").shape() == Shape{3, 8});
+  CHECK(state.at("map.weight").shape() == Shape{8, 5});
+  CHECK(model.embeddings().shape() == Shape{11, 5});
+  CHECK(model.config().head_hidden == 0);
+  const Tensor ids = tensor(std::vector<int64_t>{3, 1, 4, 10, 5, 0}, {2, 3});
+  const Tensor padding_mask = mask_of({3, 2}, 3);
+  const Tensor pooled = model.encode(ids, padding_mask);
+  const Tensor expected = matmul(pooled, state.at("fc2.weight").transpose(0, 1)) + state.at("fc2.bias");
+  CHECK(largest_difference(model(ids, padding_mask), expected) < 1e-6);
+
+  // The map gives what a table of mapped embeddings gives.
+  config.embedding_width = 8;
+  nn::SequenceClassifier plain(rng, config);
+  CHECK(!plain.state().contains("map.weight"));
+  TensorMap mapped = state;
+  mapped["tok.weight"] =
+      (matmul(state.at("tok.weight"), state.at("map.weight").transpose(0, 1)) + state.at("map.bias")).detach();
+  mapped.erase("map.weight");
+  mapped.erase("map.bias");
+  plain.load_state(mapped);
+  CHECK(largest_difference(model(ids, padding_mask), plain(ids, padding_mask)) < 1e-6);
+
+  config.head_hidden = 4;
+  CHECK_THROWS_WITH_AS(nn::SequenceClassifier(rng, config),
+                       doctest::Contains("a linear head has no hidden layer, so head_hidden must be 0, not 4"),
+                       ValueError);
+  config.head_hidden = 0, config.embedding_width = -1;
+  CHECK_THROWS_WITH_AS(nn::SequenceClassifier(rng, config), doctest::Contains("embedding_width is -1"), ValueError);
+}

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/run/results.h"
+#include "support/settings/settings.h"
+
+/// Finished runs side by side, for tables and figures.
+
+namespace linnet::examples {
+
+struct FinishedRun {
+  std::filesystem::path folder;
+  Settings settings;
+  std::string data;
+  Results results;
+};
+
+/// Runs that may be compared: of one preset, with the same changes to it, on the same data and device.
+struct Group {
+  std::string task, what, data;
+  auto operator<=>(const Group&) const = default;
+};
+
+/// A mechanism with its options, in the order of tables and pictures.
+struct Row {
+  size_t mechanism = 0;  ///< its index in the list of all
+  std::string label;     ///< its name, and the options that differ from the preset's: "NAME, window 64"
+  auto operator<=>(const Row&) const = default;
+};
+
+/// One run for each seed.
+using Runs = std::vector<FinishedRun>;
+using Rows = std::map<Row, Runs>;
+using Groups = std::map<Group, Rows>;
+
+/// The finished runs of tasks of this kind in a folder and its subfolders. A line on stderr says which are left out.
+///
+/// Throws: IoError if there is none.
+Groups groups_in(const std::filesystem::path& folder, TaskKind kind);
+
+double mean_of(const Runs& runs, double (*value)(const FinishedRun&));
+double accuracy_of(const FinishedRun& run);  ///< of the test data, in %
+double macro_f_of(const FinishedRun& run);   ///< in %; NaN for a run without
+double steps_per_second(const Runs& runs);
+/// "37.40", or with several seeds "37.40 ± 0.31 (3 seeds)", where the spread is the sample standard deviation.
+std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&));
+
+/// Whether a run stands beside published rows: of a preset without changes, on the data that they name.
+bool is_whole(const FinishedRun& run);
+
+/// Prints a table for each group.
+void print_groups(const Groups& groups);
+
+/// Draws, for each preset and data set, accuracy against steps a second with memory as area (Gerami et al. 2024,
+/// figure 5), and the loss against steps and against seconds (figure 6), into `folder`. Throws as groups_in.
+void draw_figures(const std::filesystem::path& folder, TaskKind kind);
+
+}  // namespace linnet::examples

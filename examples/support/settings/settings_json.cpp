@@ -1,0 +1,159 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <linnet/core/files/json.h>
+#include <linnet/nn/attention/mechanism.h>
+#include <nlohmann/json.hpp>
+
+#include "support/settings/program.h"
+#include "support/settings/settings.h"
+
+/// Settings as config.json has them.
+
+namespace linnet::examples {
+namespace {
+
+constexpr const char* kShare = "share";
+
+/// Whether the task is of this kind; false for a task that does not exist, which validate refuses.
+bool has_kind(const Settings& s, TaskKind kind) { return std::ranges::count(task_names(kind), s.task) > 0; }
+
+/// Calls `field(name, member)` for every setting in config.json.
+template <class S, class Field>
+void for_each_field(S& s, Field&& field) {
+  field("task", s.task);
+  field("preset", s.preset);
+  field("attention", s.attention);
+  field("short_conv", s.short_conv);
+  field("positions", s.positions);
+  field("attention_dropout", s.attention_dropout);
+  field("layers", s.layers);
+  field("heads", s.heads);
+  field("width", s.width);
+  field("feed_forward", s.feed_forward);
+  field("context", s.context);
+  field("bytes", s.bytes);
+  field("normalise_newlines", s.normalise_newlines);
+  field("patch", s.patch);
+  field("transpose", s.transpose);
+  field("bias", s.bias);
+  field("dropout", s.dropout);
+  field("batch", s.batch);
+  field("accumulate", s.accumulate);
+  field("steps", s.steps);
+  field("epochs", s.epochs);
+  field("schedule", s.schedule);
+  field("lr", s.lr);
+  field("min_lr", s.min_lr);
+  field("warmup", s.warmup);
+  field("beta1", s.beta1);
+  field("beta2", s.beta2);
+  field("weight_decay", s.weight_decay);
+  field("decay_matrices_only", s.decay_matrices_only);
+  field("clip", s.clip);
+  const bool of_sequences = has_kind(s, TaskKind::sequences), of_texts = has_kind(s, TaskKind::labelled_texts);
+  if (of_sequences || of_texts) {
+    field("eps", s.eps);
+    field("clip_value", s.clip_value);
+    field("cycle_momentum", s.cycle_momentum);
+    field("keep_best", s.keep_best);
+    field("pool", s.lra.pool);
+    field("stand_in", s.lra.stand_in);
+    field("data_seed", s.lra.data_seed);
+  }
+  if (of_sequences) {
+    field("black_is_padding", s.lra.black_is_padding);
+    field("downsample", s.lra.downsample);
+    field("min_tokens", s.lra.min_tokens);
+    field("contour_length", s.lra.contour_length);
+    field("distractors", s.lra.distractors);
+  }
+  if (of_texts) {
+    field("format", s.texts.format);
+    field("text_field", s.texts.text_field);
+    field("label_field", s.texts.label_field);
+    field("vocabulary", s.texts.vocabulary);
+    field("min_count", s.texts.min_count);
+    field("glove", s.texts.glove);
+    field("strict", s.texts.strict);
+  }
+  if (has_kind(s, TaskKind::users)) {
+    field("encoder", s.of_users.encoder);
+    field("title_words", s.of_users.title_words);
+    field("history", s.of_users.history);
+    field("strict", s.of_users.strict);
+    field("users", s.of_users.users);
+    field("test_users", s.of_users.test_users);
+    field("items", s.of_users.items);
+    field("sharpness", s.of_users.sharpness);
+    field("data_seed", s.lra.data_seed);
+  }
+  field("eval_every", s.eval_every);
+  field("eval_batches", s.eval_batches);
+  field("checkpoint_every", s.checkpoint_every);
+  field("tensorboard", s.tensorboard);
+  field("seed", s.seed);
+  field("device", s.device);
+  field("precision", s.precision);
+}
+
+/// Removes the default options of other mechanisms, which older versions wrote into every config.json.
+void erase_defaults_of_others(Settings& s) {
+  const nn::Mechanism& own = mechanism_of(s.attention);
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      if (own.option(option.name) != nullptr) continue;
+      const std::string value = option.get(mechanism.options);
+      if (const auto held = s.options.find(option.name); held != s.options.end() && held->second == value) {
+        s.options.erase(held);
+      }
+      if (option.name != kShare || !s.share) continue;
+      std::erase(*s.share, value);
+      if (s.share->empty()) s.share.reset();
+    }
+  }
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Settings& settings) {
+  const Settings all = completed(settings);
+  nlohmann::json json;
+  for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
+  for (const auto& [name, value] : all.options) {
+    const nn::AttentionOption* const option = mechanism_of(all.attention).option(name);
+    const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
+    json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
+  }
+  if (all.share) json[kShare] = *all.share;
+  return json;
+}
+
+Settings settings_from_json(const nlohmann::json& json) {
+  Settings settings;
+  nlohmann::json unknown = json;
+  settings.task = linnet::detail::value_of<std::string>(json, "task");  // required: every version has written it
+  settings.bytes = settings.task == "shakespeare";                      // the default of files from before --bytes
+  for_each_field(settings, [&](const char* name, auto& value) {
+    if (unknown.erase(name) > 0) value = linnet::detail::value_of<std::remove_cvref_t<decltype(value)>>(json, name);
+  });
+  if (unknown.erase(kShare) > 0) settings.share = linnet::detail::value_of<std::vector<std::string>>(json, kShare);
+  for (const nn::Mechanism& mechanism : nn::mechanisms()) {
+    for (const nn::AttentionOption& option : mechanism.option_list) {
+      std::vector<std::string> names = option.older_names;
+      names.push_back(option.name);
+      for (const std::string& name : names) {
+        if (unknown.erase(name) == 0) continue;
+        const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
+        settings.options[option.name] = is_number
+                                            ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))
+                                            : linnet::detail::value_of<std::string>(json, name.c_str());
+      }
+    }
+  }
+  erase_defaults_of_others(settings);
+  if (!unknown.empty()) throw UsageError(fmt::format("this version does not know the setting {}", unknown.dump()));
+  return settings;
+}
+
+}  // namespace linnet::examples

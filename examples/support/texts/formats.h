@@ -1,0 +1,73 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/settings/settings.h"
+#include "support/texts/malformed_lines.h"
+
+/// The formats of texts with labels. A new one is a file and a row in text_formats().
+
+namespace linnet::examples {
+
+/// A text with its label, and where it was read, for messages: "news.tsv, line 3".
+struct LabelledText {
+  std::string text, label, place;
+};
+
+/// A format of files.
+struct TextFormat {
+  std::string name;                  ///< of --format
+  std::vector<std::string> endings;  ///< of file names: ".jsonl"
+  std::vector<LabelledText> (*read)(const std::filesystem::path& path, const LabelledTextSettings& settings,
+                                    MalformedLines& malformed);
+};
+
+const std::vector<TextFormat>& text_formats();
+/// The words of --format: `auto` and the formats' names.
+std::vector<std::string> text_format_names();
+
+/// The format of --format, or by the ending of the file's name; null where no format has it.
+const TextFormat* text_format_of(const std::filesystem::path& path, const LabelledTextSettings& settings);
+
+/// The texts of a file, in its order.
+///
+/// Throws: UsageError for a name without a format's ending, and for fields that the format cannot have; IoError for a
+/// file that cannot be read or has no text, and for a malformed line with --strict.
+std::vector<LabelledText> read_text_file(const std::filesystem::path& path, const LabelledTextSettings& settings,
+                                         MalformedLines& malformed);
+
+/// `.jsonl`: an object a line. Its fields are `text` and `label`, or those that the settings name.
+std::vector<LabelledText> read_jsonl(const std::filesystem::path& path, const LabelledTextSettings& settings,
+                                     MalformedLines& malformed);
+/// `.tsv`: lines with tabs between the columns, and quotes that mean nothing. The label is column 1, and the text all
+/// others, or those whose numbers the settings give.
+std::vector<LabelledText> read_tsv(const std::filesystem::path& path, const LabelledTextSettings& settings,
+                                   MalformedLines& malformed);
+/// `.csv` without a header, as nn::read_csv takes it, which refuses a file with a malformed line: after a quote that
+/// is missing nothing is certain. The columns are as in `.tsv`.
+std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, const LabelledTextSettings& settings,
+                                            MalformedLines& malformed);
+/// A folder with a folder for each label, whose files `*.txt` are its texts, in the order of their names. A folder
+/// `unsup` is left out: it holds the reviews of IMDb without a label.
+///
+/// Throws: IoError for a folder that cannot be read, and for a label without texts.
+std::vector<LabelledText> read_text_folder(const std::filesystem::path& folder);
+
+/// The columns of a table that hold the label and the text.
+struct TextColumns {
+  size_t label = 0;
+  std::vector<size_t> text = {};  ///< empty: all others
+
+  /// Throws: UsageError for a setting that is no list of numbers from 1 on.
+  explicit TextColumns(const LabelledTextSettings& settings);
+  /// The text and the label of a line with these cells, or a malformed line where they are not there.
+  void add(const std::vector<std::string>& cells, const std::string& place, std::vector<LabelledText>& texts,
+           MalformedLines& malformed) const;
+};
+
+/// The words of a list with commas.
+std::vector<std::string> words_of_list(const std::string& list);
+
+}  // namespace linnet::examples

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "support/settings/settings.h"
+#include "support/texts/formats.h"
+
+namespace linnet::examples {
+
+/// The texts to train on, to choose weights by, and to test.
+struct TextParts {
+  std::vector<LabelledText> train, dev, test;
+};
+
+/// How texts without parts of their own are divided: a tenth for dev, a tenth to test, the rest to train. They keep
+/// their order, the first of them train.
+///
+/// Throws: IoError for fewer than 10 texts, which `what` names.
+TextParts divided(std::vector<LabelledText> texts, const std::string& what);
+
+/// The texts in another order, which depends on the seed alone.
+std::vector<LabelledText> shuffled(std::vector<LabelledText> texts, uint64_t seed);
+
+/// The texts of a file, shuffled by settings.lra.data_seed and divided; at most `most` of them, where it is not 0. A
+/// folder has them as `train`, `dev` and `test`, either folders of `read_text_folder`, or files of one of the
+/// formats. Without dev, it is a tenth of train.
+///
+/// Throws: as read_text_file; IoError for a folder that has neither.
+TextParts read_text_parts(const std::filesystem::path& path, const Settings& settings, MalformedLines& malformed,
+                          int64_t most = 0);
+
+}  // namespace linnet::examples

@@ -1,0 +1,109 @@
+#include "support/texts/text_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <linnet/core/files/utf8.h>
+
+#include "support/format.h"
+
+namespace linnet::examples {
+namespace {
+
+/// The number that the whole label is.
+std::optional<double> number_of(const std::string& label) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+  const bool is_number = error == std::errc() && end == label.data() + label.size() && value == value;
+  return is_number ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string> classes_of(const NamedTexts& texts) {
+  std::set<std::tuple<bool, double, std::string>> sorted;
+  for (const LabelledText& text : texts.parts.train) {
+    const std::optional<double> number = number_of(text.label);
+    sorted.emplace(!number, number.value_or(0), text.label);
+  }
+  std::vector<std::string> classes;
+  for (const auto& [is_word, number, label] : sorted) classes.push_back(label);
+  if (classes.size() >= 2) return classes;
+  throw IoError(fmt::format("{}: the texts to train on all have the label '{}'; a classifier needs two or more",
+                            texts.name, linnet::detail::shortened(fmt::format("{}", fmt::join(classes, "")))));
+}
+
+nn::WordVocabulary vocabulary_of(const TextParts& parts, const LabelledTextSettings& settings) {
+  std::vector<std::string> texts;
+  for (const LabelledText& text : parts.train) texts.push_back(text.text);
+  constexpr int64_t kOthers = 2;  // padding and the unknown word
+  return nn::WordVocabulary::build(texts,
+                                   {.min_freq = settings.min_count, .max_tokens = settings.vocabulary + kOthers});
+}
+
+/// Makes parts of texts, and counts the texts that are cut.
+class PartMaker {
+ public:
+  PartMaker(const std::vector<std::string>& classes, const nn::WordVocabulary& vocabulary, int64_t context)
+      : classes_(classes), vocabulary_(vocabulary), context_(context) {}
+
+  SequencePart operator()(const std::vector<LabelledText>& texts) {
+    std::vector<Tensor> sequences;
+    std::vector<int64_t> labels, lengths;
+    for (const LabelledText& text : texts) {
+      labels.push_back(class_of(text));
+      std::vector<int64_t> ids = vocabulary_.encode(text.text);
+      if (ids.empty()) ids.push_back(nn::WordVocabulary::kUnknown);
+      if (std::ssize(ids) > context_) {
+        ++cut_;
+        ids.resize(static_cast<size_t>(context_));
+      }
+      lengths.push_back(std::ssize(ids));
+      sequences.push_back(tensor(ids));
+    }
+    all_ += std::ssize(texts);
+    return {std::make_unique<nn::SequenceDataset>(std::move(sequences), tensor(labels), nn::WordVocabulary::kPadding),
+            std::move(lengths)};
+  }
+
+  void report(const std::string& data) const {
+    if (cut_ == 0) return;
+    fmt::print(stderr, "{}: {} of {} texts are cut after {} words (--context)\n", data, format_count(cut_),
+               format_count(all_), context_);
+  }
+
+ private:
+  int64_t class_of(const LabelledText& text) const {
+    const auto found = std::ranges::find(classes_, text.label);
+    if (found != classes_.end()) return found - classes_.begin();
+    throw IoError(fmt::format("{}: no text to train on has the label '{}'; the labels are {}", text.place,
+                              linnet::detail::shortened(text.label),
+                              linnet::detail::shortened(fmt::format("{}", fmt::join(classes_, ", ")))));
+  }
+
+  const std::vector<std::string>& classes_;
+  const nn::WordVocabulary& vocabulary_;
+  int64_t context_, cut_ = 0, all_ = 0;
+};
+
+}  // namespace
+
+TextData text_data(const NamedTexts& texts, const Settings& settings) {
+  std::vector<std::string> classes = classes_of(texts);
+  nn::WordVocabulary vocabulary = vocabulary_of(texts.parts, settings.texts);
+  PartMaker part(classes, vocabulary, settings.context);
+  ClassifierData data{.name = texts.name,
+                      .train = part(texts.parts.train),
+                      .dev = part(texts.parts.dev),
+                      .test = part(texts.parts.test)};
+  part.report(texts.name);
+  return {std::move(classes), std::move(vocabulary), std::move(data)};
+}
+
+}  // namespace linnet::examples

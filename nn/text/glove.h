@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include <linnet/core/random/generator.h>
+#include <linnet/core/tensor.h>
+#include <linnet/nn/text/words.h>
+
+namespace linnet::nn {
+
+/// Vectors for the words of a vocabulary.
+struct WordVectors {
+  Tensor vectors;        ///< [vocabulary.size(), D], float32; that of padding is 0
+  int64_t found = 0;     ///< words of the vocabulary that the file has
+  int64_t repeated = 0;  ///< further lines of such words, of which the first counts
+};
+
+/// Reads the vectors of a vocabulary's words from a text file as GloVe's: a line for each word, with the word and its
+/// D numbers, separated by blanks. The last D of a line are the numbers, so that a word may have blanks in it. D is
+/// that of the first line; a line of two whole numbers before it, as word2vec writes, is passed over. Other words are
+/// not kept. Words without a vector are drawn from the normal distribution with the mean and the covariance of
+/// those that were found, to whose diagonal 1e-6 is added.
+///
+///     const nn::WordVectors glove = nn::read_glove("glove.6B.300d.txt", vocabulary, rng);
+///
+/// Cost: one pass over the file; the covariance takes a time of found·D², and the drawing one of D³. Takes one draw.
+/// Throws: IoError, with the line, for a line of another width, for a number that cannot be read or is not finite,
+/// and for a file without any word of the vocabulary.
+/// Source: Pennington et al. 2014 for the files; Wu et al. 2021, section 4.1, for the words without a vector.
+WordVectors read_glove(const std::filesystem::path& path, const WordVocabulary& vocabulary, Generator& rng,
+                       Where where = {});
+
+}  // namespace linnet::nn

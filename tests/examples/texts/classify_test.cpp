@@ -1,0 +1,208 @@
+/// The program classify: training, resuming, word vectors, results of several runs, and refusals.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <linnet/core/files/safetensors.h>
+#include <linnet/nn/attention/mechanism.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/examples/plot/picture.h"
+#include "tests/examples/run/tiny_run.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::ChildProgram;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+using linnet::test::write_bytes;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder with texts of two labels, 24 a part, and room for what programs write.
+class Texts {
+ public:
+  Texts() {
+    fs::create_directories(folder_ / "data");
+    int number = 0;
+    for (const std::string part : {"train", "dev", "test"}) {
+      std::string lines;
+      for (int i = 0; i < 24; ++i, ++number) {
+        lines += fmt::format("{}\tword{} says {} {}\n", i % 2 == 0 ? "odd" : "even", number % 7,
+                             number % 3 == 0 ? "more and more" : "less", i % 2 == 0 ? "good" : "bad");
+      }
+      write_bytes(folder_ / ("data/" + part + ".tsv"), lines);
+    }
+  }
+  fs::path operator/(const std::string& name) const { return folder_ / name; }
+
+  /// The flags of a run of a moment into the folder `out`.
+  Arguments tiny(const std::string& out, const std::string& attention = "softmax") const {
+    return {"--task",       "own-texts",   "--data",    folder_ / "data",
+            "--out",        folder_ / out, "--steps",   "6",
+            "--attention",  attention,     "--layers",  "1",
+            "--width",      "16",          "--heads",   "2",
+            "--eval-every", "2",           "--batch",   "8",
+            "--context",    "32",          "--dropout", "0.1"};
+  }
+
+ private:
+  linnet::test::TemporaryFolder folder_;
+};
+
+nlohmann::json results_of(const fs::path& run) { return nlohmann::json::parse(read_bytes(run / "results.json")); }
+
+size_t lines_in(const fs::path& file) {
+  if (!fs::exists(file)) return 0;
+  const std::string text = read_bytes(file);
+  return static_cast<size_t>(std::ranges::count(text, '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("classify: every mechanism trains, with accuracy and macro-F") {
+  const Texts shop;
+  for (const std::string& attention : nn::attention_mechanisms()) {
+    CAPTURE(attention);
+    const Ended ended = done("classify", shop.tiny(attention, attention));
+    CHECK(ended.out.find(attention + " on data (") == 0);
+    CHECK(contains(ended.out, "test, of step "));
+    CHECK(contains(ended.out, " %   macro-F "));
+    const nlohmann::json results = results_of(shop / attention), config = config_of(shop / attention);
+    CHECK(results["measures"]["macro-F"] <= 1);
+    CHECK(config["settings"]["pool"] == "additive");
+    CHECK(config["settings"]["min_count"] == 2);
+    const std::string metrics = read_bytes(shop / attention / "metrics.jsonl");
+    CHECK(contains(metrics, "\"macro-F\":"));
+  }
+  CHECK(names_in(shop / "softmax") == std::vector<std::string>{"checkpoint.safetensors", "config.json", "loss.png",
+                                                               "metrics.jsonl", "model.safetensors", "results.json",
+                                                               "train_loss.csv"});
+}
+
+TEST_CASE("classify learns which words a label has") {
+  const Texts shop;
+  done("classify", shop.tiny("run", "fastformer") + Arguments{"--steps", "60", "--lr", "0.01", "--min-lr", "0.01"});
+  CHECK(results_of(shop / "run")["accuracy"] == 1);
+  CHECK(results_of(shop / "run")["measures"]["macro-F"] == 1);
+}
+
+TEST_CASE("classify: a run that was killed ends with the bits of one that was not") {
+  const Texts shop;
+  write_bytes(shop / "v.txt", "good 1 2 3\nbad 3 2 1\nword1 0 1 0\n");
+  const Arguments flags{"--steps", "60", "--eval-every", "5", "--checkpoint-every", "7", "--glove", shop / "v.txt"};
+  done("classify", shop.tiny("whole") + flags);
+  ChildProgram child("classify", shop.tiny("killed") + flags);
+  while (child.running() && lines_in(shop / "killed/metrics.jsonl") < 4) {
+  }
+  child.kill();
+  (void)child.wait();
+  done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
+  CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
+  const nlohmann::json whole = results_of(shop / "whole"), killed = results_of(shop / "killed");
+  for (const char* const field : {"step", "loss", "accuracy", "measures"}) CHECK(whole[field] == killed[field]);
+  check_refused(
+      run_program("classify", {"--task", "own-texts", "--resume", "--out", shop / "whole", "--min-count", "1"}), 2,
+      "--min-count 1: the run in");
+}
+
+TEST_CASE("classify: the number of threads changes no bit") {
+  const Texts shop;
+  for (const std::string threads : {"1", "2"}) done("classify", shop.tiny(threads) + Arguments{"--threads", threads});
+  CHECK(read_bytes(shop / "2/model.safetensors") == read_bytes(shop / "1/model.safetensors"));
+}
+
+TEST_CASE("classify: word vectors are what training begins with, through a linear map where their width differs") {
+  const Texts shop;
+  const auto begin = [&](const std::string& out, const std::string& vectors, const Arguments& flags) {
+    write_bytes(shop / "v.txt", vectors);
+    const Ended ended = done(
+        "classify",
+        shop.tiny(out) + Arguments{"--steps", "1", "--lr", "0", "--min-lr", "0", "--glove", shop / "v.txt"} + flags);
+    CHECK(contains(ended.err, "v.txt: vectors of 1 words of "));
+    return read_safetensors(shop / out / "model.safetensors").tensors;
+  };
+  const TensorMap mapped = begin("a", "says 1 2 3\n", {});
+  CHECK(mapped.at("map.weight").shape() == Shape{16, 3});
+  // The vocabulary has the most frequent word first, after padding and the unknown word.
+  CHECK(mapped.at("tok.weight")[2].to_vector<float>() == std::vector<float>{1, 2, 3});
+  const TensorMap plain = begin("b", "says 1 2 3 4\n", {"--width", "4"});
+  CHECK(!plain.contains("map.weight"));
+  CHECK(plain.at("tok.weight")[2].to_vector<float>() == std::vector<float>{1, 2, 3, 4});
+  CHECK(plain.at("tok.weight")[0].to_vector<float>() == std::vector<float>{0, 0, 0, 0});
+  write_bytes(shop / "v.txt", "says 1 2\nthe 1\n");
+  check_refused(run_program("classify", shop.tiny("c") + Arguments{"--glove", shop / "v.txt"}), 1, "v.txt, line 2");
+}
+
+TEST_CASE("classify: a table and figures of several runs, beside published ones") {
+  const Texts shop;
+  for (const std::string seed : {"1", "2"}) {
+    done("classify", shop.tiny("runs/softmax-" + seed) + Arguments{"--seed", seed});
+  }
+  done("classify", shop.tiny("runs/fastformer", "fastformer") + Arguments{"--seed", "1"});
+  const Ended table = done("classify", {"--table", "--out", shop / "runs"});
+  const double first = results_of(shop / "runs/softmax-1")["measures"]["macro-F"],
+               second = results_of(shop / "runs/softmax-2")["measures"]["macro-F"];
+  CHECK(contains(table.out, fmt::format("{:.2f} ± ", 50 * (first + second))));
+  CHECK(contains(table.out, "macro-F, %"));
+  CHECK(contains(table.out, "44.65"));  // Fastformer's macro-F on IMDB
+  CHECK(!contains(table.out, "linnet, presets"));
+  done("classify", {"--figures", "--out", shop / "runs"});
+  CHECK(fs::exists(shop / "runs/classify-own-texts-accuracy.png"));
+  check_refused(run_program("classify", {"--table", "--out", shop / "data"}), 1, "holds no finished run of classify");
+}
+
+TEST_CASE("compare, bench and ablations take texts with labels") {
+  const Texts shop;
+  const Ended ended = done("compare", shop.tiny("compared") + Arguments{"--attention", "softmax,fastformer"});
+  CHECK(contains(ended.out, "accuracy"));
+  CHECK(contains(ended.out, "macro-F"));
+  const Ended bench = done("bench", {"--json", "--seconds", "0.001", "step", "--preset", "classify-own-texts-small",
+                                     "--context", "24", "--batch", "2", "--width", "16"});
+  CHECK(nlohmann::json::parse(bench.out)["data"] == "random tokens");
+  std::string play;
+  for (int i = 0; i < 12; ++i) {
+    for (const std::string name : {"A", "B"}) play += fmt::format("{}:\nto be or {} {}\n\n", name, i, name);
+  }
+  write_bytes(shop / "play.txt", play);
+  const Ended ablations = done(
+      "ablations", {"interaction", "--task", "speakers", "--data", shop / "play.txt", "--out", shop / "ablations",
+                    "--seeds", "1", "--steps", "2", "--batch", "4", "--width", "16", "--heads", "2"});
+  CHECK(contains(ablations.out, "accuracy, %"));
+  CHECK(fs::exists(shop / "ablations/interaction.png"));
+}
+
+TEST_CASE("classify says what stands in for absent data, and what is malformed") {
+  const Texts shop;
+  const Arguments flags = shop.tiny("x") + Arguments{"--task", "imdb"};
+  check_refused(run_program("classify", flags), 1, "no IMDb reviews ({train,test}/{neg,pos}/*.txt) in ");
+  const Ended ended = done("classify", flags + Arguments{"--stand-in", "--data-seed", "3"});
+  CHECK(contains(ended.err, "taking generated texts whose label is the order of two words instead"));
+  CHECK(contains(ended.out, "stand-in: generated texts"));
+  CHECK(config_of(shop / "x")["data"].get<std::string>().starts_with("stand-in: "));
+
+  const std::string train = read_bytes(shop / "data/train.tsv");
+  write_bytes(shop / "data/train.tsv", train + "no tab\n");
+  const Ended rest = done("classify", shop.tiny("y"));
+  CHECK(contains(rest.err, "train.tsv, line 25: 1 column, where 2 or more are expected; left out"));
+  CHECK(contains(rest.err, "data: left out 1 malformed line; --strict ends at the first"));
+  check_refused(run_program("classify", shop.tiny("z") + Arguments{"--min-count", "1"} + Arguments{"--strict"}), 1,
+                "train.tsv, line 25: 1 column");
+  CHECK(!fs::exists(shop / "z"));
+}
+
+TEST_CASE("classify refuses what cannot work before it reads data") {
+  const Texts shop;
+  check_refused(run_program("classify", {"--task", "chess"}), 2, "--task chess: must be speakers or amazon");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--format", "xml"}), 2, "--format");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--vocabulary", "0"}), 2, "--vocabulary");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--batch", "100"}), 2,
+                "--batch 100: there are 24 examples");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--data", "/none"}), 1, "/none");
+  CHECK(!fs::exists(shop / "x"));
+}
