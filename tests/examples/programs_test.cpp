@@ -293,8 +293,8 @@ TEST_CASE("own_attention: a registered mechanism has its flag, its settings and 
 }
 
 TEST_CASE("every program has --help and --version") {
-  const Arguments programs{"train_shakespeare", "train_mnist", "sample", "compare",
-                           "attention_maps",    "ablations",   "bench",  "recommend", "convert"};
+  const Arguments programs{"train_shakespeare", "train_mnist", "sample",    "compare", "attention_maps",
+                           "ablations",         "bench",       "recommend", "convert"};
   for (const std::string& program : programs) {
     CAPTURE(program);
     const Ended help = run_program(program, {"--help"});
