@@ -22,6 +22,7 @@ void write_results(const std::filesystem::path& folder, const Results& r) {
                       {"parameters", r.parameters},
                       {"peak_bytes", r.peak_bytes}};
   if (r.accuracy) json["accuracy"] = *r.accuracy;
+  for (const auto& [name, value] : r.measures) json["measures"][name] = value;
   replace_file(results_in(folder), json.dump(2) + "\n");
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "support/tasks/task.h"
+
 namespace linnet::examples {
 
 /// What a finished run came to: the file results.json in its folder.
@@ -11,6 +13,7 @@ struct Results {
   int64_t step = 0;  ///< of the weights that were evaluated
   double loss = 0;   ///< of Task::test
   std::optional<double> accuracy = {};
+  Measures measures = {};
   double ms_per_step = 0;
   int64_t parameters = 0;
   int64_t peak_bytes = 0;

@@ -80,6 +80,7 @@ nlohmann::json to_json(const Metrics& m) {
                       {"tokens_per_second", m.tokens_per_second},
                       {"peak_bytes", m.peak_bytes}};
   if (m.accuracy) json["accuracy"] = *m.accuracy;
+  for (const auto& [name, value] : m.measures) json["measures"][name] = value;
   return json;
 }
 
@@ -97,6 +98,12 @@ Metrics metrics_from_json(const nlohmann::json& json) {
             .tokens_per_second = number("tokens_per_second"),
             .peak_bytes = linnet::detail::value_of<int64_t>(json, "peak_bytes")};
   if (json.contains("accuracy") && !json["accuracy"].is_null()) m.accuracy = number("accuracy");
+  if (json.contains("measures")) {
+    const nlohmann::json& measures = json["measures"];
+    for (const auto& item : measures.items()) {
+      m.measures.emplace_back(item.key(), linnet::detail::value_of<double>(measures, item.key().c_str()));
+    }
+  }
   return m;
 }
 
@@ -119,6 +126,7 @@ std::vector<std::pair<std::string, double>> scalars(const Metrics& m) {
                                                       {"peak_bytes", static_cast<double>(m.peak_bytes)}};
   if (!std::isnan(m.train_loss)) scalars.emplace_back("loss/train", m.train_loss);  // nan before training
   if (m.accuracy) scalars.emplace_back("accuracy/validation", *m.accuracy);
+  for (const auto& [name, value] : m.measures) scalars.emplace_back(name + "/validation", value);
   return scalars;
 }
 
@@ -132,7 +140,9 @@ bool holds_run(const fs::path& folder) {
 std::vector<std::string> results_of(const Settings& s) {
   std::vector<std::string> names{"checkpoint.safetensors", kMetrics, kLosses,
                                  "model.safetensors",      kResults, "loss.png"};
-  if (kind_of(s.task) == TaskKind::text) names.emplace_back("samples.txt");
+  if (const TaskKind kind = kind_of(s.task); kind == TaskKind::text || kind == TaskKind::summaries) {
+    names.emplace_back("samples.txt");
+  }
   if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
   return names;
 }

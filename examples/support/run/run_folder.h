@@ -9,6 +9,7 @@
 #include <linnet/linnet.h>
 
 #include "support/settings/settings.h"
+#include "support/tasks/task.h"
 #include "support/tensorboard/event_file.h"
 
 namespace linnet::examples {
@@ -19,6 +20,7 @@ struct Metrics {
   double train_loss = 0;
   double val_loss = 0;
   std::optional<double> accuracy = {};
+  Measures measures = {};
   double lr = 0;
   double seconds = 0;  ///< of training so far, without evaluations
   double ms_per_step = 0;

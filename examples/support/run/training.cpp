@@ -178,7 +178,7 @@ void Run::resume() {
   result_.losses = folder_.rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();
-  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy};
+  result_.final = {.loss = last.val_loss, .accuracy = last.accuracy, .measures = last.measures};
   seconds_ = last.seconds + static_cast<double>(at_.step - last.step) * last.ms_per_step / 1e3;
 }
 
@@ -210,6 +210,7 @@ void Run::evaluate() {
                         .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
                         .val_loss = result_.final.loss,
                         .accuracy = result_.final.accuracy,
+                        .measures = result_.final.measures,
                         .lr = rate_(at_.step),
                         .seconds = seconds_,
                         .ms_per_step = ms,
@@ -277,6 +278,7 @@ Results TrainingResult::results() const {
   return {.step = tested_step,
           .loss = full.loss,
           .accuracy = full.accuracy,
+          .measures = full.measures,
           .ms_per_step = ms_per_step,
           .parameters = parameters,
           .peak_bytes = peak_bytes};

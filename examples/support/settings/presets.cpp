@@ -7,6 +7,7 @@
 
 #include "support/settings/program.h"
 #include "support/settings/settings.h"
+#include "support/settings/summaries.h"
 
 // The published presets, and how to find them by task and name.
 
@@ -152,6 +153,7 @@ std::vector<Settings> lra_presets() {
 std::vector<Settings> presets() {
   std::vector<Settings> all{nanogpt_cpu(), nanogpt_gpu(), mnist_small()};
   std::ranges::move(lra_presets(), std::back_inserter(all));
+  std::ranges::move(summary_presets(), std::back_inserter(all));
   return all;
 }
 
@@ -169,7 +171,11 @@ const std::vector<TaskInfo> kTasks{{"shakespeare", TaskKind::text, "train_text o
                                    {"retrieval", TaskKind::sequences, "lra"},
                                    {"image", TaskKind::sequences, "lra"},
                                    {"pathfinder", TaskKind::sequences, "lra"},
-                                   {"digits", TaskKind::sequences, "lra"}};
+                                   {"digits", TaskKind::sequences, "lra"},
+                                   {"sort", TaskKind::summaries, "summarise"},
+                                   {"copy", TaskKind::summaries, "summarise"},
+                                   {"cnn-dailymail", TaskKind::summaries, "summarise"},
+                                   {"pubmed", TaskKind::summaries, "summarise"}};
 
 const TaskInfo& find_task(const std::string& name) {
   const auto found = std::ranges::find(kTasks, name, &TaskInfo::name);

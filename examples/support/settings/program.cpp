@@ -17,6 +17,7 @@
 
 #include "support/files.h"
 #include "support/settings/choices.h"
+#include "support/settings/summaries.h"
 #include "support/tensorboard/event_file.h"
 
 namespace linnet::examples {
@@ -249,6 +250,8 @@ void add_model_flags(CLI::App& app, Settings& s) {
                      "how tokens become one vector: padded, their sum by the padded length; kept, their mean; "
                      "additive attention; the first token")
           ->check(CLI::IsMember(words(kPools)));
+      break;
+    case TaskKind::summaries: add_summary_flags(app, s);
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }
@@ -268,6 +271,8 @@ std::string data_places() { return fmt::format("$LINNET_DATA, {}, data/ here", k
 void add_data_flags(CLI::App& app, Settings& s) {
   if (kind_of(s.task) == TaskKind::sequences) {
     add_sequence_flags(app, s);
+  } else if (kind_of(s.task) == TaskKind::summaries) {
+    add_article_flags(app, s);
   } else if (kind_of(s.task) == TaskKind::images) {
     app.add_option("--data", s.data,
                    fmt::format("folder with the four files of MNIST or of other images, or with mnist/ (default: the "

@@ -14,6 +14,7 @@
 
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
+#include "support/settings/summaries.h"
 
 namespace linnet::examples {
 namespace {
@@ -25,6 +26,11 @@ void require(bool ok, const std::string& message) {
 /// Whether the task is one of sequences; false for a task that does not exist, which validate refuses.
 bool is_sequences(const Settings& s) {
   const std::vector<std::string> names = task_names(TaskKind::sequences);
+  return std::ranges::find(names, s.task) != names.end();
+}
+
+bool is_summaries(const Settings& s) {
+  const std::vector<std::string> names = task_names(TaskKind::summaries);
   return std::ranges::find(names, s.task) != names.end();
 }
 
@@ -75,6 +81,7 @@ void for_each_field(S& s, Field&& field) {
     field("distractors", s.lra.distractors);
     field("data_seed", s.lra.data_seed);
   }
+  if (is_summaries(s)) for_each_summary_field(s, field);
   field("eval_every", s.eval_every);
   field("eval_batches", s.eval_batches);
   field("checkpoint_every", s.checkpoint_every);
@@ -317,6 +324,7 @@ void validate(const Settings& s) {
   validate_words(s);
   check_options(s);  // this, positions_of and device_of check all other words
   if (kind_of(s.task) == TaskKind::text) require_causal("--attention", s.attention);
+  if (kind_of(s.task) == TaskKind::summaries) validate_summaries(s);
   positions_of(s);
   pool_of(s);
   device_of(s);

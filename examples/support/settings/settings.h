@@ -16,9 +16,9 @@
 
 namespace linnet::examples {
 
-/// The kinds of tasks: language models of a text, classifiers of images by patches, and classifiers of sequences of
-/// ids, which are the tasks of the Long Range Arena (Tay et al. 2021).
-enum class TaskKind : uint8_t { text, images, sequences };
+/// The kinds of tasks: language models of a text, classifiers of images by patches, classifiers of sequences of ids,
+/// which are the tasks of the Long Range Arena (Tay et al. 2021), and writers of summaries.
+enum class TaskKind : uint8_t { text, images, sequences, summaries };
 
 /// The settings that only tasks of the Long Range Arena have.
 struct LraSettings {
@@ -30,6 +30,23 @@ struct LraSettings {
   int64_t contour_length = 14;    ///< pathfinder: paddles of a snake
   int64_t distractors = 5;        ///< pathfinder: snakes that mean nothing
   uint64_t data_seed = 1;         ///< of generated data
+};
+
+/// The settings that only writers of summaries have. Of the others, `layers` and `attention` are the encoder's, and
+/// `context` is the longest article.
+struct SummarySettings {
+  int64_t vocabulary = 32'000;  ///< the most tokens of the byte-pair vocabulary
+  int64_t target_tokens = 256;  ///< of the longest summary, with the token of its end
+  int64_t decoder_layers = 4;
+  std::string decoder_attention = "softmax";
+  std::string cross = "softmax";  ///< the mechanism of the decoder's attention to the article
+  double label_smoothing = 0;
+  int64_t beam = 5;
+  double alpha = 0.6;      ///< exponent of the length penalty
+  int64_t min_length = 0;  ///< of a summary that is written
+  int64_t max_length = 0;  ///< of a summary that is written; 0 for target_tokens
+  int64_t no_repeat = 3;   ///< no run of so many tokens comes twice; 0 allows all
+  bool strict = false;     ///< whether a malformed article is an error; otherwise it is left out
 };
 
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
@@ -53,6 +70,7 @@ struct Settings {
   bool bytes = false;        ///< characters are bytes, not code points
   bool normalise_newlines = false;
   LraSettings lra = {};
+  SummarySettings summary = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
   bool bias = false;

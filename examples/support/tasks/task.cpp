@@ -11,6 +11,7 @@ std::unique_ptr<Task> make_task(const Settings& settings) {
     case TaskKind::text: return make_text_task(settings);
     case TaskKind::images: return make_image_task(settings);
     case TaskKind::sequences: return make_sequence_task(settings);
+    case TaskKind::summaries: return make_summary_task(settings);
   }
   throw UsageError(fmt::format("task {}", settings.task));
 }

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <linnet/linnet.h>
 
@@ -11,12 +13,16 @@
 
 namespace linnet::examples {
 
+/// Figures of a model by their names, such as {"AUC", 0.68}.
+using Measures = std::vector<std::pair<std::string, double>>;
+
 /// A model and its data, as the training loop uses them.
 class Task {
  public:
   struct Evaluation {
     double loss = 0;
     std::optional<double> accuracy = {};
+    Measures measures = {};  ///< what else the task is judged by
   };
 
   virtual ~Task() = default;
@@ -42,6 +48,7 @@ class Task {
 std::unique_ptr<Task> make_text_task(const Settings& settings);
 std::unique_ptr<Task> make_image_task(const Settings& settings);
 std::unique_ptr<Task> make_sequence_task(const Settings& settings);
+std::unique_ptr<Task> make_summary_task(const Settings& settings);
 /// The task of settings.task.
 std::unique_ptr<Task> make_task(const Settings& settings);
 /// The same for benchmarks, which need no data of the Long Range Arena: its tasks have random sequences of full
