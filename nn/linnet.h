@@ -57,8 +57,11 @@
 #include <linnet/nn/layers/sequential.h>
 #include <linnet/nn/layers/short_convolution.h>
 #include <linnet/nn/metrics.h>
+#include <linnet/nn/models/beam_search.h>
 #include <linnet/nn/models/block.h>
 #include <linnet/nn/models/decoder.h>
+#include <linnet/nn/models/decoder_block.h>
+#include <linnet/nn/models/encoder_decoder.h>
 #include <linnet/nn/models/fastformer_encoder.h>
 #include <linnet/nn/models/generate.h>
 #include <linnet/nn/models/gpt2.h>

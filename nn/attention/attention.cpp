@@ -10,6 +10,7 @@
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn {
@@ -140,11 +141,31 @@ Tensor Attention::step(AttentionState& state, const Tensor& x, Where where) cons
     throw ShapeError(
         fmt::format("x has a batch of {}, the state one of {}; start() a new state", x.size(0), state.batch_));
   }
-  const Tensor token = x.unsqueeze(1);
-  const Tensor y = (state.of_memory_ ? forward_cross_step(state, token) : forward_step(state, token)).squeeze(1);
+  const int64_t groups = state.of_memory_ ? state.memories_ : x.size(0);
+  const Tensor tokens = x.reshape({groups, groups > 0 ? x.size(0) / groups : 1, config_.width});
+  const Tensor y = state.of_memory_ ? forward_cross_step(state, tokens) : forward_step(state, tokens);
   state.batch_ = x.size(0);
   ++state.tokens_;
-  return y;
+  return y.reshape(x.shape());
+}
+
+void AttentionState::visit(const Visitor&) {
+  throw ValueError("the state of this attention cannot be selected from; override AttentionState::visit");
+}
+
+void AttentionState::select(const Tensor& rows, const Tensor& memory_rows, Where where) {
+  const Call call("AttentionState::select", where);
+  const int64_t memories = memory_rows.defined() ? memory_rows.numel() : memories_;
+  if (of_memory_ && (memories == 0 ? rows.numel() > 0 : rows.numel() % memories != 0)) {
+    throw ShapeError(fmt::format("{} sequences cannot be shared out among {} memories; select as many for each",
+                                 rows.numel(), memories));
+  }
+  visit([&](Tensor& tensor, bool of_memory) {
+    const Tensor& selected = of_memory ? memory_rows : rows;
+    if (tensor.defined() && selected.defined()) tensor = index_select(tensor, 0, selected);
+  });
+  batch_ = rows.numel();
+  memories_ = memories;
 }
 
 void Attention::check_memory(const Tensor& memory, const Tensor& memory_mask) const {
@@ -187,7 +208,7 @@ std::unique_ptr<AttentionState> Attention::start(const Tensor& memory, const Ten
   std::unique_ptr<AttentionState> state = start_cross(seen, mask);
   state->owner_ = this;
   state->of_memory_ = true;
-  state->batch_ = memory.size(0);
+  state->batch_ = state->memories_ = memory.size(0);
   return state;
 }
 

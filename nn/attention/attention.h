@@ -40,7 +40,9 @@ struct AttentionConfig {
   Tensor shared = {};
 };
 
-/// The state of an attention's step form, which stands for the earlier tokens.
+/// The state of an attention's step form, which stands for the earlier tokens. A state of cross-attention has a
+/// sequence for each memory, or, after select(), a group of sequences for each, such as the beams of a beam search:
+/// sequence r of R then attends to memory ⌊r·M/R⌋ of M.
 class AttentionState {
  public:
   AttentionState() = default;
@@ -50,12 +52,29 @@ class AttentionState {
 
   int64_t tokens() const { return tokens_; }  ///< the number of tokens seen so far
 
+  /// Reorders, repeats or drops sequences: sequence i goes on from where sequence rows[i] was. `memory_rows` does so
+  /// for the memories of cross-attention, which otherwise stay as they are and are not copied.
+  ///
+  /// Shapes: rows [R], memory_rows [M], where M divides R; every state but that of cross-attention ignores
+  /// memory_rows.
+  /// Dtypes: int64 or int32.
+  /// Throws: ShapeError, IndexError; ValueError for a state of an attention of your own without `visit`.
+  void select(const Tensor& rows, const Tensor& memory_rows = {}, Where where = {});
+
+ protected:
+  using Visitor = std::function<void(Tensor& tensor, bool of_memory)>;
+  /// Calls `visitor` for each tensor of the state that may be defined, with whether its first dim counts memories
+  /// instead of sequences.
+  virtual void visit(const Visitor& visitor);
+  bool of_memory() const { return of_memory_; }  ///< whether it is one of cross-attention
+
  private:
   friend class Attention;
   const Attention* owner_ = nullptr;  ///< the attention that started it
-  bool of_memory_ = false;            ///< of cross-attention
+  bool of_memory_ = false;
   int64_t tokens_ = 0;
-  int64_t batch_ = 0;
+  int64_t batch_ = 0;     ///< the number of sequences
+  int64_t memories_ = 0;  ///< of cross-attention
 };
 
 /// The weights with which an attention summed the tokens, one matrix for each head. Row i holds the weights for token
@@ -161,7 +180,7 @@ class Attention : public Module {
   virtual std::unique_ptr<AttentionState> start_cross(const Tensor& /*memory*/, const Tensor& /*memory_mask*/) const {
     refuse_cross();
   }
-  /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_cross.
+  /// One token of each sequence, x [M, R/M, C] → [M, R/M, C], by their memories. The state comes from start_cross.
   virtual Tensor forward_cross_step(AttentionState&, const Tensor& /*x*/) const { refuse_cross(); }
 
   int64_t head_dim() const { return config_.width / config_.heads; }

@@ -1,5 +1,6 @@
 #include <linnet/nn/attention/fastformer.h>
 
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -49,17 +50,34 @@ struct RunningPool {
     const int64_t width = x.size(-1);
     return all.sum.narrow(-1, 0, width) / all.sum.narrow(-1, width, 1);
   }
+
+  std::array<Tensor*, 4> tensors() { return {&past.maximum, &past.sum, &recent.maximum, &recent.sum}; }
 };
 
 struct Sums : AttentionState {
   std::vector<RunningPool> pools;              // one for each stage
   std::vector<ShortConvolution::State> convs;  // one for each projection
+
+ private:
+  void visit(const Visitor& visitor) override {
+    for (RunningPool& pool : pools) {
+      for (Tensor* tensor : pool.tensors()) visitor(*tensor, false);
+    }
+    for (ShortConvolution::State& conv : convs) visitor(conv.past, false);
+  }
 };
 
 /// Of cross-attention: the keys of memory, and the sum of the queries so far.
 struct FastformerMemory : AttentionState {
   Tensor keys, mask;
-  RunningPool pool;
+  RunningPool pool;  // of the sequences, [R, H, 1, D]
+
+ private:
+  void visit(const Visitor& visitor) override {
+    visitor(keys, true);
+    visitor(mask, true);
+    for (Tensor* tensor : pool.tensors()) visitor(*tensor, false);
+  }
 };
 
 /// The logits (w·a + b)/√D, [B, H, 1, 1], of one token's projection a [B, H, 1, D]: the exponents of [Fastformer
@@ -274,8 +292,9 @@ Tensor FastformerAttention::forward_cross_step(AttentionState& state, const Tens
   auto& memory = dynamic_cast<FastformerMemory&>(state);
   std::vector<Tensor> projections = linear_projections(x);
   const Tensor query = projections[0].to(computed_in(x.dtype()));
-  const Tensor q = split_heads(query, config().heads);
-  const Tensor global = memory.pool.add(logit(q, stages()[0]), q, state.tokens());
+  const Tensor q = split_heads(query.reshape({-1, 1, config().width}), config().heads);  // a sequence's token each
+  const Tensor global_rows = merge_heads(memory.pool.add(logit(q, stages()[0]), q, state.tokens()));
+  const Tensor global = split_heads(global_rows.reshape(query.shape()), config().heads);
   const Tensor values = split_heads(projections[2], config().heads).to(query.dtype());
   const Tensor u = attend_to(memory.keys, memory.mask, global, values, 0);
   return ((*out_)(merge_heads(u)) + query).to(x.dtype());

@@ -61,6 +61,12 @@ class FastmaxAttention : public QkvAttention {
 struct FeatureSumsState : AttentionState {
   FeatureSums sums;
   ShortConvolution::State conv;
+
+ protected:
+  void visit(const Visitor& visitor) override {
+    for (Tensor* tensor : sums.tensors()) visitor(*tensor, of_memory());
+    visitor(conv.past, false);
+  }
 };
 
 /// Adds the keys and values of cross-attention's memory to sums of features, piece by piece: calls `add` with a piece

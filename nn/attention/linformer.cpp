@@ -67,6 +67,12 @@ namespace {
 /// What memory comes to: its keys and values in the slots.
 struct Slots : AttentionState {
   Tensor k, v;  // [B, H, K, D]
+
+ private:
+  void visit(const Visitor& visitor) override {
+    visitor(k, true);
+    visitor(v, true);
+  }
 };
 
 }  // namespace

@@ -43,6 +43,14 @@ struct LongformerState : AttentionState {
   ShortConvolution::State conv;
 
   explicit LongformerState(int64_t reach) : k(reach + 1), v(reach + 1) {}
+
+ private:
+  void visit(const Visitor& visitor) override {
+    for (TokenRows* rows : {&k, &v, &k_seen_by_all, &v_seen_by_all, &k_global, &v_global}) {
+      visitor(rows->room(), false);
+    }
+    visitor(conv.past, false);
+  }
 };
 
 }  // namespace

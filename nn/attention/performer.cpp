@@ -38,6 +38,12 @@ struct PerformerSums : FeatureSumsState {
     const Tensor a = matmul(q * std::pow(static_cast<double>(q.size(3)), -0.25), transpose(omega)) + most;
     return sums.read(exp(a - max(a.detach(), {-1}, true)));
   }
+
+ private:
+  void visit(const Visitor& visitor) override {
+    FeatureSumsState::visit(visitor);
+    visitor(most, of_memory());
+  }
 };
 
 }  // namespace

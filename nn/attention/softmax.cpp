@@ -13,10 +13,20 @@ namespace {
 struct KeysAndValues : AttentionState {
   TokenRows k, v;
   ShortConvolution::State conv;
+
+ private:
+  void visit(const Visitor& visitor) override {
+    for (Tensor* tensor : {&k.room(), &v.room(), &conv.past}) visitor(*tensor, false);
+  }
 };
 
 struct SoftmaxMemory : AttentionState {
   Tensor k, v, mask;
+
+ private:
+  void visit(const Visitor& visitor) override {
+    for (Tensor* tensor : {&k, &v, &mask}) visitor(*tensor, true);
+  }
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include <linnet/core/tensor.h>
 
 namespace linnet::nn {
@@ -27,6 +29,9 @@ class FeatureSums {
   ///
   /// Shapes: factor [B, H, F, 1].
   void rescale(const Tensor& factor);
+
+  /// The sums, [B, H, F, D + 1] each; undefined where there is none yet.
+  std::array<Tensor*, 2> tensors() { return {&past_, &recent_}; }
 
  private:
   int64_t recent_tokens_ = 0;

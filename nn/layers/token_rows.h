@@ -17,6 +17,8 @@ class TokenRows {
   Tensor append(const Tensor& row);
   /// The rows so far; undefined before the first.
   Tensor rows() const;
+  /// The tensor that holds them, and has capacity for more; undefined before the first.
+  Tensor& room() { return room_; }
 
  private:
   void make_room(const Tensor& row);

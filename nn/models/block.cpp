@@ -5,18 +5,16 @@
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
 
-namespace linnet::nn {
+namespace linnet {
 
-namespace {
-
-int64_t hidden_width(const char* block, const BlockConfig& config) {
+int64_t detail::hidden_width(const char* label, const nn::BlockConfig& config) {
   if (config.hidden < 0) {
-    throw ValueError(fmt::format("{}: hidden is {}; it must be at least 1, or 0 for 4·width", block, config.hidden));
+    throw ValueError(fmt::format("{}: hidden is {}; it must be at least 1, or 0 for 4·width", label, config.hidden));
   }
   return config.hidden > 0 ? config.hidden : 4 * config.attention.width;
 }
 
-}  // namespace
+namespace nn {
 
 Block::Block(Module& parent, std::string name, const BlockConfig& config)
     : Module(parent, std::move(name)),
@@ -24,8 +22,8 @@ Block::Block(Module& parent, std::string name, const BlockConfig& config)
       norm1_(*this, "norm1", config.attention.width, {.bias = config.attention.bias}),
       attention_(make_attention(*this, "attention", config.attention)),
       norm2_(*this, "norm2", config.attention.width, {.bias = config.attention.bias}),
-      mlp_(*this, "mlp", config.attention.width, hidden_width(label(), config), config.attention.bias, config.gelu,
-           config.activation_dropout),
+      mlp_(*this, "mlp", config.attention.width, detail::hidden_width(label(), config), config.attention.bias,
+           config.gelu, config.activation_dropout),
       dropout_(*this, "dropout", config.dropout) {}
 
 template <class Attend>
@@ -48,4 +46,6 @@ Tensor Block::step(AttentionState& state, const Tensor& x, Where where) const {
 
 std::vector<Setting> Block::settings() const { return {{"pre_norm", pre_norm_}}; }
 
-}  // namespace linnet::nn
+}  // namespace nn
+
+}  // namespace linnet

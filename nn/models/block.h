@@ -54,3 +54,12 @@ class Block : public Module {
 };
 
 }  // namespace linnet::nn
+
+namespace linnet::detail {
+
+/// The width of a layer's feed-forward part. `label` is the layer's.
+///
+/// Throws: ValueError for a `hidden` below 0.
+int64_t hidden_width(const char* label, const nn::BlockConfig& config);
+
+}  // namespace linnet::detail

@@ -8,6 +8,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/nn/attention/mechanism.h>
+#include <linnet/nn/models/evaluation.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -70,19 +71,6 @@ class TextReader {
   bool has_step_;
   size_t most_ = std::numeric_limits<size_t>::max();  ///< tokens that the model sees at once
   DecoderState state_;
-};
-
-/// A guard: while it lives, the model is in evaluation mode.
-class Evaluation {
- public:
-  explicit Evaluation(Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
-  ~Evaluation() { model_.train(was_training_); }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-
- private:
-  Module& model_;
-  bool was_training_;
 };
 
 }  // namespace

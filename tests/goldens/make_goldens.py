@@ -18,6 +18,7 @@ import batch_norm_cases
 import convolution_cases
 import decoder_cases
 import elementwise_cases
+import encoder_decoder_cases
 import gpt2_cases
 import layer_cases
 import loss_cases
@@ -54,6 +55,7 @@ def main() -> None:
         "sequences": sequence_cases.build(),
         "decoder": decoder_cases.build(),
         "sequence_classifier": sequence_classifier_cases.build(),
+        "encoder_decoder": encoder_decoder_cases.build(),
         "pathfinder": pathfinder_cases.build(),
         "positions": position_cases.build(),
         "presets": preset_cases.build(),

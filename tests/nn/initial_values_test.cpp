@@ -327,6 +327,29 @@ TEST_CASE("initial values: SequenceClassifier") {
                        {"", linear(kWidth)}}));
 }
 
+TEST_CASE("initial values: EncoderDecoder") {
+  const nn::EncoderDecoderConfig config{.vocabulary = 30,
+                                        .source_tokens = kTokens,
+                                        .target_tokens = kTokens,
+                                        .encoder_layers = 2,
+                                        .decoder_layers = 2,
+                                        .block = block("softmax")};
+  check_starts(draw(150, [&](Generator& rng) { return std::make_unique<nn::EncoderDecoder>(rng, config); }),
+               by_end({{"norm.weight", constant(1)},
+                       {"norm1.weight", constant(1)},
+                       {"norm2.weight", constant(1)},
+                       {"norm3.weight", constant(1)},
+                       {"norm.bias", constant(0)},
+                       {"norm1.bias", constant(0)},
+                       {"norm2.bias", constant(0)},
+                       {"norm3.bias", constant(0)},
+                       {"tok.weight", normal(0.02)},
+                       {"pos.weight", normal(0.02)},
+                       {"mlp.fc2.weight", linear(3 * kWidth)},
+                       {"mlp.fc2.bias", linear(3 * kWidth)},
+                       {"", linear(kWidth)}}));
+}
+
 TEST_CASE("initial values: FastformerEncoder") {
   for (const bool released : {false, true}) {
     CAPTURE(released);

@@ -34,6 +34,11 @@ void check_flags(const std::filesystem::path& folder, const MapInput& input, con
                     users ? "sequences are many and short" : "sequences are too long for a picture of their maps",
                     programs_of("mnist"), programs_of("shakespeare")));
   }
+  if (kind == TaskKind::summaries) {
+    throw UsageError(fmt::format("{} holds a model of {}, of which there are no pictures; choose a run of {} or {}",
+                                 folder.string(), programs_of(task), programs_of("mnist"),
+                                 programs_of("shakespeare")));
+  }
   if (kind == TaskKind::images && input.prompt) {
     throw UsageError(fmt::format("--prompt does not apply to {}, a model for images", folder.string()));
   }

@@ -136,7 +136,9 @@ bool holds_run(const fs::path& folder) {
 std::vector<std::string> results_of(const Settings& s) {
   std::vector<std::string> names{"checkpoint.safetensors", kMetrics, kLosses,
                                  "model.safetensors",      kResults, "loss.png"};
-  if (kind_of(s.task) == TaskKind::text) names.emplace_back("samples.txt");
+  if (const TaskKind kind = kind_of(s.task); kind == TaskKind::text || kind == TaskKind::summaries) {
+    names.emplace_back("samples.txt");
+  }
   if (s.profile) names.insert(names.end(), {"profile.txt", "trace.json"});
   return names;
 }

@@ -17,7 +17,7 @@ namespace {
 void describe(const std::string& what, const Task::Evaluation& evaluation) {
   fmt::print("{:<22} {:.4f}", what, evaluation.loss);
   if (evaluation.accuracy) fmt::print("   accuracy {:.2f} %", 100 * *evaluation.accuracy);
-  for (const auto& [name, value] : evaluation.measures) fmt::print("   {} {:.4f}", name, value);
+  for (const auto& [name, value] : evaluation.measures) fmt::print("   {} {:.4g}", name, value);
   fmt::print("\n");
 }
 
@@ -45,7 +45,7 @@ std::unique_ptr<Task> task_of(const Settings& s) {
   }
 }
 
-void train_and_report(const Settings& settings) {
+void train_and_report(const Settings& settings, const TrainProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
   const std::unique_ptr<Task> task = task_of(settings);
@@ -73,6 +73,7 @@ void train_and_report(const Settings& settings) {
   fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,
              format_count(static_cast<int64_t>(result.tokens_per_second)), format_count(result.parameters),
              format_bytes(result.peak_bytes));
+  if (program.finish) program.finish(settings, result);
 }
 
 /// Throws UsageError for flags that would change a resumed run's settings. Only its length may change.
@@ -147,7 +148,7 @@ int train_program(int argc, char** argv, const TrainProgram& program) {
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) settings = resumed(app, settings);
     validate(settings);
-    train_and_report(settings);
+    train_and_report(settings, program);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "support/settings/program.h"
+#include "support/settings/summaries.h"
 #include "support/settings/user_flags.h"
 #include "support/texts/formats.h"
 
@@ -91,6 +92,8 @@ void add_data_flags(CLI::App& app, Settings& s) {
     add_sequence_flags(app, s);
   } else if (kind_of(s.task) == TaskKind::labelled_texts) {
     add_labelled_text_flags(app, s);
+  } else if (kind_of(s.task) == TaskKind::summaries) {
+    add_article_flags(app, s);
   } else if (kind_of(s.task) == TaskKind::users) {
     add_user_flags(app, s);
   } else if (kind_of(s.task) == TaskKind::images) {

@@ -7,6 +7,7 @@
 
 #include "support/settings/program.h"
 #include "support/settings/settings.h"
+#include "support/settings/summaries.h"
 
 // The published presets, and how to find them by task and name.
 
@@ -260,6 +261,7 @@ std::vector<Settings> classify_presets() {
 std::vector<Settings> presets() {
   std::vector<Settings> all{nanogpt_cpu(), nanogpt_gpu(), mnist_small()};
   std::ranges::move(lra_presets(), std::back_inserter(all));
+  std::ranges::move(summary_presets(), std::back_inserter(all));
   std::ranges::move(classify_presets(), std::back_inserter(all));
   Settings small_conversion = small_users("conversion", "conversion-small");
   small_conversion.of_users.users = 60000;
@@ -292,7 +294,11 @@ const std::vector<TaskInfo> kTasks{{"shakespeare", TaskKind::text, "train_text o
                                    {"mind-topics", TaskKind::labelled_texts, "classify"},
                                    {"own-texts", TaskKind::labelled_texts, "classify"},
                                    {"recommendation", TaskKind::users, "recommend"},
-                                   {"conversion", TaskKind::users, "convert"}};
+                                   {"conversion", TaskKind::users, "convert"},
+                                   {"sort", TaskKind::summaries, "summarise"},
+                                   {"copy", TaskKind::summaries, "summarise"},
+                                   {"cnn-dailymail", TaskKind::summaries, "summarise"},
+                                   {"pubmed", TaskKind::summaries, "summarise"}};
 
 const TaskInfo& find_task(const std::string& name) {
   const auto found = std::ranges::find(kTasks, name, &TaskInfo::name);

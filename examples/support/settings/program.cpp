@@ -17,7 +17,7 @@
 
 #include "support/files.h"
 #include "support/settings/choices.h"
-#include "support/settings/user_flags.h"
+#include "support/settings/summaries.h"
 #include "support/tensorboard/event_file.h"
 
 namespace linnet::examples {
@@ -222,6 +222,8 @@ void add_model_flags(CLI::App& app, Settings& s) {
       app.add_option("--encoder", s.of_users.encoder,
                      "what makes vectors of words, and of a user: layers; nrms, softmax attention alone; their mean")
           ->check(CLI::IsMember(words(kUserEncoders)));
+      break;
+    case TaskKind::summaries: add_summary_flags(app, s);
   }
   app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
 }

@@ -12,6 +12,7 @@
 
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
+#include "support/settings/summaries.h"
 
 namespace linnet::examples {
 namespace {
@@ -251,6 +252,7 @@ void validate(const Settings& s) {
   validate_words(s);
   check_options(s);  // this, positions_of and device_of check all other words
   if (kind_of(s.task) == TaskKind::text) require_causal("--attention", s.attention);
+  if (kind_of(s.task) == TaskKind::summaries) validate_summaries(s);
   positions_of(s);
   pool_of(s);
   user_encoder_of(s);

@@ -18,9 +18,9 @@
 namespace linnet::examples {
 
 /// The kinds of tasks: language models of a text, classifiers of images by patches, classifiers of sequences of ids,
-/// which are the tasks of the Long Range Arena (Tay et al. 2021), classifiers of texts by their words, and models of
-/// users by what they did, which are recommendation and conversion (Wu et al. 2021).
-enum class TaskKind : uint8_t { text, images, sequences, labelled_texts, users };
+/// which are the tasks of the Long Range Arena (Tay et al. 2021), classifiers of texts by their words, models of
+/// users by what they did, which are recommendation and conversion, and writers of summaries (Wu et al. 2021).
+enum class TaskKind : uint8_t { text, images, sequences, labelled_texts, users, summaries };
 
 /// The settings that only tasks of the Long Range Arena have. Classifiers of texts have `pool`, `stand_in` and
 /// `data_seed` of them.
@@ -65,6 +65,23 @@ struct UserSettings {
   double sharpness = 1;            ///< conversion: a factor of the generator's logits
 };
 
+/// The settings that only writers of summaries have. Of the others, `layers` and `attention` are the encoder's, and
+/// `context` is the longest article.
+struct SummarySettings {
+  int64_t vocabulary = 32'000;  ///< the most tokens of the byte-pair vocabulary
+  int64_t target_tokens = 256;  ///< of the longest summary, with the token of its end
+  int64_t decoder_layers = 4;
+  std::string decoder_attention = "softmax";
+  std::string cross = "softmax";  ///< the mechanism of the decoder's attention to the article
+  double label_smoothing = 0;
+  int64_t beam = 5;
+  double alpha = 0.6;      ///< exponent of the length penalty
+  int64_t min_length = 0;  ///< of a summary that is written
+  int64_t max_length = 0;  ///< of a summary that is written; 0 for target_tokens
+  int64_t no_repeat = 3;   ///< no run of so many tokens comes twice; 0 allows all
+  bool strict = false;     ///< whether a malformed article is an error; otherwise it is left out
+};
+
 /// All settings of a run. Presets and flags set them; `config.json` holds them.
 struct Settings {
   std::string task;    ///< one of task_names()
@@ -89,6 +106,7 @@ struct Settings {
   LraSettings lra = {};
   LabelledTextSettings texts = {};
   UserSettings of_users = {};
+  SummarySettings summary = {};
   int64_t patch = 4;       ///< pixels on a side of an image's token
   bool transpose = false;  ///< images are stored column by column
   bool bias = false;

@@ -7,6 +7,7 @@
 
 #include "support/settings/program.h"
 #include "support/settings/settings.h"
+#include "support/settings/summaries.h"
 
 /// Settings as config.json has them.
 
@@ -77,6 +78,7 @@ void for_each_field(S& s, Field&& field) {
     field("glove", s.texts.glove);
     field("strict", s.texts.strict);
   }
+  if (has_kind(s, TaskKind::summaries)) for_each_summary_field(s, field);
   if (has_kind(s, TaskKind::users)) {
     field("encoder", s.of_users.encoder);
     field("title_words", s.of_users.title_words);

@@ -17,6 +17,7 @@ std::unique_ptr<Task> make_task(const Settings& settings) {
     case TaskKind::users:
       if (settings.task == "conversion") return std::make_unique<ConversionTask>(settings);
       return std::make_unique<RecommendationTask>(settings);
+    case TaskKind::summaries: return make_summary_task(settings);
   }
   throw UsageError(fmt::format("task {}", settings.task));
 }

@@ -52,6 +52,7 @@ std::unique_ptr<Task> make_text_task(const Settings& settings);
 std::unique_ptr<Task> make_image_task(const Settings& settings);
 std::unique_ptr<Task> make_sequence_task(const Settings& settings);
 std::unique_ptr<Task> make_labelled_text_task(const Settings& settings);
+std::unique_ptr<Task> make_summary_task(const Settings& settings);
 /// The task of settings.task.
 std::unique_ptr<Task> make_task(const Settings& settings);
 /// The same for benchmarks, which need no data of the Long Range Arena and no labelled texts: such tasks have random

@@ -609,4 +609,6 @@ TEST_CASE("attention: one of a user's own serves any model, in both forms") {
     CHECK(largest_difference(model.step(state, text.select(1, i)), logits.select(1, i)) < 1e-5);
   }
   CHECK(model.summary().find("mean attention, width 8, heads 2") != std::string::npos);
+  CHECK_THROWS_WITH_AS(state.layers[0]->select(zeros({2}, DType::int64)),
+                       doctest::Contains("cannot be selected from; override AttentionState::visit"), ValueError);
 }

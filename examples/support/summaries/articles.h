@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+/// Articles with summaries, and the formats of their files.
+
+namespace linnet::examples {
+
+/// A text and what is written from it. The sentences of a summary stand on lines of their own.
+struct Article {
+  std::string text, summary;
+};
+
+/// Counts the articles that cannot be read. They are left out, with a line on stderr for each of the first ones,
+/// unless they end the program.
+class SkippedArticles {
+ public:
+  explicit SkippedArticles(bool strict) : strict_(strict) {}
+
+  /// An article at `place`: "train.jsonl, line 3". `why` says what was expected.
+  ///
+  /// Throws: IoError, if strict.
+  void add(const std::string& place, const std::string& why);
+  /// Says on stderr how many there are, if any.
+  void report() const;
+  int64_t count() const { return count_; }
+
+ private:
+  bool strict_;
+  int64_t count_ = 0;
+};
+
+/// Reads a file with an object a line. An object with the field `article_text` is one of PubMed; any other has
+/// `article` and `summary`.
+///
+/// Throws: IoError for a file that cannot be read or has no articles, and with the line's number for a malformed one
+/// if strict.
+std::vector<Article> read_article_lines(const std::filesystem::path& path, SkippedArticles& skipped);
+
+/// The article of an object {"article": "…", "summary": "…"}.
+///
+/// Throws: ValueError, which says what was expected, for any other object.
+Article article_of(const nlohmann::json& object);
+
+/// The article of an object of the PubMed set (Cohan et al. 2018): lists `article_text` and `abstract_text`, of
+/// sentences. Those of the abstract stand between `<S>` and `</S>`, which are removed.
+///
+/// Throws: ValueError, which says what was expected, for any other object.
+Article pubmed_article_of(const nlohmann::json& object);
+
+/// The files *.story in a folder and in the folders within, in the order of their paths.
+///
+/// Throws: IoError for a folder that cannot be read.
+std::vector<std::filesystem::path> story_files(const std::filesystem::path& folder);
+/// Reads files *.story of CNN/DailyMail (Hermann et al. 2015): a text, and then blocks of `@highlight`, an empty line
+/// and a sentence of the summary.
+///
+/// Throws: IoError for a file that cannot be read, and for one without a text or a highlight if strict.
+std::vector<Article> read_stories(const std::vector<std::filesystem::path>& files, SkippedArticles& skipped);
+
+}  // namespace linnet::examples

@@ -1,0 +1,119 @@
+#include "support/summaries/load.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "support/draws.h"
+#include "support/lra/public_set.h"
+#include "support/settings/program.h"
+
+namespace linnet::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStandIn = "capital letters to sort";
+
+PublicSet public_set(const std::string& task) {
+  if (task == "pubmed") {
+    return {.name = "PubMed",
+            .folder = "pubmed-dataset",
+            .file = {},
+            .files = "{train,val,test}.txt",
+            .source = "published at https://github.com/armancohan/long-summarization",
+            .stand_in = kStandIn};
+  }
+  return {.name = "CNN/DailyMail",
+          .folder = "cnn-dailymail",
+          .file = {},
+          .files = "*.story in its folders, or {train,val,test}.jsonl",
+          .source = "published at https://cs.nyu.edu/~kcho/DMQA",
+          .stand_in = kStandIn};
+}
+
+/// The articles of one part of a folder, or nothing where it has none.
+std::optional<std::vector<Article>> read_part(const fs::path& folder, std::initializer_list<const char*> names,
+                                              SkippedArticles& skipped) {
+  for (const fs::path name : names) {
+    for (const char* const ending : {".jsonl", ".txt"}) {
+      const fs::path file = folder / (name.string() + ending);
+      if (fs::is_regular_file(file)) return read_article_lines(file, skipped);
+    }
+    if (fs::is_directory(folder / name)) return read_stories(story_files(folder / name), skipped);
+  }
+  return std::nullopt;
+}
+
+/// Shuffles the articles, and cuts a tenth off for dev and a tenth for test.
+void divide(std::vector<Article> articles, uint64_t seed, ArticleParts& parts) {
+  Draws draws({seed, 0});
+  for (int64_t i = std::ssize(articles) - 1; i > 0; --i) {
+    std::swap(articles[static_cast<size_t>(i)], articles[static_cast<size_t>(draws.below(i + 1))]);
+  }
+  const int64_t tenth = std::ssize(articles) / 10, test = std::ssize(articles) - tenth, dev = test - tenth;
+  const auto begin = std::make_move_iterator(articles.begin());
+  parts.train.assign(begin, begin + dev);
+  parts.dev.assign(begin + dev, begin + test);
+  parts.test.assign(begin + test, std::make_move_iterator(articles.end()));
+}
+
+void read_parts(const fs::path& path, uint64_t seed, SkippedArticles& skipped, ArticleParts& parts) {
+  if (!fs::is_directory(path)) return divide(read_article_lines(path, skipped), seed, parts);
+  auto train = read_part(path, {"train"}, skipped);
+  auto dev = read_part(path, {"val", "valid", "validation", "dev"}, skipped);
+  auto test = read_part(path, {"test"}, skipped);
+  if (train && dev && test) {
+    parts.train = std::move(*train);
+    parts.dev = std::move(*dev);
+    parts.test = std::move(*test);
+  } else if (train || dev || test) {
+    throw IoError(fmt::format("{} has a part for {}, but none for {}; train, val and test are expected",
+                              path.string(),
+                              train ? "train"
+                              : dev ? "val"
+                                    : "test",
+                              !train ? "train"
+                              : !dev ? "val"
+                                     : "test"));
+  } else {
+    divide(read_stories(story_files(path), skipped), seed, parts);
+  }
+}
+
+/// The name of the data with the size and CRC-32 of their texts.
+std::string name_of_articles(const ArticleParts& parts, const std::string& name) {
+  std::vector<std::span<const std::byte>> texts;
+  for (const auto* part : {&parts.train, &parts.dev, &parts.test}) {
+    for (const Article& article : *part) {
+      texts.push_back(std::as_bytes(std::span(article.text)));
+      texts.push_back(std::as_bytes(std::span(article.summary)));
+    }
+  }
+  return name_by_content(texts, name);
+}
+
+}  // namespace
+
+ArticleParts load_articles(const Settings& s) {
+  if (s.task == "sort" || s.task == "copy") return generated_articles(s.task == "sort", s.lra.data_seed);
+  const std::optional<FoundData> found = find_public(s, public_set(s.task));
+  if (!found) {
+    ArticleParts parts = generated_articles(/*sorted=*/true, s.lra.data_seed);
+    parts.name = "stand-in: " + parts.name;
+    return parts;
+  }
+  SkippedArticles skipped(s.summary.strict);
+  ArticleParts parts;
+  read_parts(found->path, s.lra.data_seed, skipped, parts);
+  skipped.report();
+  if (parts.train.empty() || parts.dev.empty() || parts.test.empty()) {
+    throw IoError(fmt::format("{} has {} articles to train on, {} for validation and {} to test; each part needs one",
+                              found->path.string(), parts.train.size(), parts.dev.size(), parts.test.size()));
+  }
+  parts.name = name_of_articles(parts, found->name);
+  return parts;
+}
+
+}  // namespace linnet::examples

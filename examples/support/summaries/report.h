@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "support/run/training.h"
+#include "support/settings/settings.h"
+
+namespace linnet::examples {
+
+/// A table of the run beside the first three sentences of each article, and beside the published results of its data.
+/// Empty for the generated tasks.
+std::string summary_table(const Settings& settings, const TrainingResult& result);
+
+}  // namespace linnet::examples
