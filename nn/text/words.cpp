@@ -104,6 +104,7 @@ WordVocabulary WordVocabulary::build(std::span<const std::string> texts, const W
   }
   std::erase_if(counts, [&](const auto& counted) { return counted.second < options.min_freq; });
   std::vector<std::pair<int64_t, std::string>> sorted;
+  sorted.reserve(counts.size());
   for (const auto& [word, count] : counts) sorted.emplace_back(-count, word);
   std::ranges::sort(sorted);
   std::vector<std::string> words{"<pad>", "<unk>"};

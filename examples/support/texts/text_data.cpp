@@ -41,6 +41,7 @@ std::vector<std::string> classes_of(const NamedTexts& texts) {
 
 nn::WordVocabulary vocabulary_of(const TextParts& parts, const LabelledTextSettings& settings) {
   std::vector<std::string> texts;
+  texts.reserve(parts.train.size());
   for (const LabelledText& text : parts.train) texts.push_back(text.text);
   constexpr int64_t kOthers = 2;  // padding and the unknown word
   return nn::WordVocabulary::build(texts,
