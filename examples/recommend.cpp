@@ -59,9 +59,17 @@ int main(int argc, char** argv) {
        .check =
            [&](const std::vector<Settings>& runs) {
              is_mind = !runs.front().data.empty();
-             if (predictions.empty() || runs.size() == 1) return;
-             throw UsageError(
-                 fmt::format("--predictions takes the ranks of one model, and --attention names {}", runs.size()));
+             if (predictions.empty()) return;
+             if (runs.size() > 1) {
+               throw UsageError(
+                   fmt::format("--predictions takes the ranks of one model, and --attention names {}", runs.size()));
+             }
+             const std::filesystem::path folder = std::filesystem::absolute(predictions).parent_path();
+             if (!std::filesystem::is_directory(folder)) {
+               throw UsageError(fmt::format("--predictions {}: there is no folder {}; make it", predictions.string(),
+                                            folder.string()));
+             }
+             if (is_mind) load_mind_to_predict(runs.front());  // so that errors come before the training
            },
        .more_cells =
            [&](Task& task, const TrainingResult&) {

@@ -55,6 +55,9 @@ class AttentionState {
   /// Reorders, repeats or drops sequences: sequence i goes on from where sequence rows[i] was. `memory_rows` does so
   /// for the memories of cross-attention, which otherwise stay as they are and are not copied.
   ///
+  /// In cross-attention, the rows of group m must be sequences of memory m, or of memory_rows[m]. This is not
+  /// checked.
+  ///
   /// Shapes: rows [R], memory_rows [M], where M divides R; every state but that of cross-attention ignores
   /// memory_rows.
   /// Dtypes: int64 or int32.

@@ -217,6 +217,20 @@ std::vector<std::string> Table::texts(const std::string& name, Where where) cons
   return all;
 }
 
+std::vector<std::vector<std::string>> Table::texts() const {
+  std::vector<std::vector<std::string>> rows(static_cast<size_t>(rows_));
+  std::string_view rest = cells_;
+  for (std::vector<std::string>& row : rows) {
+    row.reserve(names_.size());
+    for (size_t column = 0; column < names_.size(); ++column) {
+      const std::string_view cell = rest.substr(0, rest.find(kCellEnd));
+      row.emplace_back(cell);
+      rest.remove_prefix(cell.size() + 1);
+    }
+  }
+  return rows;
+}
+
 Categories Table::categories(const std::string& name, Where where) const {
   const Call call("Table::categories", where);
   std::map<std::string_view, int64_t> classes;

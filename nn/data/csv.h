@@ -48,6 +48,8 @@ class Table {
 
   /// The cells as they stand in the file, missing ones too.
   std::vector<std::string> texts(const std::string& name, Where where = {}) const;
+  /// The cells of all columns as they stand in the file, row by row.
+  std::vector<std::vector<std::string>> texts() const;
   /// Classes, numbered in the order of their names. None may be missing.
   Categories categories(const std::string& name, Where where = {}) const;
 

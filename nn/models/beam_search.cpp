@@ -124,7 +124,7 @@ class SourceSearch {
 
   /// The tokens that cannot be number `length` of a hypothesis.
   std::vector<int64_t> banned_after(const std::vector<int64_t>& ids, int64_t length) const {
-    std::vector<int64_t> banned = options_.bad_ids;
+    std::vector<int64_t> banned = options_.suppress_tokens;
     banned.push_back(options_.bos_token_id);
     if (length < options_.min_length) banned.push_back(options_.eos_token_id);
     const int64_t before = options_.no_repeat_ngram_size - 1;
@@ -142,8 +142,10 @@ class SourceSearch {
 };
 
 void check_options(const BeamSearchOptions& options) {
-  if (options.num_beams < 1)
-    throw ValueError(fmt::format("num_beams is {}; it must be at least 1", options.num_beams));
+  constexpr int64_t kMostBeams = 1 << 20;
+  if (options.num_beams < 1 || options.num_beams > kMostBeams) {
+    throw ValueError(fmt::format("num_beams is {}; it must be from 1 to {}", options.num_beams, kMostBeams));
+  }
   if (options.max_length < 1 || options.min_length < 0 || options.min_length > options.max_length) {
     throw ValueError(
         fmt::format("lengths from {} to {}; min_length must be from 0 to max_length, which is at least 1",
@@ -161,6 +163,16 @@ void check_ids(const BeamSearchOptions& options, int64_t vocabulary) {
       throw ValueError(fmt::format("bos_token_id {} and eos_token_id {} must be in the vocabulary, 0 to {}",
                                    options.bos_token_id, options.eos_token_id, vocabulary - 1));
     }
+  }
+  for (const int64_t id : options.suppress_tokens) {
+    if (id >= 0 && id < vocabulary) continue;
+    throw ValueError(
+        fmt::format("suppress_tokens has {}, which is not in the vocabulary, 0 to {}", id, vocabulary - 1));
+  }
+  if (options.bos_token_id == options.eos_token_id ||
+      std::ranges::count(options.suppress_tokens, options.eos_token_id) > 0) {
+    throw ValueError(fmt::format("eos_token_id {} is bos_token_id or in suppress_tokens, so that no text could end",
+                                 options.eos_token_id));
   }
 }
 

@@ -8,21 +8,22 @@
 
 namespace linnet::nn {
 
-/// How beam search goes. The names are those of Hugging Face's `generate`. Lengths count the end token.
+/// How beam search goes. The names are those of Hugging Face's `generate`; the length penalty is GNMT's. Lengths
+/// count the end token.
 struct BeamSearchOptions {
-  int64_t num_beams = 5;              ///< hypotheses that are extended at a time, b
-  double length_penalty = 0.6;        ///< α: a hypothesis of n tokens has the score Σ log p / ((5 + n)/6)^α
-  int64_t min_length = 0;             ///< the end token does not come before
-  int64_t max_length = 20;            ///< a hypothesis that has no end token then stays as it is
-  int64_t no_repeat_ngram_size = 3;   ///< no run of so many tokens comes twice; 0 allows all
-  int64_t bos_token_id = 0;           ///< begins each target, and is in no hypothesis
-  int64_t eos_token_id = 1;           ///< the end token
-  std::vector<int64_t> bad_ids = {};  ///< further tokens that are in no hypothesis, such as padding
+  int64_t num_beams = 5;                      ///< hypotheses that are extended at a time, b
+  double length_penalty = 0.6;                ///< α: a hypothesis of n tokens has the score Σ log p / ((5 + n)/6)^α
+  int64_t min_length = 0;                     ///< the end token does not come before
+  int64_t max_length = 20;                    ///< a hypothesis that has no end token then stays as it is
+  int64_t no_repeat_ngram_size = 3;           ///< no run of so many tokens comes twice; 0 allows all
+  int64_t bos_token_id = 0;                   ///< begins each target, and is in no hypothesis
+  int64_t eos_token_id = 1;                   ///< the end token
+  std::vector<int64_t> suppress_tokens = {};  ///< further tokens that are in no hypothesis, such as padding
 };
 
 /// What beam search has found for a source.
 struct BeamHypothesis {
-  std::vector<int64_t> ids;  ///< without the tokens of beginning and end
+  std::vector<int64_t> ids;  ///< without the tokens of beginning and end; max_length of them where it was cut
   double score = 0;
 };
 

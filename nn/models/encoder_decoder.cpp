@@ -164,18 +164,28 @@ Tensor EncoderDecoder::step(EncoderDecoderState& state, const Tensor& ids, Where
                                  config_.target_tokens));
   }
   const Tensor tokens = ids.unsqueeze(1);
-  const int64_t before = state.tokens++;
+  const int64_t before = state.tokens;
   if (by_steps) {
     Tensor x = embed(tokens, target_pos_, before, where).squeeze(1);
     for (int64_t i = 0; i < config_.decoder_layers; ++i) {
       x = decoder_layer(i).step(state.layers[static_cast<size_t>(i)], x, where);
     }
+    ++state.tokens;
     return head(x, where);
   }
-  state.targets = before > 0 ? concat({state.targets, tokens}, 1) : tokens;
-  const Tensor source = source_of_each(ids.size(0), state.memory.size(0), ids.device());
+  const int64_t sources = state.memory.size(0);
+  if (before > 0 ? ids.size(0) != state.targets.size(0) : sources == 0 || ids.size(0) % sources != 0) {
+    const Call call(label(), where);
+    throw ShapeError(fmt::format("ids of {} targets, for {} sources and {} targets before", ids.size(0), sources,
+                                 before > 0 ? state.targets.size(0) : 0));
+  }
+  const Tensor targets = before > 0 ? concat({state.targets, tokens}, 1) : tokens;
+  const Tensor source = source_of_each(ids.size(0), sources, ids.device());
   const Tensor mask = state.source_mask.defined() ? index_select(state.source_mask, 0, source) : Tensor();
-  return decode(index_select(state.memory, 0, source), mask, state.targets, where).select(1, before);
+  const Tensor logits = decode(index_select(state.memory, 0, source), mask, targets, where).select(1, before);
+  state.targets = targets;
+  ++state.tokens;
+  return logits;
 }
 
 std::vector<Setting> EncoderDecoder::settings() const {

@@ -29,6 +29,7 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r";
 constexpr int64_t kMostNumbers = 1024;  // the covariance has the square of them
 constexpr double kRidge = 1e-6;
+constexpr double kLargest = 1e18;  // with larger ones the vectors drawn for other words could leave float32
 
 void drop_blanks_at_end(std::string_view& text) {
   text.remove_suffix(text.size() - 1 - text.find_last_not_of(kBlanks));
@@ -103,8 +104,8 @@ class VectorFile {
     if (line.find_last_of(kBlanks) == std::string_view::npos) fail(fmt::format("too few numbers; {}", expected()));
     const std::string_view field = take_last(line);
     const std::optional<double> value = number_in<double>(field);
-    if (value && std::isfinite(static_cast<float>(*value))) return static_cast<float>(*value);
-    fail(fmt::format("'{}' is not a number of float32; {}", detail::shortened(field), expected()));
+    if (value && std::abs(*value) <= kLargest) return static_cast<float>(*value);
+    fail(fmt::format("'{}' is no number from -1e18 to 1e18; {}", detail::shortened(field), expected()));
   }
 
   std::string expected() const {
@@ -122,20 +123,22 @@ class VectorFile {
   int64_t number_ = 0, width_ = 0;
 };
 
-/// Makes of a symmetric matrix A, float64, the factor L of A + kRidge·I = L·Lᵀ, in its place. No eigenvalue of A is
-/// below 0.
+/// Makes of a symmetric matrix A, float64, the factor L of A + r·I = L·Lᵀ, in its place. No eigenvalue of A is below
+/// 0. The ridge r is kRidge, or as much more as large numbers need, whose rounding could make a pivot negative.
 ///
 /// Source: Cholesky's algorithm, row by row (Golub & Van Loan 2013, section 4.2).
 void factorise(Tensor& a) {
   const int64_t size = a.size(0);
   double* const rows = a.mutable_data<double>().data();
+  double ridge = kRidge;
+  for (int64_t i = 0; i < size; ++i) ridge = std::max(ridge, 1e-12 * static_cast<double>(size) * rows[i * size + i]);
   for (int64_t i = 0; i < size; ++i) {
     double* const row = rows + i * size;
     for (int64_t j = 0; j <= i; ++j) {
       const double* const other = rows + j * size;
-      double rest = row[j] + (i == j ? kRidge : 0);
+      double rest = row[j] + (i == j ? ridge : 0);
       for (int64_t k = 0; k < j; ++k) rest -= row[k] * other[k];
-      row[j] = i == j ? std::sqrt(std::max(rest, kRidge)) : rest / other[j];
+      row[j] = i == j ? std::sqrt(std::max(rest, ridge)) : rest / other[j];
     }
     std::fill(row + i + 1, row + size, 0);
   }

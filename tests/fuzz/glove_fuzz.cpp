@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ void run(Bytes input) {
   const auto vocabulary = nn::WordVocabulary::build(std::vector<std::string>{text_of(input)}, {.max_tokens = 100});
   Generator rng(1);
   const nn::WordVectors glove = checked(input, [&] { return nn::read_glove(file.path(), vocabulary, rng); });
+  for (const float value : glove.vectors.to_vector<float>()) {
+    if (!std::isfinite(value)) std::abort();
+  }
   if (glove.vectors.size(0) != vocabulary.size() || glove.found < 1 || glove.found >= vocabulary.size()) std::abort();
 }
 

@@ -30,7 +30,7 @@ void add_ours(Table& table, const Groups& groups) {
   std::map<Row, std::map<std::string, const Runs*>> ours;
   for (const auto& [group, rows] : groups) {
     for (const auto& [row, runs] : rows) {
-      if (is_whole(runs.front())) ours[row][group.task] = &runs;
+      if (is_whole(runs.front())) ours[row].emplace(group.task, &runs);
     }
   }
   for (const auto& [row, tasks] : ours) {

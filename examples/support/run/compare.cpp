@@ -95,7 +95,8 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   for (const Entry& entry : entries) {
     if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.name, entry.sample);
   }
-  const std::string table = table_of(entries, settings.keep_best);
+  const bool of_test = settings.keep_best || data.of_test == "test data";
+  const std::string table = table_of(entries, of_test);
   const std::string what = fmt::format("{}, {}, seed {}", data.name, describe(settings), settings.seed);
   fmt::print("\n{}; {}\n{}", what,
              settings.keep_best ? "test data, by the weights with the best validation accuracy"

@@ -28,16 +28,10 @@ void check_data(const std::filesystem::path& folder, const ModelMaps& model, con
 void check_flags(const std::filesystem::path& folder, const MapInput& input, const std::string& task) {
   const TaskKind kind = kind_of(task);
   if (kind != TaskKind::text && kind != TaskKind::images) {
-    const bool users = kind == TaskKind::users;
-    throw UsageError(
-        fmt::format("{} holds a model of {}, whose {}; choose a run of {} or {}", folder.string(), programs_of(task),
-                    users ? "sequences are many and short" : "sequences are too long for a picture of their maps",
-                    programs_of("mnist"), programs_of("shakespeare")));
-  }
-  if (kind == TaskKind::summaries) {
-    throw UsageError(fmt::format("{} holds a model of {}, of which there are no pictures; choose a run of {} or {}",
-                                 folder.string(), programs_of(task), programs_of("mnist"),
-                                 programs_of("shakespeare")));
+    const std::string why = kind == TaskKind::sequences ? "whose sequences are too long for a picture of their maps"
+                                                        : "of whose maps there are no pictures";
+    throw UsageError(fmt::format("{} holds a model of {}, {}; choose a run of {} or {}", folder.string(),
+                                 programs_of(task), why, programs_of("mnist"), programs_of("shakespeare")));
   }
   if (kind == TaskKind::images && input.prompt) {
     throw UsageError(fmt::format("--prompt does not apply to {}, a model for images", folder.string()));

@@ -171,7 +171,7 @@ Settings mind(const std::string& task, const std::string& name) {
   s.weight_decay = 0;
   s.clip = 0;
   s.eval_every = 1000;
-  s.options = {{"global_tokens", "8"}, {"window", "64"},       {"window2", "64"},
+  s.options = {{"global_tokens", "8"}, {"window", "8"},        {"window2", "64"},
                {"block", "4"},         {"random_blocks", "2"}, {"linformer_rank", "16"}};
   return s;
 }
@@ -243,8 +243,8 @@ Settings small_classify(Settings s) {
 }
 
 std::vector<Settings> classify_presets() {
-  Settings amazon = classify("amazon", 512, 625), imdb = classify("imdb", 1024, 1696);
-  Settings topics = classify("mind-topics", 2048, 2012);
+  Settings amazon = classify("amazon", 512, 625), imdb = classify("imdb", 1024, 351);
+  Settings topics = classify("mind-topics", 2048, 641);
   amazon.texts.text_field = "reviewText";
   amazon.texts.label_field = "overall";
   topics.options["global_tokens"] = topics.options["window"] = "16";
@@ -252,7 +252,7 @@ std::vector<Settings> classify_presets() {
   topics.options["block"] = "8";
   topics.texts.text_field = "4,5";
   topics.texts.label_field = "2";
-  const Settings own = classify("own-texts", 512, 500);
+  const Settings own = classify("own-texts", 512, 100);
   Settings speakers = small_classify(classify("speakers", 512, 39));
   speakers.dropout = 0.5;  // against learning 1,269 speeches by heart
   return {speakers, amazon, imdb, topics, own, small_classify(own)};

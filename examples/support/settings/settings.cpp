@@ -13,18 +13,13 @@
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
 #include "support/settings/summaries.h"
+#include "support/texts/formats.h"
 
 namespace linnet::examples {
 namespace {
 
 void require(bool ok, const std::string& message) {
   if (!ok) throw UsageError(message);
-}
-
-/// Whether the task is of this kind; false for a task that does not exist, which validate refuses.
-bool is_of(TaskKind kind, const Settings& s) {
-  const std::vector<std::string> names = task_names(kind);
-  return std::ranges::find(names, s.task) != names.end();
 }
 
 const std::string kShare = "share", kLayers = "layers", kNone = "none";
@@ -57,6 +52,7 @@ void validate_words(const Settings& s) {
   };
   one_of("task", s.task, task_names());
   one_of("schedule", s.schedule, {"cosine", "one-cycle", "one-cycle-linear"});
+  one_of("format", s.texts.format, text_format_names());
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
   require(share.size() == 1 || !shares(s, "none"),
@@ -70,6 +66,11 @@ const nn::Mechanism& mechanism_of(const std::string& attention) {
   require(std::ranges::find(known, attention) != known.end(),
           fmt::format("--attention {}: must be one of {}", attention, fmt::join(known, ", ")));
   return nn::find_mechanism(attention);
+}
+
+bool is_of(TaskKind kind, const Settings& s) {
+  const std::vector<std::string> names = task_names(kind);
+  return std::ranges::find(names, s.task) != names.end();
 }
 
 Device device_of(const Settings& settings) { return choose(kDevices, "device", settings.device); }

@@ -160,6 +160,8 @@ std::vector<std::string> task_names();
 std::vector<std::string> task_names(TaskKind kind);
 /// The kind of a task. Throws UsageError for an unknown name.
 TaskKind kind_of(const std::string& task);
+/// Whether the task is of this kind; false for a task that does not exist, which `validate` refuses.
+bool is_of(TaskKind kind, const Settings& settings);
 /// The names of the programs that train a task: "train_mnist", "train_text or train_shakespeare".
 std::string programs_of(const std::string& task);
 /// The names of a task's presets, the default first; the presets of all tasks if none is named.

@@ -16,9 +16,6 @@ namespace {
 
 constexpr const char* kShare = "share";
 
-/// Whether the task is of this kind; false for a task that does not exist, which validate refuses.
-bool has_kind(const Settings& s, TaskKind kind) { return std::ranges::count(task_names(kind), s.task) > 0; }
-
 /// Calls `field(name, member)` for every setting in config.json.
 template <class S, class Field>
 void for_each_field(S& s, Field&& field) {
@@ -52,7 +49,7 @@ void for_each_field(S& s, Field&& field) {
   field("weight_decay", s.weight_decay);
   field("decay_matrices_only", s.decay_matrices_only);
   field("clip", s.clip);
-  const bool of_sequences = has_kind(s, TaskKind::sequences), of_texts = has_kind(s, TaskKind::labelled_texts);
+  const bool of_sequences = is_of(TaskKind::sequences, s), of_texts = is_of(TaskKind::labelled_texts, s);
   if (of_sequences || of_texts) {
     field("eps", s.eps);
     field("clip_value", s.clip_value);
@@ -78,8 +75,8 @@ void for_each_field(S& s, Field&& field) {
     field("glove", s.texts.glove);
     field("strict", s.texts.strict);
   }
-  if (has_kind(s, TaskKind::summaries)) for_each_summary_field(s, field);
-  if (has_kind(s, TaskKind::users)) {
+  if (is_of(TaskKind::summaries, s)) for_each_summary_field(s, field);
+  if (is_of(TaskKind::users, s)) {
     field("encoder", s.of_users.encoder);
     field("title_words", s.of_users.title_words);
     field("history", s.of_users.history);

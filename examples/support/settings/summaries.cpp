@@ -41,8 +41,8 @@ Settings published(const std::string& task, int64_t layers, int64_t context, int
   s.checkpoint_every = 2000;
   s.summary.decoder_layers = 4;
   s.summary.target_tokens = target_tokens;
-  s.options = {
-      {"window", "64"}, {"global_tokens", "64"}, {"block", "32"}, {"random_blocks", "2"}, {"linformer_rank", "64"}};
+  s.options = {{"window", "64"}, {"window2", "256"},     {"global_tokens", "64"},
+               {"block", "32"},  {"random_blocks", "2"}, {"linformer_rank", "64"}};
   return s;
 }
 
@@ -107,6 +107,8 @@ void validate_summaries(const Settings& s) {
       std::ranges::find(known, summary.decoder_attention) != known.end(),
       fmt::format("--decoder-attention {}: must be one of {}", summary.decoder_attention, fmt::join(known, ", ")));
   require_causal("--decoder-attention", summary.decoder_attention);
+  require(s.positions != "rotary" || nn::find_mechanism(summary.decoder_attention).rotary,
+          fmt::format("--positions rotary does not apply to --decoder-attention {}", summary.decoder_attention));
   require(std::ranges::find(cross, summary.cross) != cross.end(),
           fmt::format("--cross {}: must be one of {}, which have cross-attention", summary.cross,
                       fmt::join(cross, ", ")));

@@ -20,17 +20,19 @@ void add_user_flags(CLI::App& app, Settings& s) {
   app.add_option("--history", s.of_users.history, "the most news or behaviours of a user, the last ones")
       ->check(whole_number(1, 10'000));
   // Larger values would run for days before any output.
-  app.add_option("--users", s.of_users.users, "of generated data, to learn from")->check(whole_number(1, 1'000'000));
-  app.add_option("--test-users", s.of_users.test_users, "of generated data, others, to test with")
+  app.add_option("--users", s.of_users.users, "generated users to learn from")->check(whole_number(1, 1'000'000));
+  app.add_option("--test-users", s.of_users.test_users, "further generated users to test with")
       ->check(whole_number(1, 1'000'000));
   if (clicks) {
-    app.add_option("--items", s.of_users.items, "of generated data, that can be clicked")
+    app.add_option("--items", s.of_users.items, "generated items that can be clicked")
         ->check(whole_number(100, 1'000'000));
   } else {
-    app.add_option("--sharpness", s.of_users.sharpness, "of generated data, a factor of the labels' log odds")
+    app.add_option("--sharpness", s.of_users.sharpness, "factor of the log odds of generated labels")
         ->check(number(0, 1000));
   }
-  app.add_option("--data-seed", s.lra.data_seed, "of generated data")->check(whole_number(0));
+  app.add_option("--data-seed", s.lra.data_seed,
+                 clicks ? "seed of generated data" : "seed of generated data, and of the division of a single file")
+      ->check(whole_number(0));
 }
 
 }  // namespace linnet::examples

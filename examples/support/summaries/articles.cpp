@@ -1,47 +1,33 @@
 #include "support/summaries/articles.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <string_view>
+#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <linnet/core/error.h>
 #include <linnet/core/files/json.h>
-#include <linnet/core/files/read_file.h>
+
+#include "support/texts/lines.h"
 
 namespace linnet::examples {
 
-void SkippedArticles::add(const std::string& place, const std::string& why) {
-  if (strict_) throw IoError(fmt::format("{}: {}", place, why));
-  constexpr int64_t kShown = 5;
-  if (++count_ <= kShown) fmt::print(stderr, "{}: {}; left out\n", place, why);
-}
-
-void SkippedArticles::report() const {
-  if (count_ > 0) fmt::print(stderr, "{} malformed articles were left out; --strict makes them an error\n", count_);
-}
-
-std::vector<Article> read_article_lines(const std::filesystem::path& path, SkippedArticles& skipped) {
-  std::ifstream file = linnet::detail::open_to_read(path);
+std::vector<Article> read_article_lines(const std::filesystem::path& path, MalformedLines& malformed) {
   std::vector<Article> articles;
-  std::string line;
-  errno = 0;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for (LineReader file(path); file.next();) {
     try {
-      const nlohmann::json object = linnet::detail::parse_json(line);
+      std::string line(file.line());
+      linnet::detail::prepare_json(line);  // parse_json refuses lines of 64 KiB, and articles may be longer
+      const nlohmann::json object = nlohmann::json::parse(line);
       if (!object.is_object()) throw ValueError("an object is expected, such as {\"article\": …, \"summary\": …}");
       articles.push_back(object.contains("article_text") ? pubmed_article_of(object) : article_of(object));
     } catch (const nlohmann::json::exception& error) {
-      skipped.add(fmt::format("{}, line {}", path.string(), number),
-                  fmt::format("an object of JSON is expected ({})", error.what()));
+      malformed.add(file.place(),
+                    fmt::format("an object of JSON is expected ({})", linnet::detail::message_of(error)));
     } catch (const ValueError& error) {
-      skipped.add(fmt::format("{}, line {}", path.string(), number), error.what());
+      malformed.add(file.place(), error.what());
     }
   }
-  if (file.bad()) linnet::detail::cannot_read(path);
   if (articles.empty()) throw IoError(fmt::format("{} has no articles", path.string()));
   return articles;
 }

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "support/texts/malformed_lines.h"
 
 /// Articles with summaries, and the formats of their files.
 
@@ -16,31 +17,12 @@ struct Article {
   std::string text, summary;
 };
 
-/// Counts the articles that cannot be read. They are left out, with a line on stderr for each of the first ones,
-/// unless they end the program.
-class SkippedArticles {
- public:
-  explicit SkippedArticles(bool strict) : strict_(strict) {}
-
-  /// An article at `place`: "train.jsonl, line 3". `why` says what was expected.
-  ///
-  /// Throws: IoError, if strict.
-  void add(const std::string& place, const std::string& why);
-  /// Says on stderr how many there are, if any.
-  void report() const;
-  int64_t count() const { return count_; }
-
- private:
-  bool strict_;
-  int64_t count_ = 0;
-};
-
 /// Reads a file with an object a line. An object with the field `article_text` is one of PubMed; any other has
 /// `article` and `summary`.
 ///
 /// Throws: IoError for a file that cannot be read or has no articles, and with the line's number for a malformed one
 /// if strict.
-std::vector<Article> read_article_lines(const std::filesystem::path& path, SkippedArticles& skipped);
+std::vector<Article> read_article_lines(const std::filesystem::path& path, MalformedLines& malformed);
 
 /// The article of an object {"article": "…", "summary": "…"}.
 ///
@@ -61,6 +43,6 @@ std::vector<std::filesystem::path> story_files(const std::filesystem::path& fold
 /// and a sentence of the summary.
 ///
 /// Throws: IoError for a file that cannot be read, and for one without a text or a highlight if strict.
-std::vector<Article> read_stories(const std::vector<std::filesystem::path>& files, SkippedArticles& skipped);
+std::vector<Article> read_stories(const std::vector<std::filesystem::path>& files, MalformedLines& malformed);
 
 }  // namespace linnet::examples

@@ -35,13 +35,13 @@ PublicSet public_set(const std::string& task) {
 
 /// The articles of one part of a folder, or nothing where it has none.
 std::optional<std::vector<Article>> read_part(const fs::path& folder, std::initializer_list<const char*> names,
-                                              SkippedArticles& skipped) {
+                                              MalformedLines& malformed) {
   for (const fs::path name : names) {
     for (const char* const ending : {".jsonl", ".txt"}) {
       const fs::path file = folder / (name.string() + ending);
-      if (fs::is_regular_file(file)) return read_article_lines(file, skipped);
+      if (fs::is_regular_file(file)) return read_article_lines(file, malformed);
     }
-    if (fs::is_directory(folder / name)) return read_stories(story_files(folder / name), skipped);
+    if (fs::is_directory(folder / name)) return read_stories(story_files(folder / name), malformed);
   }
   return std::nullopt;
 }
@@ -59,11 +59,11 @@ void divide(std::vector<Article> articles, uint64_t seed, ArticleParts& parts) {
   parts.test.assign(begin + test, std::make_move_iterator(articles.end()));
 }
 
-void read_parts(const fs::path& path, uint64_t seed, SkippedArticles& skipped, ArticleParts& parts) {
-  if (!fs::is_directory(path)) return divide(read_article_lines(path, skipped), seed, parts);
-  auto train = read_part(path, {"train"}, skipped);
-  auto dev = read_part(path, {"val", "valid", "validation", "dev"}, skipped);
-  auto test = read_part(path, {"test"}, skipped);
+void read_parts(const fs::path& path, uint64_t seed, MalformedLines& malformed, ArticleParts& parts) {
+  if (!fs::is_directory(path)) return divide(read_article_lines(path, malformed), seed, parts);
+  auto train = read_part(path, {"train"}, malformed);
+  auto dev = read_part(path, {"val", "valid", "validation", "dev"}, malformed);
+  auto test = read_part(path, {"test"}, malformed);
   if (train && dev && test) {
     parts.train = std::move(*train);
     parts.dev = std::move(*dev);
@@ -78,7 +78,7 @@ void read_parts(const fs::path& path, uint64_t seed, SkippedArticles& skipped, A
                               : !dev ? "val"
                                      : "test"));
   } else {
-    divide(read_stories(story_files(path), skipped), seed, parts);
+    divide(read_stories(story_files(path), malformed), seed, parts);
   }
 }
 
@@ -104,10 +104,10 @@ ArticleParts load_articles(const Settings& s) {
     parts.name = "stand-in: " + parts.name;
     return parts;
   }
-  SkippedArticles skipped(s.summary.strict);
+  MalformedLines malformed(s.summary.strict);
   ArticleParts parts;
-  read_parts(found->path, s.lra.data_seed, skipped, parts);
-  skipped.report();
+  read_parts(found->path, s.lra.data_seed, malformed, parts);
+  malformed.report(found->name);
   if (parts.train.empty() || parts.dev.empty() || parts.test.empty()) {
     throw IoError(fmt::format("{} has {} articles to train on, {} for validation and {} to test; each part needs one",
                               found->path.string(), parts.train.size(), parts.dev.size(), parts.test.size()));

@@ -51,13 +51,13 @@ std::vector<std::filesystem::path> story_files(const std::filesystem::path& fold
   return files;
 }
 
-std::vector<Article> read_stories(const std::vector<std::filesystem::path>& files, SkippedArticles& skipped) {
+std::vector<Article> read_stories(const std::vector<std::filesystem::path>& files, MalformedLines& malformed) {
   std::vector<Article> articles;
   for (const std::filesystem::path& file : files) {
     Article article = story_of(linnet::detail::read_file(file));
     if (article.text.empty() || article.summary.empty()) {
-      skipped.add(file.string(),
-                  fmt::format("a text is expected, and after it a summary by lines of {}", kHighlight));
+      malformed.add(file.string(),
+                    fmt::format("a text is expected, and after it a summary by lines of {}", kHighlight));
     } else {
       articles.push_back(std::move(article));
     }

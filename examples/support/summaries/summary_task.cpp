@@ -109,7 +109,7 @@ std::vector<std::string> SummaryTask::write(const SummaryDataset& data) {
                                       .no_repeat_ngram_size = s.no_repeat,
                                       .bos_token_id = ids_.begin,
                                       .eos_token_id = ids_.end,
-                                      .bad_ids = {ids_.padding}};
+                                      .suppress_tokens = {ids_.padding}};
   std::vector<int64_t> order(static_cast<size_t>(data.size()));  // by length, for little padding
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {},

@@ -8,12 +8,7 @@ namespace linnet::examples {
 std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                             MalformedLines& malformed) {
   const TextColumns columns(settings);
-  const nn::Table table = nn::read_csv(path, {.header = false});
-  std::vector<std::vector<std::string>> rows(static_cast<size_t>(table.rows()));
-  for (const std::string& name : table.names()) {
-    std::vector<std::string> cells = table.texts(name);
-    for (size_t row = 0; row < rows.size(); ++row) rows[row].push_back(std::move(cells[row]));
-  }
+  const std::vector<std::vector<std::string>> rows = nn::read_csv(path, {.header = false}).texts();
   std::vector<LabelledText> texts;
   for (size_t row = 0; row < rows.size(); ++row) {
     columns.add(rows[row], fmt::format("{}, row {}", path.string(), row + 1), texts, malformed);

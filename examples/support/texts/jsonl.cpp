@@ -22,7 +22,8 @@ std::optional<std::string> text_of(const nlohmann::json& object, const std::stri
   const auto found = object.find(field);
   if (found == object.end()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
-  return or_number && found->is_number() ? std::optional(found->dump()) : std::nullopt;
+  if (!or_number || !found->is_number()) return std::nullopt;
+  return found->is_number_float() ? fmt::format("{}", found->get<double>()) : found->dump();  // 5.0 is the class 5
 }
 
 /// Reads the objects of a file.

@@ -20,6 +20,7 @@ class LineReader {
   /// Throws: IoError for a packed file that is damaged, and for a line of more than 16 MiB.
   bool next();
   std::string_view line() const { return line_; }  ///< valid until the next call of `next`
+  int64_t number() const { return number_; }       ///< of the line, from 1
   /// "news.tsv, line 3", with the path.
   std::string place() const;
 

@@ -19,8 +19,8 @@ void MalformedLines::add(const std::string& place, const std::string& why) {
 
 void MalformedLines::report(const std::string& data) const {
   if (count_ == 0) return;
-  fmt::print(stderr, "{}: left out {} malformed line{}; --strict ends at the first\n", data, format_count(count_),
-             count_ == 1 ? "" : "s");
+  fmt::print(stderr, "{}: left out {} malformed {}; --strict ends at the first\n", data, format_count(count_),
+             count_ == 1 ? "text" : "texts");
 }
 
 }  // namespace linnet::examples

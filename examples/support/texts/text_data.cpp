@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,13 +53,15 @@ nn::WordVocabulary vocabulary_of(const TextParts& parts, const LabelledTextSetti
 class PartMaker {
  public:
   PartMaker(const std::vector<std::string>& classes, const nn::WordVocabulary& vocabulary, int64_t context)
-      : classes_(classes), vocabulary_(vocabulary), context_(context) {}
+      : classes_(classes), vocabulary_(vocabulary), context_(context) {
+    for (const std::string& name : classes) class_of_.emplace(name, std::ssize(class_of_));
+  }
 
   SequencePart operator()(const std::vector<LabelledText>& texts) {
     std::vector<Tensor> sequences;
     std::vector<int64_t> labels, lengths;
     for (const LabelledText& text : texts) {
-      labels.push_back(class_of(text));
+      labels.push_back(label_of(text));
       std::vector<int64_t> ids = vocabulary_.encode(text.text);
       if (ids.empty()) ids.push_back(nn::WordVocabulary::kUnknown);
       if (std::ssize(ids) > context_) {
@@ -80,15 +83,18 @@ class PartMaker {
   }
 
  private:
-  int64_t class_of(const LabelledText& text) const {
-    const auto found = std::ranges::find(classes_, text.label);
-    if (found != classes_.end()) return found - classes_.begin();
-    throw IoError(fmt::format("{}: no text to train on has the label '{}'; the labels are {}", text.place,
-                              linnet::detail::shortened(text.label),
-                              linnet::detail::shortened(fmt::format("{}", fmt::join(classes_, ", ")))));
+  int64_t label_of(const LabelledText& text) const {
+    const auto found = class_of_.find(text.label);
+    if (found != class_of_.end()) return found->second;
+    throw IoError(
+        fmt::format("{}: no text to train on has the label '{}'; give that label more texts, or divide the "
+                    "texts by another --data-seed; the labels are {}",
+                    text.place, linnet::detail::shortened(text.label),
+                    linnet::detail::shortened(fmt::format("{}", fmt::join(classes_, ", ")))));
   }
 
   const std::vector<std::string>& classes_;
+  std::unordered_map<std::string, int64_t> class_of_;
   const nn::WordVocabulary& vocabulary_;
   int64_t context_, cut_ = 0, all_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -22,22 +23,28 @@ bool has_both_kinds(const Impression& impression) {
   return !known.clicked.empty() && !known.others.empty();
 }
 
-std::vector<int32_t> sample_others(std::vector<int32_t> others, int64_t count, Draws& draws) {
+std::vector<int32_t> sample_others(std::span<const int32_t> others, int64_t count, Draws& draws) {
+  std::unordered_map<int64_t, int32_t> moved;  // the places whose values differ from those of `others`
+  const auto at = [&](int64_t place) -> int32_t& {
+    return moved.try_emplace(place, others[static_cast<size_t>(place)]).first->second;
+  };
   std::vector<int32_t> drawn;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t taken = i % std::ssize(others);  // Fisher and Yates, begun again after the last one
     const int64_t chosen = taken + draws.below(std::ssize(others) - taken);
-    std::swap(others[static_cast<size_t>(taken)], others[static_cast<size_t>(chosen)]);
-    drawn.push_back(others[static_cast<size_t>(taken)]);
+    drawn.push_back(at(chosen));
+    std::swap(at(taken), at(chosen));
   }
   return drawn;
 }
 
 Clicks::Clicks(const ClickSet& set) : set_(set) {
   for (int64_t i = 0; i < std::ssize(set.train); ++i) {
-    const KnownCandidates known = known_candidates(set.train[static_cast<size_t>(i)]);
-    if (known.others.empty()) continue;
-    for (const int32_t place : known.clicked) clicks_.emplace_back(i, place);
+    KnownCandidates known = known_candidates(set.train[static_cast<size_t>(i)]);
+    for (const int32_t place : known.clicked) {
+      if (!known.others.empty()) clicks_.emplace_back(i, place);
+    }
+    others_.push_back(std::move(known.others));
   }
 }
 
@@ -48,7 +55,7 @@ nn::Batch Clicks::collate(std::span<const int64_t> indices, RandomKey key) const
     if (index < 0 || index >= size()) throw IndexError(fmt::format("click {} of {}", index, size()));
     const auto& [number, place] = clicks_[static_cast<size_t>(index)];
     const Impression& impression = set_.train[static_cast<size_t>(number)];
-    std::vector<int32_t> candidates = sample_others(known_candidates(impression).others, kOthers, draws);
+    std::vector<int32_t> candidates = sample_others(others_[static_cast<size_t>(number)], kOthers, draws);
     candidates.insert(candidates.begin(), place);
     for (int32_t& candidate : candidates) candidate = impression.candidates[static_cast<size_t>(candidate)];
     users.push_back({impression.history, std::move(candidates)});

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,9 @@ struct Impression {
   static constexpr int32_t kUnknown = -1;  ///< a candidate that there is no news of
 
   int64_t id = 0;
-  std::vector<int32_t> history;     ///< news clicked earlier, the oldest first
-  std::vector<int32_t> candidates;  ///< the news shown, some perhaps kUnknown
-  std::vector<bool> clicked;        ///< of each candidate; empty where it is not known
+  std::vector<int32_t> history = {};     ///< news clicked earlier, the oldest first
+  std::vector<int32_t> candidates = {};  ///< the news shown, some perhaps kUnknown
+  std::vector<bool> clicked = {};        ///< of each candidate; empty where it is not known
 };
 
 /// Impressions to learn from and to test with.
@@ -39,7 +40,7 @@ KnownCandidates known_candidates(const Impression& impression);
 bool has_both_kinds(const Impression& impression);
 
 /// `count` of `others`, which are not empty, in a random order. Where there are fewer, they are repeated.
-std::vector<int32_t> sample_others(std::vector<int32_t> others, int64_t count, Draws& draws);
+std::vector<int32_t> sample_others(std::span<const int32_t> others, int64_t count, Draws& draws);
 
 /// The clicks of impressions as examples to learn from: the click, which is target 0, with kOthers unclicked
 /// candidates of its impression, drawn anew in each epoch (Wu et al. 2021, section 4.1).
@@ -56,6 +57,7 @@ class Clicks : public nn::Dataset {
  private:
   const ClickSet& set_;
   std::vector<std::pair<int64_t, int32_t>> clicks_;  // impression, and place among its candidates
+  std::vector<std::vector<int32_t>> others_;         // of each impression, KnownCandidates::others
 };
 
 /// The means over impressions of AUC, MRR, nDCG@5 and nDCG@10.

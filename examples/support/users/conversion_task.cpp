@@ -104,7 +104,7 @@ ConversionTask::Latency ConversionTask::latency() {
   }
   model_.train();
   std::ranges::sort(times);
-  return {.median = median(times), .percentile_99 = times[kTimed * 99 / 100]};
+  return {.median = median(times), .percentile_99 = times[kTimed * 99 / 100 - 1]};
 }
 
 }  // namespace linnet::examples

@@ -11,14 +11,14 @@
 
 #include "support/draws.h"
 #include "support/tasks/data_sets.h"
-#include "support/users/lines.h"
+#include "support/users/records.h"
 
 namespace linnet::examples {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Malformed = LineReader::Malformed;
+using Malformed = RecordReader::Malformed;
 
 constexpr std::array<const char*, 3> kParts{"train", "dev", "test"};
 
@@ -59,6 +59,10 @@ const json& member(const json& object, const char* name) {
 }
 
 Conversion conversion_in(std::string_view line, int64_t most_behaviours, Texts& texts) {
+  if (std::cmp_greater(line.size(), linnet::detail::kMaxJsonTree)) {
+    throw Malformed(fmt::format("{} bytes; at most {} are read, leave out older behaviours", line.size(),
+                                linnet::detail::kMaxJsonTree));
+  }
   json object;
   try {
     object = linnet::detail::parse_json(std::string(line));
@@ -87,7 +91,7 @@ Conversion conversion_in(std::string_view line, int64_t most_behaviours, Texts& 
 
 std::vector<Conversion> read_part(const fs::path& path, const Settings& settings, Texts& texts) {
   std::vector<Conversion> all;
-  LineReader(path, settings.of_users.strict).for_each([&](std::string_view line) {
+  RecordReader(path, settings.of_users.strict).for_each([&](std::string_view line) {
     all.push_back(conversion_in(line, settings.of_users.history, texts));
   });
   return all;

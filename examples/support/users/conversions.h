@@ -33,7 +33,7 @@ struct ConversionSet {
 /// of the part to learn from. Texts have at most their first settings.of_users.title_words words, users at most their
 /// last settings.of_users.history behaviours.
 ///
-/// Throws: IoError for absent files, for a part without users, and as LineReader for malformed lines.
+/// Throws: IoError for absent files, for a part without users, and as RecordReader for malformed lines.
 ConversionSet load_conversions(const Settings& settings);
 
 /// Users drawn from a small model, which depend on data_seed, users, test_users and sharpness alone. A user likes 2

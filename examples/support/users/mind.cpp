@@ -13,13 +13,13 @@
 
 #include "support/format.h"
 #include "support/tasks/data_sets.h"
-#include "support/users/lines.h"
+#include "support/users/records.h"
 
 namespace linnet::examples {
 namespace {
 
 namespace fs = std::filesystem;
-using Malformed = LineReader::Malformed;
+using Malformed = RecordReader::Malformed;
 
 /// The columns of a line, which must be `count`.
 std::vector<std::string_view> columns_of(std::string_view line, size_t count, const char* names) {
@@ -75,7 +75,7 @@ class News {
  private:
   template <class Use>
   void read(const fs::path& folder, const Use& use) const {
-    LineReader(folder / "news.tsv", settings_.of_users.strict).for_each([&](std::string_view line) {
+    RecordReader(folder / "news.tsv", settings_.of_users.strict).for_each([&](std::string_view line) {
       const auto columns =
           columns_of(line, 8, "id, category, subcategory, title, abstract, url, title entities, abstract entities");
       if (columns[0].empty()) throw Malformed("an empty news id; an id such as N12 is expected");
@@ -102,7 +102,7 @@ std::vector<Impression> News::impressions(const fs::path& folder, bool has_label
   const fs::path path = folder / "behaviors.tsv";
   std::vector<Impression> all;
   int64_t unknown_history = 0, unknown_candidates = 0;
-  LineReader(path, settings_.of_users.strict).for_each([&](std::string_view line) {
+  RecordReader(path, settings_.of_users.strict).for_each([&](std::string_view line) {
     const auto columns = columns_of(line, 5, "impression id, user id, time, history, impressions");
     Impression impression;
     const auto [end, error] =
@@ -137,7 +137,11 @@ std::vector<Impression> News::impressions(const fs::path& folder, bool has_label
 /// The folder with train/. Throws IoError where the files are absent.
 FoundData find_mind(const Settings& settings) {
   const auto found = find_data(settings, "MIND", "train/behaviors.tsv");
-  if (found) return *found;
+  const auto has = [&](const char* file) {
+    std::error_code ignored;
+    return fs::exists(found->path / file, ignored);
+  };
+  if (found && has("train/news.tsv") && has("dev/news.tsv") && has("dev/behaviors.tsv")) return *found;
   throw IoError(fmt::format(
       "no MIND (train/ and dev/, each with news.tsv and behaviors.tsv) in {0} or {0}/MIND; it is published "
       "at https://msnews.github.io, and without --data clicks are generated",

@@ -14,7 +14,7 @@ namespace linnet::examples {
 /// settings.of_users.history news. News that news.tsv lacks are left out of histories; candidates become
 /// Impression::kUnknown; a line on stderr counts both.
 ///
-/// Throws: IoError for absent files, and as LineReader for malformed lines.
+/// Throws: IoError for absent files, and as RecordReader for malformed lines.
 ClickSet load_mind(const Settings& settings);
 
 /// The impressions that predictions are made for: those of test/, which have no labels, or those of dev/ where there

@@ -5,7 +5,7 @@
 namespace linnet::examples {
 namespace {
 
-constexpr int64_t kItemsAtOnce = 256, kUsersAtOnce = 64;
+constexpr ptrdiff_t kItemsAtOnce = 256, kUsersAtOnce = 64, kNumbersAtOnce = 1 << 15;
 
 /// The vectors of those items that users need.
 class EncodedItems {
@@ -24,7 +24,7 @@ class EncodedItems {
     }
     std::vector<Tensor> parts;
     for (auto begin = texts.begin(); begin != texts.end();) {
-      const auto end = begin + std::min<ptrdiff_t>(kItemsAtOnce, texts.end() - begin);
+      const auto end = begin + std::min(kItemsAtOnce, texts.end() - begin);
       const PaddedLists words = padded({begin, end});
       parts.push_back(model.items(words.numbers.to(model.device()), words.mask.to(model.device())));
       begin = end;
@@ -44,6 +44,19 @@ class EncodedItems {
   Tensor vectors_;
 };
 
+using Users = std::vector<UserAndCandidates>::const_iterator;
+
+/// The end of the users, from `begin` on, whose candidates are scored together: rows of the longest list each.
+Users users_at_once(Users begin, Users end) {
+  ptrdiff_t longest = 0;
+  for (auto user = begin; user != end; ++user) {
+    longest = std::max(longest, std::max(std::ssize(user->history), std::ssize(user->candidates)));
+    const ptrdiff_t count = user - begin + 1;
+    if (count > 1 && (count > kUsersAtOnce || count * longest > kNumbersAtOnce)) return user;
+  }
+  return end;
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> scores_of(TwoLevelModel& model, const Lists& items,
@@ -53,8 +66,11 @@ std::vector<std::vector<double>> scores_of(TwoLevelModel& model, const Lists& it
   model.eval();
   const EncodedItems encoded(model, items, users);
   std::vector<std::vector<double>> all;
+  if (!encoded.vectors().defined()) {  // nothing is known of any candidate
+    for (const UserAndCandidates& user : users) all.emplace_back(user.candidates.size());
+  }
   for (auto begin = users.begin(); begin != users.end() && encoded.vectors().defined();) {
-    const auto end = begin + std::min<ptrdiff_t>(kUsersAtOnce, users.end() - begin);
+    const auto end = users_at_once(begin, users.end());
     std::vector<std::vector<int32_t>> rows;
     for (auto user = begin; user != end; ++user) rows.push_back(encoded.rows_of(user->history));
     for (auto user = begin; user != end; ++user) rows.push_back(encoded.rows_of(user->candidates));

@@ -7,7 +7,6 @@
 
 #include <linnet/core/device/profile.h>
 
-#include "support/tasks/click_data.h"
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
 #include "tests/examples/run/tiny_run.h"
@@ -117,20 +116,4 @@ TEST_CASE("random streams: augmentation of images leaves their order as it is") 
     moved = moved || batch.inputs.to_vector<float>() != plain.inputs.to_vector<float>();
   }
   CHECK(moved);
-}
-
-TEST_CASE("random streams: every number of the click data is a draw of its own") {
-  const Profile profile;
-  const examples::ClickData data({.users = 15, .test_users = 5, .items = 100, .seed = 61});
-  std::set<std::pair<uint64_t, uint64_t>> keys;
-  size_t draws = 0;
-  for (const KernelCall& call : profile.calls()) {
-    for (const RandomKey& key : call.keys) {
-      CHECK(key.seed == 61);
-      keys.emplace(key.seed, key.stream);
-      ++draws;
-    }
-  }
-  CHECK(draws > 100 * 3 * examples::ClickData::kTitle);
-  CHECK(keys.size() == draws);
 }

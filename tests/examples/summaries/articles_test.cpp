@@ -27,7 +27,7 @@ constexpr const char* kPubmed =
     R"({"article_id": "1", "article_text": ["one two .", " three ."], "abstract_text": ["<S> one . </S>", "<S></S>", "<S> two </S>"]})";
 
 std::vector<Article> read_lines(const fs::path& path, bool strict = false, int64_t expected = 0) {
-  SkippedArticles skipped(strict);
+  MalformedLines skipped(strict);
   const Quiet quiet(STDERR_FILENO);
   const std::vector<Article> articles = read_article_lines(path, skipped);
   skipped.report();
@@ -110,7 +110,7 @@ TEST_CASE("articles: stories of CNN/DailyMail") {
   write_bytes(folder / "readme.txt", "no story");
   const std::vector<fs::path> files = story_files(folder.path());
   REQUIRE(files.size() == 3);
-  SkippedArticles skipped(false);
+  MalformedLines skipped(false);
   const Quiet quiet(STDERR_FILENO);
   const std::vector<Article> articles = read_stories(files, skipped);
   REQUIRE(articles.size() == 2);
@@ -119,7 +119,7 @@ TEST_CASE("articles: stories of CNN/DailyMail") {
   CHECK(articles[1].text == "One.\nTwo.");
   CHECK(articles[1].summary == "First\nSecond");
   CHECK(skipped.count() == 1);
-  SkippedArticles strict(true);
+  MalformedLines strict(true);
   CHECK_THROWS_WITH_AS(read_stories(files, strict), doctest::Contains("c.story: a text is expected, and after it"),
                        IoError);
   CHECK_THROWS_WITH_AS(story_files(folder / "none"), doctest::Contains("cannot read the folder"), IoError);

@@ -88,7 +88,7 @@ bool has_run_before(const Ids& ids, int64_t id, int64_t size) {
 }
 
 bool allowed(const nn::BeamSearchOptions& o, const Ids& ids, int64_t id) {
-  return id != o.bos_token_id && std::ranges::find(o.bad_ids, id) == o.bad_ids.end() &&
+  return id != o.bos_token_id && std::ranges::find(o.suppress_tokens, id) == o.suppress_tokens.end() &&
          !(id == o.eos_token_id && std::ssize(ids) + 1 < o.min_length) &&
          !has_run_before(ids, id, o.no_repeat_ngram_size);
 }
@@ -200,7 +200,7 @@ TEST_CASE("beam search follows the rules") {
                                   .no_repeat_ngram_size = from(0, 3),
                                   .bos_token_id = 2,
                                   .eos_token_id = 1};
-    if (from(0, 1) == 1) options.bad_ids = {0};
+    if (from(0, 1) == 1) options.suppress_tokens = {0};
     if (options.no_repeat_ngram_size == 1 && model.vocabulary < 20) options.no_repeat_ngram_size = 2;
     const std::vector<nn::BeamHypothesis> found = search(model, {0, 1, 2, 3}, options);
     REQUIRE(found.size() == 4);
@@ -268,11 +268,11 @@ TEST_CASE("beam search where few tokens or none are left") {
   // With every token but one banned there is one beam; when that may not be repeated, the text ends.
   const ToyModel model{.vocabulary = 5};
   nn::BeamSearchOptions options{
-      .num_beams = 3, .min_length = 8, .max_length = 8, .no_repeat_ngram_size = 0, .bad_ids = {2, 3}};
+      .num_beams = 3, .min_length = 8, .max_length = 8, .no_repeat_ngram_size = 0, .suppress_tokens = {2, 3}};
   check_same(search(model, {0, 1}, options)[1], slow_search(model, 1, options));
   options.no_repeat_ngram_size = 3;
   CHECK(search(model, {0, 1}, options)[1].ids == Ids(2 + 1, 4));
-  options.bad_ids = {2, 3, 4};
+  options.suppress_tokens = {2, 3, 4};
   const nn::BeamHypothesis empty = search(model, {0}, options)[0];
   CHECK(empty.ids.empty());
   CHECK(empty.score == 0);
@@ -287,7 +287,7 @@ TEST_CASE("beam search of a model: greedy, scores and batches") {
     Generator rng(5);
     const Tensor source = randint(2, 9, {4, 8}, rng);
     const Tensor mask = lt(arange(8).unsqueeze(0), tensor({8, 3, 5, 8}, DType::int64).unsqueeze(1));
-    const nn::BeamSearchOptions options{.num_beams = 4, .max_length = 10, .bad_ids = {2}};
+    const nn::BeamSearchOptions options{.num_beams = 4, .max_length = 10, .suppress_tokens = {2}};
     const std::vector<nn::BeamHypothesis> found = nn::beam_search(model, source, mask, options);
     CHECK(model.training());
     model.eval();

@@ -2,31 +2,31 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "support/texts/lines.h"
+
 namespace linnet::examples {
 
-/// Reads a file line by line. A line that is not as expected is left out and counted, or ends the program. Lines may
-/// end with CR LF.
-class LineReader {
+/// Reads a file with a record a line. A line that is not as expected is left out and counted, or ends the program.
+class RecordReader {
  public:
-  /// With `strict`, a malformed line is an error. Throws: IoError for a file that cannot be read.
-  LineReader(std::filesystem::path path, bool strict);
+  /// With `strict`, a malformed line is an error. Throws: as LineReader.
+  RecordReader(const std::filesystem::path& path, bool strict);
 
-  /// Calls `use` with each line. It throws `Malformed` for one that is not as expected. Afterwards, a line on stderr
-  /// says how many lines were left out, and why the first of them.
+  /// Calls `use` with each line that is not empty. It throws `Malformed` for one that is not as expected. Afterwards,
+  /// a line on stderr says how many lines were left out, and why the first of them.
   ///
   /// Throws: IoError, with the number of the first malformed line, with `strict` and where no line is left; and for a
   /// file without lines.
   template <class Use>
   void for_each(const Use& use) {
-    while (next()) {
+    while (file_.next()) {
       try {
-        use(std::string_view(line_));
+        use(file_.line());
         ++used_;
       } catch (const Malformed& malformed) {
         leave_out(malformed.what());
@@ -35,21 +35,19 @@ class LineReader {
     report();
   }
 
-  /// What is wrong with a line, and what was expected.
+  /// The fault of a line, and what was expected.
   struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
 
  private:
-  bool next();
   void leave_out(const std::string& why);
   void report() const;
 
-  std::filesystem::path path_;
+  std::string path_;
   bool strict_;
-  std::ifstream file_;
-  std::string line_;
-  int64_t number_ = 0, used_ = 0, left_out_ = 0;
+  LineReader file_;
+  int64_t used_ = 0, left_out_ = 0;
   std::string first_;  // why the first line was left out
 };
 
