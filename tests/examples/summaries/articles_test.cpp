@@ -101,6 +101,15 @@ TEST_CASE("articles: a malformed line is left out and counted, or an error with 
   CHECK_THROWS_WITH_AS(read_lines(folder / "none.jsonl"), doctest::Contains("none.jsonl"), IoError);
 }
 
+TEST_CASE("articles: a line may be longer than other JSON") {
+  const TemporaryFolder folder;
+  const std::string text(100'000, 'a');
+  write_bytes(folder / "a.jsonl", R"({"article": ")" + text + R"(", "summary": "b"})");
+  const std::vector<Article> articles = read_lines(folder / "a.jsonl", true);
+  REQUIRE(articles.size() == 1);
+  CHECK(articles[0].text == text);
+}
+
 TEST_CASE("articles: stories of CNN/DailyMail") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "cnn/stories");

@@ -190,7 +190,7 @@ TEST_CASE("classify says what stands in for absent data, and what is malformed")
   write_bytes(shop / "data/train.tsv", train + "no tab\n");
   const Ended rest = done("classify", shop.tiny("y"));
   CHECK(contains(rest.err, "train.tsv, line 25: 1 column, where 2 or more are expected; left out"));
-  CHECK(contains(rest.err, "data: left out 1 malformed line; --strict ends at the first"));
+  CHECK(contains(rest.err, "data: left out 1 malformed text; --strict ends at the first"));
   check_refused(run_program("classify", shop.tiny("z") + Arguments{"--min-count", "1"} + Arguments{"--strict"}), 1,
                 "train.tsv, line 25: 1 column");
   CHECK(!fs::exists(shop / "z"));

@@ -151,6 +151,7 @@ TEST_CASE("recommend and convert: what they refuse") {
   refused("recommend", {"--encoder", "none"}, 2, "--encoder: none not in {layers,nrms,mean}");
   refused("recommend", {"--encoder", "nrms", "--attention", "fastformer"}, 2,
           "--encoder nrms does not apply to --attention fastformer; leave one of them out");
+  refused("recommend", {"--predictions", folder / "none/x"}, 2, "there is no folder");
   refused("recommend", {"--attention", "softmax,fastformer", "--predictions", folder / "x"}, 2,
           "--predictions takes the ranks of one model, and --attention names 2");
   refused("recommend", {"--data", folder / "none"}, 1, "there is no such file or folder");

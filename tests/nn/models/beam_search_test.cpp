@@ -336,7 +336,11 @@ TEST_CASE("beam search: bad input") {
   const auto refused = [](const nn::BeamSearchOptions& options, const char* because) {
     CHECK_THROWS_WITH_AS(search({}, {0}, options), doctest::Contains(because), ValueError);
   };
-  refused({.num_beams = 0}, "beam_search: num_beams is 0; it must be at least 1");
+  refused({.num_beams = 0}, "beam_search: num_beams is 0; it must be from 1 to 1048576");
+  refused({.num_beams = int64_t{1} << 60}, "it must be from 1 to 1048576");
+  refused({.eos_token_id = 0}, "eos_token_id 0 is bos_token_id or in suppress_tokens, so that no text could end");
+  refused({.suppress_tokens = {1}}, "eos_token_id 1 is bos_token_id or in suppress_tokens");
+  refused({.suppress_tokens = {5}}, "suppress_tokens has 5, which is not in the vocabulary, 0 to 4");
   refused({.max_length = 0}, "lengths from 0 to 0; min_length must be from 0 to max_length, which is at least 1");
   refused({.min_length = -1}, "lengths from -1 to 20");
   refused({.min_length = 21}, "lengths from 21 to 20");
