@@ -10,6 +10,7 @@
 #include "support/run/compare.h"
 #include "support/settings/program.h"
 #include "support/table.h"
+#include "support/users/mind.h"
 #include "support/users/published.h"
 #include "support/users/recommendation_task.h"
 
