@@ -98,7 +98,7 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
     backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(k),
                          detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
                          params_of(params, set.dropout_rng, i));
-    saved.push_back({op.save(set.k.detach()), op.save(set.v.detach()), op.save(set.padding_mask), op.save(ranges),
+    saved.push_back({op.save(set.k), op.save(set.v), op.save(set.padding_mask), op.save(ranges),
                      op.save(set.positions), set.dropout_rng});
   }
   return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries),

@@ -1,4 +1,4 @@
-/// examples/gpt.cpp: what it prints, writes and refuses.
+/// examples/models/gpt.cpp: what it prints, writes and refuses.
 
 #include <doctest/doctest.h>
 

@@ -213,8 +213,8 @@ TEST_CASE("gru: its losses fall, and it writes a sample") {
   CHECK(ended.out.size() > static_cast<size_t>(found.position(0) + found.length(0)) + 500);
 }
 
-TEST_CASE("the program that README.md shows is examples/mlp.cpp, which the build compiles") {
-  CHECK(read("README.md").find("```cpp\n" + read("examples/mlp.cpp") + "```") != std::string::npos);
+TEST_CASE("the program that README.md shows is examples/models/mlp.cpp, which the build compiles") {
+  CHECK(read("README.md").find("```cpp\n" + read("examples/models/mlp.cpp") + "```") != std::string::npos);
 }
 
 TEST_CASE("the files that CONTRIBUTING.md and SECURITY.md name are there") {

@@ -28,7 +28,7 @@ void run(const std::string& file, int threads) {
   }
   const Tensor sources = randint(3, kVocabulary, {kSources, kTokens}, rng);
   const nn::BeamSearchOptions options{
-      .num_beams = 4, .max_length = 64, .bos_token_id = 1, .eos_token_id = 2, .bad_ids = {0}};
+      .num_beams = 4, .max_length = 64, .bos_token_id = 1, .eos_token_id = 2, .suppress_tokens = {0}};
   std::vector<nn::BeamHypothesis> found;
   std::vector<double> times;
   for (int i = 0; i < 3; ++i) {

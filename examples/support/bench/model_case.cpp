@@ -11,7 +11,7 @@
 namespace linnet::examples {
 namespace {
 
-/// As in examples/lenet.cpp.
+/// As in examples/models/lenet.cpp.
 struct LeNet : nn::Module {
   LeNet(Generator& rng, Device device) : Module(rng, DType::float32, device) {}
   nn::Conv2d conv1{*this, "conv1", 1, 6, 5, {.padding = 2}};

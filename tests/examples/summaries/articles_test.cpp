@@ -30,7 +30,7 @@ std::vector<Article> read_lines(const fs::path& path, bool strict = false, int64
   MalformedLines skipped(strict);
   const Quiet quiet(STDERR_FILENO);
   const std::vector<Article> articles = read_article_lines(path, skipped);
-  skipped.report();
+  skipped.report("data");
   CHECK(skipped.count() == expected);
   return articles;
 }

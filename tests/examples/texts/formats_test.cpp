@@ -74,7 +74,7 @@ TEST_CASE("jsonl: an object a line, with fields of any name") {
       "x|one\n2|\u00fc \n\n");
   CHECK(read("a.json", "\xEF\xBB\xBF{\"reviewText\": \"good\", \"overall\": 5.0, \"more\": [1]}\n",
              {.text_field = "reviewText", .label_field = "overall"})
-            .lines == "5.0|good\n");
+            .lines == "5|good\n");
   CHECK(read("a.jsonl", "{\"b\": \"2\", \"a\": \"1\", \"label\": \"x\"}\n", {.text_field = "a,b"}).lines ==
         "x|1 2\n");
   CHECK(read("a.jsonl", "{\"text\": \"\", \"label\": \"x\"}\n").lines == "x|\n");

@@ -209,8 +209,10 @@ TEST_CASE("classes are the labels of the training part, sorted, numbers by their
   CHECK(data_of(settings).vocabulary.words() == Words{"<pad>", "<unk>", "a", "b"});
 
   write_bytes(folder / "test.tsv", "a\ta\n9\ta\n");
-  CHECK(
-      has(error_of(settings), "test.tsv, line 2: no text to train on has the label '9'; the labels are -1, 9.5, 10"));
+  CHECK(has(error_of(settings),
+            "test.tsv, line 2: no text to train on has the label '9'; give that label more texts, or divide the "
+            "texts by another "
+            "--data-seed; the labels are -1, 9.5, 10"));
   write_bytes(folder / "train.tsv", "a\tb\na\tc\n");
   CHECK(has(error_of(settings), "the texts to train on all have the label 'a'; a classifier needs two or more"));
 }

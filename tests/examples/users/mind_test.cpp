@@ -172,7 +172,7 @@ TEST_CASE("MIND: a malformed line is named with --strict, and else left out and 
       "8 are expected: id, category, subcategory, title, abstract, url, title entities, "
       "abstract entities, with tabs between";
   check("news.tsv", "N2\tsports", "2 columns, where " + of_news);
-  check("news.tsv", "", "1 columns, where " + of_news);
+  check("news.tsv", "x", "1 columns, where " + of_news);
   check("news.tsv", news_line("N2", "a\tb").substr(0, 20) + "\t\t\t\t\t\t\t", "12 columns, where " + of_news);
   check("news.tsv", "\ta\tb\tc\td\te\tf\tg", "an empty news id; an id such as N12 is expected");
   const std::string of_users =
@@ -193,10 +193,12 @@ TEST_CASE("MIND: files that are absent, empty, or have no line as expected") {
   mind.write("dev/behaviors.tsv", "");
   CHECK(mind.refusal(false) == mind.path("dev/behaviors.tsv").string() + " has no lines; copy it again");
   mind.write("dev/behaviors.tsv", "\n\n");
+  CHECK(mind.refusal(false) == mind.path("dev/behaviors.tsv").string() + " has no lines; copy it again");
+  mind.write("dev/behaviors.tsv", "x\ny\n");
   CHECK(mind.refusal(false).starts_with(mind.path("dev/behaviors.tsv").string() + ", line 1: 1 columns"));
   CHECK(mind.refusal(false).ends_with("; no line of the file is as expected"));
   fs::remove(mind.path("dev/behaviors.tsv"));
-  CHECK(mind.refusal().starts_with("cannot read '" + mind.path("dev/behaviors.tsv").string()));
+  CHECK(mind.refusal().starts_with("no MIND (train/ and dev/, each with news.tsv and behaviors.tsv) in "));
   fs::remove(mind.path("train/behaviors.tsv"));
   CHECK(mind.refusal() ==
         fmt::format("no MIND (train/ and dev/, each with news.tsv and behaviors.tsv) in {0} or {0}/MIND; it is "
