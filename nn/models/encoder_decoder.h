@@ -52,8 +52,7 @@ struct EncoderDecoderState {
 ///
 ///     nn::EncoderDecoder model(rng, {.vocabulary = 8000, .source_tokens = 512, .target_tokens = 128,
 ///                                    .encoder_layers = 2, .decoder_layers = 2,
-///                                    .block = {.attention = {.mechanism = "fastformer", .width = 256, .heads =
-///                                    16}}});
+///                                    .block = {.attention = {.width = 256, .heads = 16}}});
 ///     const Tensor logits = model(inputs, ne(inputs, 0), targets);  // where id 0 is padding
 ///
 /// Source: Vaswani et al. 2017, section 3.

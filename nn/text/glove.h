@@ -22,7 +22,8 @@ struct WordVectors {
 /// not kept. Words without a vector are drawn from the normal distribution with the mean and the covariance of
 /// those that were found, to whose diagonal 1e-6 is added.
 ///
-///     const nn::WordVectors glove = nn::read_glove("glove.6B.300d.txt", vocabulary, rng);
+///     const auto words = nn::WordVocabulary::build(std::vector<std::string>{"to be or not to be"});
+///     const nn::WordVectors glove = nn::read_glove("glove.6B.300d.txt", words, rng);
 ///
 /// Cost: one pass over the file; the covariance takes a time of found·D², and the drawing one of D³. Takes one draw.
 /// Throws: IoError, with the line, for a line of another width, for a number that cannot be read or is not finite,

@@ -35,6 +35,7 @@ struct WordVocabularyOptions {
 /// Ids for the words of `word_tokenize`: 0 for padding, 1 for words that the vocabulary does not have, then the most
 /// frequent words. Equally frequent ones are in the order of their bytes.
 ///
+///     const std::vector<std::string> texts{"To be, or not to be", "that is the question"};
 ///     const auto vocabulary = nn::WordVocabulary::build(texts, {.min_freq = 2, .max_tokens = 50000});
 ///     const std::vector<int64_t> ids = vocabulary.encode("To be, or not to be");
 class WordVocabulary : public Tokenizer {

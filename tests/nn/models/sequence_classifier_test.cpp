@@ -91,7 +91,9 @@ TEST_CASE("SequenceClassifier: names, sizes and settings") {
                                                        {"max_tokens", "40"},
                                                        {"pooling", "attention"},
                                                        {"head_hidden", "20"},
-                                                       {"pairs", "true"}});
+                                                       {"pairs", "true"},
+                                                       {"linear_head", "false"},
+                                                       {"embedding_width", "0"}});
 
   // Weights of another pooling have the same shapes, and are refused.
   config = small_classifier();

@@ -115,9 +115,9 @@ TEST_CASE("read_glove: malformed lines, with their numbers") {
   refused("a 1 2\nb 1 2 3\n", "v.txt, line 2: more numbers; a word and 2 numbers are expected");
   refused("a 1 2\n\nb 1 2\n", "v.txt, line 2: too few numbers");
   refused("a 1 2\nc 1 x\n", "v.txt, line 2: 'x' is no number from -1e18 to 1e18; a word and 2 numbers");
-  refused("2 2\na 1 2\nb 1 nan\n", "v.txt, line 3: 'nan' is not");
-  refused("a 1 1e39\n", "line 1: '1e39' is not");
-  refused("a 1 2\nb 1 inf", "line 2: 'inf' is not");
+  refused("2 2\na 1 2\nb 1 nan\n", "v.txt, line 3: 'nan' is no number");
+  refused("a 1 1e39\n", "line 1: '1e39' is no number");
+  refused("a 1 2\nb 1 inf", "line 2: 'inf' is no number");
   refused("a 1 2\n 1 2\n", "line 2: no word before the numbers; a word and 2 numbers");
   refused("", "line 1: 0 numbers after a word; 1 to 1024 are expected");
   refused("a\n", "line 1: 0 numbers after a word");
