@@ -1,8 +1,9 @@
 #include <linnet/core/autograd/gradient_sum.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -36,13 +37,15 @@ bool are_same_elements(const Tensor& a, const Tensor& b) {
 /// in an expanded tensor. It need not be contiguous: gradients of heads are transposed in memory.
 bool is_editable(const Tensor& x) {
   if (!detail::owns_elements_alone(x)) return false;
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride and size
+  std::array<std::pair<int64_t, int64_t>, kMaxRank> dims;  // stride and size
+  size_t count = 0;
   for (int d = 0; d < x.rank(); ++d) {
-    if (x.shape()[d] > 1) dims.emplace_back(x.strides()[d], x.shape()[d]);
+    if (x.shape()[d] > 1) dims[count++] = {x.strides()[d], x.shape()[d]};
   }
-  std::ranges::sort(dims);
+  const std::span used(dims.data(), count);
+  std::ranges::sort(used);
   int64_t last = 0;  // the largest offset of the dims so far
-  for (const auto& [stride, size] : dims) {
+  for (const auto& [stride, size] : used) {
     if (stride <= last) return false;
     last += (size - 1) * stride;
   }

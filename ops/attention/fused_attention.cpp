@@ -23,10 +23,11 @@ struct SavedKeySet {
   RandomKey dropout_rng;
 };
 
-/// The rows of x that a set has, as kernels take them.
+/// The rows of x that a set has: all, or copies of those at the positions.
 Tensor rows_of_set(const Tensor& x, const Tensor& positions) {
+  if (!positions.defined()) return x;
   const NoGrad no_grad;
-  return with_plain_rows(positions.defined() ? tokens_at(x, positions) : x);
+  return tokens_at(x, positions);
 }
 
 /// The parameters of set `index`.
@@ -93,13 +94,15 @@ Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, con
   std::vector<SavedKeySet> saved;
   for (size_t i = 0; i < sets.size(); ++i) {
     const KeySet& set = sets[i];
-    const Tensor k = rows_of_set(set.k, set.positions), v = rows_of_set(set.v, set.positions);
+    const Tensor k = with_plain_rows(rows_of_set(set.k, set.positions));
+    const Tensor v = with_plain_rows(rows_of_set(set.v, set.positions));
+    const bool is_copy = set.positions.defined();
     const Tensor ranges = set.ranges.defined() ? set.ranges.expand({q.size(0), q.size(1), q.size(2), 2}) : Tensor();
     backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(k),
                          detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
                          params_of(params, set.dropout_rng, i));
-    saved.push_back({op.save(set.k.detach()), op.save(set.v.detach()), op.save(set.padding_mask), op.save(ranges),
-                     op.save(set.positions), set.dropout_rng});
+    saved.push_back({op.save(is_copy ? set.k : k), op.save(is_copy ? set.v : v), op.save(set.padding_mask),
+                     op.save(ranges), op.save(set.positions), set.dropout_rng});
   }
   return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries),
                        sets = std::move(saved), params](const Tensor& g) {

@@ -123,6 +123,7 @@ class Pools {
       }
     }
     return op.record(result, [x = op.save(x_), w = op.save(w), kernel = pooling_.kernel,
+                              w_needs_grad = op.needs_grad(static_cast<size_t>(pooling_.kernel)),
                               stride = pooling_.stride](const Tensor& g) {
       Grads gradients;
       std::vector<Tensor> of_weights;
@@ -132,9 +133,9 @@ class Pools {
         const Tensor of_pools = g.narrow(2, 0, some);
         gradients.push_back(
             PartialGrad{of_pools * w().narrow(-1, t, 1).narrow(2, 0, some), 2, std::min(t, x().size(2)), stride});
-        of_weights.push_back(pad(sum(of_pools * tokens, {-1}, true), {0, 0, 0, missing}));
+        if (w_needs_grad) of_weights.push_back(pad(sum(of_pools * tokens, {-1}, true), {0, 0, 0, missing}));
       }
-      gradients.push_back(concat(of_weights, -1));
+      gradients.push_back(w_needs_grad ? concat(of_weights, -1) : Tensor());
       return gradients;
     });
   }
