@@ -128,6 +128,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
   const Tensor of_round = detail::empty_heads(gradients.shape(), gradients.dtype(), gradients.device());
   {
     std::vector<Tensor> sorted;
+    sorted.reserve(inputs.size());
     for (const Tensor& x : inputs) sorted.push_back(detail::tokens_at(x, round.order));
     const std::vector<Tensor> d = parts_of(of_round, 3);
     const RoundMask mask(round);
