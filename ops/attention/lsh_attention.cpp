@@ -33,6 +33,14 @@ namespace {
 /// The score of a token with itself: so low that it sees itself only where it sees nothing else.
 constexpr double kSelfScore = -50000;
 
+/// Indices `first`, … (count of them) of a dim. It is not an op, because AnomalyMode checks the results of ops, and
+/// these elements may not be set yet.
+Tensor part_in_dim(const Tensor& x, int dim, int64_t first, int64_t count) {
+  Shape shape = x.shape();
+  shape[dim] = count;
+  return detail::as_strided(x, shape, x.strides(), first * x.strides()[dim]);
+}
+
 /// Some heads of a call, from `first` on, in all rounds.
 struct HeadGroup {
   int64_t first, count;
@@ -40,17 +48,18 @@ struct HeadGroup {
   std::vector<RandomKey> dropout_rngs;  ///< of the rounds; empty without dropout
 
   /// The group's part of x [B, H, …].
-  Tensor of(const Tensor& x) const { return x.narrow(1, first, count); }
+  Tensor of(const Tensor& x) const { return part_in_dim(x, 1, first, count); }
 };
 
-/// Divides the heads of q into groups whose sorted copies are small beside q in long sequences.
+/// Divides the heads of q into groups whose sorted copies are small beside q in long sequences. There are none where
+/// q is empty.
 std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::LshRound>& rounds,
                                    const LshAttentionOptions& options) {
   constexpr int64_t kMost = 1 << 21;  // numbers of a group's queries
   const int64_t heads = q.size(1), of_head = q.size(0) * q.size(2) * q.size(3);
   const int64_t each = std::max<int64_t>(1, kMost / std::max<int64_t>(1, of_head));
   std::vector<HeadGroup> groups;
-  for (int64_t first = 0; first < heads; first += each) {
+  for (int64_t first = 0; first < heads && q.numel() > 0; first += each) {
     HeadGroup group{first, std::min(each, heads - first), {}, {}};
     const auto part = [&](const Tensor& x) { return x.defined() ? group.of(x).contiguous() : x; };
     for (const detail::LshRound& round : rounds) {
@@ -82,7 +91,7 @@ std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(count));
   const int64_t width = x.size(3) / count;
-  for (int64_t i = 0; i < count; ++i) parts.push_back(x.narrow(3, i * width, width));
+  for (int64_t i = 0; i < count; ++i) parts.push_back(part_in_dim(x, 3, i * width, width));
   return parts;
 }
 
@@ -128,6 +137,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
   const Tensor of_round = detail::empty_heads(gradients.shape(), gradients.dtype(), gradients.device());
   {
     std::vector<Tensor> sorted;
+    sorted.reserve(inputs.size());
     for (const Tensor& x : inputs) sorted.push_back(detail::tokens_at(x, round.order));
     const std::vector<Tensor> d = parts_of(of_round, 3);
     const RoundMask mask(round);

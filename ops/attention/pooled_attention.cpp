@@ -100,7 +100,7 @@ class Pools {
   /// Token t of each pool, in dim `dim` of x: a view, or a copy with zeros where the last pools lack the token.
   /// Padding x itself would copy every token.
   Tensor place(const Tensor& x, int64_t dim, int64_t t) const {
-    const Tensor tokens = tokens_of_place(x, dim, t, pooling_.stride);
+    Tensor tokens = tokens_of_place(x, dim, t, pooling_.stride);
     const int64_t missing = count_ - tokens.size(dim);
     if (missing == 0) return tokens;
     std::vector<int64_t> widths(static_cast<size_t>(2 * (x.rank() - dim)));
