@@ -98,6 +98,15 @@ Tensor detail::as_strided(const Tensor& x, const Shape& shape, const Strides& st
   return TensorAccess::make({impl.storage, impl.offset + offset, shape, strides, impl.dtype, nullptr});
 }
 
+Tensor detail::narrow(const Tensor& x, int dim, int64_t start, int64_t length, int64_t step) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const int64_t offset = start * strides[dim];
+  shape[dim] = length;
+  if (length > 1) strides[dim] *= step;  // else the step does not matter, and may overflow in the product
+  return as_strided(x, shape, strides, offset);
+}
+
 Tensor detail::whole_storage_as(const Tensor& x, const Shape& shape) {
   const TensorAccess::Impl& impl = TensorAccess::impl(x);
   if (impl.storage->borrowed || impl.storage->bytes != shape.numel() * size_of(impl.dtype)) return {};

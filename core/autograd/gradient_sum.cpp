@@ -13,17 +13,6 @@
 namespace linnet {
 namespace {
 
-/// A view of indices start, start + step, … (count of them) of a dim. It is not an op, because AnomalyMode checks the
-/// results of ops, and these elements may not be set yet.
-Tensor indices_of(const Tensor& x, int dim, int64_t start, int64_t count, int64_t step = 1) {
-  Shape shape = x.shape();
-  Strides strides = x.strides();
-  const int64_t offset = start * strides[dim];
-  shape[dim] = count;
-  if (count > 1) strides[dim] *= step;  // else the step does not matter, and may overflow in the product
-  return detail::as_strided(x, shape, strides, offset);
-}
-
 /// Whether a and b, of one shape, are the same elements.
 bool are_same_elements(const Tensor& a, const Tensor& b) {
   if (detail::view(a).data != detail::view(b).data) return false;
@@ -88,7 +77,7 @@ Tensor place_part(const Shape& shape, const PartialGrad& part) {
   const int64_t count = grad.shape()[dim], start = part.start, step = part.step;
   const Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
   backend(whole).fill(detail::view(whole), 0);
-  backend(whole).copy(detail::view(indices_of(whole, dim, start, count, step)), detail::view(grad));
+  backend(whole).copy(detail::view(detail::narrow(whole, dim, start, count, step)), detail::view(grad));
   return op.record(whole, [dim, start, step, count](const Tensor& g) {
     return Grads{g.slice(dim, start, count > 0 ? start + (count - 1) * step + 1 : start, step)};
   });
@@ -168,9 +157,9 @@ void GradientSum::add_part(const Shape& shape, const PartialGrad& part) {
     filled_ = 0;
   }
   if (filled_ == part.start && dim_ == dim && part.step == 1) {
-    if (!are_same_elements(indices_of(total_, dim, part.start, count), gradient)) {
+    if (!are_same_elements(detail::narrow(total_, dim, part.start, count), gradient)) {
       own();
-      const Tensor range = indices_of(total_, dim, part.start, count);
+      const Tensor range = detail::narrow(total_, dim, part.start, count);
       backend(range).copy(detail::view(range), detail::view(gradient));
     }
     filled_ = part.start + count;
@@ -178,7 +167,7 @@ void GradientSum::add_part(const Shape& shape, const PartialGrad& part) {
   }
   Tensor& sum = complete();
   if (!is_editable(sum)) sum = sum.clone();
-  const Tensor range = indices_of(sum, dim, part.start, count, part.step);
+  const Tensor range = detail::narrow(sum, dim, part.start, count, part.step);
   add_into(range, range, gradient);
   detail::bump_version(sum);
 }
@@ -188,7 +177,7 @@ Tensor& GradientSum::complete() {
     const int64_t size = total_.shape()[dim_];
     if (*filled_ < size) {
       own();
-      indices_of(total_, dim_, *filled_, size - *filled_).fill_(0);
+      detail::narrow(total_, dim_, *filled_, size - *filled_).fill_(0);
     }
     filled_.reset();
   }
@@ -199,8 +188,8 @@ void GradientSum::own() {
   if (detail::owns_elements_alone(total_)) return;
   const Tensor copy = Tensor::empty(total_.shape(), total_.dtype(), total_.device());
   if (*filled_ > 0) {
-    backend(copy).copy(detail::view(indices_of(copy, dim_, 0, *filled_)),
-                       detail::view(indices_of(total_, dim_, 0, *filled_)));
+    backend(copy).copy(detail::view(detail::narrow(copy, dim_, 0, *filled_)),
+                       detail::view(detail::narrow(total_, dim_, 0, *filled_)));
   }
   total_ = copy;
 }

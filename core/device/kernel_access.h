@@ -21,6 +21,9 @@ namespace detail {
 View view(const Tensor& x);
 /// A view of x's elements without history, with any strides, and an offset in elements from x's first element.
 Tensor as_strided(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset);
+/// The same view for indices start, start + step, … (`length` of them) of a dim. Unlike an op's result, it may hold
+/// elements that are not set yet: AnomalyMode does not check it.
+Tensor narrow(const Tensor& x, int dim, int64_t start, int64_t length, int64_t step = 1);
 /// The whole memory that `x` is a view of, as a row-major tensor of `shape` without history. Undefined where it holds
 /// another number of elements, or comes from `from_memory`.
 Tensor whole_storage_as(const Tensor& x, const Shape& shape);

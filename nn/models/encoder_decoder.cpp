@@ -48,8 +48,8 @@ EncoderDecoderConfig completed_config(EncoderDecoderConfig config) {
 
 /// The ids of the sources that the targets of a state belong to, in order.
 Tensor source_of_each(int64_t targets, int64_t sources, Device device) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < targets; ++i) ids.push_back(i * sources / targets);
+  std::vector<int64_t> ids(static_cast<size_t>(targets));
+  for (int64_t i = 0; i < targets; ++i) ids[static_cast<size_t>(i)] = i * sources / targets;
   return tensor(ids).to(device);
 }
 

@@ -33,14 +33,6 @@ namespace {
 /// The score of a token with itself: so low that it sees itself only where it sees nothing else.
 constexpr double kSelfScore = -50000;
 
-/// Indices `first`, … (count of them) of a dim. It is not an op, because AnomalyMode checks the results of ops, and
-/// these elements may not be set yet.
-Tensor part_in_dim(const Tensor& x, int dim, int64_t first, int64_t count) {
-  Shape shape = x.shape();
-  shape[dim] = count;
-  return detail::as_strided(x, shape, x.strides(), first * x.strides()[dim]);
-}
-
 /// Some heads of a call, from `first` on, in all rounds.
 struct HeadGroup {
   int64_t first, count;
@@ -48,7 +40,7 @@ struct HeadGroup {
   std::vector<RandomKey> dropout_rngs;  ///< of the rounds; empty without dropout
 
   /// The group's part of x [B, H, …].
-  Tensor of(const Tensor& x) const { return part_in_dim(x, 1, first, count); }
+  Tensor of(const Tensor& x) const { return detail::narrow(x, 1, first, count); }
 };
 
 /// Divides the heads of q into groups whose sorted copies are small beside q in long sequences. There are none where
@@ -91,7 +83,7 @@ std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(count));
   const int64_t width = x.size(3) / count;
-  for (int64_t i = 0; i < count; ++i) parts.push_back(part_in_dim(x, 3, i * width, width));
+  for (int64_t i = 0; i < count; ++i) parts.push_back(detail::narrow(x, 3, i * width, width));
   return parts;
 }
 
