@@ -93,7 +93,7 @@ TEST_CASE("SequenceClassifier: names, sizes and settings") {
                                                        {"head_hidden", "20"},
                                                        {"pairs", "true"},
                                                        {"linear_head", "false"},
-                                                       {"embedding_width", "0"}});
+                                                       {"embedding_width", "8"}});
 
   // Weights of another pooling have the same shapes, and are refused.
   config = small_classifier();
