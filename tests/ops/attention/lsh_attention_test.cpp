@@ -346,7 +346,7 @@ TEST_CASE("Dropout leaves the expectation of lsh_attention as it is") {
 }
 
 TEST_CASE("lsh_attention of so many tokens that each head is a group of its own is that of the heads alone") {
-  constexpr int64_t kTokens = 8192, kWidth = 256;  // two heads are a group as long as they have 2^21 numbers
+  constexpr int64_t kTokens = 8192, kWidth = 256;  // a head of 2^21 numbers is a group of its own
   const Inputs in = normal_inputs(1, 2, kTokens, kWidth, 2, 16, DType::float32);
   const auto head = [](const Tensor& x, int64_t h) { return x.narrow(1, h, 1); };
   for (const bool causal : {false, true}) {
