@@ -64,7 +64,7 @@ class ProcessGroup {
   /// Throws: IoError where a launcher started the program and MPI is missing, or cannot be used; the message says what
   /// to install.
   explicit ProcessGroup(Where where = {});
-  /// Over other messages than MPI's. For tests.
+  /// Over other messages than MPI's, for tests; a group of this process alone where it is null.
   explicit ProcessGroup(std::unique_ptr<detail::Transport> transport);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
@@ -104,6 +104,8 @@ class ProcessGroup {
   [[noreturn]] void abort(int code);
 
  private:
+  void read_size();
+
   std::unique_ptr<detail::Transport> transport_;  ///< null for one process
   std::shared_ptr<int64_t> bytes_sent_ = std::make_shared<int64_t>(0);
   int rank_ = 0, world_size_ = 1;
@@ -111,7 +113,7 @@ class ProcessGroup {
   int exceptions_;  ///< under way when this began
 };
 
-/// Whether a launcher of MPI started this program, by the variables that it sets. Loads nothing.
+/// Whether a launcher of MPI started this program with others, by the variables that it sets. Loads nothing.
 bool started_by_mpi_launcher();
 /// The MPI that linnet was built with, or why there is none, for build_info.
 std::string describe_mpi();

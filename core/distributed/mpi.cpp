@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -85,10 +86,12 @@ struct Mpi {
   }
 };
 
-/// MPI's state in this process: initialised here or by the program, and finalised with the process if it was here.
+/// MPI's state in this process: initialised here or by the program, and finalised with the process if it was here. Never
+/// destroyed, since groups may live as long as the process.
 class Session {
  public:
   explicit Session(void* library) : mpi_(library) {
+    current = this;
     int is_initialized = 0, is_finalized = 0, level = MPI_THREAD_SINGLE;
     mpi_.initialized(&is_initialized);
     mpi_.finalized(&is_finalized);
@@ -98,16 +101,12 @@ class Session {
     } else {
       mpi_.check(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
       is_own_ = true;
+      std::atexit([] { current->finalize(); });
     }
     if (level >= MPI_THREAD_FUNNELED) return;
     throw IoError(fmt::format("MPI has thread level {}, and linnet's threads need MPI_THREAD_FUNNELED; {}", level,
                               is_own_ ? "this MPI does not provide it: use another"
                                       : "call MPI_Init_thread with it in place of MPI_Init"));
-  }
-  ~Session() {
-    int is_finalized = 0;
-    mpi_.finalized(&is_finalized);
-    if (is_own_ && !has_failed_ && is_finalized == 0) mpi_.finalize();
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -117,6 +116,13 @@ class Session {
   void fail() { has_failed_ = true; }
 
  private:
+  void finalize() const {
+    int is_finalized = 0;
+    mpi_.finalized(&is_finalized);
+    if (!has_failed_ && is_finalized == 0) mpi_.finalize();
+  }
+
+  static inline Session* current = nullptr;
   Mpi mpi_;
   bool is_own_ = false, has_failed_ = false;
 };
@@ -248,8 +254,8 @@ bool is_needed(void* library) {
 std::unique_ptr<detail::Transport> detail::mpi_transport() {
   void* const library = open_mpi();
   if (!is_needed(library)) return nullptr;
-  static Session session(library);
-  return std::make_unique<MpiTransport>(session);
+  static Session* const session = new Session(library);
+  return std::make_unique<MpiTransport>(*session);
 }
 
 std::string describe_mpi() { 

@@ -50,16 +50,19 @@ void Work::wait() {
 ProcessGroup::ProcessGroup(Where where) : exceptions_(std::uncaught_exceptions()) {
   const Call call("ProcessGroup", where);
   transport_ = detail::mpi_transport();
+  read_size();
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<detail::Transport> transport)
+    : transport_(std::move(transport)), exceptions_(std::uncaught_exceptions()) {
+  read_size();
+}
+
+void ProcessGroup::read_size() {
   if (!transport_) return;
   rank_ = transport_->rank();
   world_size_ = transport_->size();
 }
-
-ProcessGroup::ProcessGroup(std::unique_ptr<detail::Transport> transport)
-    : transport_(std::move(transport)),
-      rank_(transport_->rank()),
-      world_size_(transport_->size()),
-      exceptions_(std::uncaught_exceptions()) {}
 
 ProcessGroup::~ProcessGroup() {
   if (transport_ && std::uncaught_exceptions() > exceptions_) transport_->fail();
@@ -140,11 +143,11 @@ void ProcessGroup::abort(int code) {
 }
 
 bool started_by_mpi_launcher() {
-  // Of Open MPI, of MPICH and Intel MPI, and of Slurm with PMIx.
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
+  // Of Open MPI; of MPICH, Intel MPI and Slurm. PMIx, which has no such variable, is asked by MPI.
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const char* const size = std::getenv(name)) return std::atoi(size) > 1;
   }
-  return false;
+  return std::getenv("PMIX_RANK") != nullptr;
 }
 
 }  // namespace linnet
