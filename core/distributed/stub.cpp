@@ -11,6 +11,6 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
       "libmpich-dev and configure with -DLINNET_MPI=ON, or start a single process without a launcher");
 }
 
-std::string describe_mpi() { return "no MPI: this linnet was built without MPI"; }
+std::string describe_mpi() { return "no MPI"; }
 
 }  // namespace linnet

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <linnet/core/distributed/transport.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/linnet.h>
 #include <zlib.h>
