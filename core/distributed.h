@@ -61,8 +61,8 @@ class Work {
 /// the other ranks too.
 class ProcessGroup {
  public:
-  /// Throws: IoError where a launcher started the program and MPI is missing, or cannot be used; the message says what
-  /// to install.
+  /// Throws: IoError where a launcher started the program and MPI is missing, or cannot be used; the message says
+  /// what to install.
   explicit ProcessGroup(Where where = {});
   /// Over other messages than MPI's, for tests; a group of this process alone where it is null.
   explicit ProcessGroup(std::unique_ptr<detail::Transport> transport);
@@ -90,8 +90,8 @@ class ProcessGroup {
   /// rank sends 2 (R − 1) / R of the bytes of `x`, the least that is possible.
   ///
   /// Shapes: the same on all ranks.
-  /// Throws: ValueError for a number of ranks that is no power of two, and for 2 GiB or more; DeviceError for a tensor
-  /// on another device than the CPU; DTypeError, with `any_order`, for dtypes other than float32 and float64.
+  /// Throws: ValueError for a number of ranks that is no power of two, and for 2 GiB or more; DeviceError for a
+  /// tensor on another device than the CPU; DTypeError, with `any_order`, for dtypes other than float32 and float64.
   void all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
   /// The same without waiting. `x` is contiguous, and is not touched until the Work has ended.
   ///

@@ -18,7 +18,8 @@
 namespace linnet {
 namespace {
 
-constexpr const char* kRemedy = "install what has it, such as the package openmpi-bin, or name its folder in LD_LIBRARY_PATH";
+constexpr const char* kRemedy =
+    "install what has it, such as the package openmpi-bin, or name its folder in LD_LIBRARY_PATH";
 
 /// Finds a function or a variable of the library.
 class Symbol {
@@ -86,8 +87,8 @@ struct Mpi {
   }
 };
 
-/// MPI's state in this process: initialised here or by the program, and finalised with the process if it was here. Never
-/// destroyed, since groups may live as long as the process.
+/// MPI's state in this process: initialised here or by the program, and finalised with the process if it was here.
+/// Never destroyed, since groups may live as long as the process.
 class Session {
  public:
   explicit Session(void* library) : mpi_(library) {
@@ -104,9 +105,9 @@ class Session {
       std::atexit([] { current->finalize(); });
     }
     if (level >= MPI_THREAD_FUNNELED) return;
-    throw IoError(fmt::format("MPI has thread level {}, and linnet's threads need MPI_THREAD_FUNNELED; {}", level,
-                              is_own_ ? "this MPI does not provide it: use another"
-                                      : "call MPI_Init_thread with it in place of MPI_Init"));
+    throw IoError(fmt::format(
+        "MPI has thread level {}, and linnet's threads need MPI_THREAD_FUNNELED; {}", level,
+        is_own_ ? "this MPI does not provide it: use another" : "call MPI_Init_thread with it in place of MPI_Init"));
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -226,8 +227,8 @@ class MpiTransport : public detail::Transport {
   bool has_failed_ = false;
 };
 
-/// The library, if the program has it; else, where a launcher started the program, loaded. Its own plugins look for its
-/// symbols among the global ones.
+/// The library, if the program has it; else, where a launcher started the program, loaded. Its own plugins look for
+/// its symbols among the global ones.
 void* open_mpi() {
   constexpr int kGlobal = RTLD_NOW | RTLD_GLOBAL;
   void* library = dlopen(LINNET_MPI_NAME, kGlobal | RTLD_NOLOAD);
@@ -258,9 +259,9 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
   return std::make_unique<MpiTransport>(*session);
 }
 
-std::string describe_mpi() { 
+std::string describe_mpi() {
   return fmt::format("MPI {}.{} ({}, loaded when a launcher starts the program)", MPI_VERSION, MPI_SUBVERSION,
                      LINNET_MPI_NAME);
- }
+}
 
 }  // namespace linnet

@@ -23,16 +23,17 @@ constexpr int kTags = 32'768;
 
 void require_cpu(const Tensor& x) {
   if (x.device() == Device::cpu) return;
-  throw DeviceError(fmt::format("messages between processes carry tensors on the CPU, and this one is on {}; give "
-                                "x.to(Device::cpu)",
-                                name_of(x.device())));
+  throw DeviceError(
+      fmt::format("messages between processes carry tensors on the CPU, and this one is on {}; give "
+                  "x.to(Device::cpu)",
+                  name_of(x.device())));
 }
 
 int64_t message_bytes(const Tensor& x) {
   const int64_t bytes = x.numel() * size_of(x.dtype());
   if (bytes <= std::numeric_limits<int>::max()) return bytes;
-  throw ValueError(fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it",
-                               bytes));
+  throw ValueError(
+      fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
 }
 
 }  // namespace
@@ -119,9 +120,10 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
     throw DTypeError(fmt::format("sums in any order are of float32 or float64, not of {}", name_of(x.dtype())));
   }
   if (!options.any_order && !std::has_single_bit(static_cast<unsigned>(world_size_))) {
-    throw ValueError(fmt::format("a sum in a fixed order takes 1, 2, 4, 8, … ranks, and there are {}; start another "
-                                 "number of them, or sum in any order",
-                                 world_size_));
+    throw ValueError(
+        fmt::format("a sum in a fixed order takes 1, 2, 4, 8, … ranks, and there are {}; start another "
+                    "number of them, or sum in any order",
+                    world_size_));
   }
   if (!transport_ || x.numel() == 0) return {};
   detail::bump_version(x);

@@ -51,8 +51,16 @@ std::string program_checksum() {
   }
 }
 
+/// The text without a part of it.
+std::string without(std::string text, const std::string& part) {
+  if (const size_t at = text.find(part); at != std::string::npos) text.erase(at, part.size());
+  return text;
+}
+
 /// A number or a word as a user wrote it.
-std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 }  // namespace
 
@@ -126,7 +134,7 @@ void check_same_start(const Settings& settings, const std::string& data_name) {
   nlohmann::json own = to_json(settings);
   own["data"] = data_name;
   own["program"] = program_checksum();
-  own["build"] = build_info(device_of(settings));
+  own["build"] = without(build_info(device_of(settings)), describe_threads());
   const std::vector<std::string> all = ranks().all_gather(own.dump());
   const auto first = nlohmann::json::parse(all.front());
   for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -134,9 +142,10 @@ void check_same_start(const Settings& settings, const std::string& data_name) {
     for (const auto& item : first.items()) {
       const nlohmann::json value = other.value(item.key(), nlohmann::json());
       if (value == item.value()) continue;
-      throw ValueError(fmt::format("rank {} has {} {}, and rank 0 has {}; start all ranks with the same program, flags "
-                                   "and data",
-                                   rank, item.key(), text_of(value), text_of(item.value())));
+      throw ValueError(
+          fmt::format("rank {} has {} {}, and rank 0 has {}; start all ranks with the same program, flags "
+                      "and data",
+                      rank, item.key(), text_of(value), text_of(item.value())));
     }
   }
 }

@@ -38,9 +38,10 @@ std::string checksum(const Tensor& x) {
 void check_shards(const DataParallelOptions& options, int ranks) {
   const int64_t shards = options.shards;
   if (shards < 1 || shards > kMostShards || options.accumulate < 1) {
-    throw ValueError(fmt::format("{} shards and {} micro-batches: there must be at least 1 of each, and at most {} "
-                                 "shards",
-                                 shards, options.accumulate, kMostShards));
+    throw ValueError(
+        fmt::format("{} shards and {} micro-batches: there must be at least 1 of each, and at most {} "
+                    "shards",
+                    shards, options.accumulate, kMostShards));
   }
   if (!options.any_order && !std::has_single_bit(static_cast<uint64_t>(shards))) {
     throw ValueError(fmt::format("{} shards: their tree takes 1, 2, 4, 8, … of them", shards));
@@ -56,8 +57,8 @@ void check_shards(const DataParallelOptions& options, int ranks) {
 Tensor Shard::of(const Tensor& batch, Where where) const {
   const Call call("Shard::of", where);
   if (batch.rank() == 0 || batch.size(0) % count != 0) {
-    throw ShapeError(fmt::format("{} shards do not divide the rows of a batch of shape {}", count,
-                                 to_string(batch.shape())));
+    throw ShapeError(
+        fmt::format("{} shards do not divide the rows of a batch of shape {}", count, to_string(batch.shape())));
   }
   const int64_t rows = batch.size(0) / count;
   return batch.narrow(0, index * rows, rows);
@@ -102,8 +103,8 @@ DataParallel::DataParallel(ProcessGroup& group, Module& model, const DataParalle
   const Tensor generator = tensor({static_cast<int64_t>(seed), static_cast<int64_t>(draws)});
   state.push_back(generator);
   group.broadcast(state);
-  model.generator().set_state({static_cast<uint64_t>(generator[0].item<int64_t>()),
-                               static_cast<uint64_t>(generator[1].item<int64_t>())});
+  model.generator().set_state(
+      {static_cast<uint64_t>(generator[0].item<int64_t>()), static_cast<uint64_t>(generator[1].item<int64_t>())});
 }
 
 void DataParallel::make_buckets(int64_t bytes) {
@@ -162,9 +163,10 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
     }
     const uint64_t drawn = generator.state().draws - begin.draws;
     if (i > 0 && drawn != draws) {
-      throw ValueError(fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times; draw as "
-                                   "often for every shard",
-                                   shard.index - 1, draws, shard.index, drawn));
+      throw ValueError(
+          fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times; draw as "
+                      "often for every shard",
+                      shard.index - 1, draws, shard.index, drawn));
     }
     draws = drawn;
     is_last_ = false;
@@ -239,9 +241,10 @@ void DataParallel::check_same(Where where) {
   const std::vector<std::string> texts = group_.all_gather(text);
   const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });
   if (other == texts.end()) return;
-  throw ValueError(fmt::format("the parameters of rank {} have other bits than those of rank 0; ranks need processors "
-                               "with the same instruction set, or LINNET_ISA for the best that all have",
-                               other - texts.begin()));
+  throw ValueError(
+      fmt::format("the parameters of rank {} have other bits than those of rank 0; ranks need processors "
+                  "with the same instruction set, or LINNET_ISA for the best that all have",
+                  other - texts.begin()));
 }
 
 }  // namespace linnet::nn

@@ -54,8 +54,8 @@ struct DataParallelOptions {
 /// DistributedDataParallel wraps the model; here the loop stays as it is.
 class DataParallel {
  public:
-  /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it. Make
-  /// it when the parameters are loaded and frozen.
+  /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
+  /// Make it when the parameters are loaded and frozen.
   ///
   /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide, and for a
   /// model on another device than the CPU with several ranks.
@@ -63,10 +63,10 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of this
-  /// rank. Leaves in grad() of all parameters the mean over all shards and micro-batches of all ranks, and returns the
-  /// mean loss. Gradients go to other ranks while the last backward is still under way. They are views of one memory,
-  /// which the next call uses again.
+  /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of
+  /// this rank. Leaves in grad() of all parameters the mean over all shards and micro-batches of all ranks, and
+  /// returns the mean loss. Gradients go to other ranks while the last backward is still under way. They are views of
+  /// one memory, which the next call uses again.
   ///
   /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
   /// of times from the model's generator; what `loss` throws.
@@ -86,8 +86,8 @@ class DataParallel {
   struct Tree {
     std::vector<Tensor> waiting;
 
-    /// Adds the value of a shard, undefined for zeros; `shard` of them came before. After the last one of all, returns
-    /// the sum of all.
+    /// Adds the value of a shard, undefined for zeros; `shard` of them came before. After the last one of all,
+    /// returns the sum of all.
     Tensor add(int64_t shard, bool is_last, Tensor value);
   };
   struct Slot {

@@ -157,8 +157,7 @@ Run::Run(Task& task, const Settings& settings)
       train_step_(task, s_),
       progress_(stdout, steps_, s_.attention),
       best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),
-      checkpoint_(s_.out, task.model(), train_step_.optimizer(), at_, task.metadata(),
-                  best_ ? &*best_ : nullptr) {
+      checkpoint_(s_.out, task.model(), train_step_.optimizer(), at_, task.metadata(), best_ ? &*best_ : nullptr) {
   if (s_.cycle_momentum) beta1_ = nn::schedule::one_cycle_momentum(linear_cycle(s_, steps_));
   result_.parameters = train_step_.parameters();
   on_first_rank([&] { folder_->require_room(bytes_to_write(result_.parameters, s_)); });
@@ -173,7 +172,8 @@ void Run::begin() {
       folder_->begin();
     });
   }
-  if (s_.profile && folder_) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
+  if (s_.profile && folder_)
+    profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
   reset_peak_memory(device_of(s_));
   // A run that was resumed with fewer steps, and so ends at its checkpoint, may not have been evaluated there.
   const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;

@@ -243,13 +243,15 @@ void add_training_flags(CLI::App& app, Settings& s) {
   add_data_flags(app, s);
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
-  app.add_option("--shards", s.shards,
-                 "parts of a batch, a power of two, whose gradients processes of mpirun share; with as many shards, any "
-                 "number of processes makes the same model")
+  app.add_option(
+         "--shards", s.shards,
+         "parts of a batch, a power of two, whose gradients processes of mpirun share; with as many shards, any "
+         "number of processes makes the same model")
       ->check(whole_number());
-  app.add_option("--reduce", s.reduce,
-                 "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and bits then "
-                 "depend on the number of processes")
+  app.add_option(
+         "--reduce", s.reduce,
+         "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and bits then "
+         "depend on the number of processes")
       ->check(CLI::IsMember({"in-order", "any-order"}));
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
   CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")

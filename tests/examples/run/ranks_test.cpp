@@ -32,6 +32,7 @@ Arguments launch(int count, const std::string& program, const Arguments& flags) 
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+  ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "30", 1);  // seconds for a checkpoint, on a busy machine
   return Arguments{"-np", std::to_string(count), kBin + "/" + program} + flags;
 }
 
@@ -80,10 +81,30 @@ TEST_CASE("ranks: 1, 2 and 4 processes make the same model") {
 
 TEST_CASE("ranks: every mechanism is the same to the bit with 4 processes") {
   const Workshop shop;
-  const Arguments flags{"--task",   "mnist", "--attention", "all", "--steps",   "3",   "--shards",
-                        "4",        "--batch", "16",        "--patch", "7",     "--layers", "1",
-                        "--width",  "16",    "--heads",     "2",   "--dropout", "0.1", "--eval-batches",
-                        "1",        "--attention-dropout", "0.1"};
+  const Arguments flags{"--task",
+                        "mnist",
+                        "--attention",
+                        "all",
+                        "--steps",
+                        "3",
+                        "--shards",
+                        "4",
+                        "--batch",
+                        "16",
+                        "--patch",
+                        "7",
+                        "--layers",
+                        "1",
+                        "--width",
+                        "16",
+                        "--heads",
+                        "2",
+                        "--dropout",
+                        "0.1",
+                        "--eval-batches",
+                        "1",
+                        "--attention-dropout",
+                        "0.1"};
   check_done("compare", run_program("compare", flags + Arguments{"--out", shop / "1"}));
   const Ended ended = run_ranks(4, "compare", flags + Arguments{"--out", shop / "4"});
   CAPTURE(ended.err);
@@ -120,7 +141,7 @@ TEST_CASE("ranks: after SIGKILL of one, or Ctrl-C, another number goes on to the
         run.interrupt(signal);
       }
       const Ended ended = run.wait();
-      CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+      if (signal == SIGKILL) CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
       CHECK(ended.code != 0);
       CHECK(ended.err != "");
       if (signal != SIGKILL) CHECK(ended.err.find("go on with: ") != std::string::npos);
@@ -147,7 +168,8 @@ TEST_CASE("ranks: bad starts end all of them, with the reason") {
     CHECK(at != std::string::npos);
     CHECK(ended.err.find(text, at + 1) == std::string::npos);  // once
   };
-  says(two({"--lr", "0.001"}, {"--lr", "0.002"}), 1, "rank 1 has lr 0.002, and rank 0 has 0.001; start all ranks with");
+  says(two({"--lr", "0.001"}, {"--lr", "0.002"}), 1,
+       "rank 1 has lr 0.002, and rank 0 has 0.001; start all ranks with");
   says(two({}, {"--data", "/nonexistent"}), 1, "rank 1: ");
   says(run_ranks(4, "train_shakespeare", sharded(shop, "out") + Arguments{"--shards", "2"}), 2,
        "--shards 2: 4 processes do not divide it; start at most 2, or take more shards, such as 4");

@@ -117,6 +117,27 @@ TEST_CASE("DataParallel: one shard of one process is the plain loop, to the bit"
   check_same_run(train(1, {.shards = 1}), plain);
 }
 
+TEST_CASE("DataParallel: a gradient of minus zero is the same whether or not its neighbour is on this rank") {
+  struct Scale : nn::Module {
+    explicit Scale(Generator& rng) : Module(rng) {}
+    Tensor weight = parameter("weight", ones({1}));
+  };
+  for (const int ranks : {1, 2, 4}) {
+    for (const int64_t used_by : {0, 1, 2, 3}) {
+      run_ranks(ranks, [&](ProcessGroup& group) {
+        Generator rng(3);
+        Scale model(rng);
+        nn::DataParallel parallel(group, model, {.shards = 4});
+        const Tensor other = ones({1}).set_requires_grad();
+        parallel.backward([&](const nn::Shard& shard) {
+          return shard.index == used_by ? (model.weight * -0.0).sum() : other.sum();
+        });
+        REQUIRE(same_bits(model.weight.grad(), zeros({1})));
+      });
+    }
+  }
+}
+
 TEST_CASE("DataParallel: the mean gradient of all shards is that of the batch") {
   run_ranks(2, [](ProcessGroup& group) {
     Generator rng(3);
