@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/device/backend.h>
+#include <linnet/core/distributed.h>
 #include <linnet/core/error.h>
 
 namespace linnet {
@@ -23,7 +24,9 @@ std::string describe_cuda() {
 
 }  // namespace
 
-std::string build_info() { return fmt::format("{}; {}", build_info(Device::cpu), describe_cuda()); }
+std::string build_info() {
+  return fmt::format("{}; {}; {}", build_info(Device::cpu), describe_cuda(), describe_mpi());
+}
 
 std::string build_info(Device device) {
   return fmt::format("linnet {}; {}", LINNET_VERSION, backend(device).describe());

@@ -6,8 +6,8 @@
 
 namespace linnet {
 
-/// One line with linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading), and CUDA or the
-/// reason why there is none.
+/// One line with linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading), and CUDA and
+/// MPI or the reasons why there are none.
 std::string build_info();
 
 /// The line for one device. No other device is opened for it.

@@ -8,7 +8,8 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libpng-dev libcairo2-dev fonts-dejavu-core
-  libcli11-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler curl ca-certificates)
+  libcli11-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler
+  openmpi-bin libopenmpi-dev curl ca-certificates)
 test=(doctest-dev librapidcheck-dev)
 cache=(ccache)
 lint=(clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck

@@ -5,10 +5,12 @@
 #include <linnet/core/autograd/checkpoint.h>
 #include <linnet/core/autograd/functional.h>
 #include <linnet/core/autograd/gradcheck.h>
+#include <linnet/core/autograd/post_accumulate_hook.h>
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/build_info.h>
 #include <linnet/core/device/profile.h>
+#include <linnet/core/distributed.h>
 #include <linnet/core/dtype.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
@@ -69,6 +71,7 @@
 #include <linnet/nn/models/sequence_classifier.h>
 #include <linnet/nn/module.h>
 #include <linnet/nn/optim/average.h>
+#include <linnet/nn/optim/data_parallel.h>
 #include <linnet/nn/optim/lion.h>
 #include <linnet/nn/optim/muon.h>
 #include <linnet/nn/optim/optim.h>

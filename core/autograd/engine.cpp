@@ -163,6 +163,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
     } else {
       node.grad = own(gradient);
     }
+    for (const auto& hook : node.post_accumulate_hooks) hook.second();
   });
 }
 

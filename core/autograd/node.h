@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <linnet/core/autograd/tape.h>
@@ -41,6 +42,8 @@ struct [[gnu::visibility("hidden")]] Node {
   Tensor grad;  ///< accumulated here when a leaf or `keeps_grad`
   bool keeps_grad = false;
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
+  std::vector<std::pair<int64_t, std::function<void()>>>
+      post_accumulate_hooks;  ///< with the numbers of their handles
 
   Node* next_to_free = nullptr;  ///< the next in the list of nodes to destroy
 };

@@ -87,6 +87,9 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME linnet)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS fonts-dejavu-core)  # of the pictures
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS libopenblas0-openmp)  # serial inside our threads
+if(LINNET_HAS_MPI)
+  set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS openmpi-bin)  # loaded where mpirun starts a program
+endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME linnet-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libopenblas-openmp-dev, zlib1g-dev, libpng-dev, libfmt-dev")

@@ -25,6 +25,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/parallel/cpu_quota.h>
 #include <linnet/core/parallel/thread.h>
+#include <linnet/core/parallel/thread_share.h>
 
 /// The thread pool. We do not use OpenMP for two reasons. Threads here wait with a bounded spin, so that another
 /// process on a core costs us a share of that core and not the whole step; libgomp spins without bound by default.
@@ -360,12 +361,16 @@ std::string describe_threads() {
 
 void set_num_threads(int count, Where where) {
   const Call call("set_num_threads", where);
+  detail::set_num_threads(count, "set by the program");
+}
+
+void detail::set_num_threads(int count, const char* decided_by) {
   if (count < 1) throw ValueError(fmt::format("there must be at least 1, not {}", count));
   if (inside_task) throw ValueError("the number of threads cannot change inside a parallel loop; set it before");
   Threads& all = threads();
   const std::lock_guard lock(all.mutex);
   all.count = count;
-  all.decided_by = "set by the program";
+  all.decided_by = decided_by;
   if (all.pool && all.pool->threads() != count) all.pool.reset();
 }
 

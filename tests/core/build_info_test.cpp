@@ -4,11 +4,12 @@
 
 #include <doctest/doctest.h>
 #include <linnet/core/device/backend.h>
+#include <linnet/core/distributed.h>
 #include <linnet/core/error.h>
 
 namespace linnet::test {
 
-TEST_CASE("build_info: one line, which says why there is no CUDA") {
+TEST_CASE("build_info: one line, which says why there is no CUDA, and which MPI") {
   const std::string all = build_info();
   CAPTURE(all);
   CHECK(all.find('\n') == std::string::npos);
@@ -20,7 +21,7 @@ TEST_CASE("build_info: one line, which says why there is no CUDA") {
     cuda = error.what();
   }
   // The error's own words, up to what to do about it.
-  CHECK(all == build_info(Device::cpu) + "; no CUDA: " + cuda.substr(0, cuda.find(';')));
+  CHECK(all == build_info(Device::cpu) + "; no CUDA: " + cuda.substr(0, cuda.find(';')) + "; " + describe_mpi());
 }
 
 }  // namespace linnet::test

@@ -32,6 +32,7 @@ class ChildProgram {
   /// Ends it at once with SIGKILL.
   void kill();
   bool running();
+  pid_t pid() const { return pid_; }
   /// Waits for its end. Throws std::runtime_error after two minutes.
   Ended wait();
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/run/training.h"
 #include "support/settings/program.h"
 #include "support/table.h"
@@ -92,6 +93,7 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   catch_interrupts();
   CommonData data;
   const std::vector<Entry> entries = train_all(runs, program, data);
+  if (!is_first_rank()) return;
   for (const Entry& entry : entries) {
     if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.name, entry.sample);
   }
@@ -125,6 +127,7 @@ std::vector<std::string> default_mechanisms(const Settings& settings, bool all, 
 int compare_program(int argc, char** argv, const CompareProgram& program) {
   CLI::App app(program.description, program.name);
   return run_program(app, [&] {
+    join_ranks();
     const std::vector<std::string> tasks = program.tasks.empty() ? task_names() : program.tasks;
     std::string task = tasks.size() > 1 ? task_from_flag(argc, argv, tasks) : tasks.front();
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());

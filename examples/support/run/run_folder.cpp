@@ -17,6 +17,7 @@
 
 #include "support/files.h"
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/results.h"
 #include "support/settings/program.h"
@@ -191,7 +192,9 @@ FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void settle_run(Settings& settings) {
+namespace {
+
+void settle_on_first_rank(Settings& settings) {
   const FolderLock nobody_has_it(settings.out);
   settings.resume = settings.resume && holds_run(settings.out);
   if (!settings.resume) return check_is_free(settings);
@@ -207,6 +210,14 @@ void settle_run(Settings& settings) {
     throw UsageError(fmt::format("--resume: the run in {} has {} {}, not {}; give the flags that it began with",
                                  settings.out.string(), item.key(), value_in(before).dump(), value_in(now).dump()));
   }
+}
+
+}  // namespace
+
+void settle_run(Settings& settings) {
+  on_first_rank([&] { settle_on_first_rank(settings); });
+  settings.resume = of_first_rank(settings.resume);
+  if (settings.resume && !is_first_rank()) settings.bytes |= read_config(settings.out).bytes;
 }
 
 void check_any_began(const std::vector<Settings>& runs, const Settings& common) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/training.h"
 #include "support/settings/program.h"
@@ -58,6 +59,7 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
                settings.out.string(), steps);
   }
   const TrainingResult result = train(*task, settings);
+  if (!is_first_rank()) return;
   if (settings.keep_best) {
     describe("validation, last", result.final);
     describe(fmt::format("test, of step {}", format_count(result.tested_step)), result.full);
@@ -125,6 +127,7 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
 int train_program(int argc, char** argv, const TrainProgram& program) {
   CLI::App app(program.description, program.name);
   return run_program(app, [&] {
+    join_ranks();
     const bool several = program.tasks.size() > 1;
     std::string task = several ? task_from_flag(argc, argv, program.tasks) : program.tasks.front();
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "support/bench/floor.h"
 #include "support/bench/timing.h"
 #include "support/plot/plot.h"
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/profile_report.h"
 #include "support/run/training_step.h"
@@ -93,6 +95,13 @@ int64_t bytes_to_write(int64_t parameters, const Settings& s) {
   return copies * parameters * static_cast<int64_t>(sizeof(float)) + kRest;
 }
 
+/// The folder of a run on rank 0, which writes for all; null on the other ranks.
+std::unique_ptr<RunFolder> folder_of_rank(const Settings& settings, const std::string& data_name) {
+  std::unique_ptr<RunFolder> folder;
+  on_first_rank([&] { folder = std::make_unique<RunFolder>(settings, data_name); });
+  return folder;
+}
+
 /// The training loop of one run: begin(), step() until done(), finish().
 class Run {
  public:
@@ -126,7 +135,7 @@ class Run {
   const int64_t log_every_;  // steps between the lines of train_loss.csv
   const nn::Schedule rate_;
   std::optional<nn::Schedule> beta1_;  // where it changes
-  RunFolder folder_;
+  std::unique_ptr<RunFolder> folder_;  // null on all ranks but the first
   TrainingStep train_step_;
   Progress progress_;
   std::optional<StepProfile> profile_;
@@ -144,38 +153,41 @@ Run::Run(Task& task, const Settings& settings)
       steps_(total_steps(s_, task)),
       log_every_(std::max<int64_t>(1, steps_ / 200)),
       rate_(make_schedule(s_, steps_)),
-      folder_(s_, task.data_name()),
+      folder_(folder_of_rank(s_, task.data_name())),
       train_step_(task, s_),
       progress_(stdout, steps_, s_.attention),
       best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),
-      checkpoint_(folder_.path(), task.model(), train_step_.optimizer(), at_, task.metadata(),
-                  best_ ? &*best_ : nullptr) {
+      checkpoint_(s_.out, task.model(), train_step_.optimizer(), at_, task.metadata(), best_ ? &*best_ : nullptr) {
   if (s_.cycle_momentum) beta1_ = nn::schedule::one_cycle_momentum(linear_cycle(s_, steps_));
   result_.parameters = train_step_.parameters();
-  folder_.require_room(bytes_to_write(result_.parameters, s_));
+  on_first_rank([&] { folder_->require_room(bytes_to_write(result_.parameters, s_)); });
 }
 
 void Run::begin() {
   if (s_.resume) {
     resume();
   } else {
-    checkpoint_.save();
-    folder_.begin();
+    on_first_rank([&] {
+      checkpoint_.save();
+      folder_->begin();
+    });
   }
-  if (s_.profile) profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
+  if (s_.profile && folder_)
+    profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
   reset_peak_memory(device_of(s_));
   // A run that was resumed with fewer steps, and so ends at its checkpoint, may not have been evaluated there.
   const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;
-  if (result_.history.empty() || ends_sooner) evaluate();
+  if (of_first_rank(result_.history.empty() || ends_sooner)) evaluate();
 }
 
 void Run::resume() {
   checkpoint_.load();
   check_profile(s_, steps_ - at_.step);
-  folder_.go_on(!done());
+  if (!folder_) return;
+  folder_->go_on(!done());
   // The first checkpoint was written before the first evaluation, which may be the best one; it is made again.
-  result_.history = folder_.rewind(best_ && at_.step == 0 ? -1 : at_.step);
-  result_.losses = folder_.rewind_losses(at_.step);
+  result_.history = folder_->rewind(best_ && at_.step == 0 ? -1 : at_.step);
+  result_.losses = folder_->rewind_losses(at_.step);
   if (result_.history.empty()) return;  // it ended before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy, .measures = last.measures};
@@ -187,7 +199,7 @@ void Run::step() {
   const auto do_step = [&] {
     return train_step_(at_.step, rate_(at_.step), beta1_ ? std::optional((*beta1_)(at_.step)) : std::nullopt);
   };
-  const double loss = profile_ ? profile_->run(do_step, folder_) : do_step();
+  const double loss = profile_ ? profile_->run(do_step, *folder_) : do_step();
   step_times_.push_back(milliseconds_since(begin));
   seconds_ += step_times_.back() / 1e3;
   at_.loss_sum += loss;
@@ -195,15 +207,16 @@ void Run::step() {
   ++at_.step;
   if (at_.step % log_every_ == 0) {
     result_.losses.push_back({at_.step, loss});
-    folder_.log(result_.losses.back());
+    if (folder_) folder_->log(result_.losses.back());
   }
   if (at_.step % s_.eval_every == 0 || done()) evaluate();
   if (s_.checkpoint_every > 0 && at_.step % s_.checkpoint_every == 0) save();
-  if (interrupted()) stop();
+  if (on_any_rank(interrupted())) stop();
   show(loss);
 }
 
 void Run::evaluate() {
+  train_step_.check_same();
   result_.final = task_.evaluate(s_.eval_batches);
   const double ms = median(step_times_);
   const Metrics metrics{.step = at_.step,
@@ -219,7 +232,7 @@ void Run::evaluate() {
   at_.loss_sum = 0;
   at_.loss_count = 0;
   if (best_) best_->offer(at_.step, result_.final.accuracy.value());
-  folder_.log(metrics);
+  if (folder_) folder_->log(metrics);
   result_.history.push_back(metrics);
 }
 
@@ -232,8 +245,10 @@ void Run::show(double loss) {
 }
 
 void Run::save() const {
-  folder_.flush();
-  checkpoint_.save();
+  on_first_rank([&] {
+    folder_->flush();
+    checkpoint_.save();
+  });
 }
 
 void Run::stop() const {
@@ -246,16 +261,17 @@ TrainingResult Run::finish() {
   save();
   result_.tested_step = best_ ? best_->step() : at_.step;
   if (best_) best_->restore();
+  if (!folder_) return std::move(result_);
   result_.full = task_.test();
   const Metrics& last = result_.history.back();
   result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
-  task_.model().save(folder_.path() / "model.safetensors", task_.metadata());
-  write_results(folder_.path(), result_.results());
-  if (const std::string text = task_.sample(500); !text.empty()) folder_.write_text("samples.txt", text + "\n");
+  task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
+  write_results(folder_->path(), result_.results());
+  if (const std::string text = task_.sample(500); !text.empty()) folder_->write_text("samples.txt", text + "\n");
   draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
-              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_.path() / "loss.png");
+              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_->path() / "loss.png");
   return std::move(result_);
 }
 
@@ -301,6 +317,7 @@ int64_t total_steps(const Settings& s, const Task& task) {
 }
 
 TrainingResult train(Task& task, const Settings& settings) {
+  check_same_start(settings, task.data_name());
   Run run(task, settings);
   run.begin();
   try {

@@ -33,6 +33,9 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// settings.resume, it continues from the checkpoint there. Settings that allow no step throw before the folder is
 /// created. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C or SIGTERM, once a
 /// checkpoint is written.
+///
+/// With several ranks, all take the same steps and evaluate alike, and rank 0 writes. The results of the others lack
+/// what is made of the final weights.
 TrainingResult train(Task& task, const Settings& settings);
 
 enum class Against : uint8_t { steps, seconds };

@@ -1,9 +1,13 @@
 #include "support/run/training_step.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
+
+#include "support/ranks.h"
+#include "support/settings/program.h"
 
 namespace linnet::examples {
 namespace {
@@ -13,6 +17,21 @@ nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& 
       .lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay};
   return s.decay_matrices_only ? nn::AdamW(nn::decay_matrices_only(parameters, s.weight_decay), config)
                                : nn::AdamW(parameters, config);
+}
+
+/// Null for one process and one shard. Throws UsageError where the ranks do not divide the shards.
+std::unique_ptr<nn::DataParallel> make_parallel(nn::Module& model, const Settings& s) {
+  const int count = ranks().world_size();
+  if (count == 1 && s.shards == 1) return nullptr;
+  if (s.shards % count != 0) {
+    throw UsageError(fmt::format("--shards {}: {} processes do not divide it; {}", s.shards, count,
+                                 count > s.shards ? fmt::format("start at most {}, or take more shards, such as {}",
+                                                                s.shards, std::bit_ceil(static_cast<unsigned>(count)))
+                                                  : "start 1, 2, 4, 8, … of them"));
+  }
+  return std::make_unique<nn::DataParallel>(
+      ranks(), model,
+      nn::DataParallelOptions{.shards = s.shards, .accumulate = s.accumulate, .any_order = s.reduce == "any-order"});
 }
 
 /// The message for a loss that is not finite, with the flags that may help.
@@ -30,6 +49,7 @@ TrainingStep::TrainingStep(Task& task, const Settings& settings)
       settings_(settings),
       parameters_(task.model().parameters()),
       optimizer_(make_optimizer(parameters_, settings)),
+      parallel_(make_parallel(task.model(), settings)),
       recorded_(task.model().device(), &task.model().generator(),
                 [this](const std::vector<Tensor>& batches) { return run(batches); }) {}
 
@@ -44,8 +64,8 @@ double TrainingStep::operator()(int64_t step, double lr, std::optional<double> b
   if (beta1) optimizer_.set_beta1(*beta1);
   make_ready(step);
   task_.model().begin_step(step);
-  // A recording would keep beta1.
-  const std::vector<Tensor> results = beta1 ? run_unrecorded(next_batches_) : recorded_(next_batches_);
+  // A recording would keep beta1, and the loss of each shard is read.
+  const std::vector<Tensor> results = beta1 || parallel_ ? run_unrecorded(next_batches_) : recorded_(next_batches_);
   try {
     make_ready(step + 1);  // overlaps with the GPU, which is still computing this step
   } catch (const std::exception&) {
@@ -81,15 +101,7 @@ std::vector<Tensor> TrainingStep::run_unrecorded(std::vector<Tensor> batches) {
 /// norm of the gradients, which it returns. The gradients are applied only if both are finite.
 std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
   const Settings& s = settings_;
-  const auto count = static_cast<double>(s.accumulate);
-  Tensor total = zeros({}, DType::float64, task_.model().device());
-  const auto size = std::ssize(batches) / s.accumulate;  // tensors of a micro-batch
-  for (auto batch = batches.begin(); batch != batches.end(); batch += size) {
-    const Tensor loss = task_.loss({batch[0], batch[1], {batch + 2, batch + size}});
-    backward(s.accumulate == 1 ? loss : loss / count);
-    total = total + loss.detach().to(DType::float64);
-  }
-  total = total / count;
+  const Tensor total = parallel_ ? backward_shards(batches) : backward_all(batches);
   if (s.clip_value > 0) nn::clip_grad_value_(parameters_, s.clip_value);
   const Tensor norm = s.clip > 0 ? nn::grad_norm(parameters_) : zeros_like(total);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -97,6 +109,35 @@ std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
                    .apply = logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity))});
   optimizer_.zero_grad();
   return {total, norm};
+}
+
+Tensor TrainingStep::backward_all(const std::vector<Tensor>& batches) {
+  const auto count = static_cast<double>(settings_.accumulate);
+  Tensor total = zeros({}, DType::float64, task_.model().device());
+  const auto size = std::ssize(batches) / settings_.accumulate;  // tensors of a micro-batch
+  for (auto batch = batches.begin(); batch != batches.end(); batch += size) {
+    const Tensor loss = task_.loss({batch[0], batch[1], {batch + 2, batch + size}});
+    backward(settings_.accumulate == 1 ? loss : loss / count);
+    total = total + loss.detach().to(DType::float64);
+  }
+  return total / count;
+}
+
+Tensor TrainingStep::backward_shards(const std::vector<Tensor>& batches) {
+  const auto size = std::ssize(batches) / settings_.accumulate;
+  const double loss = parallel_->backward([&](const nn::Shard& shard) {
+    nn::Batch part;
+    for (int64_t i = 0; i < size; ++i) {
+      const Tensor rows = shard.of(batches[static_cast<size_t>(shard.micro_batch * size + i)]);
+      (i == 0 ? part.inputs : i == 1 ? part.targets : part.others.emplace_back()) = rows;
+    }
+    return task_.loss(part);
+  });
+  return full({}, loss, DType::float64, task_.model().device());
+}
+
+void TrainingStep::check_same() {
+  if (parallel_) parallel_->check_same();
 }
 
 }  // namespace linnet::examples

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,10 @@ class TrainingStep {
 
   nn::Optimizer& optimizer() { return optimizer_; }
   int64_t parameters() const;  ///< number of trained parameters
+  /// Compares the parameters of all ranks. Throws ValueError, on all of them, where bits differ.
+  void check_same();
+  /// The seconds that all steps waited for other ranks after their last gradient was computed.
+  double waited_seconds() const { return parallel_ ? parallel_->waited_seconds() : 0; }
 
  private:
   /// The tensors of all micro-batches of a step: inputs, targets, and the others of each.
@@ -26,6 +31,10 @@ class TrainingStep {
   /// Loads the batches of a step into next_batches_, unless they are there.
   void make_ready(int64_t step);
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
+  /// Adds up the gradients of the micro-batches, and returns the mean loss.
+  Tensor backward_all(const std::vector<Tensor>& batches);
+  /// The same by shards, of all ranks.
+  Tensor backward_shards(const std::vector<Tensor>& batches);
   /// The same with batches on any device.
   std::vector<Tensor> run_unrecorded(std::vector<Tensor> batches);
 
@@ -33,6 +42,7 @@ class TrainingStep {
   Settings settings_;
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
+  std::unique_ptr<nn::DataParallel> parallel_;  ///< null for one process and one shard
   Recording recorded_;
   int64_t next_step_ = -1;  ///< the step of next_batches_
   std::vector<Tensor> next_batches_;

@@ -13,9 +13,11 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <linnet/core/parallel/thread_share.h>
 #include <linnet/linnet.h>
 
 #include "support/files.h"
+#include "support/ranks.h"
 #include "support/settings/choices.h"
 #include "support/settings/summaries.h"
 #include "support/tensorboard/event_file.h"
@@ -38,8 +40,15 @@ void on_interrupt(int signal) {
 }
 
 /// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
+///
+/// Where all ranks fail alike, rank 0 speaks for all. One that fails alone says so and ends the others, which wait.
 int complain(const CLI::App& app, const std::string& message, int code) {
-  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
+  constexpr double kSecondsToFailAlike = 5;
+  const bool alone = ranks().world_size() > 1 && !ranks().barrier_within(kSecondsToFailAlike);
+  if (alone) restore_stderr();
+  const std::string who = alone ? fmt::format("rank {}: ", ranks().rank()) : "";
+  std::fputs(fmt::format("{}: {}{}\n", app.get_name(), who, message).c_str(), stderr);
+  if (alone) ranks().abort(code);
   return code;
 }
 
@@ -234,6 +243,16 @@ void add_training_flags(CLI::App& app, Settings& s) {
   add_data_flags(app, s);
   app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
   app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
+  app.add_option(
+         "--shards", s.shards,
+         "parts of a batch, a power of two, whose gradients processes of mpirun share; with as many shards, any "
+         "number of processes makes the same model")
+      ->check(whole_number());
+  app.add_option(
+         "--reduce", s.reduce,
+         "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and bits then "
+         "depend on the number of processes")
+      ->check(CLI::IsMember({"in-order", "any-order"}));
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
   CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
                             ->check(whole_number(1))
@@ -310,7 +329,12 @@ Settings settings_from_preset(int argc, char** argv, const std::string& task, co
 
 void apply_machine_settings(const Settings& settings) {
   if (settings.tensorboard) require_event_files();
-  if (settings.threads > 0) set_num_threads(settings.threads);
+  const bool shares = ranks().world_size() > 1 && std::getenv("LINNET_NUM_THREADS") == nullptr;
+  if (settings.threads > 0) {
+    set_num_threads(settings.threads);
+  } else if (shares) {
+    linnet::detail::set_num_threads(threads_of_rank(), "processors / ranks of this host");
+  }
   const std::optional<Precision> precision = precision_named(settings.precision);
   if (!precision) {
     throw UsageError(fmt::format("--precision {}: must be float32, tf32 or bfloat16", settings.precision));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <any>
+#include <bit>
 #include <functional>
 
 #include <fmt/format.h>
@@ -42,6 +43,21 @@ std::map<std::string, std::string> given_options(const Settings& s) {
   const bool has_share = mechanism_of(s.attention).option(kShare) != nullptr;
   if (has_share || !words.empty()) given[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
   return given;
+}
+
+/// Checks how a batch is divided. That ranks divide its shards is checked where there are ranks.
+void validate_shards(const Settings& s) {
+  require(s.reduce == "in-order" || s.reduce == "any-order",
+          fmt::format("--reduce {}: must be in-order or any-order", s.reduce));
+  require(s.shards >= 1, fmt::format("--shards {}: must be at least 1", s.shards));
+  require(s.shards == 1 || !is_of(TaskKind::users, s),
+          fmt::format("--shards {} does not apply to --task {}, whose batches have each text once for all users",
+                      s.shards, s.task));
+  require(s.reduce == "any-order" || std::has_single_bit(static_cast<uint64_t>(s.shards)),
+          fmt::format("--shards {}: must be 1, 2, 4, 8, …, which a tree can add", s.shards));
+  if (s.batch % s.shards == 0) return;
+  throw UsageError(fmt::format("--shards {}: does not divide --batch {}; take --batch {}", s.shards, s.batch,
+                               (s.batch / s.shards + 1) * s.shards));
 }
 
 /// Checks the words that no table in choices.h holds. Flags check them too, but config.json may hold anything.
@@ -216,6 +232,7 @@ void validate(const Settings& s) {
   at_least("patch", s.patch, 1);
   at_least("batch", s.batch, 1, 1'000'000);
   at_least("accumulate", s.accumulate, 1, 1'000'000);
+  validate_shards(s);
   at_least("epochs", s.epochs, 0);
   at_least("steps", s.steps, s.epochs > 0 ? 0 : 1);
   at_least("warmup", s.warmup, 0);

@@ -38,6 +38,8 @@ void for_each_field(S& s, Field&& field) {
   field("dropout", s.dropout);
   field("batch", s.batch);
   field("accumulate", s.accumulate);
+  field("shards", s.shards);
+  field("reduce", s.reduce);
   field("steps", s.steps);
   field("epochs", s.epochs);
   field("schedule", s.schedule);

@@ -1,0 +1,43 @@
+# Messages between processes by MPI if it is found, else the stub that stands in for it. The library is loaded when it
+# is needed: only its headers and its name are of use here. Included by the project's CMakeLists.txt.
+
+set(LINNET_HAS_MPI FALSE)
+if(NOT LINNET_MPI STREQUAL "OFF")
+  set(MPI_CXX_SKIP_MPICXX ON)  # the functions of C alone
+  find_package(MPI QUIET COMPONENTS CXX)
+  # The library that has MPI's functions, of Open MPI and Intel MPI or of MPICH; others belong to it.
+  foreach(name IN LISTS MPI_CXX_LIB_NAMES)
+    if(name MATCHES "^(mpi|mpich)$")
+      set(LINNET_HAS_MPI TRUE)
+      set(mpi_library ${MPI_${name}_LIBRARY})
+    endif()
+  endforeach()
+  if(NOT MPI_CXX_FOUND)
+    set(LINNET_HAS_MPI FALSE)
+  endif()
+  if(NOT LINNET_HAS_MPI AND LINNET_MPI STREQUAL "ON")
+    message(FATAL_ERROR "LINNET_MPI=ON: no MPI found. Install the packages openmpi-bin and libopenmpi-dev, or mpich and "
+                        "libmpich-dev, or use LINNET_MPI=AUTO or OFF")
+  endif()
+endif()
+
+if(LINNET_HAS_MPI)
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${mpi_library} OUTPUT_VARIABLE mpi_headers ERROR_QUIET)
+  if(mpi_headers MATCHES "SONAME +([^ \n]+)")
+    set(mpi_name ${CMAKE_MATCH_1})
+  else()
+    cmake_path(GET mpi_library FILENAME mpi_name)
+  endif()
+  message(STATUS "linnet: MPI is ${mpi_library}")
+  target_sources(linnet PRIVATE core/distributed/mpi.cpp)
+  target_include_directories(linnet SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
+  target_link_libraries(linnet PRIVATE ${CMAKE_DL_LIBS})
+  set_source_files_properties(
+    core/distributed/mpi.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_DEFINITIONS
+    "LINNET_MPI_NAME=\"${mpi_name}\";LINNET_MPI_PATH=\"${mpi_library}\";OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX")
+else()
+  if(NOT LINNET_MPI STREQUAL "OFF")
+    message(STATUS "linnet: programs for one process, since no MPI was found (openmpi-bin, libopenmpi-dev)")
+  endif()
+  target_sources(linnet PRIVATE core/distributed/stub.cpp)
+endif()

@@ -1,0 +1,155 @@
+#include <linnet/core/distributed.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/distributed/transport.h>
+#include <linnet/core/distributed/tree_sum.h>
+#include <linnet/core/error.h>
+
+namespace linnet {
+namespace {
+
+/// MPI promises tags up to 32,767.
+constexpr int kTags = 32'768;
+
+void require_cpu(const Tensor& x) {
+  if (x.device() == Device::cpu) return;
+  throw DeviceError(
+      fmt::format("messages between processes carry tensors on the CPU, and this one is on {}; give "
+                  "x.to(Device::cpu)",
+                  name_of(x.device())));
+}
+
+int64_t message_bytes(const Tensor& x) {
+  const int64_t bytes = x.numel() * size_of(x.dtype());
+  if (bytes <= std::numeric_limits<int>::max()) return bytes;
+  throw ValueError(
+      fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
+}
+
+}  // namespace
+
+bool Work::is_completed() {
+  if (steps_ && steps_->advance(false)) steps_ = nullptr;
+  return steps_ == nullptr;
+}
+
+void Work::wait() {
+  if (steps_) steps_->advance(true);
+  steps_ = nullptr;
+}
+
+ProcessGroup::ProcessGroup(Where where) : exceptions_(std::uncaught_exceptions()) {
+  const Call call("ProcessGroup", where);
+  transport_ = detail::mpi_transport();
+  read_size();
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<detail::Transport> transport)
+    : transport_(std::move(transport)), exceptions_(std::uncaught_exceptions()) {
+  read_size();
+}
+
+void ProcessGroup::read_size() {
+  if (!transport_) return;
+  rank_ = transport_->rank();
+  world_size_ = transport_->size();
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (transport_ && std::uncaught_exceptions() > exceptions_) transport_->fail();
+}
+
+void ProcessGroup::barrier() {
+  if (transport_) transport_->barrier();
+}
+
+bool ProcessGroup::barrier_within(double seconds) { return !transport_ || transport_->barrier_within(seconds); }
+
+void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Where where) {
+  const Call call("broadcast", where);
+  if (source < 0 || source >= world_size_) {
+    throw IndexError(fmt::format("there is no rank {}; the ranks are 0 to {}", source, world_size_ - 1));
+  }
+  const NoGrad no_grad;
+  for (Tensor tensor : tensors) {
+    require_cpu(tensor);
+    const int64_t bytes = message_bytes(tensor);
+    if (!transport_) continue;
+    const Tensor message = tensor.detach().contiguous();  // the tensor itself, where that is contiguous
+    transport_->broadcast(detail::view(message).data, bytes, source);
+    if (rank_ == source) continue;
+    if (tensor.is_contiguous()) {
+      detail::bump_version(tensor);
+    } else {
+      tensor.copy_(message);
+    }
+  }
+}
+
+std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
+  if (!transport_) return {std::string(text)};
+  const auto count = static_cast<size_t>(world_size_);
+  const auto size = static_cast<int64_t>(text.size());
+  std::vector<int64_t> sizes(count);
+  transport_->all_gather(&size, sizes.data(), sizeof size);
+  const auto longest = static_cast<size_t>(*std::ranges::max_element(sizes));
+  std::string padded(text), all(count * longest, '\0');
+  padded.resize(longest);
+  transport_->all_gather(padded.data(), all.data(), static_cast<int64_t>(longest));
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) texts.push_back(all.substr(i * longest, static_cast<size_t>(sizes[i])));
+  return texts;
+}
+
+Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
+  const Call call("all_reduce", where);
+  require_cpu(x);
+  message_bytes(x);
+  if (!x.is_contiguous()) throw ValueError("the tensor must be contiguous while its sum is under way");
+  if (options.any_order && x.dtype() != DType::float32 && x.dtype() != DType::float64) {
+    throw DTypeError(fmt::format("sums in any order are of float32 or float64, not of {}", name_of(x.dtype())));
+  }
+  if (!options.any_order && !std::has_single_bit(static_cast<unsigned>(world_size_))) {
+    throw ValueError(
+        fmt::format("a sum in a fixed order takes 1, 2, 4, 8, … ranks, and there are {}; start another "
+                    "number of them, or sum in any order",
+                    world_size_));
+  }
+  if (!transport_ || x.numel() == 0) return {};
+  detail::bump_version(x);
+  if (options.any_order) return transport_->sum(detail::view(x).data, x.numel(), x.dtype());
+  const int tag = std::exchange(tag_, (tag_ + 1) % kTags);
+  return Work(std::make_unique<TreeSum>(*transport_, x, tag, bytes_sent_));
+}
+
+void ProcessGroup::all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
+  const NoGrad no_grad;
+  const Tensor sum = x.detach().contiguous();
+  start_all_reduce(sum, options, where).wait();
+  if (!x.is_contiguous()) x.copy_(sum);
+}
+
+void ProcessGroup::abort(int code) {
+  if (transport_) transport_->abort(code);
+  std::_Exit(code);
+}
+
+bool started_by_mpi_launcher() {
+  // Of Open MPI; of MPICH, Intel MPI and Slurm. PMIx, which has no such variable, is asked by MPI.
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const char* const size = std::getenv(name)) return std::atoi(size) > 1;
+  }
+  return std::getenv("PMIX_RANK") != nullptr;
+}
+
+}  // namespace linnet

@@ -1,0 +1,67 @@
+#include <linnet/core/distributed/tree_sum.h>
+
+#include <bit>
+#include <utility>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/device/kernel_names.h>
+
+namespace linnet {
+
+TreeSum::TreeSum(detail::Transport& transport, const Tensor& x, int tag, std::shared_ptr<int64_t> sent)
+    : transport_(transport),
+      tag_(tag),
+      levels_(std::countr_zero(static_cast<unsigned>(transport.size()))),
+      sent_(std::move(sent)),
+      parts_{{0, x.numel()}} {
+  const NoGrad no_grad;
+  x_ = x.detach().view({x.numel()});
+}
+
+bool TreeSum::advance(bool wait) {
+  const NoGrad no_grad;
+  while (!is_done()) {
+    if (!is_under_way_) begin_step();
+    if (wait) exchange_.wait();
+    if (!exchange_.is_completed()) return false;
+    end_step();
+  }
+  return true;
+}
+
+std::pair<TreeSum::Part, TreeSum::Part> TreeSum::halves() const {
+  const auto [begin, count] = parts_[static_cast<size_t>(bit())];
+  const Part lower{begin, count / 2}, upper{begin + count / 2, count - count / 2};
+  const bool has_upper = (transport_.rank() >> bit() & 1) != 0;
+  return has_upper ? std::pair{upper, lower} : std::pair{lower, upper};
+}
+
+void TreeSum::begin_step() {
+  const auto [own, others] = halves();
+  const Tensor sent = elements(x_, is_halving() ? others : own);
+  if (is_halving()) {
+    received_ = Tensor::empty({own.count}, x_.dtype());
+  } else {
+    received_ = elements(x_, others);
+  }
+  const int64_t size = size_of(x_.dtype()), sent_bytes = sent.numel() * size;
+  exchange_ = transport_.exchange(transport_.rank() ^ 1 << bit(), tag_, detail::view(sent).data, sent_bytes,
+                                  detail::view(received_).data, received_.numel() * size);
+  *sent_ += sent_bytes;
+  is_under_way_ = true;
+}
+
+void TreeSum::end_step() {
+  if (is_halving()) {
+    const Part own = halves().first;
+    const Tensor sum = elements(x_, own);
+    backend(sum).binary(Binary::add, detail::view(sum), detail::view(sum), detail::view(received_));
+    parts_.push_back(own);
+  }
+  received_ = {};
+  is_under_way_ = false;
+  ++step_;
+}
+
+}  // namespace linnet

@@ -1,0 +1,153 @@
+#include "support/ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <linnet/core/distributed/transport.h>
+#include <linnet/core/files/read_file.h>
+#include <linnet/linnet.h>
+#include <zlib.h>
+#include <nlohmann/json.hpp>
+
+#include "support/settings/settings.h"
+
+namespace linnet::examples {
+namespace {
+
+ProcessGroup* group = nullptr;  // never destroyed, since errors are told to other ranks until the end
+int first_stderr = -1;          // of a rank that is silent
+
+std::string own_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  return {reinterpret_cast<const char*>(&cores), sizeof cores};
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Checksum of this program's file; empty where the system does not give it.
+std::string program_checksum() {
+  try {
+    const std::string bytes = linnet::detail::read_file("/proc/self/exe");
+    const auto* const data = reinterpret_cast<const Bytef*>(bytes.data());
+    return fmt::format("{:08x}", crc32_z(0, data, bytes.size()));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// The text without a part of it.
+std::string without(std::string text, const std::string& part) {
+  if (const size_t at = text.find(part); at != std::string::npos) text.erase(at, part.size());
+  return text;
+}
+
+/// A number or a word as a user wrote it.
+std::string text_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+ProcessGroup& ranks() {
+  static ProcessGroup* const alone = new ProcessGroup(std::unique_ptr<linnet::detail::Transport>());
+  return group != nullptr ? *group : *alone;
+}
+
+void join_ranks() {
+  if (group != nullptr) return;
+  group = new ProcessGroup();
+  if (is_first_rank()) return;
+  first_stderr = ::dup(STDERR_FILENO);
+  for (std::FILE* const out : {stdout, stderr}) {
+    if (std::freopen("/dev/null", "w", out) == nullptr) throw IoError("/dev/null cannot be written");
+  }
+}
+
+void restore_stderr() {
+  if (first_stderr >= 0) ::dup2(first_stderr, STDERR_FILENO);
+}
+
+int threads_of_rank() {
+  // Ranks that are bound to processors of their own have few each; others have all of the host's.
+  const std::string host = host_name() + '\n';
+  int local = 0;
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const std::string& text : ranks().all_gather(host + own_cores())) {
+    if (!text.starts_with(host)) continue;
+    ++local;
+    cpu_set_t cores;
+    std::memcpy(&cores, text.data() + host.size(), sizeof cores);
+    CPU_OR(&all, &all, &cores);
+  }
+  return std::clamp(CPU_COUNT(&all) / local, 1, num_threads());
+}
+
+void on_first_rank(const std::function<void()>& body) {
+  if (ranks().world_size() == 1) return body();
+  ranks().barrier();
+  std::exception_ptr error;
+  std::string message;
+  if (is_first_rank()) {
+    try {
+      body();
+    } catch (const std::exception& thrown) {
+      error = std::current_exception();
+      message = fmt::format("rank 0: {}", thrown.what());
+    }
+  }
+  message = ranks().all_gather(message).front();
+  if (error) std::rethrow_exception(error);
+  if (!message.empty()) throw IoError(message);
+}
+
+bool on_any_rank(bool flag) {
+  Tensor count = full({1}, flag ? 1 : 0, DType::float64);
+  ranks().all_reduce(count, {.any_order = true});
+  return count.item<double>() > 0;
+}
+
+bool of_first_rank(bool flag) {
+  const Tensor value = full({1}, flag ? 1 : 0, DType::int64);
+  ranks().broadcast({value});
+  return value.item<int64_t>() != 0;
+}
+
+void check_same_start(const Settings& settings, const std::string& data_name) {
+  if (ranks().world_size() == 1) return;
+  nlohmann::json own = to_json(settings);
+  own["data"] = data_name;
+  own["program"] = program_checksum();
+  own["build"] = without(build_info(device_of(settings)), describe_threads());
+  const std::vector<std::string> all = ranks().all_gather(own.dump());
+  const auto first = nlohmann::json::parse(all.front());
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const auto other = nlohmann::json::parse(all[rank]);
+    for (const auto& item : first.items()) {
+      const nlohmann::json value = other.value(item.key(), nlohmann::json());
+      if (value == item.value()) continue;
+      throw ValueError(
+          fmt::format("rank {} has {} {}, and rank 0 has {}; start all ranks with the same program, flags "
+                      "and data",
+                      rank, item.key(), text_of(value), text_of(item.value())));
+    }
+  }
+}
+
+}  // namespace linnet::examples

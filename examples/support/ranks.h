@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+
+#include <linnet/core/distributed.h>
+
+/// The processes that train a model together, started by `mpirun -np 4 build/bin/train_mnist --shards 8`.
+
+namespace linnet::examples {
+
+struct Settings;
+
+/// The group of this process and those started with it: of this one alone before `join_ranks`.
+ProcessGroup& ranks();
+inline bool is_first_rank() { return ranks().rank() == 0; }
+
+/// Joins the processes that a launcher of MPI started. From then on only rank 0 prints.
+///
+/// Throws: as ProcessGroup.
+void join_ranks();
+/// Writes on stderr where that of this rank is silent, such as the message of an error that others do not have.
+void restore_stderr();
+
+/// The threads that this rank may use of the processors that it shares with other ranks of its host.
+int threads_of_rank();
+
+/// Runs `body` on rank 0 while the others wait. What it throws there is thrown on all ranks.
+void on_first_rank(const std::function<void()>& body);
+/// Whether the flag is set on any rank.
+bool on_any_rank(bool flag);
+/// The flag of rank 0.
+bool of_first_rank(bool flag);
+
+/// Throws ValueError, on all ranks, unless all were started with the same settings, data and program.
+void check_same_start(const Settings& settings, const std::string& data_name);
+
+}  // namespace linnet::examples

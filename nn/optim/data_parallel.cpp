@@ -1,0 +1,250 @@
+#include <linnet/nn/optim/data_parallel.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <linnet/core/autograd/tape.h>
+#include <linnet/core/device/kernel_access.h>
+#include <linnet/core/error.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
+
+namespace linnet::nn {
+namespace {
+
+constexpr int64_t kMostShards = int64_t{1} << 16;
+/// The random streams of two shards are so far apart that they never meet: a run makes fewer draws.
+constexpr int kDrawBits = 40;
+
+/// a + b, in the memory of one of them. One that is undefined stands for zeros: -0 + 0 is 0 too.
+Tensor sum_of(Tensor a, Tensor b) {
+  if (a.defined() && b.defined()) return a += b;
+  if (a.defined()) return a += 0;
+  return b.defined() ? b += 0 : b;
+}
+
+std::string checksum(const Tensor& x) {
+  const Tensor all = x.detach().to(Device::cpu).contiguous();
+  const auto* const bytes = static_cast<const Bytef*>(detail::view(all).data);
+  return fmt::format("{:08x}", crc32_z(0, bytes, static_cast<size_t>(all.numel() * size_of(all.dtype()))));
+}
+
+void check_shards(const DataParallelOptions& options, int ranks) {
+  const int64_t shards = options.shards;
+  if (shards < 1 || shards > kMostShards || options.accumulate < 1) {
+    throw ValueError(
+        fmt::format("{} shards and {} micro-batches: there must be at least 1 of each, and at most {} "
+                    "shards",
+                    shards, options.accumulate, kMostShards));
+  }
+  if (!options.any_order && !std::has_single_bit(static_cast<uint64_t>(shards))) {
+    throw ValueError(fmt::format("{} shards: their tree takes 1, 2, 4, 8, … of them", shards));
+  }
+  if (shards % ranks != 0) {
+    throw ValueError(fmt::format("{} ranks do not divide {} shards; {}", ranks, shards,
+                                 ranks > shards ? "take more shards, or fewer ranks" : "take 1, 2, 4, 8, … ranks"));
+  }
+}
+
+}  // namespace
+
+Tensor Shard::of(const Tensor& batch, Where where) const {
+  const Call call("Shard::of", where);
+  if (batch.rank() == 0 || batch.size(0) % count != 0) {
+    throw ShapeError(
+        fmt::format("{} shards do not divide the rows of a batch of shape {}", count, to_string(batch.shape())));
+  }
+  const int64_t rows = batch.size(0) / count;
+  return batch.narrow(0, index * rows, rows);
+}
+
+Tensor DataParallel::Tree::add(int64_t shard, bool is_last, Tensor value) {
+  for (size_t height = 0;; ++height) {
+    const bool has_neighbour = (shard >> height & 1) != 0;
+    if (has_neighbour) value = sum_of(std::exchange(waiting[height], {}), std::move(value));
+    if (has_neighbour || (is_last && height + 1 < waiting.size())) continue;
+    if (is_last) return value;
+    waiting[height] = std::move(value);
+    return {};
+  }
+}
+
+DataParallel::DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options, Where where)
+    : group_(group), model_(model), options_(options), local_shards_(options.shards / group.world_size()) {
+  const Call call("DataParallel", where);
+  check_shards(options, group.world_size());
+  if (group.world_size() > 1 && model.device() != Device::cpu) {
+    throw ValueError(fmt::format("{} ranks train on the CPU, and the model is on {}; start one process",
+                                 group.world_size(), name_of(model.device())));
+  }
+  const auto heights = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_)));
+  for (const Tensor& parameter : model.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    Slot& slot = slots_.emplace_back();
+    slot.parameter = parameter;
+    slot.tree.waiting.resize(heights);
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    hooks_.push_back(register_post_accumulate_grad_hook(slots_[i].parameter, [this, i] {
+      if (is_last_) take(slots_[i], local_shards_ - 1, true);
+    }));
+  }
+  if (group.world_size() == 1) return;
+  make_buckets(options.bucket_bytes);
+  std::vector<Tensor> state;
+  for (const auto& [name, tensor] : model.state()) state.push_back(tensor);
+  const auto [seed, draws] = model.generator().state();
+  const Tensor generator = tensor({static_cast<int64_t>(seed), static_cast<int64_t>(draws)});
+  state.push_back(generator);
+  group.broadcast(state);
+  model.generator().set_state(
+      {static_cast<uint64_t>(generator[0].item<int64_t>()), static_cast<uint64_t>(generator[1].item<int64_t>())});
+}
+
+void DataParallel::make_buckets(int64_t bytes) {
+  const NoGrad no_grad;
+  std::vector<int64_t> sizes;  // elements of each bucket
+  const auto is_full = [&](const Slot& slot) {
+    const int64_t size = size_of(slot.parameter.dtype());
+    return sizes.empty() || (sizes.back() + slot.parameter.numel()) * size > bytes;
+  };
+  DType dtype = DType::float32;
+  std::vector<DType> dtypes;
+  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {  // about as backward comes to them
+    if (is_full(*slot) || slot->parameter.dtype() != dtype) {
+      dtype = slot->parameter.dtype();
+      sizes.push_back(0);
+      dtypes.push_back(dtype);
+      buckets_.emplace_back();
+    }
+    slot->bucket = buckets_.size() - 1;
+    slot->offset = std::exchange(sizes.back(), sizes.back() + slot->parameter.numel());
+    ++buckets_.back().slots;
+  }
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].sum = Tensor::empty({sizes[i]}, dtypes[i]);
+}
+
+void DataParallel::begin() {
+  for (Slot& slot : slots_) {
+    if (slot.parameter.grad().defined()) {
+      throw AutogradError("a parameter has a gradient already; call zero_grad() first, as the mean takes its place");
+    }
+    slot.is_complete = slot.has_grad = false;
+  }
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.slots;
+  next_bucket_ = 0;
+}
+
+double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, Where where) {
+  begin();
+  Generator& generator = model_.generator();
+  const Generator::State before = generator.state();
+  uint64_t draws = 0;
+  const int64_t all = options_.shards * options_.accumulate;
+  Tree losses{std::vector<Tensor>(static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_))))};
+  Tensor total;
+  for (int64_t i = 0; i < local_shards_; ++i) {
+    Shard shard{.index = group_.rank() * local_shards_ + i, .count = options_.shards};
+    const Generator::State begin{before.seed, before.draws + (static_cast<uint64_t>(shard.index) << kDrawBits)};
+    generator.set_state(begin);
+    const bool is_last = i + 1 == local_shards_;
+    double sum = 0;
+    for (; shard.micro_batch < options_.accumulate; ++shard.micro_batch) {
+      const Tensor of_shard = loss(shard);
+      is_last_ = is_last && shard.micro_batch + 1 == options_.accumulate;
+      linnet::backward(all == 1 ? of_shard : of_shard / static_cast<double>(all), {}, where);
+      sum += of_shard.item<double>();
+    }
+    const uint64_t drawn = generator.state().draws - begin.draws;
+    if (i > 0 && drawn != draws) {
+      throw ValueError(
+          fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times; draw as "
+                      "often for every shard",
+                      shard.index - 1, draws, shard.index, drawn));
+    }
+    draws = drawn;
+    is_last_ = false;
+    const NoGrad no_grad;
+    total = losses.add(i, is_last, full({1}, sum, DType::float64));
+    for (Slot& slot : slots_) {
+      if (!slot.is_complete) take(slot, i, is_last);  // the last shard has no gradient for it
+    }
+  }
+  generator.set_state({before.seed, before.draws + draws});
+  return finish(total) / static_cast<double>(all);
+}
+
+void DataParallel::take(Slot& slot, int64_t shard, bool is_last) {
+  const NoGrad no_grad;
+  const Tensor gradient = slot.parameter.grad();
+  slot.parameter.set_grad({});
+  slot.has_grad = slot.has_grad || gradient.defined();
+  Tensor sum = slot.tree.add(shard, is_last, gradient);
+  if (!is_last) return;
+  slot.is_complete = true;
+  slot.sum = std::move(sum);
+  if (!buckets_.empty()) send(slot);
+}
+
+void DataParallel::send(Slot& slot) {
+  Bucket& bucket = buckets_[slot.bucket];
+  Tensor place = bucket.sum.narrow(0, slot.offset, slot.parameter.numel());
+  if (slot.sum.defined()) {
+    place.copy_(slot.sum.reshape(place.shape()));
+  } else {
+    place.fill_(0);
+  }
+  slot.sum = {};
+  --bucket.missing;
+  for (size_t i = 0; i < next_bucket_; ++i) buckets_[i].work.is_completed();  // their messages go on
+  for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
+    Bucket& full = buckets_[next_bucket_];  // all ranks start them in this order
+    full.work = group_.start_all_reduce(full.sum, {.any_order = options_.any_order});
+    full.work.is_completed();
+  }
+}
+
+double DataParallel::finish(const Tensor& loss) {
+  const NoGrad no_grad;
+  const auto begin = std::chrono::steady_clock::now();
+  for (Bucket& bucket : buckets_) bucket.work.wait();
+  // A parameter that no shard of any rank has a gradient for is left alone, as by a backward.
+  std::vector<double> values{loss.item<double>()};
+  for (const Slot& slot : slots_) values.push_back(slot.has_grad ? 1 : 0);
+  Tensor all = tensor(values);
+  group_.all_reduce(all, {.any_order = options_.any_order});
+  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  values = all.to_vector<double>();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (values[i + 1] == 0) continue;
+    if (buckets_.empty()) {
+      slot.parameter.set_grad(std::exchange(slot.sum, {}));
+    } else {
+      const Tensor place = buckets_[slot.bucket].sum.narrow(0, slot.offset, slot.parameter.numel());
+      slot.parameter.set_grad(place.view(slot.parameter.shape()));
+    }
+  }
+  return values[0];
+}
+
+void DataParallel::check_same(Where where) {
+  const Call call("check_same", where);
+  std::string text = fmt::format("{}", model_.generator().state().draws);
+  for (const auto& [name, tensor] : model_.state()) text += checksum(tensor);
+  const std::vector<std::string> texts = group_.all_gather(text);
+  const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });
+  if (other == texts.end()) return;
+  throw ValueError(
+      fmt::format("the parameters of rank {} have other bits than those of rank 0; ranks need processors "
+                  "with the same instruction set, or LINNET_ISA for the best that all have",
+                  other - texts.begin()));
+}
+
+}  // namespace linnet::nn

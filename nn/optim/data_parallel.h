@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <linnet/core/autograd/post_accumulate_hook.h>
+#include <linnet/core/distributed.h>
+#include <linnet/core/where.h>
+#include <linnet/nn/module.h>
+
+namespace linnet::nn {
+
+/// One of the equal parts that a batch is cut into.
+struct Shard {
+  int64_t index;            ///< in the batch
+  int64_t count;            ///< shards of a batch
+  int64_t micro_batch = 0;  ///< of DataParallelOptions::accumulate
+
+  /// The shard's rows of a tensor of the batch, a view.
+  ///
+  /// Throws: ShapeError where the shards do not divide the rows.
+  Tensor of(const Tensor& batch, Where where = {}) const;
+};
+
+/// Options of DataParallel.
+struct DataParallelOptions {
+  int64_t shards = 1;      ///< of a batch: 1, 2, 4, 8, … up to 65,536; the number of ranks divides it
+  int64_t accumulate = 1;  ///< micro-batches a step
+  /// Leaves the order of sums between ranks to MPI. The bits then depend on the number of ranks, and the shards need
+  /// not be a power of two.
+  bool any_order = false;
+  int64_t bucket_bytes = 1 << 20;  ///< about so many bytes of gradients are summed over the ranks together
+};
+
+/// Gradients of a batch by many processes, to the bits of one. Each rank computes the gradients of its own shards of
+/// the batch, one shard after the other. They are summed in a binary tree of shards, neighbours first, whose inner
+/// nodes fall on the borders of ranks. So 1, 2, 4 and 8 ranks end with the same model if they have the same number of
+/// shards.
+///
+///     ProcessGroup group;
+///     nn::DataParallel parallel(group, model, {.shards = 8});
+///     for (auto [x, y] : loader) {  // all ranks make the whole batch, of the same seed
+///       const Tensor inputs = x, targets = y;
+///       const double loss = parallel.backward([&](const nn::Shard& shard) {
+///         return cross_entropy(model(shard.of(inputs)), shard.of(targets));
+///       });
+///       optimizer.step();
+///       optimizer.zero_grad();
+///     }
+///
+/// The random numbers of a shard, such as its dropout masks, depend on its index in the batch and not on the rank.
+/// Statistics of a batch, as batch norm's, are those of a shard, as they are those of a rank in PyTorch. PyTorch's
+/// DistributedDataParallel wraps the model; here the loop stays as it is.
+class DataParallel {
+ public:
+  /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
+  /// Make it when the parameters are loaded and frozen.
+  ///
+  /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide, and for a
+  /// model on another device than the CPU with several ranks.
+  DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of
+  /// this rank. Leaves in grad() of all parameters the mean over all shards and micro-batches of all ranks, and
+  /// returns the mean loss. Gradients go to other ranks while the last backward is still under way. They are views of
+  /// one memory, which the next call uses again.
+  ///
+  /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
+  /// of times from the model's generator; what `loss` throws.
+  double backward(const std::function<Tensor(const Shard& shard)>& loss, Where where = {});
+
+  /// Compares the parameters and the generator of all ranks with those of rank 0.
+  ///
+  /// Throws: ValueError, on all ranks, where bits differ.
+  void check_same(Where where = {});
+
+  /// The seconds that all calls of `backward` waited for other ranks after their last gradient was computed.
+  double waited_seconds() const { return waited_seconds_; }
+
+ private:
+  /// A binary tree of the shards of this rank. It keeps a sum of 2^h shards at h until that of their neighbours is
+  /// complete.
+  struct Tree {
+    std::vector<Tensor> waiting;
+
+    /// Adds the value of a shard, undefined for zeros; `shard` of them came before. After the last one of all,
+    /// returns the sum of all.
+    Tensor add(int64_t shard, bool is_last, Tensor value);
+  };
+  struct Slot {
+    Tensor parameter;
+    Tree tree;
+    Tensor sum;  ///< of all shards of this rank, while is_complete and in no bucket
+    size_t bucket = 0;
+    int64_t offset = 0;  ///< in the bucket
+    bool is_complete = false;
+    bool has_grad = false;  ///< of any shard of this rank
+  };
+  /// Parameters whose gradients go to other ranks together. They are views of `sum`.
+  struct Bucket {
+    Tensor sum;
+    int64_t slots = 0, missing = 0;
+    Work work;
+  };
+
+  void make_buckets(int64_t bytes);
+  void begin();
+  /// Takes a parameter's gradient of local shard `shard`, and if it is the last, sends the sum to other ranks where
+  /// its bucket is full.
+  void take(Slot& slot, int64_t shard, bool is_last);
+  void send(Slot& slot);
+  /// Gives the parameters their gradients, and returns the sum of the losses over all ranks.
+  double finish(const Tensor& loss);
+
+  ProcessGroup& group_;
+  Module& model_;
+  DataParallelOptions options_;
+  int64_t local_shards_;
+  std::vector<Slot> slots_;
+  std::vector<HookHandle> hooks_;
+  std::vector<Bucket> buckets_;
+  size_t next_bucket_ = 0;  ///< the first that is not under way
+  bool is_last_ = false;    ///< whether the backward under way is the last of this rank in the step
+  double waited_seconds_ = 0;
+};
+
+}  // namespace linnet::nn

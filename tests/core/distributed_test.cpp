@@ -1,0 +1,165 @@
+#include <linnet/core/distributed.h>
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <linnet/core/build_info.h>
+#include <linnet/linnet.h>
+
+#include "tests/support/same_bits.h"
+#include "tests/support/thread_ranks.h"
+
+using namespace linnet;
+using linnet::test::run_ranks;
+
+namespace {
+
+/// Numbers of very different sizes, whose sum depends on its order.
+Tensor part(int64_t index, const Shape& shape, DType dtype = DType::float32) {
+  Generator rng(static_cast<uint64_t>(100 + index));
+  return (randn(shape, rng, dtype) * exp(randn(shape, rng, dtype) * 4)).detach();
+}
+
+/// The sum of `count` parts from `first` on in a binary tree, as the definition has it.
+Tensor tree_of_parts(int64_t first, int64_t count, const Shape& shape, DType dtype = DType::float32) {
+  if (count == 1) return part(first, shape, dtype);
+  return tree_of_parts(first, count / 2, shape, dtype) + tree_of_parts(first + count / 2, count / 2, shape, dtype);
+}
+
+}  // namespace
+
+TEST_CASE("ProcessGroup: without a launcher a program is alone, and its collectives change nothing") {
+  REQUIRE_FALSE(started_by_mpi_launcher());
+  ProcessGroup group;
+  CHECK(group.rank() == 0);
+  CHECK(group.world_size() == 1);
+  Tensor x = tensor({1.5, 2.5});
+  group.all_reduce(x);
+  group.broadcast({x});
+  group.barrier();
+  CHECK(group.barrier_within(0));
+  CHECK(test::same_bits(x, tensor({1.5, 2.5})));
+  CHECK(group.all_gather("text") == std::vector<std::string>{"text"});
+  CHECK(group.bytes_sent() == 0);
+}
+
+TEST_CASE("all_reduce: adds ranks in a tree, neighbours first, to the bit, and sends the least bytes that suffice") {
+  for (const Shape& shape : {Shape{1}, Shape{2}, Shape{7}, Shape{64}, Shape{3, 5, 11}, Shape{0}, Shape{}}) {
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      for (const int count : {1, 2, 4, 8}) {
+        const Tensor expected = tree_of_parts(0, count, shape, dtype);
+        run_ranks(count, [&](ProcessGroup& group) {
+          Tensor x = part(group.rank(), shape, dtype);
+          group.all_reduce(x);
+          REQUIRE(test::same_bits(x, expected));
+          if (x.numel() % count == 0) {
+            REQUIRE(group.bytes_sent() == 2 * (count - 1) * x.numel() / count * size_of(dtype));
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("all_reduce: a sum of parts has the same bits however many ranks have them") {
+  constexpr int kParts = 8;
+  const Tensor expected = tree_of_parts(0, kParts, {1000});
+  const Tensor one_by_one = [] {
+    Tensor sum = part(0, {1000});
+    for (int i = 1; i < kParts; ++i) sum = sum + part(i, {1000});
+    return sum;
+  }();
+  CHECK_FALSE(test::same_bits(expected, one_by_one));  // or the test would show nothing
+  for (const int count : {1, 2, 4, 8}) {
+    run_ranks(count, [&](ProcessGroup& group) {
+      const int64_t own = kParts / count;
+      Tensor x = tree_of_parts(group.rank() * own, own, {1000});
+      group.all_reduce(x);
+      REQUIRE(test::same_bits(x, expected));
+    });
+  }
+}
+
+TEST_CASE("all_reduce: several sums under way do not meet, in whatever order they are waited for") {
+  run_ranks(4, [](ProcessGroup& group) {
+    std::vector<Tensor> sums;
+    std::vector<Work> works;
+    for (int i = 0; i < 5; ++i) {
+      sums.push_back(full({3 + i}, group.rank() + 10 * i, DType::float64));
+      works.push_back(group.start_all_reduce(sums.back()));
+    }
+    for (int i = 4; i >= 0; --i) {
+      if (i % 2 == 0) works[static_cast<size_t>(i)].wait();
+      while (!works[static_cast<size_t>(i)].is_completed()) {
+      }
+      REQUIRE(test::same_bits(sums[static_cast<size_t>(i)], full({3 + i}, 6 + 40 * i, DType::float64)));
+    }
+  });
+}
+
+TEST_CASE("all_reduce: tensors that are not contiguous, and sums in any order") {
+  run_ranks(2, [](ProcessGroup& group) {
+    const Tensor all = full({4, 3}, group.rank() + 1, DType::float64);
+    Tensor column = all.narrow(1, 1, 1);
+    group.all_reduce(column);
+    REQUIRE(test::same_bits(column.contiguous(), full({4, 1}, 3, DType::float64)));
+    REQUIRE(all.sum().item<double>() == 4 * 3 + 8 * (group.rank() + 1));
+    REQUIRE_THROWS_AS(group.start_all_reduce(column), ValueError);
+    group.barrier();
+    Tensor x = full({5}, group.rank() + 1, DType::float64);
+    group.all_reduce(x, {.any_order = true});
+    REQUIRE(test::same_bits(x, full({5}, 3, DType::float64)));
+    REQUIRE_THROWS_AS(group.all_reduce(arange(2), {.any_order = true}), DTypeError);
+  });
+  run_ranks(3, [](ProcessGroup& group) {
+    Tensor x = full({5}, 1, DType::float64);
+    try {
+      group.all_reduce(x);
+      REQUIRE(false);
+    } catch (const ValueError& error) {
+      REQUIRE(std::string(error.what()).find("takes 1, 2, 4, 8, … ranks, and there are 3") != std::string::npos);
+    }
+    group.all_reduce(x, {.any_order = true});
+    REQUIRE(test::same_bits(x, full({5}, 3, DType::float64)));
+  });
+}
+
+TEST_CASE("broadcast and all_gather: from the rank that is named, and texts of any length") {
+  run_ranks(4, [](ProcessGroup& group) {
+    Tensor x = full({3, 2}, group.rank()), ids = full({2}, group.rank(), DType::int64);
+    Tensor row = full({2, 6}, group.rank()).narrow(1, 2, 3);
+    group.broadcast({x, ids, row}, 2);
+    REQUIRE(test::same_bits(x, full({3, 2}, 2)));
+    REQUIRE(test::same_bits(ids, full({2}, 2, DType::int64)));
+    REQUIRE(test::same_bits(row.contiguous(), full({2, 3}, 2)));
+    REQUIRE_THROWS_AS(group.broadcast({x}, 4), IndexError);
+    const std::string own(static_cast<size_t>(3 * group.rank()), static_cast<char>('a' + group.rank()));
+    REQUIRE(group.all_gather(own) == std::vector<std::string>{"", "bbb", "cccccc", "ddddddddd"});
+  });
+}
+
+TEST_CASE("register_post_accumulate_grad_hook: is called after each sum, and removed with its handle") {
+  Tensor w = tensor({2.0, 3.0}).set_requires_grad();
+  std::vector<double> seen;
+  {
+    const HookHandle handle =
+        register_post_accumulate_grad_hook(w, [&] { seen.push_back(w.grad().sum().item<double>()); });
+    (w * 2).sum().backward();
+    (w * 3).sum().backward();
+    CHECK(seen == std::vector<double>{4, 10});
+    HookHandle second = register_post_accumulate_grad_hook(w, [&] { w.set_grad({}); });
+    w.square().sum().backward();
+    CHECK_FALSE(w.grad().defined());  // the hook took it away
+    second.remove();
+    w.sum().backward();
+    CHECK(w.grad().defined());
+    CHECK(seen.size() == 4);
+  }
+  w.sum().backward();
+  CHECK(seen.size() == 4);
+  CHECK_THROWS_AS(register_post_accumulate_grad_hook(tensor({1.0}), [] {}), AutogradError);
+  CHECK_THROWS_AS(register_post_accumulate_grad_hook(w * 2, [] {}), AutogradError);
+}

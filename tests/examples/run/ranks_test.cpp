@@ -1,0 +1,181 @@
+/// Trainers under mpirun: the bits of one process for any number of them, and how they end together.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <linnet/core/files/safetensors.h>
+
+#include "tests/examples/run/ended_checks.h"
+#include "tests/examples/run/tiny_run.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::ChildProgram;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kBin = LINNET_BIN_DIR;
+
+/// The arguments of mpirun, which may have more processes than processors, and be run by root in a container.
+Arguments launch(int count, const std::string& program, const Arguments& flags) {
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+  ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "30", 1);  // seconds for a checkpoint, on a busy machine
+  return Arguments{"-np", std::to_string(count), kBin + "/" + program} + flags;
+}
+
+Ended run_ranks(int count, const std::string& program, const Arguments& flags) {
+  return run_program(LINNET_MPIRUN, launch(count, program, flags));
+}
+
+/// Flags of a run with everything that could depend on ranks: dropout, micro-batches, clipping.
+Arguments sharded(const Workshop& shop, const std::string& out) {
+  return shop.tiny(out) + Arguments{"--batch", "8", "--shards", "8", "--dropout", "0.1", "--accumulate", "2"};
+}
+
+/// The processes that `parent` started.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  std::ifstream file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+/// Waits until the run's checkpoint is of a later step than its first.
+void wait_for_progress(ChildProgram& run, const fs::path& folder) {
+  const auto steps = [&] {
+    if (!fs::exists(folder / "config.json")) return 0L;
+    return std::stol(read_safetensors(folder / "checkpoint.safetensors").metadata.at("step"));
+  };
+  while (run.running() && steps() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+}  // namespace
+
+TEST_CASE("ranks: 1, 2 and 4 processes make the same model") {
+  const Workshop shop;
+  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "1")));
+  const std::string expected = read_bytes(shop / "1/model.safetensors");
+  for (const int count : {2, 4}) {
+    const std::string out = std::to_string(count);
+    const Ended ended = run_ranks(count, "train_shakespeare", sharded(shop, out));
+    CAPTURE(ended.err);
+    REQUIRE(ended.code == 0);
+    CHECK(ended.out.find("validation, all") == ended.out.rfind("validation, all"));  // rank 0 alone prints
+    CHECK(read_bytes(shop / (out + "/model.safetensors")) == expected);
+    CHECK(read_bytes(shop / (out + "/train_loss.csv")) == read_bytes(shop / "1/train_loss.csv"));
+  }
+}
+
+TEST_CASE("ranks: every mechanism is the same to the bit with 4 processes") {
+  const Workshop shop;
+  const Arguments flags{"--task",
+                        "mnist",
+                        "--attention",
+                        "all",
+                        "--steps",
+                        "3",
+                        "--shards",
+                        "4",
+                        "--batch",
+                        "16",
+                        "--patch",
+                        "7",
+                        "--layers",
+                        "1",
+                        "--width",
+                        "16",
+                        "--heads",
+                        "2",
+                        "--dropout",
+                        "0.1",
+                        "--eval-batches",
+                        "1",
+                        "--attention-dropout",
+                        "0.1"};
+  check_done("compare", run_program("compare", flags + Arguments{"--out", shop / "1"}));
+  const Ended ended = run_ranks(4, "compare", flags + Arguments{"--out", shop / "4"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  int mechanisms = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(shop / "1")) {
+    if (!entry.is_directory()) continue;
+    const std::string name = entry.path().filename();
+    CAPTURE(name);
+    CHECK(read_bytes(shop / ("4/" + name + "/model.safetensors")) == read_bytes(entry.path() / "model.safetensors"));
+    ++mechanisms;
+  }
+  CHECK(mechanisms > 10);
+}
+
+TEST_CASE("ranks: after SIGKILL of one, or Ctrl-C, another number goes on to the same bits") {
+  const Workshop shop;
+  const Arguments longer{"--steps", "300", "--checkpoint-every", "10"};
+  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "whole") + longer));
+  const std::string expected = read_bytes(shop / "whole/model.safetensors");
+  for (const int signal : {SIGKILL, SIGINT, SIGTERM}) {
+    CAPTURE(signal);
+    const std::string out = "run" + std::to_string(signal);
+    {
+      ChildProgram run(LINNET_MPIRUN, launch(4, "train_shakespeare", sharded(shop, out) + longer));
+      wait_for_progress(run, shop / out);
+      REQUIRE(run.running());
+      const auto begin = std::chrono::steady_clock::now();
+      if (signal == SIGKILL) {
+        const std::vector<pid_t> ranks = children_of(run.pid());
+        REQUIRE(ranks.size() == 4);
+        ::kill(ranks[2], SIGKILL);
+      } else {
+        run.interrupt(signal);
+      }
+      const Ended ended = run.wait();
+      if (signal == SIGKILL) CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+      CHECK(ended.code != 0);
+      CHECK(ended.err != "");
+      if (signal != SIGKILL) CHECK(ended.err.find("go on with: ") != std::string::npos);
+    }
+    REQUIRE_FALSE(fs::exists(shop / (out + "/model.safetensors")));
+    const Ended ended = run_ranks(2, "train_shakespeare", {"--out", shop / out, "--resume"});
+    CAPTURE(ended.err);
+    REQUIRE(ended.code == 0);
+    CHECK(read_bytes(shop / (out + "/model.safetensors")) == expected);
+  }
+}
+
+TEST_CASE("ranks: bad starts end all of them, with the reason") {
+  const Workshop shop;
+  const auto two = [&](const Arguments& first, const Arguments& second) {
+    const std::string program = kBin + "/train_shakespeare";
+    return run_program(LINNET_MPIRUN, launch(1, "train_shakespeare", sharded(shop, "out") + first) +
+                                          Arguments{":", "-np", "1", program} + sharded(shop, "out") + second);
+  };
+  const auto says = [](const Ended& ended, int code, const std::string& text) {
+    CAPTURE(ended.err);
+    CHECK(ended.code == code);
+    const size_t at = ended.err.find(text);
+    CHECK(at != std::string::npos);
+    CHECK(ended.err.find(text, at + 1) == std::string::npos);  // once
+  };
+  says(two({"--lr", "0.001"}, {"--lr", "0.002"}), 1,
+       "rank 1 has lr 0.002, and rank 0 has 0.001; start all ranks with");
+  says(two({}, {"--data", "/nonexistent"}), 1, "rank 1: ");
+  says(run_ranks(4, "train_shakespeare", sharded(shop, "out") + Arguments{"--shards", "2"}), 2,
+       "--shards 2: 4 processes do not divide it; start at most 2, or take more shards, such as 4");
+  says(run_ranks(2, "train_shakespeare", sharded(shop, "out") + Arguments{"--lr", "fast"}), 2, "--lr");
+  CHECK_FALSE(fs::exists(shop / "out/config.json"));
+  fs::create_directories(shop / "out");
+  linnet::test::write_bytes(shop / "out/model.safetensors", "of another");
+  says(run_ranks(2, "train_shakespeare", sharded(shop, "out")), 1, "which a run there would replace");
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <functional>
+
+#include <linnet/core/distributed.h>
+
+namespace linnet::test {
+
+/// Calls `body(group)` in `count` threads of this process, each a rank of a group whose messages go through memory.
+/// What one of them throws is thrown here, when all have ended; the others must not wait for it.
+void run_ranks(int count, const std::function<void(ProcessGroup& group)>& body);
+
+}  // namespace linnet::test
