@@ -37,6 +37,10 @@ END {
       begin_members(text)
     } else {
       if (text ~ /^(\};| private:| protected:)/) end_members()
+      if (text == " private:") {
+        while (line[i + 1] !~ /^(\};| public:| protected:)/) ++i
+        continue
+      }
       if (!is_default(text)) declaration_or_comment(text)
     }
   }

@@ -105,8 +105,8 @@ execute_process(COMMAND ${DOXYGEN} ${OUTPUT}/Doxyfile WORKING_DIRECTORY ${OUTPUT
 
 # ---- MathJax, of which SVG output of TeX needs these parts ----
 
-foreach(part MathJax.js extensions/tex2jax.js extensions/MathEvents.js extensions/TeX jax/input/TeX jax/element
-             jax/output/SVG)
+foreach(part MathJax.js extensions/tex2jax.js extensions/MathEvents.js extensions/TeX jax/input/TeX jax/element/mml
+             jax/output/SVG/config.js jax/output/SVG/jax.js jax/output/SVG/autoload jax/output/SVG/fonts/TeX)
   cmake_path(GET part PARENT_PATH folder)
   file(COPY ${MATHJAX}/${part} DESTINATION ${OUTPUT}/html/mathjax/${folder} FOLLOW_SYMLINK_CHAIN)
 endforeach()

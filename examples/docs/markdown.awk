@@ -52,8 +52,20 @@ in_display {
 
 {
   if (/^ *([-*]|[0-9]+\.) /) in_list = 1
-  else if (/^[^ ]/) in_list = 0
-  print inline($0)
+  else if (/^[^ ]/ && !pending) in_list = 0
+  text = $0
+  if (pending != "") {
+    sub(/^ +/, "", text)
+    text = pending " " text
+  }
+  pending = ""
+  # What begins in this line and ends in a later one: Doxygen reads such code and links wrongly.
+  if ($0 != "" && (gsub(/`/, "`", text) % 2 || text ~ /\[[^]]*$/) && text !~ /^ *\|/) pending = text
+  else print inline(text)
+}
+
+END {
+  if (pending != "") print inline(pending)
 }
 
 function page_id(path) {
@@ -107,7 +119,9 @@ function inline(text,   result, before, rest, ticks, close_at, code, name) {
     name = is_header[code] ? code : from_root(code)
     text = substr(rest, close_at + length(ticks))
     if (is_header[name] && substr(text, 1, 1) != "]") {
-      result = result "[" ticks code ticks "](@ref " group_of(name) ")"
+      result = result "[<code>" code "</code>](@ref " group_of(name) ")"
+    } else if (code ~ /'/ && ticks == "`") {
+      result = result "``" code "``"  # Doxygen would read `don't` as a quotation
     } else {
       result = result ticks code ticks
     }
