@@ -106,9 +106,9 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
 
 /// A C++ number in an op with a tensor, whose dtype it takes. An int64 keeps all its 64 bits.
 struct Scalar {
-  double real;
-  int64_t integer;
-  bool is_integer;
+  double real;      ///< the value of a floating number
+  int64_t integer;  ///< the value of an integer
+  bool is_integer;  ///< which of the two holds the value
 
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   constexpr Scalar(T value)  // NOLINT(google-explicit-constructor): `x * 2` is the point

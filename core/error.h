@@ -19,10 +19,10 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  const char* name() const { return name_; }
+  const char* name() const { return name_; }  ///< as messages name the op
   /// Words before the name in messages: "backward of ".
   const char* prefix() const { return prefix_; }
-  Where where() const { return where_; }
+  Where where() const { return where_; }  ///< the caller's line
   /// The outermost call of this thread, or null outside any.
   static const Call* outermost();
 

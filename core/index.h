@@ -12,23 +12,23 @@ namespace linnet {
 /// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, or
 /// `Slice{}` for all. Negative start and stop count from the end and are clamped to the range. step is at least 1.
 struct Slice {
-  std::optional<int64_t> start = {};
-  std::optional<int64_t> stop = {};
-  int64_t step = 1;
+  std::optional<int64_t> start = {};  ///< the first index; the first of all where absent
+  std::optional<int64_t> stop = {};   ///< the index after the last; the end where absent
+  int64_t step = 1;                   ///< the distance of two indices
 };
 
 /// Python's `...`: as many whole dims as the other indices leave.
 struct Ellipsis {};
-inline constexpr Ellipsis ellipsis;
+inline constexpr Ellipsis ellipsis;  ///< as in `x[{ellipsis, 0}]`
 
 /// A new dim of size 1: NumPy's `newaxis`, Python's `None`.
 struct NewAxis {};
-inline constexpr NewAxis newaxis;
+inline constexpr NewAxis newaxis;  ///< as in `x[{newaxis}]`
 
 /// One entry between the brackets of `x[i]` or `x[{i, Slice{1, 3}}]`, and the line of the expression.
 struct Index {
-  std::variant<int64_t, Slice, Ellipsis, NewAxis> value;
-  Where where;
+  std::variant<int64_t, Slice, Ellipsis, NewAxis> value;  ///< the index
+  Where where;                                            ///< the line of the expression
 
   template <std::integral Integer>
   Index(Integer index, Where where_ = {})  // NOLINT(google-explicit-constructor): `x[0]` is the point

@@ -14,16 +14,16 @@ class Tensor;
 /// A tensor operand of an operator, with the line of the expression. A call takes the line as its last argument, but
 /// an operator can only take it by the conversion of an operand.
 struct Operand {
-  const Tensor& tensor;
-  Where where;
+  const Tensor& tensor;  ///< the operand
+  Where where;           ///< the line of the expression
 
   Operand(const Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}
 };
 /// A number as the operand of an operator, with the line of the expression.
 struct NumberOperand {
-  Scalar value;
-  Where where;
+  Scalar value;  ///< the operand
+  Where where;   ///< the line of the expression
 
   NumberOperand(Scalar value_, Where where_ = {})  // NOLINT(google-explicit-constructor)
       : value(value_), where(where_) {}

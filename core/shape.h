@@ -19,7 +19,7 @@ namespace linnet {
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<int64_t> values) : Shape(values.begin(), values.end()) {}
+  Shape(std::initializer_list<int64_t> values) : Shape(values.begin(), values.end()) {}  ///< entries in braces
   /// One entry: `sum(x, 1)`, `x.reshape(-1)`.
   template <std::integral Size>
     requires(!std::same_as<Size, bool>)
@@ -55,12 +55,12 @@ class Shape {
   }
 
   int rank() const { return rank_; }  ///< the number of entries, at most kMaxRank; ShapeError for more
-  int64_t* data() { return heap_ ? heap_.get() : local_.data(); }
-  const int64_t* data() const { return heap_ ? heap_.get() : local_.data(); }
-  int64_t* begin() { return data(); }
-  int64_t* end() { return data() + rank_; }
-  const int64_t* begin() const { return data(); }
-  const int64_t* end() const { return data() + rank_; }
+  int64_t* data() { return heap_ ? heap_.get() : local_.data(); }              ///< the entries
+  const int64_t* data() const { return heap_ ? heap_.get() : local_.data(); }  ///< the entries
+  int64_t* begin() { return data(); }                                          ///< the first entry
+  int64_t* end() { return data() + rank_; }                                    ///< past the last entry
+  const int64_t* begin() const { return data(); }                              ///< the first entry
+  const int64_t* end() const { return data() + rank_; }                        ///< past the last entry
   /// Entry `dim`, from 0 to rank − 1, which is not checked.
   int64_t& operator[](int dim) { return data()[dim]; }
   int64_t operator[](int dim) const { return data()[dim]; }
@@ -71,8 +71,8 @@ class Shape {
   void insert(int position, int64_t value);
   /// Removes entry `position`.
   void erase(int position);
-  void push_back(int64_t value) { insert(rank_, value); }
-
+  void push_back(int64_t value) { insert(rank_, value); }  ///< appends an entry
+  /// Whether both have the same entries.
   bool operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
  private:
@@ -84,7 +84,7 @@ class Shape {
   std::unique_ptr<int64_t[]> heap_;
 };
 
-using Strides = Shape;
+using Strides = Shape;  ///< steps along each dim, in elements
 
 /// The argument `keepdim` of a reduction: true keeps the reduced dims with size 1. It takes only a bool, because the
 /// 1 in `x.sum(0, 1)` is meant as a dim, with the braces forgotten.

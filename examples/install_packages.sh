@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that linnet needs, on Debian 12 or Ubuntu 22.04 and later.
 #
-#   examples/install_packages.sh [build] [test] [cache] [lint] [long]
+#   examples/install_packages.sh [build] [test] [cache] [lint] [long] [docs]
 #
 # It lists the missing packages before it installs them, and does nothing if there are none. For build and test nothing
 # is removed. For lint, apt-get replaces the OpenMP library of another clang, since Debian allows only one of them.
@@ -15,6 +15,7 @@ cache=(ccache)
 lint=(clang-format-19 clang-tidy-19 cppcheck clang-19 libclang-rt-19-dev libomp-19-dev make shellcheck
   qemu-user-static g++-aarch64-linux-gnu)
 long=(llvm-19 valgrind)
+docs=(doxygen mawk libjs-mathjax python3)
 
 removing=(--no-remove)
 wanted=()
@@ -25,8 +26,9 @@ for group in "${@:-build}"; do
     cache) wanted+=("${cache[@]}") ;;
     lint) wanted+=("${lint[@]}") removing=() ;;
     long) wanted+=("${long[@]}") ;;
+    docs) wanted+=("${docs[@]}") ;;
     *)
-      echo "$0: unknown group '$group'; the groups are build, test, cache, lint and long" >&2
+      echo "$0: unknown group '$group'; the groups are build, test, cache, lint, long and docs" >&2
       exit 2
       ;;
   esac

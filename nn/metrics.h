@@ -70,7 +70,7 @@ double ndcg(const Tensor& scores, const Tensor& targets, int64_t k, Where where 
 /// What share of the prediction is in the reference, what share of the reference is in the prediction, and
 /// 2·precision·recall/(precision + recall), or 0.
 struct RougeScore {
-  double precision = 0, recall = 0, f1 = 0;
+  double precision = 0, recall = 0, f1 = 0;  ///< from 0 to 1
 };
 
 /// Options of ROUGE.

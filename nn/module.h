@@ -21,8 +21,8 @@ namespace linnet::nn {
 
 /// A tensor and its name in a model, such as `blocks.0.mlp.fc1.weight`.
 struct NamedTensor {
-  std::string name;
-  Tensor tensor;
+  std::string name;  ///< with dots between the modules
+  Tensor tensor;     ///< a parameter or a buffer
 };
 
 /// Something that a module was built with, and what the same weights mean depends on it: `{"heads", 4}`.
@@ -30,7 +30,7 @@ struct Setting {
   std::string name, value;  ///< UTF-8
   bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
   std::string note = {};    ///< what an error says of a value that differs: which name stands for which number
-
+  /// Of a text.
   Setting(std::string name_, std::string value_, bool may_differ_ = false, std::string note_ = {})
       : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_), note(std::move(note_)) {}
   /// Of a number, with as many digits as tell it from all others of its type, or a bool.
@@ -60,7 +60,7 @@ struct DifferentSetting {
 struct IncompatibleKeys {
   std::vector<std::string> missing_keys;     ///< of the model: these tensors stay as they were
   std::vector<std::string> unexpected_keys;  ///< of the state
-  std::vector<DifferentSetting> settings;
+  std::vector<DifferentSetting> settings;    ///< with other values on both sides
 };
 
 /// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
@@ -207,8 +207,8 @@ class Module {
 
  private:
   struct Slot {
-    std::string name;
-    Tensor tensor;
+    std::string name;  ///< with dots between the modules
+    Tensor tensor;     ///< a parameter or a buffer
     bool is_parameter;
   };
 
@@ -301,9 +301,11 @@ class ModuleDict : public Module {
   }
 
   int64_t size() const { return static_cast<int64_t>(items_.size()); }  ///< how many
+  /// Whether there is a module of this key.
   bool contains(const std::string& key) const {
     return std::any_of(begin(), end(), [&](const auto& item) { return item.first == key; });
   }
+  /// In the order in which they were added.
   std::vector<std::string> keys() const {
     std::vector<std::string> result;
     for (const auto& [key, module] : items_) result.push_back(key);

@@ -35,7 +35,7 @@ namespace linnet {
 /// Recording.
 class Recording {
  public:
-  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;  ///< what is run again
 
   /// The function may draw from `generator` alone, which must outlive the Recording; null for no generator.
   ///

@@ -43,8 +43,8 @@ class Grad {
   Grad(PartialGrad part) : part_(std::move(part)), is_partial_(true) {}  // NOLINT(google-explicit-constructor)
 
   const Tensor& tensor() const { return part_.gradient; }  ///< of the input or of the part
-  bool is_partial() const { return is_partial_; }
-  const PartialGrad& part() const { return part_; }  ///< of a partial one
+  bool is_partial() const { return is_partial_; }          ///< of a part of the input
+  const PartialGrad& part() const { return part_; }        ///< of a partial one
 
  private:
   PartialGrad part_;
@@ -199,7 +199,7 @@ struct BackwardOptions {
   /// The cotangent of the loss. Where it is undefined, the loss must have one element, and its cotangent is 1.
   Tensor grad = {};
   /// Keeps the saved tensors, so that backward can run again.
-  bool retain = false;
+  bool retain = false;  ///< keeps the saved tensors
   /// Records the backward pass itself, for gradients of gradients. Implies `retain`. A leaf and the recorded gradient
   /// in it then keep each other alive until `set_grad({})`. The function `grad` below makes no such cycle.
   bool create_graph = false;
@@ -219,8 +219,8 @@ void backward(const Tensor& loss, const BackwardOptions& options = {}, Where whe
 struct GradOptions {
   /// Cotangents of the outputs. Where there are none, every output must have one element, and its cotangent is 1.
   std::vector<Tensor> grad_outputs = {};
-  bool retain = false;
-  bool create_graph = false;
+  bool retain = false;        ///< keeps the saved tensors
+  bool create_graph = false;  ///< records the backward pass
   /// Leaves an undefined tensor for an input that no output depends on, instead of throwing.
   bool allow_unused = false;
 };

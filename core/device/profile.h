@@ -12,19 +12,20 @@ namespace linnet {
 
 /// One call of a kernel of a backend.
 struct KernelCall {
+  /// A tensor that the kernel reads or writes.
   struct Operand {
-    Shape shape;
-    Strides strides;
-    DType dtype;
+    Shape shape;      ///< sizes
+    Strides strides;  ///< in elements
+    DType dtype;      ///< the elements' type
   };
-  std::string kernel;  ///< its name in `Backend`, with its variant where it has several: "binary add"
-  std::string op;      ///< the op or layer that called it, as messages name it
-  bool backward = false;
-  double begin_ms = 0;  ///< since the profile began
-  double ms = 0;
-  int64_t bytes = 0;  ///< size of all operands
-  std::vector<Operand> operands;
-  std::vector<RandomKey> keys;  ///< streams of the random numbers that it draws
+  std::string kernel;             ///< its name in `Backend`, with its variant where it has several: "binary add"
+  std::string op;                 ///< the op or layer that called it, as messages name it
+  bool backward = false;          ///< called by a backward pass
+  double begin_ms = 0;            ///< since the profile began
+  double ms = 0;                  ///< its time
+  int64_t bytes = 0;              ///< size of all operands
+  std::vector<Operand> operands;  ///< in the order of its arguments
+  std::vector<RandomKey> keys;    ///< streams of the random numbers that it draws
 };
 
 /// A guard: while it lives, each kernel that this thread calls is timed. Profiles do not nest: the inner one gets the

@@ -13,8 +13,8 @@ using TensorMap = std::map<std::string, Tensor>;
 
 /// The content of a safetensors file.
 struct Safetensors {
-  TensorMap tensors;
-  std::map<std::string, std::string> metadata = {};
+  TensorMap tensors;                                 ///< by name
+  std::map<std::string, std::string> metadata = {};  ///< texts by name
 };
 
 /// Reads a file to the CPU.

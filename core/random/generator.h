@@ -13,8 +13,8 @@ class Generator {
  public:
   /// The whole state, for a checkpoint.
   struct State {
-    uint64_t seed;
-    uint64_t draws;
+    uint64_t seed;   ///< as given to the generator
+    uint64_t draws;  ///< how many were taken
   };
 
   /// A generator before its first draw.

@@ -7,13 +7,13 @@ namespace linnet {
 /// A stream of random numbers: a generator's seed and the number of the draw. Element `i` of the stream depends on
 /// nothing else, neither on threads nor on the device.
 struct RandomKey {
-  uint64_t seed;
-  uint64_t stream;
+  uint64_t seed;    ///< of the generator
+  uint64_t stream;  ///< the number of the draw
 };
 
 /// Four random words.
 struct PhiloxBlock {
-  uint32_t word[4];
+  uint32_t word[4];  ///< all 32 bits of each are random
 };
 
 /// Words 4·block … 4·block + 3 of a stream: Philox 4×32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as

@@ -65,7 +65,7 @@ class AttentionState {
   void select(const Tensor& rows, const Tensor& memory_rows = {}, Where where = {});
 
  protected:
-  using Visitor = std::function<void(Tensor& tensor, bool of_memory)>;
+  using Visitor = std::function<void(Tensor& tensor, bool of_memory)>;  ///< what `visit` calls
   /// Calls `visitor` for each tensor of the state that may be defined, with whether its first dim counts memories
   /// instead of sequences.
   virtual void visit(const Visitor& visitor);
@@ -186,7 +186,7 @@ class Attention : public Module {
   /// One token of each sequence, x [M, R/M, C] → [M, R/M, C], by their memories. The state comes from start_cross.
   virtual Tensor forward_cross_step(AttentionState&, const Tensor& /*x*/) const { refuse_cross(); }
 
-  int64_t head_dim() const { return config_.width / config_.heads; }
+  int64_t head_dim() const { return config_.width / config_.heads; }  ///< D, the width of a head
   /// Throws: ValueError, always: the mechanism does not have this option.
   [[noreturn]] void refuse(const char* option) const;
 
@@ -213,12 +213,12 @@ class QkvAttention : public Attention {
   Tensor project_step(ShortConvolution::State& state, const Tensor& x) const;
 
   // For cross-attention: the queries of tokens x [B, N, C], the keys and values of memory [B, M, C], and all three.
-  Tensor project_queries(const Tensor& x) const;
-  std::pair<Tensor, Tensor> project_memory(const Tensor& memory) const;
-  Qkv project_cross(const Tensor& x, const Tensor& memory) const;
+  Tensor project_queries(const Tensor& x) const;                         ///< [B, N, C] → [B, H, N, D]
+  std::pair<Tensor, Tensor> project_memory(const Tensor& memory) const;  ///< keys and values, [B, H, M, D]
+  Qkv project_cross(const Tensor& x, const Tensor& memory) const;        ///< the queries of x, the rest of memory
 
-  Linear qkv_, out_;
-  std::optional<ShortConvolution> conv_;
+  Linear qkv_, out_;                      ///< the projections of the tokens and of the result
+  std::optional<ShortConvolution> conv_;  ///< of the projected tokens
 };
 
 /// A guard: while it lives, the maps of every sequence form that this thread evaluates are collected, such as those

@@ -34,6 +34,6 @@ class BigBirdAttention : public QkvAttention {
   Tensor seed_;  // int64 [1] on the CPU
 };
 
-Mechanism bigbird_mechanism();
+Mechanism bigbird_mechanism();  ///< the description of "bigbird"
 
 }  // namespace linnet::nn

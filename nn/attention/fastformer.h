@@ -13,11 +13,11 @@ namespace linnet::nn {
 
 /// Options that only Fastformer has.
 struct FastformerConfig {
-  Interaction interaction = Interaction::product;
-  bool share_query_value = true;  ///< the first projection's linear map serves as the last one's too
-  bool share_heads = false;       ///< one set of small maps serves all heads
-  bool full_logits = false;       ///< logits from all C numbers of a token, as in the authors' code
-  int64_t projections = 3;        ///< of each token: queries, keys and values, or any number ≥ 2
+  Interaction interaction = Interaction::product;  ///< how queries, keys and values meet
+  bool share_query_value = true;                   ///< the first projection's linear map serves as the last one's too
+  bool share_heads = false;                        ///< one set of small maps serves all heads
+  bool full_logits = false;                        ///< logits from all C numbers of a token, as in the authors' code
+  int64_t projections = 3;                         ///< of each token: queries, keys and values, or any number ≥ 2
 };
 
 /// Fastformer's additive attention, and our causal form of it, in which every token uses the sums over its prefix.
@@ -90,6 +90,6 @@ class FastformerAttention : public Attention {
   std::optional<Linear> out_;
 };
 
-Mechanism fastformer_mechanism();
+Mechanism fastformer_mechanism();  ///< the description of "fastformer"
 
 }  // namespace linnet::nn

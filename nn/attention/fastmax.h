@@ -10,10 +10,10 @@ namespace linnet::nn {
 
 /// Options that only Fastmax has. FastmaxOptions describes them.
 struct FastmaxConfig {
-  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;
-  FastmaxForm form = FastmaxForm::automatic;
+  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;  ///< as FastmaxOptions::scale
+  FastmaxForm form = FastmaxForm::automatic;                           ///< as FastmaxOptions::form
   std::optional<FastmaxDropout> dropout_kind = {};  ///< by default quadratic, or standard for fastmax1
-  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< as FastmaxOptions::dropout_normaliser
 };
 
 /// Multi-head Fastmax of order 1 or 2, as `config.mechanism` says. Its submodules are `qkv`, one projection for
@@ -59,8 +59,8 @@ class FastmaxAttention : public QkvAttention {
 
 /// The state of a step form that keeps sums of features.
 struct FeatureSumsState : AttentionState {
-  FeatureSums sums;
-  ShortConvolution::State conv;
+  FeatureSums sums;              ///< of keys and values so far
+  ShortConvolution::State conv;  ///< the last tokens before the short convolution
 
  protected:
   void visit(const Visitor& visitor) override {
@@ -78,6 +78,7 @@ void for_pieces_of_memory(const Tensor& k, const Tensor& v, const Tensor& memory
 // ---- The option `dropout_kind` of other mechanisms, which drop whole queries and keys alone. A struct of their
 // options has a member `FastmaxDropout dropout_kind` ----
 
+/// The words of `dropout_kind`.
 inline OptionWords<FastmaxDropout> token_dropout_words() {
   return {{"token", FastmaxDropout::token},
           {"standard", FastmaxDropout::standard},
@@ -99,7 +100,7 @@ std::optional<OptionRefusal> refuse_feature_dropout(const AttentionConfig& confi
   return OptionRefusal{"dropout_kind", "which drops whole queries and keys alone; use token"};
 }
 
-Mechanism fastmax1_mechanism();
-Mechanism fastmax2_mechanism();
+Mechanism fastmax1_mechanism();  ///< the description of "fastmax1"
+Mechanism fastmax2_mechanism();  ///< the description of "fastmax2"
 
 }  // namespace linnet::nn

@@ -43,6 +43,6 @@ class InformerAttention : public QkvAttention {
   Tensor seed_;
 };
 
-Mechanism informer_mechanism();
+Mechanism informer_mechanism();  ///< the description of "informer"
 
 }  // namespace linnet::nn

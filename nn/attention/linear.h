@@ -33,6 +33,6 @@ class LinearAttention : public QkvAttention {
   Tensor forward_cross_step(AttentionState& state, const Tensor& x) const override;
 };
 
-Mechanism linear_mechanism();
+Mechanism linear_mechanism();  ///< the description of "linear"
 
 }  // namespace linnet::nn

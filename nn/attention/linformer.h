@@ -14,7 +14,7 @@ enum class LinformerShare {
 /// Options that only Linformer has.
 struct LinformerConfig {
   int64_t rank = 0;  ///< K, the number of slots, at most max_tokens; 0 stands for 64, or max_tokens if that is less
-  LinformerShare share = LinformerShare::headwise;
+  LinformerShare share = LinformerShare::headwise;  ///< who shares a projection
 };
 
 /// Multi-head attention of the queries to K slots, which are sums of all keys and values along the tokens, up to
@@ -46,6 +46,6 @@ class LinformerAttention : public QkvAttention {
   Tensor e_, f_;
 };
 
-Mechanism linformer_mechanism();
+Mechanism linformer_mechanism();  ///< the description of "linformer"
 
 }  // namespace linnet::nn

@@ -43,6 +43,6 @@ class LongformerAttention : public QkvAttention {
   Linear qkv_global_;
 };
 
-Mechanism longformer_mechanism();
+Mechanism longformer_mechanism();  ///< the description of "longformer"
 
 }  // namespace linnet::nn

@@ -19,6 +19,7 @@ namespace linnet::nn {
 /// An option that a mechanism has beside those of AttentionConfig, as data. Programs make flags, `config.json`,
 /// errors and tables from it. Values are texts, as on a command line.
 struct AttentionOption {
+  /// What values look like.
   enum class Kind {
     word,            ///< one of `words`
     word_or_number,  ///< one of `words`, or a positive number
@@ -27,12 +28,12 @@ struct AttentionOption {
     words,           ///< some of `words`, with commas, or "none"
   };
 
-  std::string name;  ///< "fastmax_scale"; the flag is --fastmax-scale
-  std::string help;  ///< a line in lower case without a full stop, with the default
-  Kind kind = Kind::word;
-  std::vector<std::string> words = {};
-  int64_t least = 0, most = 0;
-  bool of_dropout = false;  ///< the option does nothing without dropout
+  std::string name;                     ///< "fastmax_scale"; the flag is --fastmax-scale
+  std::string help;                     ///< a line in lower case without a full stop, with the default
+  Kind kind = Kind::word;               ///< what its values look like
+  std::vector<std::string> words = {};  ///< for the kinds with words
+  int64_t least = 0, most = 0;          ///< for the kinds with integers
+  bool of_dropout = false;              ///< the option does nothing without dropout
   /// The option's names in earlier versions, under which a `config.json` may still have it.
   std::vector<std::string> older_names = {};
 
@@ -46,23 +47,23 @@ struct AttentionOption {
 
 /// Why a mechanism refuses the value of one of its options with the rest of a config.
 struct OptionRefusal {
-  std::string option;
-  std::string why;  ///< "whose weights …; use …"
+  std::string option;  ///< its name
+  std::string why;     ///< "whose weights …; use …"
 };
 
 /// A mechanism without its linear maps, for timing.
 struct AttentionCore {
-  std::vector<Tensor> parameters;
+  std::vector<Tensor> parameters;  ///< to be differentiated
   /// q, k and v [B, H, N, D] → [B, H, N, D]
   std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)> attend;
 };
 
 /// The sizes of an attention.
 struct AttentionSize {
-  int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;
-  bool causal = false;
-  DType dtype = DType::float32;  ///< of queries, keys and values
-  std::any options = {};         ///< AttentionConfig::options
+  int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;  ///< B, H, N and D
+  bool causal = false;                                     ///< as AttentionConfig::causal
+  DType dtype = DType::float32;                            ///< of queries, keys and values
+  std::any options = {};                                   ///< AttentionConfig::options
 };
 
 /// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.
@@ -109,7 +110,7 @@ struct Mechanism {
   /// The initial standard deviation of the query and key maps in a language model, where one map `qkv` makes them,
   /// and of learned positions in an image classifier. A mechanism's file that changes them says why.
   double query_key_std = 0.02;
-  double position_std = 1;
+  double position_std = 1;  ///< see query_key_std
 
   /// The entry of `option_list` with this name; null when there is none.
   const AttentionOption* option(std::string_view option_name) const;
@@ -162,6 +163,7 @@ using OptionWords = std::vector<std::pair<std::string, Value>>;
 namespace linnet::detail {
 
 template <class Value>
+/// For the kinds with words.
 std::vector<std::string> words_of(const nn::OptionWords<Value>& table) {
   std::vector<std::string> words;
   for (const auto& [word, value] : table) words.push_back(word);

@@ -50,6 +50,6 @@ class PerformerAttention : public QkvAttention {
   Tensor omega_;
 };
 
-Mechanism performer_mechanism();
+Mechanism performer_mechanism();  ///< the description of "performer"
 
 }  // namespace linnet::nn

@@ -11,9 +11,9 @@ namespace linnet::nn {
 struct PoolingformerConfig {
   int64_t window = 256;   ///< w1: tokens that a token sees around it at the first level, an even number
   int64_t window2 = 512;  ///< w2: tokens over whose pools it looks at the second level
-  TokenPooling::Kind pooling = TokenPooling::Kind::convolution;
-  int64_t kernel = 5;  ///< κ: tokens of a pool
-  int64_t stride = 4;  ///< ξ: tokens from a pool to the next
+  TokenPooling::Kind pooling = TokenPooling::Kind::convolution;  ///< how a pool is summed up
+  int64_t kernel = 5;                                            ///< κ: tokens of a pool
+  int64_t stride = 4;                                            ///< ξ: tokens from a pool to the next
 };
 
 /// Poolingformer's attention. Its first level is softmax attention in a window, with the result y; its second level
@@ -46,6 +46,6 @@ class PoolingformerAttention : public QkvAttention {
   Tensor pool_k_, pool_v_;
 };
 
-Mechanism poolingformer_mechanism();
+Mechanism poolingformer_mechanism();  ///< the description of "poolingformer"
 
 }  // namespace linnet::nn

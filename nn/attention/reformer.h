@@ -50,6 +50,6 @@ class ReformerAttention : public Attention {
   Tensor seed_;  // int64 [1] on the CPU
 };
 
-Mechanism reformer_mechanism();
+Mechanism reformer_mechanism();  ///< the description of "reformer"
 
 }  // namespace linnet::nn

@@ -27,6 +27,6 @@ class SoftmaxAttention : public QkvAttention {
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
 };
 
-Mechanism softmax_mechanism();
+Mechanism softmax_mechanism();  ///< the description of "softmax"
 
 }  // namespace linnet::nn

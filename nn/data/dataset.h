@@ -18,9 +18,9 @@ namespace linnet::nn {
 ///     for (auto [x, y] : loader) backward(cross_entropy(model(x), y));
 ///     for (auto& batch : loader) backward(cross_entropy(model(batch.inputs, batch.others[0]), batch.targets));
 struct Batch {
-  Tensor inputs;
-  Tensor targets;  ///< undefined where there is nothing to predict
-  std::vector<Tensor> others = {};
+  Tensor inputs;                    ///< of the model
+  Tensor targets;                   ///< undefined where there is nothing to predict
+  std::vector<Tensor> others = {};  ///< such as masks
 };
 
 /// The inputs and targets of a batch, for `auto [x, y] = batch`.

@@ -10,8 +10,8 @@ namespace linnet::nn {
 
 /// An array of bytes as MNIST stores it.
 struct IdxArray {
-  Shape shape;
-  std::vector<uint8_t> bytes;
+  Shape shape;                 ///< sizes, outermost first
+  std::vector<uint8_t> bytes;  ///< row-major
 };
 
 /// Reads an IDX file of unsigned bytes, plain or gzip.

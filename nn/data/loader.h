@@ -16,9 +16,9 @@ namespace linnet::nn {
 
 /// Options of a Loader.
 struct LoaderOptions {
-  int64_t batch = 1;
-  bool shuffle = true;  ///< PyTorch's default is false
-  uint64_t seed = 0;
+  int64_t batch = 1;       ///< examples in a batch
+  bool shuffle = true;     ///< PyTorch's default is false
+  uint64_t seed = 0;       ///< of the order and of augmentation
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
   int64_t prefetch = 2;    ///< batches prepared ahead by the loader's threads; 0 for none
   /// Threads that prepare batches, if `prefetch` is not 0; 0 for none, which is PyTorch's default. Each may prepare
@@ -65,7 +65,7 @@ class Loader {
   /// unless that is dropped.
   int64_t batches_per_epoch() const;
 
-  const LoaderOptions& options() const { return options_; }
+  const LoaderOptions& options() const { return options_; }  ///< those given to the constructor
 
   /// The loader's place in the stream of batches, for a checkpoint.
   struct Position {
@@ -78,16 +78,19 @@ class Loader {
   /// Throws: ValueError for a batch past the end of the epoch.
   void seek(Position position, Where where = {});
 
+  /// What a range-for goes with.
   class Iterator {
    public:
+    /// At the next batch of the epoch.
     explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
     Iterator() = default;
-    Batch& operator*() { return *batch_; }
+    Batch& operator*() { return *batch_; }  ///< the batch
+    /// Takes the next batch.
     Iterator& operator++() {
       batch_ = loader_->next();
       return *this;
     }
-    bool operator==(std::default_sentinel_t) const { return !batch_; }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }  ///< whether the epoch has ended
 
    private:
     Loader* loader_ = nullptr;

@@ -24,8 +24,8 @@ class LabelledImages : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
 
-  int64_t height() const { return height_; }
-  int64_t width() const { return width_; }
+  int64_t height() const { return height_; }  ///< rows of an image
+  int64_t width() const { return width_; }    ///< columns of an image
   /// The pixels and labels given to the constructor.
   std::span<const uint8_t> pixels() const { return pixels_; }
   std::span<const uint8_t> labels() const { return labels_; }
@@ -64,8 +64,8 @@ struct Mnist {
   /// folder; and when images and labels do not match.
   explicit Mnist(const std::filesystem::path& folder, const MnistOptions& options = {}, Where where = {});
 
-  LabelledImages train;
-  LabelledImages test;
+  LabelledImages train;  ///< the images to train on
+  LabelledImages test;   ///< the images to test with
 };
 
 /// A substitute for MNIST where there is none. Digits are drawn as strokes, randomly rotated, slanted, bent, scaled

@@ -12,8 +12,8 @@ namespace linnet::nn {
 
 /// Options of `pad_sequence`.
 struct PadSequenceOptions {
-  bool batch_first = false;
-  Scalar padding_value = 0;
+  bool batch_first = false;  ///< [B, T, …] instead of [T, B, …]
+  Scalar padding_value = 0;  ///< stands after the end of a sequence
 };
 
 /// Sequences of one length.

@@ -37,7 +37,7 @@ class Subset : public Dataset {
   int64_t size() const override { return std::ssize(indices_); }
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
 
-  const std::vector<int64_t>& indices() const { return indices_; }
+  const std::vector<int64_t>& indices() const { return indices_; }  ///< of its examples in the whole data
 
  private:
   const Dataset& data_;

@@ -23,7 +23,7 @@ class Vocabulary : public Tokenizer {
   /// Throws: for code points, ValueError with the offset of the first byte that is not UTF-8.
   explicit Vocabulary(std::string_view text, Characters kind = Characters::code_points);
 
-  Characters kind() const { return kind_; }
+  Characters kind() const { return kind_; }  ///< what a character is
   /// The number of characters.
   int64_t size() const override { return static_cast<int64_t>(codes_.size()); }
   /// The code of each character: a code point, or the value of a byte.
@@ -44,8 +44,8 @@ class Vocabulary : public Tokenizer {
 
 /// Options of CharText.
 struct TextOptions {
-  Characters characters = Characters::code_points;
-  bool normalise_newlines = false;  ///< CR LF, and CR alone, become LF
+  Characters characters = Characters::code_points;  ///< what a character is
+  bool normalise_newlines = false;                  ///< CR LF, and CR alone, become LF
 };
 
 /// A text for a character-level language model: the first 90 % for training, the rest for validation.

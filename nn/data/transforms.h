@@ -40,6 +40,7 @@ Transform random_horizontal_flip(double p = 0.5, Where where = {});
 ///     const nn::TransformedDataset train(images, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
 class TransformedDataset : public Dataset {
  public:
+  /// `data` with the transforms, the first one first.
   TransformedDataset(const Dataset& data, std::vector<Transform> transforms)
       : data_(data), transforms_(std::move(transforms)) {}
   TransformedDataset(const Dataset&& data, std::vector<Transform> transforms) = delete;  // it would not outlive this

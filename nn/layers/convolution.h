@@ -8,11 +8,11 @@ namespace linnet::nn {
 
 /// Options of a Conv2d, as in PyTorch.
 struct Conv2dConfig {
-  Size2d stride = 1;
+  Size2d stride = 1;       ///< from one window to the next
   Padding2d padding = {};  ///< a number, {rows, columns} or "same"
-  Size2d dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
+  Size2d dilation = 1;     ///< the distance of neighbouring taps
+  int64_t groups = 1;      ///< channels see those of their group alone
+  bool bias = true;        ///< whether it has a bias
 };
 
 /// conv2d with parameters of its own: `weight` [out, in/groups, R, S] and `bias` [out], which start as
@@ -30,8 +30,8 @@ class Conv2d : public Module {
 
   std::vector<Setting> settings() const override;
 
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
+  const Tensor& weight() const { return weight_; }  ///< of the shape above
+  const Tensor& bias() const { return bias_; }      ///< undefined when there is none
 
  private:
   Conv2dOptions options_;
@@ -40,11 +40,11 @@ class Conv2d : public Module {
 
 /// Options of a Conv1d.
 struct Conv1dConfig {
-  int64_t stride = 1;
+  int64_t stride = 1;      ///< from one window to the next
   Padding2d padding = {};  ///< a number or "same"
-  int64_t dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
+  int64_t dilation = 1;    ///< the distance of neighbouring taps
+  int64_t groups = 1;      ///< channels see those of their group alone
+  bool bias = true;        ///< whether it has a bias
 };
 
 /// Conv2d along one dim: `weight` [out, in/groups, S].
@@ -59,8 +59,8 @@ class Conv1d : public Module {
   /// Throws: as conv1d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
+  const Tensor& weight() const { return weight_; }  ///< of the shape above
+  const Tensor& bias() const { return bias_; }      ///< undefined when there is none
 
   std::vector<Setting> settings() const override;
 
@@ -71,12 +71,12 @@ class Conv1d : public Module {
 
 /// Options of a ConvTranspose2d, as in PyTorch.
 struct ConvTranspose2dConfig {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d output_padding = 0;
-  int64_t groups = 1;
-  bool bias = true;
-  Size2d dilation = 1;
+  Size2d stride = 1;          ///< from one window to the next
+  Size2d padding = 0;         ///< rows and columns that the output lacks on each side
+  Size2d output_padding = 0;  ///< added to the output's size at its end
+  int64_t groups = 1;         ///< channels see those of their group alone
+  bool bias = true;           ///< whether it has a bias
+  Size2d dilation = 1;        ///< the distance of neighbouring taps
 };
 
 /// conv_transpose2d with parameters of its own: `weight` [in, out/groups, R, S] and `bias` [out], which start as
@@ -93,8 +93,8 @@ class ConvTranspose2d : public Module {
   /// Throws: as conv_transpose2d.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  ///< undefined when there is none
+  const Tensor& weight() const { return weight_; }  ///< of the shape above
+  const Tensor& bias() const { return bias_; }      ///< undefined when there is none
 
   std::vector<Setting> settings() const override;
 

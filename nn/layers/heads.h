@@ -20,7 +20,7 @@ Tensor merge_heads(const Tensor& x, Where where = {});
 
 /// Queries, keys and values, each [B, H, N, D].
 struct Qkv {
-  Tensor q, k, v;
+  Tensor q, k, v;  ///< of all heads
 };
 
 /// Views of the result of one projection: first all queries, then all keys, then all values, each ordered by head.

@@ -8,9 +8,9 @@ namespace linnet::nn {
 
 /// Options of a LayerNorm.
 struct LayerNormConfig {
-  double eps = 1e-5;
+  double eps = 1e-5;   ///< added to the variance
   bool affine = true;  ///< whether it has parameters: a gain `weight`, and a `bias` unless `bias` is false
-  bool bias = true;
+  bool bias = true;    ///< whether it has a bias, where affine
 };
 
 /// Layer normalisation over the last dim. The parameters `weight` and `bias` [width] start as ones and zeros.
@@ -52,7 +52,7 @@ class RMSNorm : public Module {
   /// Throws: ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }
+  const Tensor& weight() const { return weight_; }  ///< undefined when there is none
 
   std::vector<Setting> settings() const override;
 
@@ -63,11 +63,11 @@ class RMSNorm : public Module {
 
 /// Options of a BatchNorm1d or BatchNorm2d, as in PyTorch.
 struct BatchNormConfig {
-  double eps = 1e-5;
+  double eps = 1e-5;                     ///< added to the variance
   std::optional<double> momentum = 0.1;  ///< how much a step counts; nullopt averages all steps
   bool affine = true;                    ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
   bool track_running_stats = true;       ///< false: evaluation too normalises by the batch's own statistics
-  bool bias = true;
+  bool bias = true;                      ///< whether it has a bias, where affine
 };
 
 /// batch_norm with parameters of its own. `weight` and `bias` [num_features] start as ones and zeros. The buffers
@@ -121,9 +121,9 @@ class BatchNorm2d : public BatchNorm {
 
 /// Options of a GroupNorm, as in PyTorch.
 struct GroupNormConfig {
-  double eps = 1e-5;
+  double eps = 1e-5;   ///< added to the variance
   bool affine = true;  ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
-  bool bias = true;
+  bool bias = true;    ///< whether it has a bias, where affine
 };
 
 /// group_norm with parameters of its own: `weight` and `bias` [num_channels], which start as ones and zeros.

@@ -19,7 +19,7 @@ class ShortConvolution : public Module {
 
   /// The last tokens, at most taps − 1: [B, tokens, channels].
   struct State {
-    Tensor past;
+    Tensor past;  ///< undefined before the first token
   };
   /// The step form of a causal convolution: the next token.
   ///

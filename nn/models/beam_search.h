@@ -24,7 +24,7 @@ struct BeamSearchOptions {
 /// What beam search has found for a source.
 struct BeamHypothesis {
   std::vector<int64_t> ids;  ///< without the tokens of beginning and end; max_length of them where it was cut
-  double score = 0;
+  double score = 0;          ///< by which hypotheses are ranked
 };
 
 /// What beam search asks of a model. The model keeps a state of R targets, a group of R/S for each of S sources, and

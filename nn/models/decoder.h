@@ -11,19 +11,19 @@ namespace linnet::nn {
 
 /// Options of a language model.
 struct DecoderConfig {
-  int64_t vocabulary = 0;
-  int64_t context = 0;  ///< the longest text that learned positions take
-  int64_t layers = 1;
+  int64_t vocabulary = 0;     ///< number of ids
+  int64_t context = 0;        ///< the longest text that learned positions take
+  int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
   /// Of every layer. The model sets its `causal`, `rotary` from `positions` and `max_tokens` from `context`.
   BlockConfig block = {};
-  Positions positions = Positions::learned;
+  Positions positions = Positions::learned;  ///< how it knows the order of tokens
 };
 
 /// The state of the step form between tokens.
 struct DecoderState {
-  std::vector<std::unique_ptr<AttentionState>> layers;
-  int64_t tokens = 0;  ///< seen so far
+  std::vector<std::unique_ptr<AttentionState>> layers;  ///< one for each layer
+  int64_t tokens = 0;                                   ///< seen so far
 };
 
 /// A decoder-only language model like GPT-2: token and position embeddings, blocks, a final norm, and a head that

@@ -10,11 +10,11 @@ namespace linnet::nn {
 
 /// Options of an encoder–decoder.
 struct EncoderDecoderConfig {
-  int64_t vocabulary = 0;     ///< number of ids, of sources and targets
-  int64_t source_tokens = 0;  ///< of the longest source
-  int64_t target_tokens = 0;  ///< of the longest target
-  int64_t encoder_layers = 1;
-  int64_t decoder_layers = 1;
+  int64_t vocabulary = 0;      ///< number of ids, of sources and targets
+  int64_t source_tokens = 0;   ///< of the longest source
+  int64_t target_tokens = 0;   ///< of the longest target
+  int64_t encoder_layers = 1;  ///< number of encoder layers
+  int64_t decoder_layers = 1;  ///< number of decoder layers
   bool share_layers =
       false;  ///< one encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT)
   /// Of every layer. Its attention is the encoder's. The model sets `causal`, `rotary` from `positions`, `max_tokens`
@@ -23,7 +23,7 @@ struct EncoderDecoderConfig {
   /// The decoder's self-attention, and its attention to the encoder's tokens. Their `mechanism`, `options` and `make`
   /// count; the other members are those of `block`.
   AttentionConfig decoder = {}, cross = {};
-  Positions positions = Positions::learned;
+  Positions positions = Positions::learned;  ///< how it knows the order of tokens
 };
 
 /// The state of the step form between tokens: of R targets, a group of R/S for each of S sources, in order.

@@ -13,10 +13,10 @@ namespace linnet::nn {
 
 /// Options of the encoder. The defaults are those of the published implementation.
 struct FastformerEncoderConfig {
-  int64_t width = 256;
-  int64_t heads = 16;
-  int64_t hidden = 256;  ///< of the feed-forward part
-  int64_t layers = 2;
+  int64_t width = 256;        ///< numbers of a token
+  int64_t heads = 16;         ///< divides `width`
+  int64_t hidden = 256;       ///< of the feed-forward part
+  int64_t layers = 2;         ///< number of layers
   int64_t max_tokens = 512;   ///< the longest sequence: positions are learned
   double dropout = 0.2;       ///< of the embeddings and of both branches
   bool share_layers = false;  ///< one layer, applied `layers` times

@@ -12,9 +12,9 @@ namespace linnet::nn {
 
 /// How tokens are drawn. The names are those of Hugging Face's `generate`.
 struct GenerateOptions {
-  int64_t max_new_tokens = 20;
-  double temperature = 1;  ///< divides the logits; 0 takes the most likely token
-  int64_t top_k = 0;       ///< draws among the k most likely tokens; 0 for all
+  int64_t max_new_tokens = 20;  ///< how many tokens are drawn
+  double temperature = 1;       ///< divides the logits; 0 takes the most likely token
+  int64_t top_k = 0;            ///< draws among the k most likely tokens; 0 for all
 };
 
 /// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`

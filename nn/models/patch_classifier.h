@@ -7,15 +7,15 @@ namespace linnet::nn {
 
 /// Options of an image classifier.
 struct PatchClassifierConfig {
-  int64_t side = 28;  ///< of the square image
-  int64_t patch = 4;  ///< side of a patch; divides `side`
-  int64_t classes = 10;
-  int64_t layers = 1;
+  int64_t side = 28;          ///< of the square image
+  int64_t patch = 4;          ///< side of a patch; divides `side`
+  int64_t classes = 10;       ///< number of classes
+  int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
   /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
   /// `shared`.
   BlockConfig block = {};
-  Positions positions = Positions::learned;
+  Positions positions = Positions::learned;  ///< how it knows the order of patches
 };
 
 /// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start as N(0, 1), with

@@ -19,18 +19,18 @@ enum class Pooling : uint8_t {
 
 /// Options of a sequence classifier.
 struct SequenceClassifierConfig {
-  int64_t vocabulary = 0;  ///< number of ids
-  int64_t classes = 2;
-  int64_t layers = 1;
+  int64_t vocabulary = 0;     ///< number of ids
+  int64_t classes = 2;        ///< number of classes
+  int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
   int64_t max_tokens = 0;     ///< of the longest sequence
   /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
   /// `shared`. Its `dropout` is that of the embeddings too.
   BlockConfig block = {};
-  Positions positions = Positions::learned;
-  Pooling pooling = Pooling::mean;
-  int64_t head_hidden = 0;      ///< of the classifier's hidden layer; 0 stands for 2·width
-  bool linear_head = false;     ///< the classifier is one linear layer, without the hidden one
+  Positions positions = Positions::learned;  ///< how it knows the order of tokens
+  Pooling pooling = Pooling::mean;           ///< how tokens become one vector
+  int64_t head_hidden = 0;                   ///< of the classifier's hidden layer; 0 stands for 2·width
+  bool linear_head = false;                  ///< the classifier is one linear layer, without the hidden one
   int64_t embedding_width = 0;  ///< of the tokens' embeddings; a linear map follows if it is not the width; 0: it is
   bool pairs = false;           ///< whether an example is two sequences
 };

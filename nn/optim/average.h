@@ -54,7 +54,7 @@ class ExponentialMovingAverage {
 /// Cost: a copy of the parameters.
 class AveragedWeights {
  public:
-  explicit AveragedWeights(const ExponentialMovingAverage& average);
+  explicit AveragedWeights(const ExponentialMovingAverage& average);  ///< until its end
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;

@@ -8,9 +8,9 @@ namespace linnet::nn {
 
 /// Options of Lion.
 struct LionConfig {
-  double lr = 1e-4;  ///< 3 to 10 times less than AdamW's, and weight_decay as much more, is what the authors advise
-  double beta1 = 0.9;
-  double beta2 = 0.99;
+  double lr = 1e-4;    ///< 3 to 10 times less than AdamW's, and weight_decay as much more, is what the authors advise
+  double beta1 = 0.9;  ///< of the step
+  double beta2 = 0.99;      ///< of the moment
   double weight_decay = 0;  ///< p ← p − lr·weight_decay·p, apart from the gradient
 };
 

@@ -15,14 +15,14 @@ enum class MuonLr : uint8_t {
 
 /// Options of Muon, as in PyTorch.
 struct MuonConfig {
-  double lr = 1e-3;
-  double weight_decay = 0.1;  ///< p ← p − lr·weight_decay·p, apart from the gradient
-  double momentum = 0.95;     ///< μ
-  bool nesterov = true;
+  double lr = 1e-3;                            ///< the learning rate
+  double weight_decay = 0.1;                   ///< p ← p − lr·weight_decay·p, apart from the gradient
+  double momentum = 0.95;                      ///< μ
+  bool nesterov = true;                        ///< Nesterov's momentum
   double a = 3.4445, b = -4.7750, c = 2.0315;  ///< of a Newton–Schulz step
   double eps = 1e-7;                           ///< the least norm that a matrix is divided by
   int64_t ns_steps = 5;                        ///< Newton–Schulz steps
-  MuonLr adjust_lr = MuonLr::original;
+  MuonLr adjust_lr = MuonLr::original;         ///< how the rate depends on the shape
 };
 
 /// m ← μ·m + (1 − μ)·g, p ← p − lr·O, where O is near the orthogonal matrix that is nearest to m, or with Nesterov's

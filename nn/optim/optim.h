@@ -13,9 +13,9 @@ namespace linnet::nn {
 
 /// Parameters that share settings. An optimizer fills in absent settings with its own when it is built.
 struct ParameterGroup {
-  std::vector<Tensor> parameters;
-  std::optional<double> lr = {};
-  std::optional<double> weight_decay = {};
+  std::vector<Tensor> parameters;           ///< of the group
+  std::optional<double> lr = {};            ///< absent: that of the optimizer
+  std::optional<double> weight_decay = {};  ///< absent: that of the optimizer
 };
 
 /// Two groups: tensors of rank 2 and more with `weight_decay`, and the others (gains, biases) without.
@@ -86,9 +86,9 @@ class Optimizer {
   /// A parameter and its state: moments, allocated by the first step, its learning rate and its step count. The last
   /// two are views of one element in tensors that hold those of all parameters.
   struct Slot {
-    Tensor parameter;
-    std::vector<Tensor> moments;
-    Tensor lr, steps;
+    Tensor parameter;             ///< what is trained
+    std::vector<Tensor> moments;  ///< of the shape of the parameter
+    Tensor lr, steps;             ///< with one element each
   };
 
   /// `moments` is the number of tensors that are kept for a parameter. The kernels of a `fused` optimizer read
@@ -102,10 +102,10 @@ class Optimizer {
   /// One parameter in a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
   /// optimizer, whose kernel counts it.
   struct Update {
-    Slot* slot;
-    Tensor grad;
-    double lr, weight_decay;
-    StepScalars scalars;  ///< for a fused optimizer
+    Slot* slot;               ///< of the parameter
+    Tensor grad;              ///< after the factor
+    double lr, weight_decay;  ///< of its group
+    StepScalars scalars;      ///< for a fused optimizer
 
     /// `lr` as a tensor of the parameter's dtype, on its device: a Recording's replays see it change.
     Tensor rate() const { return slot->lr.to(slot->parameter.dtype()); }
@@ -142,7 +142,7 @@ class Optimizer {
 
 /// Options of SGD, as in PyTorch.
 struct SgdConfig {
-  double lr = 1e-3;
+  double lr = 1e-3;         ///< the learning rate
   double momentum = 0;      ///< μ
   double dampening = 0;     ///< τ
   double weight_decay = 0;  ///< added to the gradient, times the parameter
@@ -170,7 +170,7 @@ class SGD : public Optimizer {
 
 /// Options of Adam, as in PyTorch.
 struct AdamConfig {
-  double lr = 1e-3;
+  double lr = 1e-3;         ///< the learning rate
   double beta1 = 0.9;       ///< decay of the gradients' running mean
   double beta2 = 0.999;     ///< decay of the squared gradients' running mean
   double eps = 1e-8;        ///< added to the denominator's root
@@ -198,10 +198,10 @@ class Adam : public Optimizer {
   /// Throws: ValueError unless 0 ≤ beta1 < 1; DeviceError in a Recording and once a step of the optimizer is
   /// recorded, since replays keep beta1.
   void set_beta1(double beta1);
-  double beta1() const { return config_.beta1; }
+  double beta1() const { return config_.beta1; }  ///< as it is now
 
  protected:
-  Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);
+  Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);  ///< AdamW if decoupled
 
  private:
   void update(const std::vector<Update>& updates) override;
@@ -212,10 +212,10 @@ class Adam : public Optimizer {
 
 /// Options of AdamW, as in PyTorch. The first four are Adam's.
 struct AdamWConfig {
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
+  double lr = 1e-3;            ///< the learning rate
+  double beta1 = 0.9;          ///< of the first moment
+  double beta2 = 0.999;        ///< of the second moment
+  double eps = 1e-8;           ///< added to the denominator
   double weight_decay = 1e-2;  ///< p ← p − lr·weight_decay·p, apart from the gradient
 };
 

@@ -8,12 +8,12 @@ namespace linnet::nn {
 
 /// Options of RMSprop, as in PyTorch.
 struct RmsPropConfig {
-  double lr = 1e-2;
+  double lr = 1e-2;         ///< the learning rate
   double alpha = 0.99;      ///< decay of the squared gradients' running mean
   double eps = 1e-8;        ///< added to the denominator's root
   double weight_decay = 0;  ///< added to the gradient, times the parameter
-  double momentum = 0;
-  bool centered = false;  ///< whether the denominator is the gradient's deviation from its running mean
+  double momentum = 0;      ///< of the step
+  bool centered = false;    ///< whether the denominator is the gradient's deviation from its running mean
 };
 
 /// RMSprop as in PyTorch: s ← α·s + (1 − α)·g², p ← p − lr·g/(√s + ε). The centered form has √(s − m²) with a running

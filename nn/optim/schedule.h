@@ -52,7 +52,7 @@ Schedule warmup_stable_decay(const WarmupStableDecay& config);
 
 /// Settings of a fall in steps.
 struct Step {
-  double lr = 1e-3;
+  double lr = 1e-3;       ///< the first rate
   int64_t step_size = 0;  ///< steps at one rate, at least 1
   double gamma = 0.1;     ///< the factor of the rate after them
 };
@@ -62,7 +62,7 @@ Schedule step(const Step& config);
 
 /// Settings of a geometric fall.
 struct Exponential {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< the first rate
   double gamma = 1;  ///< the factor of the rate after every step
 };
 
@@ -88,14 +88,14 @@ enum class AnnealStrategy : uint8_t {
 
 /// Settings of one rise and one fall over the whole run.
 struct OneCycle {
-  double max_lr = 1e-3;
-  int64_t steps = 0;              ///< of the whole run
-  double pct_start = 0.3;         ///< the share of steps that rise
-  double div_factor = 25;         ///< starts at max_lr/div_factor
-  double final_div_factor = 1e4;  ///< ends at max_lr/(div_factor·final_div_factor)
-  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  double base_momentum = 0.85;  ///< of one_cycle_momentum, where the rate is highest
-  double max_momentum = 0.95;   ///< of one_cycle_momentum, at the start and at the end
+  double max_lr = 1e-3;                                  ///< the highest rate
+  int64_t steps = 0;                                     ///< of the whole run
+  double pct_start = 0.3;                                ///< the share of steps that rise
+  double div_factor = 25;                                ///< starts at max_lr/div_factor
+  double final_div_factor = 1e4;                         ///< ends at max_lr/(div_factor·final_div_factor)
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;  ///< the shape of both
+  double base_momentum = 0.85;                           ///< of one_cycle_momentum, where the rate is highest
+  double max_momentum = 0.95;                            ///< of one_cycle_momentum, at the start and at the end
 };
 
 /// A rise to `max_lr`, then a fall, as PyTorch's OneCycleLR. Steps past the end keep the last rate.

@@ -7,8 +7,8 @@ namespace linnet::nn {
 
 /// Options of a GRU and an LSTM, as in PyTorch.
 struct RecurrentConfig {
-  int64_t num_layers = 1;  ///< each layer reads the output of the one before it
-  bool bias = true;
+  int64_t num_layers = 1;    ///< each layer reads the output of the one before it
+  bool bias = true;          ///< whether it has biases
   bool batch_first = false;  ///< whether x and the output are [B, T, …] instead of [T, B, …]; states stay as they are
   double dropout = 0;        ///< in training, of the output of each layer but the last
   bool bidirectional = false;  ///< whether each layer has a second direction, from the last step to the first
@@ -23,9 +23,9 @@ struct GRUInputs {
 
 /// Inputs of an LSTM beside x.
 struct LSTMInputs {
-  Tensor h0 = {}, c0 = {};  ///< [directions·layers, B, H]
-  Tensor lengths = {};
-  Tensor padding_mask = {};
+  Tensor h0 = {}, c0 = {};   ///< [directions·layers, B, H]
+  Tensor lengths = {};       ///< as GRUInputs::lengths
+  Tensor padding_mask = {};  ///< as GRUInputs::padding_mask
 };
 
 /// What a GRU and an LSTM share: their parameters, with PyTorch's names, `weight_ih_l0`, `weight_hh_l0`,
@@ -42,8 +42,9 @@ class Recurrent : public Module {
   /// Never runs: it lets a layer outside of a module compile as far as the message that refuses it.
   explicit Recurrent(Generator& rng) : Module(rng) {}
 
+  /// Of a layer in one direction.
   struct Weights {
-    Tensor ih, hh, bias_ih, bias_hh;
+    Tensor ih, hh, bias_ih, bias_hh;  ///< named as the parameters
   };
   /// Applies `layer` to each layer and direction, with the first states where they are defined. c_n is undefined
   /// where the layers leave it so.

@@ -40,7 +40,7 @@ struct WordVocabularyOptions {
 ///     const std::vector<int64_t> ids = vocabulary.encode("To be, or not to be");
 class WordVocabulary : public Tokenizer {
  public:
-  static constexpr int64_t kPadding = 0, kUnknown = 1;
+  static constexpr int64_t kPadding = 0, kUnknown = 1;  ///< the ids of padding and of other words
 
   /// The vocabulary of some texts.
   ///

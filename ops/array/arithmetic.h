@@ -99,8 +99,8 @@ Tensor operator-(Operand x);
 
 /// The tensor on the left of an edit in place, which may be a view: `x[0] += 1`.
 struct Edited {
-  Tensor& tensor;
-  Where where;
+  Tensor& tensor;  ///< what is edited
+  Where where;     ///< the line of the expression
 
   Edited(Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}

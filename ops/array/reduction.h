@@ -54,7 +54,7 @@ Tensor min(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 
 /// Elements and their indices.
 struct ValuesAndIndices {
-  Tensor values;
+  Tensor values;   ///< of the dtype of x
   Tensor indices;  ///< int64, along the dim that was searched
 };
 

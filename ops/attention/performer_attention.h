@@ -26,7 +26,7 @@ struct PerformerAttentionOptions {
   bool causal = false;
   /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
   Tensor padding_mask = {};
-  PerformerForm form = PerformerForm::automatic;
+  PerformerForm form = PerformerForm::automatic;  ///< how it is computed
   /// The rate, in [0, 1), at which whole queries and keys are dropped: the weight of a pair is multiplied by a factor
   /// of its query and one of its key, 0 or the inverse of the keep rate. The denominator uses all of them. A query
   /// that is dropped gives 0.

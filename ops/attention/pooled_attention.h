@@ -14,14 +14,15 @@ namespace linnet {
 /// Which tokens make a pool: pool p has tokens p·stride … p·stride + kernel − 1, cut at the last token, and there are
 /// ⌈N/stride⌉ pools. Tokens that are padding are left out.
 struct TokenPooling {
+  /// How a pool is summed up.
   enum class Kind {
     mean,         ///< the mean
     max,          ///< the largest of each entry
     convolution,  ///< a weighted mean, the paper's light dynamic convolution: weights softmax(W·x_c)
   };
-  Kind kind = Kind::convolution;
-  int64_t kernel = 5;  ///< κ
-  int64_t stride = 4;  ///< ξ
+  Kind kind = Kind::convolution;  ///< how a pool is summed up
+  int64_t kernel = 5;             ///< κ
+  int64_t stride = 4;             ///< ξ
   /// W [kernel, D] for Kind::convolution, one map for all heads; x_c is the pool's token nearest to its centre,
   /// the earlier of two.
   Tensor weight = {};

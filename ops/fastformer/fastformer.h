@@ -57,7 +57,7 @@ struct AdditiveStage {
 
 /// How additive_attention weighs and combines.
 struct AdditiveAttentionOptions {
-  Interaction interaction = Interaction::product;
+  Interaction interaction = Interaction::product;  ///< how queries, keys and values meet
   /// Every token uses the global vectors of its own prefix. This form is ours: the paper sums over all tokens.
   bool causal = false;
   /// Bool [B, N]: false where a token is padding, which no sum contains. Undefined: none is.

@@ -54,8 +54,8 @@ struct FastmaxOptions {
   int order = 2;
   /// a0, a1, a2 of f(s) = a0 + a1 s + a2 s², instead of the Taylor polynomial's.
   std::optional<std::array<double, 3>> coefficients = {};
-  FastmaxNormalisation normalisation = FastmaxNormalisation::standard;
-  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;
+  FastmaxNormalisation normalisation = FastmaxNormalisation::standard;  ///< of queries and keys
+  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;   ///< the divisor of scores
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
   /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
@@ -71,7 +71,7 @@ struct FastmaxOptions {
   /// sequences below its crossover (fastmax_form) they cost far more than attention without dropout. Token dropout
   /// costs nothing.
   std::optional<FastmaxDropout> dropout_kind = {};
-  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< the denominator with dropout
   /// Draws the masks: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };

@@ -17,33 +17,33 @@ namespace linnet {
 
 /// A height and a width, or one number for both.
 struct Size2d {
-  int64_t height, width;
+  int64_t height, width;  ///< rows and columns
 
   constexpr Size2d(int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
-  constexpr Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}
-  friend bool operator==(const Size2d&, const Size2d&) = default;
+  constexpr Size2d(int64_t height_, int64_t width_) : height(height_), width(width_) {}  ///< a height and a width
+  friend bool operator==(const Size2d&, const Size2d&) = default;                        ///< both are equal
 };
 
 /// How many zeros surround the input on each side, or "same": as many as make the output as large as the input, which
 /// needs a stride of 1. Where their number is odd, there is one more behind than before.
 struct Padding2d {
-  Size2d size = 0;
-  bool same = false;
+  Size2d size = 0;    ///< rows and columns
+  bool same = false;  ///< "same": `size` is not used
 
   Padding2d() = default;
-  constexpr Padding2d(int64_t both) : size(both) {}  // NOLINT(google-explicit-constructor)
-  constexpr Padding2d(int64_t height, int64_t width) : size(height, width) {}
-  constexpr Padding2d(Size2d size_) : size(size_) {}  // NOLINT(google-explicit-constructor)
+  constexpr Padding2d(int64_t both) : size(both) {}                            // NOLINT(google-explicit-constructor)
+  constexpr Padding2d(int64_t height, int64_t width) : size(height, width) {}  ///< rows and columns
+  constexpr Padding2d(Size2d size_) : size(size_) {}                           // NOLINT(google-explicit-constructor)
   /// Throws: ValueError unless it is "same" or "valid", which is 0.
   Padding2d(const char* mode);  // NOLINT(google-explicit-constructor)
 };
 
 /// Options of conv2d, and with numbers of one dim of conv1d.
 struct Conv2dOptions {
-  Size2d stride = 1;
-  Padding2d padding = {};
-  Size2d dilation = 1;  ///< the distance of neighbouring taps in the input
-  int64_t groups = 1;   ///< output channels of a group see the input channels of that group alone
+  Size2d stride = 1;       ///< from one window to the next
+  Padding2d padding = {};  ///< a number, {rows, columns} or "same"
+  Size2d dilation = 1;     ///< the distance of neighbouring taps in the input
+  int64_t groups = 1;      ///< output channels of a group see the input channels of that group alone
 };
 
 /// y[b, o, i, j] = bias[o] + Σ_{c, r, s} weight[o, c, r, s] · x[b, c, i·stride + r·dilation − padding, …], where x is
@@ -56,10 +56,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 
 /// Options of conv1d.
 struct Conv1dOptions {
-  int64_t stride = 1;
+  int64_t stride = 1;      ///< from one window to the next
   Padding2d padding = {};  ///< a number, or "same"
-  int64_t dilation = 1;
-  int64_t groups = 1;
+  int64_t dilation = 1;    ///< the distance of neighbouring taps
+  int64_t groups = 1;      ///< channels see those of their group alone
 };
 
 /// conv2d along one dim.
@@ -70,11 +70,11 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 
 /// Options of conv_transpose2d. Those that Conv2dOptions has too are of the convolution that it transposes.
 struct ConvTranspose2dOptions {
-  Size2d stride = 1;
+  Size2d stride = 1;          ///< from one window to the next
   Size2d padding = 0;         ///< rows and columns that the output lacks on each side
   Size2d output_padding = 0;  ///< added to the output's size at its end, below the stride or the dilation
-  int64_t groups = 1;
-  Size2d dilation = 1;
+  int64_t groups = 1;         ///< channels see those of their group alone
+  Size2d dilation = 1;        ///< the distance of neighbouring taps
 };
 
 /// The transpose of conv2d as a linear map, which is conv2d's gradient by its input: each pixel of x adds

@@ -18,7 +18,7 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   /// ε: the target distribution is (1 − ε)·onehot + ε/C.
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
 };
 
 /// −log softmax(logits)[target], where the classes are the last dim; in PyTorch they are dim 1, so pixels [N, C, H,
@@ -41,7 +41,7 @@ struct NllLossOptions {
   Tensor weight = {};
   /// Rows with this target are left out of the loss and the mean.
   int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
 };
 
 /// −log_probs[target], where the classes are the last dim, for what log_softmax gives; `cross_entropy` of its input
@@ -88,9 +88,9 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = R
 
 /// Options of `gaussian_nll_loss`.
 struct GaussianNllLossOptions {
-  bool full = false;  ///< whether to add log(2π)/2, which changes no gradient
-  double eps = 1e-6;  ///< smaller variances count as this, and get the gradient that it would
-  Reduction reduction = Reduction::mean;
+  bool full = false;                      ///< whether to add log(2π)/2, which changes no gradient
+  double eps = 1e-6;                      ///< smaller variances count as this, and get the gradient that it would
+  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
 };
 
 /// (log var + (input − target)²/var)/2, the negative logarithm of the target's density where `input` is the mean and

@@ -33,9 +33,9 @@ Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const Pool2dOptions& op
 
 /// Options of max_pool1d and avg_pool1d; see Pool2dOptions.
 struct Pool1dOptions {
-  std::optional<int64_t> stride = {};
-  int64_t padding = 0;
-  int64_t dilation = 1;
+  std::optional<int64_t> stride = {};  ///< absent: the size of the window
+  int64_t padding = 0;                 ///< places added on each side
+  int64_t dilation = 1;                ///< the distance of neighbouring taps
 };
 
 /// max_pool2d and avg_pool2d along one dim.

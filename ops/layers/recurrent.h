@@ -23,8 +23,9 @@ struct RecurrentOptions {
   bool reverse = false;  ///< from the last step to the first
 };
 
+/// What gru returns.
 struct GRUResult {
-  Tensor output, h_n;
+  Tensor output, h_n;  ///< every state, and the last
 };
 
 /// h_t = (1 − z) ∘ n + z ∘ h_{t−1}, where, with sums x·weight_ihᵀ + bias_ih and h_{t−1}·weight_hhᵀ + bias_hh,
@@ -38,8 +39,9 @@ GRUResult gru(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const 
               const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, const RecurrentOptions& options = {},
               Where where = {});
 
+/// What lstm returns.
 struct LSTMResult {
-  Tensor output, h_n, c_n;
+  Tensor output, h_n, c_n;  ///< every state h, the last, and the last cell state
 };
 
 /// c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t), where, with the sums of gru, i = σ(x_i + h_i), f = σ(x_f + h_f),

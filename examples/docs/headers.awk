@@ -1,0 +1,197 @@
+# Doxygen's filter for linnet's headers, whose comments are written to be read where they stand. A header becomes a
+# page ("group") with the comment at its head as its text; "Throws: …" becomes a section; a "// ---- Title ----" heads
+# the members after it; an indented example becomes code. A comment is that of all functions down to the next empty
+# line or comment, so each gets it.
+#
+#   awk -v root=/path/of/the/project -f headers.awk /path/of/the/project/core/tensor.h
+
+{ line[NR] = $0 }
+
+END {
+  path = substr(FILENAME, length(root) + 2)
+  group = path
+  sub(/\.h$/, "", group)
+  room = group
+  sub(/\/[^\/]*$/, "", room)
+  gsub(/\//, "_", group)
+  gsub(/\//, "_", room)
+
+  head = head_comment()
+  for (i = 1; i <= NR; ++i) {
+    text = line[i]
+    if (is_for_the_compiler(declaration_at(i))) {
+      i = last_of_declaration(declaration_at(i))
+    } else if (text == "#pragma once" && !head) {
+      print "/// \\header{" group "," path ",room_" room "}"
+    } else if (i == head) {
+      print "/// \\header{" group "," path ",room_" room "} " substr(text, 5)
+    } else if (text ~ /^namespace linnet.*\{$/) {
+      print text
+      print "/// \\members_of{" group "}"
+    } else if (text ~ /^\}  \/\/ namespace linnet/) {
+      end_members()
+      print "///@}"
+      print text
+      while (i < NR && line[i + 1] !~ /^namespace/) ++i  # what is for namespace std
+    } else if (text ~ /^ *\/\/ ---- .* ----$/) {
+      begin_members(text)
+    } else {
+      if (text ~ /^(\};| private:| protected:)/) end_members()
+      if (text == " private:") {
+        while (line[i + 1] !~ /^(\};| public:| protected:)/) ++i
+        continue
+      }
+      if (!is_default(text)) declaration_or_comment(text)
+    }
+  }
+}
+
+# The first line of the comment that speaks of the whole header: the one before the first namespace that an empty line
+# parts from what follows.
+function head_comment(   i, begin) {
+  for (i = 1; i <= NR && line[i] !~ /^namespace/; ++i) {
+    if (line[i] ~ /^\/\/\//) {
+      if (!begin) begin = i
+    } else if (begin) {
+      if (line[i] == "") return begin
+      begin = 0
+    }
+  }
+  return 0
+}
+
+# Functions that exist so that the compiler refuses a mistake with a message.
+function is_for_the_compiler(at) {
+  return line[at] ~ /^ *template <NotAModule/ || (line[at] ~ /^ *template </ && line[at + 2] ~ /static_assert\(detail::refused/)
+}
+
+# The line after a comment that begins at this one.
+function declaration_at(at) {
+  while (line[at] ~ /^ *\/\/\//) ++at
+  return at
+}
+
+function last_of_declaration(at,   last, indent) {
+  indent = line[at]
+  sub(/[^ ].*$/, "", indent)
+  for (last = at + 1; last < NR; ++last) {
+    if (line[last] ~ ("^" indent "([^ ].*)?[;}]$")) return last
+  }
+  return at
+}
+
+function begin_members(text) {
+  end_members()
+  sub(/^ *\/\/ ---- /, "", text)
+  sub(/ ----$/, "", text)
+  refused = text ~ /do not compile here/
+  if (refused) {
+    print "/// \\cond"
+  } else {
+    print "/// \\titled_members{" text "}"
+  }
+  in_members = 1
+}
+
+function end_members() {
+  if (in_members) print refused ? "/// \\endcond" : "///@}"
+  in_members = refused = 0
+}
+
+# Copies and moves that the compiler writes, without a comment of their own.
+function is_default(text) {
+  return text ~ /^ *(virtual )?~?[A-Za-z]+&? ?(operator=)?\([^()]*&?&?[^()]*\).* = default;$/ && line[i - 1] !~ /\/\/\//
+}
+
+function declaration_or_comment(text,   indent, begins) {
+  indent = text
+  sub(/[^ ].*$/, "", indent)
+  if (text ~ /^ *\/\/\//) {
+    if (!in_comment) comment = ""
+    in_comment = 1
+    text = documented(text, indent)
+    comment = comment text "\n"
+    comment_indent = indent
+    print text
+    return
+  }
+  if (in_code) {
+    comment = comment comment_indent "/// \\endcode\n"
+    print comment_indent "/// \\endcode"
+    in_code = 0
+  }
+  gsub(/'\\t'/, "a tab", text)
+  begins = text ~ /^ *[A-Za-z~]/ && text !~ /^ *(public|private|protected):/ && !after_template
+  if (text == "" || text ~ /:$/) {
+    comment = ""
+  } else if (begins && !in_comment && !is_inside && text !~ /\/\/\/</ && (text ~ /\(/ || text ~ /^ *template/)) {
+    whole = text ~ /^ *template/ ? line[i + 1] : text ~ /[;}]( *\/\/.*)?$/ ? text : text line[i + 1]
+    if (comment != "" && indent == comment_indent) printf "%s", comment
+    else if (whole ~ /NOLINT\(google-explicit-constructor\)/) print indent "/// An implicit conversion" reason_in(whole)
+    else if (whole ~ /^ *[A-Za-z0-9]+\(Module& parent, std::string name/) print indent "/// A submodule of `parent`, `name` there."
+    else if (path == "core/views.h") print "/// As Tensor::" name_in(text) "."
+    else if (path == "core/tensor.h" && indent == "  " && in_members) print "  /// As the function linnet::" name_in(text) "."
+  }
+  after_template = text ~ /^ *(template|requires)/ && text !~ /;/
+  is_inside = text !~ /[;}]( *\/\/.*)?$/ && text !~ /^ *\/\// && !after_template && text != "" && text !~ /:$/ \
+    && text !~ /\{$/
+  was_comment = in_comment
+  in_comment = 0
+  if (!print_each(text, was_comment ? comment : "")) print text
+}
+
+# Prints `Tensor q, k;  ///< heads`, whose comment is that of both, as two declarations.
+function print_each(text, comment,   note, type, count, names, k) {
+  if (text !~ /^ *[A-Za-z_][A-Za-z0-9_:<>,* ]*[ *][a-z][A-Za-z0-9_]*( = [^,()]+)?(, [a-z][A-Za-z0-9_]*( = [^,()]+)?)+;/ &&
+      text !~ /^ *static constexpr int64_t k[A-Za-z]+ = [0-9]+, /) return 0
+  note = ""
+  if (match(text, / *\/\/\/<.*/)) {
+    note = substr(text, RSTART)
+    text = substr(text, 1, RSTART - 1)
+  }
+  sub(/;.*$/, "", text)
+  count = split(text, names, ", ")
+  type = names[1]
+  sub(/ = .*$/, "", type)
+  sub(/[A-Za-z0-9_]+$/, "", type)
+  for (k = 1; k <= count; ++k) {
+    if (k > 1) printf "%s", comment
+    print (k > 1 ? type : "") names[k] ";" note
+  }
+  return 1
+}
+
+# What is said of an implicit conversion beside it.
+function reason_in(text) {
+  if (!match(text, /constructor\): /)) return "."
+  return ": " substr(text, RSTART + RLENGTH) "."
+}
+
+# The function that a line declares.
+function name_in(text) {
+  sub(/\(.*/, "", text)
+  sub(/.* /, "", text)
+  return text
+}
+
+# A line of a comment, where `<` and `\` would mean something else to Doxygen.
+function documented(text, indent,   label) {
+  if (text ~ /^ *\/\/\/     /) {
+    gsub(/\/\*[a-z_]+=\*\//, "", text)  # a comment within a comment
+    sub(/\/\/\/     /, "/// ", text)
+    if (!in_code) text = indent "/// \\code{.cpp}\n" text
+    in_code = 1
+    return text
+  }
+  if (in_code && !(text ~ /^ *\/\/\/$/ && line[i + 1] ~ /^ *\/\/\/     /)) {
+    in_code = 0
+    return indent "/// \\endcode\n" documented(text, indent)
+  }
+  if (text ~ /^ *\/\/\/ \|/) gsub(/</, "\\<", text)
+  gsub(/'\\/, "'\\\\\\\\", text)
+  if (match(text, /\/\/\/ (Shapes|Dtypes|Gradient|Cost|Throws|Source): /)) {
+    label = substr(text, RSTART + 4, RLENGTH - 6)
+    return substr(text, 1, RSTART + 3) "\\labelled{" label "} " substr(text, RSTART + RLENGTH)
+  }
+  return text
+}

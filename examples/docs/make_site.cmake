@@ -1,0 +1,116 @@
+# Makes the site: lists what it shows, writes Doxygen's configuration and the tree of pages, and runs Doxygen. It runs
+# when the target `docs` is built, since the tutorial's pages do not exist before.
+cmake_minimum_required(VERSION 3.22)
+
+set(docs ${SOURCE}/examples/docs)
+set(OUTPUT ${BUILD}/docs)
+file(REMOVE_RECURSE ${OUTPUT})
+file(MAKE_DIRECTORY ${OUTPUT}/pages)
+
+# ---- What it shows ----
+
+include(${SOURCE}/core/install/public_headers.cmake)
+linnet_public_headers(${SOURCE} headers)
+# A device's kernels, and functions that exist so that the compiler refuses them.
+list(REMOVE_ITEM headers nn/linnet.h core/device/backend.h core/refused.h core/refused_members.h ops/refusals.h)
+
+set(readmes core ops ops/cpu/attention ops/cpu/fastformer ops/cpu/fastmax ops/cpu/performer nn cuda cuda/attention
+    cuda/fastformer cuda/fastmax tests tests/goldens tests/peers tests/cuda/emulation)
+list(TRANSFORM readmes APPEND /README.md)
+file(GLOB_RECURSE all_readmes RELATIVE ${SOURCE} ${SOURCE}/core/README.md ${SOURCE}/ops/README.md ${SOURCE}/nn/README.md
+     ${SOURCE}/cuda/README.md ${SOURCE}/tests/README.md)
+foreach(readme IN LISTS all_readmes)
+  if(NOT readme IN_LIST readmes)
+    message(FATAL_ERROR "make_site.cmake: ${readme} is not in the list of READMEs")
+  endif()
+endforeach()
+set(house .github/CONTRIBUTING.md .github/SECURITY.md)
+file(GLOB_RECURSE derivations RELATIVE ${SOURCE} ${SOURCE}/ops/*.md ${SOURCE}/nn/*.md)
+list(FILTER derivations EXCLUDE REGEX "README\\.md$")
+file(GLOB chapters ${BUILD}/tutorial/*.md)
+list(SORT chapters)
+set(elsewhere from_pytorch from_libtorch from_jax from_mlx)
+list(TRANSFORM elsewhere REPLACE "(.+)" "examples/docs/\\1.md")
+
+# ---- The tree of pages ----
+
+# The title and the reference of a page, as markdown.awk names it.
+function(linnet_page path title_of id_of)
+  cmake_path(ABSOLUTE_PATH path BASE_DIRECTORY ${SOURCE} OUTPUT_VARIABLE file)
+  file(STRINGS ${file} heading REGEX "^# " LIMIT_COUNT 1)
+  string(REGEX REPLACE "^# +" "" title "${heading}")
+  string(REGEX REPLACE "[`*]" "" title "${title}")
+  string(REPLACE "&" "&amp;" title "${title}")
+  string(REPLACE "\"" "&quot;" title "${title}")
+  string(REPLACE "${BUILD}/" "" id "${path}")
+  string(REGEX REPLACE "^examples/docs/" "" id "${id}")
+  string(REGEX REPLACE "\\.md$" "" id "${id}")
+  string(REGEX REPLACE "[^A-Za-z0-9]+" "_" id "${id}")
+  string(REGEX REPLACE "^_" "" id "${id}")
+  string(TOLOWER "${id}" id)
+  set(${title_of} "${title}" PARENT_SCOPE)
+  set(${id_of} ${id} PARENT_SCOPE)
+endfunction()
+
+# Adds a branch of the tree with these pages, and writes the page that lists them.
+function(linnet_branch id title text)
+  set(tabs "    <tab type=\"usergroup\" url=\"@ref ${id}\" title=\"${title}\">\n")
+  set(list "# ${title} {#${id}}\n\n${text}\n\n")
+  foreach(path IN LISTS ARGN)
+    linnet_page(${path} page_title page_id)
+    string(APPEND tabs "      <tab type=\"user\" url=\"@ref ${page_id}\" title=\"${page_title}\"/>\n")
+    string(APPEND list "- @ref ${page_id}\n")
+  endforeach()
+  file(WRITE ${OUTPUT}/pages/${id}.md "${list}")
+  set(BRANCHES "${BRANCHES}${tabs}    </tab>\n" PARENT_SCOPE)
+endfunction()
+
+set(BRANCHES)
+if(chapters)
+  linnet_branch(tutorial "Tutorial"
+    "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run." ${chapters})
+endif()
+string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"\"/>\n"
+                       "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
+if(EXISTS ${docs}/papers.md)
+  string(APPEND BRANCHES "    <tab type=\"user\" url=\"@ref papers\" title=\"Papers\"/>\n")
+endif()
+linnet_branch(coming_from "Coming from …" "The same work in another library and in linnet, side by side." ${elsewhere})
+if(derivations)
+  linnet_branch(derivations "Derivations" "The gradients that linnet computes by hand, step by step." ${derivations})
+endif()
+linnet_branch(inside "Inside linnet" "How linnet is made, room by room: the README of each folder."
+              ${readmes} ${house})
+configure_file(${docs}/layout.xml.in ${OUTPUT}/layout.xml @ONLY)
+
+# ---- Doxygen ----
+
+set(INPUTS)
+file(GLOB pages ${OUTPUT}/pages/*.md ${docs}/*.md ${docs}/*.dox)
+foreach(path IN LISTS headers readmes house derivations)
+  list(APPEND INPUTS ${SOURCE}/${path})
+endforeach()
+list(APPEND INPUTS ${SOURCE}/README.md ${SOURCE}/examples/README.md ${pages} ${chapters})
+list(TRANSFORM INPUTS REPLACE "(.+)" "\"\\1\"")
+list(JOIN INPUTS " \\\n        " INPUTS)
+set(IMAGES "\"${SOURCE}/examples/pictures\"")
+if(chapters)
+  string(APPEND IMAGES " \"${BUILD}/tutorial\"")
+endif()
+list(JOIN headers " " header_list)
+set(HEADER_FILTER "${AWK} -v root=${SOURCE} -f ${docs}/headers.awk")
+set(MARKDOWN_FILTER "${AWK} -v root=${SOURCE} -v build=${BUILD} -v headers='${header_list}' -f ${docs}/markdown.awk")
+configure_file(${docs}/Doxyfile.in ${OUTPUT}/Doxyfile @ONLY)
+execute_process(COMMAND ${DOXYGEN} ${OUTPUT}/Doxyfile WORKING_DIRECTORY ${OUTPUT} RESULT_VARIABLE status)
+
+# ---- MathJax, of which SVG output of TeX needs these parts ----
+
+foreach(part MathJax.js extensions/tex2jax.js extensions/MathEvents.js extensions/TeX jax/input/TeX jax/element/mml
+             jax/output/SVG/config.js jax/output/SVG/jax.js jax/output/SVG/autoload jax/output/SVG/fonts/TeX)
+  cmake_path(GET part PARENT_PATH folder)
+  file(COPY ${MATHJAX}/${part} DESTINATION ${OUTPUT}/html/mathjax/${folder} FOLLOW_SYMLINK_CHAIN)
+endforeach()
+
+if(status)
+  message(FATAL_ERROR "make_site.cmake: Doxygen has warned: see above")
+endif()

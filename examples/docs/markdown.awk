@@ -1,0 +1,188 @@
+# Doxygen's filter for linnet's Markdown, which is written for GitHub. Formulas $…$ and $$…$$ become Doxygen's, links and
+# the names of headers become references, and a page is known by its path.
+#
+#   awk -v root=/path/of/the/project -v build=/path/of/the/build -v headers="core/tensor.h …" -f markdown.awk README.md
+
+BEGIN {
+  count = split(headers, paths, " ")
+  for (i = 1; i <= count; ++i) is_header[paths[i]] = 1
+}
+
+FNR == 1 {
+  path = FILENAME
+  if (index(path, root "/") == 1) path = substr(path, length(root) + 2)
+  if (build != "" && index(FILENAME, build "/tutorial/") == 1) path = "tutorial/" substr(FILENAME, length(build "/tutorial/") + 1)
+  folder = path
+  if (!sub(/\/[^\/]*$/, "", folder)) folder = ""
+}
+
+/^ *(```|~~~)/ {
+  in_code = !in_code
+  print
+  next
+}
+
+in_code || (/^    / && !in_list) {
+  print
+  next
+}
+
+/^\$\$$/ {
+  print in_display ? "\\f]" : "\\f["
+  in_display = !in_display
+  next
+}
+
+in_display {
+  print
+  next
+}
+
+/^#+ / {
+  in_list = 0
+  title = $0
+  if (!headings++) {
+    if (path != "README.md" && title !~ /\{#/) title = title " {#" page_id(path) "}"
+  } else if (title !~ /\{#/) {
+    title = title " {#" page_id(path) "_" slug(title) "}"
+  }
+  print inline(title)
+  next
+}
+
+{
+  if (/^ *([-*]|[0-9]+\.) /) in_list = 1
+  else if (/^[^ ]/ && !pending) in_list = 0
+  text = $0
+  if (pending != "") {
+    sub(/^ +/, "", text)
+    text = pending " " text
+  }
+  pending = ""
+  # What begins in this line and ends in a later one: Doxygen reads such code and links wrongly.
+  if ($0 != "" && (gsub(/`/, "`", text) % 2 || text ~ /\[[^]]*$/) && text !~ /^ *\|/) pending = text
+  else print inline(text)
+}
+
+END {
+  if (pending != "") print inline(pending)
+}
+
+function page_id(path) {
+  sub(/\.md$/, "", path)
+  sub(/^examples\/docs\//, "", path)
+  gsub(/[^A-Za-z0-9]+/, "_", path)
+  sub(/^_/, "", path)
+  return tolower(path)
+}
+
+# As GitHub makes the anchors of headings.
+function slug(title) {
+  sub(/^#+ +/, "", title)
+  title = tolower(title)
+  gsub(/[^a-z0-9 _-]/, "", title)
+  gsub(/ /, "-", title)
+  return title
+}
+
+# A path from the root, of one that is relative to the folder of this page.
+function from_root(relative,   parts, count, i, result, depth) {
+  if (folder != "") relative = folder "/" relative
+  count = split(relative, parts, "/")
+  depth = 0
+  for (i = 1; i <= count; ++i) {
+    if (parts[i] == "..") --depth
+    else if (parts[i] != "." && parts[i] != "") kept[++depth] = parts[i]
+  }
+  result = kept[1]
+  for (i = 2; i <= depth; ++i) result = result "/" kept[i]
+  return result
+}
+
+function group_of(header) {
+  sub(/\.h$/, "", header)
+  gsub(/\//, "_", header)
+  return header
+}
+
+# One line, of which what stands in backticks is left as it is, but for the name of a header, which becomes a link.
+function inline(text,   result, before, rest, ticks, close_at, code, name) {
+  result = ""
+  while (match(text, /`+/)) {
+    before = substr(text, 1, RSTART - 1)
+    ticks = substr(text, RSTART, RLENGTH)
+    rest = substr(text, RSTART + RLENGTH)
+    result = result plain(before)
+    close_at = index(rest, ticks)
+    if (!close_at) return result plain(ticks rest)
+    code = substr(rest, 1, close_at - 1)
+    name = is_header[code] ? code : from_root(code)
+    text = substr(rest, close_at + length(ticks))
+    if (is_header[name] && substr(text, 1, 1) != "]") {
+      result = result "[<code>" code "</code>](@ref " group_of(name) ")"
+    } else if (code ~ /'/ && ticks == "`") {
+      result = result "``" code "``"  # Doxygen would read `don't` as a quotation
+    } else {
+      result = result ticks code ticks
+    }
+  }
+  return result plain(text)
+}
+
+function plain(text) {
+  return formulas(links(text))
+}
+
+function links(text,   result, target, anchor, begin, size, page) {
+  result = ""
+  while (match(text, /\]\([^ )]*\)/)) {
+    begin = RSTART
+    size = RLENGTH
+    target = substr(text, begin + 2, size - 3)
+    anchor = ""
+    if (match(target, /#.*$/)) {
+      anchor = substr(target, RSTART + 1)
+      target = substr(target, 1, RSTART - 1)
+    }
+    if (target !~ /^[a-z]+:/ && (target ~ /\.md$/ || (target == "" && anchor != ""))) {
+      page = page_id(target == "" ? path : from_root(target))
+      if (page == "readme" && anchor == "") page = "index"
+      target = "@ref " page (anchor == "" ? "" : "_" anchor)
+    } else if (target ~ /\.h$/ && is_header[from_root(target)]) {
+      target = "@ref " group_of(from_root(target))
+    } else if (anchor != "") {
+      target = target "#" anchor
+    }
+    result = result substr(text, 1, begin + 1) target ")"
+    text = substr(text, begin + size)
+  }
+  return result text
+}
+
+# $x$ and, within a line, $$x$$. A dollar that a space follows, or a digit after the second, is a dollar.
+function formulas(text,   result, before, body) {
+  result = ""
+  while (match(text, /\$\$[^$]+\$\$/)) {
+    before = substr(text, 1, RSTART - 1)
+    body = substr(text, RSTART + 2, RLENGTH - 4)
+    text = substr(text, RSTART + RLENGTH)
+    result = result inline_formulas(before) "\\f[" body "\\f]"
+  }
+  return result inline_formulas(text)
+}
+
+function inline_formulas(text,   result, body, after) {
+  result = ""
+  while (match(text, /\$[^ $]([^$]*[^ $\\])?\$/)) {
+    body = substr(text, RSTART + 1, RLENGTH - 2)
+    after = substr(text, RSTART + RLENGTH, 1)
+    if (after ~ /[0-9]/) {
+      result = result substr(text, 1, RSTART)
+      text = substr(text, RSTART + 1)
+      continue
+    }
+    result = result substr(text, 1, RSTART - 1) "\\f$" body "\\f$"
+    text = substr(text, RSTART + RLENGTH)
+  }
+  return result text
+}

@@ -1,0 +1,5 @@
+MathJax.Hub.Config({
+  showMathMenu: false,
+  messageStyle: "none",
+  SVG: {linebreaks: {automatic: true, width: "container"}}
+});
