@@ -140,7 +140,8 @@ class AugmentedTokens {
     }
   }
 
-  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without gain:
+  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without gain. Where single features are
+  /// dropped, mean(∂x̂) is not 0 as in `standardise_backward`.
   ///   ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std
   void through_standardisation(T* dx) const {
     const T inverse = 1 / static_cast<T>(width_);

@@ -1,0 +1,70 @@
+#include <doctest/doctest.h>
+
+#include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/layers/normalisation.h>
+
+#include "tests/ops/derivations/derivation.h"
+
+// The numbers are those of the steps in ops/layers/normalisation_gradient.md. Step 8, the standardisation, is in
+// fastmax_test.cpp.
+
+using namespace linnet;
+using namespace linnet::test;
+
+namespace {
+
+constexpr int64_t kRows = 7, kWidth = 9;
+constexpr double kEps = 1e-2;
+
+struct NormCase {
+  Tensor x = uniform({kRows, kWidth}, 1, -1, 3), dy = uniform({kRows, kWidth}, 2);
+  Tensor weight = uniform({kWidth}, 3), bias = uniform({kWidth}, 4);
+};
+
+Tensor variance(const Tensor& x) { return mean(square(x - mean(x, {-1}, true)), {-1}, true); }
+
+}  // namespace
+
+TEST_CASE("derivations: the gradient of layer norm") {
+  const NormCase in;
+  const Tensor mu = mean(in.x, {-1}, true), rho = rsqrt(variance(in.x) + kEps), x_hat = (in.x - mu) * rho;
+  const auto gradient_by = [&](const Tensor& of, auto norm) {
+    return tape_gradient(of, [&](const Tensor& x) { return loss_of(norm(x), in.dy); });
+  };
+  check_step("(1) of the weight", sum(in.dy * x_hat, {0}),
+             gradient_by(in.weight, [&](const Tensor& w) { return layer_norm(in.x, w, in.bias, kEps); }));
+  check_step("(1) of the bias", sum(in.dy, {0}),
+             gradient_by(in.bias, [&](const Tensor& b) { return layer_norm(in.x, in.weight, b, kEps); }));
+  const Tensor g = in.weight * in.dy;
+  check_step("(2)", g, gradient_by(x_hat, [&](const Tensor& x) { return x * in.weight + in.bias; }));
+
+  check_step("(3) of the mean", full({kRows, kWidth}, 1.0 / kWidth, DType::float64),
+             tape_gradient(in.x, [&](const Tensor& x) { return sum(mean(x, {-1})); }));
+  check_step("(3) of the variance", 2.0 / kWidth * (in.x - mu),
+             tape_gradient(in.x, [&](const Tensor& x) { return sum(variance(x)); }));
+  check_step("(4)", neg(square(rho)) / kWidth * x_hat,
+             tape_gradient(in.x, [&](const Tensor& x) { return sum(rsqrt(variance(x) + kEps)); }));
+  // The Jacobian [c, e] of row 2, one row of it after another from the tape.
+  const Tensor row = x_hat.select(0, 2);
+  const Tensor jacobian = rho.select(0, 2) * (eye(kWidth, -1, DType::float64) - 1.0 / kWidth -
+                                              row.unsqueeze(1) * row.unsqueeze(0) / kWidth);
+  std::vector<Tensor> rows;
+  for (int64_t c = 0; c < kWidth; ++c) {
+    rows.push_back(tape_gradient(in.x.select(0, 2), [&](const Tensor& x) {
+      return ((x - mean(x)) * rsqrt(mean(square(x - mean(x))) + kEps)).select(0, c);
+    }));
+  }
+  check_step("(5)", jacobian, stack(rows));
+  check_step("(6)", rho * (g - mean(g, {-1}, true) - x_hat * mean(g * x_hat, {-1}, true)),
+             gradient_by(in.x, [&](const Tensor& x) { return layer_norm(x, in.weight, in.bias, kEps); }));
+}
+
+TEST_CASE("derivations: the gradient of RMS norm") {
+  const NormCase in;
+  const Tensor rho = rsqrt(mean(square(in.x), {-1}, true) + kEps), x_hat = in.x * rho, g = in.weight * in.dy;
+  check_step("(7)", rho * (g - x_hat * mean(g * x_hat, {-1}, true)),
+             tape_gradient(in.x, [&](const Tensor& x) { return loss_of(rms_norm(x, in.weight, kEps), in.dy); }));
+  check_step("(1) of the weight", sum(in.dy * x_hat, {0}),
+             tape_gradient(in.weight, [&](const Tensor& w) { return loss_of(rms_norm(in.x, w, kEps), in.dy); }));
+}
