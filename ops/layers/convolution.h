@@ -9,9 +9,9 @@
 /// Dtypes: one of float32 and float64.
 /// Gradient: any number of times.
 /// Cost: a product of matrices, [O, C/groups·R·S] and [C/groups·R·S, output pixels], for each group. Copies of what
-/// the taps see exist for a part of the pixels at a time. Throws: ShapeError for shapes that do not fit, such as
-/// channels last, and for a kernel larger than the padded input; ValueError for options out of range; DTypeError for
-/// other dtypes.
+/// the taps see exist for a part of the pixels at a time.
+/// Throws: ShapeError for shapes that do not fit, such as channels last, and for a kernel larger than the padded
+/// input; ValueError for options out of range; DTypeError for other dtypes.
 
 namespace linnet {
 

@@ -16,8 +16,8 @@
 
 namespace linnet::test {
 
-/// The largest |a − b| of tensors of one shape; NaN where one is.
-/// Whether query i may see key j.
+/// Whether query i may see key j in sequence b of the batch: which pairs the formulas below sum. `sees` makes it from
+/// an attention's options.
 using Sees = std::function<bool(int64_t b, int64_t i, int64_t j)>;
 
 /// Keys up to i + (M − N) when causal, and none that `padding_mask` leaves out.

@@ -75,9 +75,10 @@ Tensor dropout_factors(RandomKey key, double rate) {
 
 /// Running means of the prefixes [B, H, N, D], and what steps (11) to (14) make of cotangents G of them.
 struct CausalPool {
-  Tensor x, w, weight, rescale, prefix_weights, means;
+  Tensor x, w, factors, weight, rescale, prefix_weights, means;
 
-  CausalPool(const Tensor& x_, const Tensor& w_, const Tensor& seen) : x(x_), w(w_) {
+  CausalPool(const Tensor& x_, const Tensor& w_, const Tensor& factors_, const Tensor& seen)
+      : x(x_), w(w_), factors(factors_) {
     const Tensor s = dots(x, w), log_sums = log(cumsum(exp(s), 2));
     weight = exp(s - log_sums);
     const Tensor before = log_sums.narrow(2, 0, kTokens - 1);
@@ -87,11 +88,14 @@ struct CausalPool {
     std::vector<Tensor> of_tokens;
     Tensor mean = zeros({kBatch, kHeads, kWidth}, DType::float64);
     for (int64_t i = 0; i < kTokens; ++i) {
-      mean = rescale.select(2, i) * mean + weight.select(2, i) * x.select(2, i);
+      mean = rescale.select(2, i) * mean + value_weight().select(2, i) * x.select(2, i);
       of_tokens.push_back(mean);
     }
     means = stack(of_tokens, 2);
   }
+
+  /// The weights after dropout.
+  Tensor value_weight() const { return factors * weight; }
 
   /// r and t of all tokens, by step (14).
   std::pair<Tensor, Tensor> carried(const Tensor& g) const {
@@ -109,7 +113,7 @@ struct CausalPool {
   }
 
   /// ∂s [B, H, N, 1] by step (13).
-  Tensor score_gradients(const Tensor& r, const Tensor& t) const { return weight * (dots(x, r) - t); }
+  Tensor score_gradients(const Tensor& r, const Tensor& t) const { return value_weight() * dots(x, r) - weight * t; }
 };
 
 }  // namespace
@@ -173,47 +177,51 @@ TEST_CASE("derivations: the gradient of additive attention over whole sequences"
 
 TEST_CASE("derivations: the gradient of causal additive attention") {
   const AdditiveCase in;
-  const CausalPool queries(in.q, in.w_q, in.seen);
-  check_step("(11)", queries.means, matmul(queries.prefix_weights, in.q));
-  const CausalPool keys(queries.means * in.k, in.w_k, in.seen);
-  const std::vector<Tensor> fused = in.fused({.causal = true});
+  for (const double rate : {0.0, 0.3}) {
+    CAPTURE(rate);
+    Generator rng(5), twin(5);
+    const std::vector<Tensor> fused = in.fused({.causal = true, .dropout = rate, .generator = &rng});
+    const Tensor q_factors = dropout_factors(twin.next(), rate), k_factors = dropout_factors(twin.next(), rate);
+    const CausalPool queries(in.q, in.w_q, q_factors, in.seen);
+    check_step("(11)", queries.means, matmul(queries.prefix_weights, q_factors * in.q));
+    const CausalPool keys(queries.means * in.k, in.w_k, k_factors, in.seen);
 
-  check_step("(15) of v", in.du * keys.means, fused[2]);
-  const Tensor g_k = in.du * in.v;
-  const auto [r, t] = keys.carried(g_k);
-  // (12), with all pairs of tokens, and the same sums as (13) writes them.
-  const Tensor dots_of_pairs = matmul(g_k, transpose(keys.x)) - dots(g_k, keys.means);
-  const Tensor ds_of_pairs = sum(keys.prefix_weights * dots_of_pairs, {2}).unsqueeze(-1);
-  const Tensor s = dots(keys.x, keys.w);
-  check_step("(12) of s", ds_of_pairs, tape_gradient(s, [&](const Tensor& scores) {
-               return loss_of(attention_pool(scores.squeeze(-1), keys.x, {.causal = true}), g_k);
-             }));
-  const Tensor through_values = matmul(transpose(keys.prefix_weights), g_k);
-  check_step("(12) of x", through_values + ds_of_pairs * keys.w, tape_gradient(keys.x, [&](const Tensor& x) {
-               return loss_of(CausalPool(x, keys.w, in.seen).means, g_k);
-             }));
-  check_step("(13) of x", keys.weight * r, through_values);
-  const Tensor ds = keys.score_gradients(r, t);
-  check_step("(13) of s", ds, ds_of_pairs);
-  const Tensor factors = transpose(keys.prefix_weights) / keys.weight;  // e^{l_j - l_i}, 0 for i < j
-  check_step("(14) of r", r, matmul(factors, g_k));
-  check_step("(14) of t", t, matmul(factors, dots(g_k, keys.means)));
+    check_step("(15) of v", in.du * keys.means, fused[2]);
+    const Tensor g_k = in.du * in.v;
+    const auto [r, t] = keys.carried(g_k);
+    // (12), with all pairs of tokens, and the same sums as (13) writes them.
+    const Tensor dots_of_pairs = matmul(g_k, transpose(k_factors * keys.x)) - dots(g_k, keys.means);
+    const Tensor ds_of_pairs = sum(keys.prefix_weights * dots_of_pairs, {2}).unsqueeze(-1);
+    check_step("(12) of s", ds_of_pairs, tape_gradient(dots(keys.x, keys.w), [&](const Tensor& scores) {
+                 return loss_of(attention_pool(scores.squeeze(-1), k_factors * keys.x, {.causal = true}), g_k);
+               }));
+    const Tensor through_values = k_factors * matmul(transpose(keys.prefix_weights), g_k);
+    check_step("(12) of x", through_values + ds_of_pairs * keys.w, tape_gradient(keys.x, [&](const Tensor& x) {
+                 return loss_of(CausalPool(x, keys.w, k_factors, in.seen).means, g_k);
+               }));
+    check_step("(13) of x", keys.value_weight() * r, through_values);
+    const Tensor ds = keys.score_gradients(r, t);
+    check_step("(13) of s", ds, ds_of_pairs);
+    const Tensor ratios = transpose(keys.prefix_weights) / keys.weight;  // e^{l_j - l_i}, 0 for i < j
+    check_step("(14) of r", r, matmul(ratios, g_k));
+    check_step("(14) of t", t, matmul(ratios, dots(g_k, keys.means)));
 
-  const Tensor dp = keys.weight * r + ds * in.w_k;
-  check_step("(15) of k", dp * queries.means, fused[1]);
-  check_step("(15) of w_k", sum(ds * keys.x, {0, 2}).unsqueeze(1), fused[4]);
-  const auto [r_q, t_q] = queries.carried(dp * in.k);
-  const Tensor ds_q = queries.score_gradients(r_q, t_q);
-  check_step("(15) of q", queries.weight * r_q + ds_q * in.w_q, fused[0]);
-  check_step("(15) of w_q", sum(ds_q * in.q, {0, 2}).unsqueeze(1), fused[3]);
+    const Tensor dp = keys.value_weight() * r + ds * in.w_k;
+    check_step("(15) of k", dp * queries.means, fused[1]);
+    check_step("(15) of w_k", sum(ds * keys.x, {0, 2}).unsqueeze(1), fused[4]);
+    const auto [r_q, t_q] = queries.carried(dp * in.k);
+    const Tensor ds_q = queries.score_gradients(r_q, t_q);
+    check_step("(15) of q", queries.value_weight() * r_q + ds_q * in.w_q, fused[0]);
+    check_step("(15) of w_q", sum(ds_q * in.q, {0, 2}).unsqueeze(1), fused[3]);
 
-  // What tokens 60 … 149 hand to token 59: once for all of them, once by way of the chunk 60 … 99.
-  const int64_t begin = 60, end = 100;
-  const Tensor later = ge(arange(kTokens), end).to(DType::float64).reshape({-1, 1});
-  const auto own = keys.carried(g_k * (1 - later));
-  const Tensor rescale = prod(keys.rescale.narrow(2, begin, end - begin), {2});
-  const auto handed_on = [&](const Tensor& x, int64_t to) { return keys.rescale.select(2, to) * x.select(2, to); };
-  const Tensor r_in = handed_on(r, end), t_in = handed_on(t, end);
-  check_step("(16) of r", handed_on(own.first, begin) + rescale * r_in, handed_on(r, begin));
-  check_step("(16) of t", handed_on(own.second, begin) + rescale * t_in, handed_on(t, begin));
+    // What tokens 60 … 149 hand to token 59: once for all of them, once by way of the chunk 60 … 99.
+    const int64_t begin = 60, end = 100;
+    const Tensor later = ge(arange(kTokens), end).to(DType::float64).reshape({-1, 1});
+    const auto own = keys.carried(g_k * (1 - later));
+    const Tensor rescale = prod(keys.rescale.narrow(2, begin, end - begin), {2});
+    const auto handed_on = [&](const Tensor& x, int64_t to) { return keys.rescale.select(2, to) * x.select(2, to); };
+    const Tensor r_in = handed_on(r, end), t_in = handed_on(t, end);
+    check_step("(16) of r", handed_on(own.first, begin) + rescale * r_in, handed_on(r, begin));
+    check_step("(16) of t", handed_on(own.second, begin) + rescale * t_in, handed_on(t, begin));
+  }
 }

@@ -27,7 +27,8 @@ struct RecurrentCase {
   Tensor x = uniform({kSteps, kBatch, gates* kWidth}, 1), h0 = uniform({kBatch, kWidth}, 2),
          c0 = uniform({kBatch, kWidth}, 3);
   Tensor weight = uniform({gates * kWidth, kWidth}, 4), bias = uniform({gates * kWidth}, 5);
-  Tensor dy = uniform({kSteps, kBatch, kWidth}, 6), dc_n = uniform({kBatch, kWidth}, 7);
+  Tensor dy = uniform({kSteps, kBatch, kWidth}, 6), dh_n = uniform({kBatch, kWidth}, 7);
+  Tensor dc_n = uniform({kBatch, kWidth}, 8);
   Tensor identity = eye(gates * kWidth, -1, DType::float64);
   RecurrentOptions options{.lengths = tensor(std::vector<int64_t>{5, 4, 3})};
 
@@ -74,7 +75,7 @@ TEST_CASE("derivations: the gradient of GRU") {
     const Tensor next = Gru(in.x.select(0, t), linear(h.back(), in.weight, in.bias)).state(h.back());
     h.push_back(in.is_real(t) * next + (1 - in.is_real(t)) * h.back());
   }
-  Tensor carry = zeros({kBatch, kWidth}, DType::float64);
+  Tensor carry = in.dh_n;  // of the last state, which the caller uses too
   std::vector<Tensor> dx(kSteps), dsums(kSteps);
   for (int64_t t = kSteps - 1; t >= 0; --t) {
     const auto at = static_cast<size_t>(t);
@@ -105,7 +106,7 @@ TEST_CASE("derivations: the gradient of GRU") {
   std::vector<Tensor> leaves{in.x, in.h0, in.weight, in.bias};
   for (Tensor& leaf : leaves) leaf = leaf.detach().set_requires_grad();
   const GRUResult result = gru(leaves[0], leaves[1], in.identity, leaves[2], {}, leaves[3], in.options);
-  const std::vector<Tensor> fused = grad({loss_of(result.output, in.dy)}, leaves);
+  const std::vector<Tensor> fused = grad({loss_of(result.output, in.dy) + loss_of(result.h_n, in.dh_n)}, leaves);
   const Tensor all = concat(dsums, 0);
   h.pop_back();
   check_step("(3) to (5) of all steps", stack(dx), fused[0]);
@@ -124,7 +125,7 @@ TEST_CASE("derivations: the gradient of LSTM") {
     c.push_back(real * cell + (1 - real) * c.back());
     h.push_back(real * gates.o * tanh(cell) + (1 - real) * h.back());
   }
-  Tensor carry = zeros({kBatch, kWidth}, DType::float64), carry_c = in.dc_n;  // the caller uses the last c
+  Tensor carry = in.dh_n, carry_c = in.dc_n;  // of the last states, which the caller uses too
   std::vector<Tensor> dx(kSteps);
   for (int64_t t = kSteps - 1; t >= 0; --t) {
     const auto at = static_cast<size_t>(t);
@@ -159,7 +160,8 @@ TEST_CASE("derivations: the gradient of LSTM") {
   std::vector<Tensor> leaves{in.x, in.h0, in.c0, in.weight, in.bias};
   for (Tensor& leaf : leaves) leaf = leaf.detach().set_requires_grad();
   const LSTMResult result = lstm(leaves[0], leaves[1], leaves[2], in.identity, leaves[3], {}, leaves[4], in.options);
-  const std::vector<Tensor> fused = grad({loss_of(result.output, in.dy) + loss_of(result.c_n, in.dc_n)}, leaves);
+  const std::vector<Tensor> fused =
+      grad({loss_of(result.output, in.dy) + loss_of(result.h_n, in.dh_n) + loss_of(result.c_n, in.dc_n)}, leaves);
   const Tensor all = concat(dx, 0);
   h.pop_back();
   check_step("(7) and (8) of all steps", stack(dx), fused[0]);
