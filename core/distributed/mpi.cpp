@@ -92,39 +92,48 @@ struct Mpi {
 class Session {
  public:
   explicit Session(void* library) : mpi_(library) {
-    current = this;
-    int is_initialized = 0, is_finalized = 0, level = MPI_THREAD_SINGLE;
+    int is_initialized = 0;
     mpi_.initialized(&is_initialized);
-    mpi_.finalized(&is_finalized);
-    if (is_finalized != 0) throw IoError("the program has finalised MPI, which cannot begin anew; do so at its end");
     if (is_initialized != 0) {
-      mpi_.check(mpi_.query_thread(&level), "MPI_Query_thread");
-    } else {
-      mpi_.check(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
-      is_own_ = true;
-      std::atexit([] { current->finalize(); });
+      if (!is_finalized()) mpi_.check(mpi_.query_thread(&level_), "MPI_Query_thread");
+      return;
     }
-    if (level >= MPI_THREAD_FUNNELED) return;
-    throw IoError(fmt::format(
-        "MPI has thread level {}, and linnet's threads need MPI_THREAD_FUNNELED; {}", level,
-        is_own_ ? "this MPI does not provide it: use another" : "call MPI_Init_thread with it in place of MPI_Init"));
+    mpi_.check(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level_), "MPI_Init_thread");
+    is_own_ = true;
+    current = this;
+    std::atexit([] { current->finalize(); });
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const Mpi& mpi() const { return mpi_; }
+  bool is_finalized() const {
+    int is_finalized = 0;
+    mpi_.finalized(&is_finalized);
+    return is_finalized != 0;
+  }
+  /// Throws IoError unless the calling thread may use MPI beside threads that do not.
+  void check_threads() const {
+    if (is_finalized()) throw IoError("the program has finalised MPI, which cannot begin anew; do so at its end");
+    int is_main = 0;
+    mpi_.check(mpi_.is_thread_main(&is_main), "MPI_Is_thread_main");
+    if (is_main == 0) throw IoError("MPI was initialised on another thread; make the ProcessGroup there");
+    if (level_ >= MPI_THREAD_FUNNELED) return;
+    throw IoError(fmt::format("MPI was initialised without MPI_THREAD_FUNNELED, which linnet's threads need; {}",
+                              is_own_ ? "this MPI does not provide it: use another"
+                                      : "call MPI_Init_thread with it in place of MPI_Init"));
+  }
   /// From now on this process ends without the others, which the launcher notices.
   void fail() { has_failed_ = true; }
 
  private:
   void finalize() const {
-    int is_finalized = 0;
-    mpi_.finalized(&is_finalized);
-    if (!has_failed_ && is_finalized == 0) mpi_.finalize();
+    if (!has_failed_ && !is_finalized()) mpi_.finalize();
   }
 
   static inline Session* current = nullptr;
   Mpi mpi_;
+  int level_ = MPI_THREAD_SINGLE;
   bool is_own_ = false, has_failed_ = false;
 };
 
@@ -152,9 +161,7 @@ class Requests : public Work::Steps {
 class MpiTransport : public detail::Transport {
  public:
   explicit MpiTransport(Session& session) : session_(session), mpi_(session.mpi()) {
-    int is_main = 0;
-    mpi_.check(mpi_.is_thread_main(&is_main), "MPI_Is_thread_main");
-    if (is_main == 0) throw IoError("MPI was initialised on another thread; make the ProcessGroup there");
+    session.check_threads();
     for (MPI_Comm* const own : {&comm_, &end_}) {  // their messages do not meet those of the program
       mpi_.check(mpi_.comm_dup(mpi_.world, own), "MPI_Comm_dup");
       mpi_.check(mpi_.comm_set_errhandler(*own, mpi_.errors_return), "MPI_Comm_set_errhandler");
@@ -163,9 +170,7 @@ class MpiTransport : public detail::Transport {
     mpi_.check(mpi_.comm_size(comm_, &size_), "MPI_Comm_size");
   }
   ~MpiTransport() override {
-    int is_finalized = 0;
-    mpi_.finalized(&is_finalized);
-    if (has_failed_ || is_finalized != 0) return;  // freeing waits for the others
+    if (has_failed_ || session_.is_finalized()) return;  // freeing waits for the others
     mpi_.comm_free(&comm_);
     mpi_.comm_free(&end_);
   }

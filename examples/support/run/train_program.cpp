@@ -75,6 +75,10 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
   fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,
              format_count(static_cast<int64_t>(result.tokens_per_second)), format_count(result.parameters),
              format_bytes(result.peak_bytes));
+  if (const int count = ranks().world_size(); count > 1) {
+    fmt::print("{:<22} {}, of {} threads each; {:.2f} ms per step waited for others\n", "processes", count,
+               num_threads(), result.waited_ms_per_step);
+  }
   if (program.finish) program.finish(settings, result);
 }
 

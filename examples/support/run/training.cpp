@@ -266,6 +266,8 @@ TrainingResult Run::finish() {
   const Metrics& last = result_.history.back();
   result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
+  const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
+  result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());

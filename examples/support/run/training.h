@@ -18,6 +18,7 @@ struct TrainingResult {
   int64_t tested_step = 0;       ///< the step of these weights: the last, or the best with settings.keep_best
   double ms_per_step = 0;        ///< median, without evaluations
   double tokens_per_second = 0;
+  double waited_ms_per_step = 0;  ///< for other ranks, after the last gradient was computed; mean
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
 
