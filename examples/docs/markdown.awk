@@ -18,6 +18,7 @@ FNR == 1 {
 
 /^ *(```|~~~)/ {
   in_code = !in_code
+  sub(/```c\+\+/, "```cpp")  # code of other libraries, which the tests do not compile
   print
   next
 }
@@ -59,9 +60,16 @@ in_display {
     text = pending " " text
   }
   pending = ""
-  # What begins in this line and ends in a later one: Doxygen reads such code and links wrongly.
-  if ($0 != "" && (gsub(/`/, "`", text) % 2 || text ~ /\[[^]]*$/) && text !~ /^ *\|/) pending = text
+  if ($0 != "" && text !~ /^ *\|/ && is_open(text)) pending = text
   else print inline(text)
+}
+
+# Whether code, a formula or a link begins in a line and ends in a later one, which Doxygen would read wrongly.
+function is_open(text) {
+  if (gsub(/`/, "`", text) % 2) return 1
+  gsub(/`[^`]*`/, "", text)
+  if (gsub(/\$\$/, "", text) % 2 || gsub(/\$/, "", text) % 2) return 1
+  return text ~ /\[[^]]*$/
 }
 
 END {
@@ -77,12 +85,13 @@ function page_id(path) {
 }
 
 # As GitHub makes the anchors of headings.
-function slug(title) {
+function slug(title,   times) {
   sub(/^#+ +/, "", title)
   title = tolower(title)
   gsub(/[^a-z0-9 _-]/, "", title)
   gsub(/ /, "-", title)
-  return title
+  times = slugs[title]++
+  return times ? title "-" times : title
 }
 
 # A path from the root, of one that is relative to the folder of this page.
