@@ -37,7 +37,7 @@ list(TRANSFORM elsewhere REPLACE "(.+)" "examples/docs/\\1.md")
 # The title and the reference of a page, as markdown.awk names it.
 function(linnet_page path title_of id_of)
   cmake_path(ABSOLUTE_PATH path BASE_DIRECTORY ${SOURCE} OUTPUT_VARIABLE file)
-  file(STRINGS ${file} heading REGEX "^# " LIMIT_COUNT 1)
+  file(STRINGS ${file} heading REGEX "^# " LIMIT_COUNT 1 ENCODING UTF-8)
   string(REGEX REPLACE "^# +" "" title "${heading}")
   string(REGEX REPLACE "[`*]" "" title "${title}")
   string(REPLACE "&" "&amp;" title "${title}")
