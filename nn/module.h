@@ -104,14 +104,14 @@ class Module {
 
   /// Stops tracking gradients of all parameters, so that training leaves them as they are.
   void freeze();
-  void unfreeze();
+  void unfreeze();  ///< tracks them again
 
   // ---- Mode ----
 
   /// Switches between training, which every module starts in, and evaluation, where dropout does nothing.
   void train(bool on = true);
-  void eval() { train(false); }
-  bool training() const { return training_; }
+  void eval() { train(false); }                ///< as train(false)
+  bool training() const { return training_; }  ///< whether it is training
   /// Says that step `step` of training begins, counted from 0, to the parts of a model that change between optimizer
   /// steps, such as a Performer's random features. Call it before the first forward of the step, and outside of a
   /// Recording. Since it depends on the step and the generator, a run that is resumed with both goes on as it would

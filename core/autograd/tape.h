@@ -107,10 +107,10 @@ class Saved {
   Saved() = default;
   /// The tensor, with its history.
   Tensor operator()() const;
-  bool defined() const { return tensor_.defined(); }
+  bool defined() const { return tensor_.defined(); }  ///< whether there is a tensor
   /// Whether the tensor required a gradient when it was saved: if not, its gradient need not be computed.
   bool requires_grad() const { return tensor_.defined() && tensor_.requires_grad(); }
-  const Shape& shape() const { return tensor_.shape(); }
+  const Shape& shape() const { return tensor_.shape(); }  ///< its sizes
 
  private:
   friend class Op;

@@ -45,7 +45,7 @@ class Profile {
 
   /// The calls in the order in which they began.
   const std::vector<KernelCall>& calls() const { return calls_; }
-  void add(KernelCall call) { calls_.push_back(std::move(call)); }
+  void add(KernelCall call) { calls_.push_back(std::move(call)); }  ///< appends one
   /// Milliseconds since the profile began.
   double elapsed_ms() const;
 

@@ -98,9 +98,21 @@ function end_members() {
   in_members = refused = 0
 }
 
-# Copies and moves that the compiler writes, without a comment of their own.
+# Whether a line declares a copy or a move.
+function copy_or_move(text,   name, other) {
+  if (text !~ /^ *[A-Z][A-Za-z0-9]*(& operator=)?\((const )?[A-Z][A-Za-z0-9]*&&? ?[a-z]*\)/ || text ~ /= delete;/) return 0
+  name = text
+  sub(/^ */, "", name)
+  other = name
+  sub(/[^A-Za-z0-9].*$/, "", name)
+  sub(/^[^(]*\((const )?/, "", other)
+  sub(/[^A-Za-z0-9].*$/, "", other)
+  return name == other
+}
+
+# Destructors, and copies and moves that the compiler writes, without a comment of their own.
 function is_default(text) {
-  return text ~ /^ *(virtual )?~?[A-Za-z]+&? ?(operator=)?\([^()]*&?&?[^()]*\).* = default;$/ && line[i - 1] !~ /\/\/\//
+  return text ~ /^ *(virtual )?~[A-Za-z]+\(\).*[;}]$/ || text ~ /^ *(virtual )?~?[A-Za-z]+&? ?(operator=)?\([^()]*&?&?[^()]*\).* = default;$/ && line[i - 1] !~ /\/\/\//
 }
 
 function declaration_or_comment(text,   indent, begins) {
@@ -126,7 +138,8 @@ function declaration_or_comment(text,   indent, begins) {
     comment = ""
   } else if (begins && !in_comment && !is_inside && text !~ /\/\/\/</ && (text ~ /\(/ || text ~ /^ *template/)) {
     whole = text ~ /^ *template/ ? line[i + 1] : text ~ /[;}]( *\/\/.*)?$/ ? text : text line[i + 1]
-    if (comment != "" && indent == comment_indent) printf "%s", comment
+    if (copy_or_move(text)) print indent "/// " (text ~ /&&/ ? "Moved from" : "A copy of") " the other."
+    else if (comment != "" && indent == comment_indent && text !~ /= delete;|override/) printf "%s", comment
     else if (whole ~ /NOLINT\(google-explicit-constructor\)/) print indent "/// An implicit conversion" reason_in(whole)
     else if (whole ~ /^ *[A-Za-z0-9]+\(Module& parent, std::string name/) print indent "/// A submodule of `parent`, `name` there."
     else if (path == "core/views.h") print "/// As Tensor::" name_in(text) "."

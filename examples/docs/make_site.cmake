@@ -14,6 +14,15 @@ linnet_public_headers(${SOURCE} headers)
 # A device's kernels, and functions that exist so that the compiler refuses them.
 list(REMOVE_ITEM headers nn/linnet.h core/device/backend.h core/refused.h core/refused_members.h ops/refusals.h)
 
+file(READ ${docs}/library.dox rooms)
+foreach(header IN LISTS headers)
+  cmake_path(GET header PARENT_PATH room)
+  string(REPLACE "/" "_" group ${room})
+  if(NOT rooms MATCHES "defgroup room_${group} ")
+    message(FATAL_ERROR "make_site.cmake: library.dox has no title for ${room}: \\defgroup room_${group}")
+  endif()
+endforeach()
+
 set(readmes core ops ops/cpu/attention ops/cpu/fastformer ops/cpu/fastmax ops/cpu/performer nn cuda cuda/attention
     cuda/fastformer cuda/fastmax tests tests/goldens tests/peers tests/cuda/emulation)
 list(TRANSFORM readmes APPEND /README.md)
@@ -37,7 +46,7 @@ list(TRANSFORM elsewhere REPLACE "(.+)" "examples/docs/\\1.md")
 # The title and the reference of a page, as markdown.awk names it.
 function(linnet_page path title_of id_of)
   cmake_path(ABSOLUTE_PATH path BASE_DIRECTORY ${SOURCE} OUTPUT_VARIABLE file)
-  file(STRINGS ${file} heading REGEX "^# " LIMIT_COUNT 1)
+  file(STRINGS ${file} heading REGEX "^# " LIMIT_COUNT 1 ENCODING UTF-8)
   string(REGEX REPLACE "^# +" "" title "${heading}")
   string(REGEX REPLACE "[`*]" "" title "${title}")
   string(REPLACE "&" "&amp;" title "${title}")

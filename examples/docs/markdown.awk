@@ -18,6 +18,7 @@ FNR == 1 {
 
 /^ *(```|~~~)/ {
   in_code = !in_code
+  sub(/```c\+\+/, "```cpp")  # code of other libraries, which the tests do not compile
   print
   next
 }
@@ -42,6 +43,7 @@ in_display {
   in_list = 0
   title = $0
   if (!headings++) {
+    sub(/\. /, ".\302\240", title)  # or Doxygen would take "# 1. Tensors" for a list
     if (path != "README.md" && title !~ /\{#/) title = title " {#" page_id(path) "}"
   } else if (title !~ /\{#/) {
     title = title " {#" page_id(path) "_" slug(title) "}"
@@ -59,9 +61,16 @@ in_display {
     text = pending " " text
   }
   pending = ""
-  # What begins in this line and ends in a later one: Doxygen reads such code and links wrongly.
-  if ($0 != "" && (gsub(/`/, "`", text) % 2 || text ~ /\[[^]]*$/) && text !~ /^ *\|/) pending = text
+  if ($0 != "" && text !~ /^ *\|/ && is_open(text)) pending = text
   else print inline(text)
+}
+
+# Whether code, a formula or a link begins in a line and ends in a later one, which Doxygen would read wrongly.
+function is_open(text) {
+  if (gsub(/`/, "`", text) % 2) return 1
+  gsub(/`[^`]*`/, "", text)
+  if (gsub(/\$\$/, "", text) % 2 || gsub(/\$/, "", text) % 2) return 1
+  return text ~ /\[[^]]*$/
 }
 
 END {
@@ -77,12 +86,13 @@ function page_id(path) {
 }
 
 # As GitHub makes the anchors of headings.
-function slug(title) {
+function slug(title,   times) {
   sub(/^#+ +/, "", title)
   title = tolower(title)
   gsub(/[^a-z0-9 _-]/, "", title)
   gsub(/ /, "-", title)
-  return title
+  times = slugs[title]++
+  return times ? title "-" times : title
 }
 
 # A path from the root, of one that is relative to the folder of this page.
@@ -105,8 +115,19 @@ function group_of(header) {
   return header
 }
 
+# The file of a header's page. Doxygen takes no code in the text of a reference.
+function page_of(header) {
+  header = group_of(header)
+  gsub(/_/, "__", header)
+  return "group__" header ".html"
+}
+
 # One line, of which what stands in backticks is left as it is, but for the name of a header, which becomes a link.
 function inline(text,   result, before, rest, ticks, close_at, code, name) {
+  # **`bold code`**, whose stars Doxygen would leave
+  while (match(text, /\*\*`[^`*]+`\*\*/)) {
+    text = substr(text, 1, RSTART - 1) "<b>" substr(text, RSTART + 2, RLENGTH - 4) "</b>" substr(text, RSTART + RLENGTH)
+  }
   result = ""
   while (match(text, /`+/)) {
     before = substr(text, 1, RSTART - 1)
@@ -119,7 +140,7 @@ function inline(text,   result, before, rest, ticks, close_at, code, name) {
     name = is_header[code] ? code : from_root(code)
     text = substr(rest, close_at + length(ticks))
     if (is_header[name] && substr(text, 1, 1) != "]") {
-      result = result "[<code>" code "</code>](@ref " group_of(name) ")"
+      result = result "<a href=\"" page_of(name) "\"><code>" code "</code></a>"
     } else if (code ~ /'/ && ticks == "`") {
       result = result "``" code "``"  # Doxygen would read `don't` as a quotation
     } else {

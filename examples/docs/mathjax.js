@@ -1,5 +1,4 @@
 MathJax.Hub.Config({
   showMathMenu: false,
-  messageStyle: "none",
-  SVG: {linebreaks: {automatic: true, width: "container"}}
+  messageStyle: "none"
 });

@@ -99,7 +99,7 @@ class Loader {
 
   /// Takes the next batch.
   Iterator begin() { return Iterator(this); }
-  std::default_sentinel_t end() const { return {}; }
+  std::default_sentinel_t end() const { return {}; }  ///< ends a range-for
 
   /// The next batch of the current epoch; empty at its end. The call after that starts the next epoch.
   ///
