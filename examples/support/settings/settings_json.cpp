@@ -70,6 +70,7 @@ void for_each_field(S& s, Field&& field) {
     field("format", s.texts.format);
     field("text_field", s.texts.text_field);
     field("label_field", s.texts.label_field);
+    field("levels", s.texts.levels);
     field("vocabulary", s.texts.vocabulary);
     field("min_count", s.texts.min_count);
     field("glove", s.texts.glove);

@@ -140,6 +140,74 @@ TEST_CASE("classify: word vectors are what training begins with, through a linea
 }
 
 TEST_CASE("classify: a table and figures of several runs, beside published ones") {
+TEST_CASE(
+    "classify --levels sentence: learns, goes on to the same bits, with word vectors, and stands apart in tables") {
+  const Texts shop;
+  const auto two_levels = [&](const std::string& out) {
+    Arguments flags = shop.tiny(out, "fastformer");
+    const auto context = std::ranges::find(flags, "--context");
+    flags.erase(context, context + 2);
+    return flags + Arguments{"--levels", "sentence"};
+  };
+  done("classify", two_levels("learned") + Arguments{"--steps", "60", "--lr", "0.01", "--min-lr", "0.01"});
+  CHECK(results_of(shop / "learned")["accuracy"] == 1);
+  CHECK(results_of(shop / "learned")["measures"]["macro-F"] == 1);
+  CHECK(config_of(shop / "learned")["settings"]["levels"] == "sentence");
+
+  write_bytes(shop / "v.txt", "good 1 2 3\nbad 3 2 1\nword1 0 1 0\n");
+  const Arguments flags{"--steps", "60", "--eval-every", "5", "--checkpoint-every", "7", "--glove", shop / "v.txt"};
+  const Ended whole = done("classify", two_levels("whole") + flags);
+  CHECK(contains(whole.err, "v.txt: vectors of 3 words of "));
+  ChildProgram child("classify", two_levels("killed") + flags);
+  while (child.running() && lines_in(shop / "killed/metrics.jsonl") < 4) {
+  }
+  child.kill();
+  (void)child.wait();
+  done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
+  CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
+  write_bytes(shop / "v.txt", "says 1 2 3\n");  // of the vocabulary's most frequent word
+  done("classify",
+       two_levels("begun") + Arguments{"--steps", "1", "--lr", "0", "--min-lr", "0", "--glove", shop / "v.txt"});
+  const TensorMap state = read_safetensors(shop / "begun/model.safetensors").tensors;
+  CHECK(state.at("map.weight").shape() == Shape{16, 3});
+  CHECK(state.at("tok.weight")[2].to_vector<float>() == std::vector<float>{1, 2, 3});
+  check_refused(
+      run_program("classify", {"--task", "own-texts", "--resume", "--out", shop / "whole", "--levels", "word"}), 2,
+      "--levels \"word\": the run in");
+
+  done("classify", shop.tiny("word", "fastformer"));
+  const Ended table = done("classify", {"--table", "--out", shop / ""});
+  CHECK(contains(table.out, "levels sentence, "));
+
+  std::string long_text = "a\t";
+  for (int i = 0; i < 65; ++i) long_text += "word. ";
+  write_bytes(shop / "data/train.tsv", read_bytes(shop / "data/train.tsv") + long_text + "\n");
+  write_bytes(shop / "data/dev.tsv", "a\tword\n");
+  const Ended cut = done("classify", two_levels("cut") + Arguments{"--attention", "softmax"});
+  CHECK(contains(cut.err, "): 1 of 50 texts are cut to 64 sentences of 64 words (--levels sentence)"));
+}
+
+TEST_CASE("compare and bench take --levels sentence, which refuses what does not apply") {
+  const Texts shop;
+  const Ended ended = done(
+      "compare", {"--task",  "own-texts", "--data",   shop / "data", "--out",       shop / "compared",  "--steps",
+                  "2",       "--layers",  "1",        "--width",     "16",          "--heads",          "2",
+                  "--batch", "8",         "--levels", "sentence",    "--attention", "softmax,linformer"});
+  CHECK(contains(ended.out, "levels sentence"));
+  CHECK(contains(ended.out, "macro-F"));
+  const Ended bench = done("bench", {"--json", "--seconds", "0.001", "step", "--preset", "classify-own-texts-small",
+                                     "--levels", "sentence", "--batch", "2", "--width", "16"});
+  CHECK(nlohmann::json::parse(bench.out)["data"] == "random tokens");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--levels", "sentence"}), 2,
+                "--context 32 does not apply to --levels sentence, which reads the first 64 words of the first 64 "
+                "sentences; leave it out");
+  check_refused(run_program("classify",
+                            shop.tiny("x") + Arguments{"--levels", "sentence", "--context", "512", "--pool", "kept"}),
+                2, "--pool kept does not apply to --levels sentence, which takes additive; leave it out");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--levels", "page"}), 2, "--levels");
+  CHECK(!fs::exists(shop / "x"));
+}
+
   const Texts shop;
   for (const std::string seed : {"1", "2"}) {
     done("classify", shop.tiny("runs/softmax-" + seed) + Arguments{"--seed", seed});
