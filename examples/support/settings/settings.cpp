@@ -272,6 +272,10 @@ void validate(const Settings& s) {
   pool_of(s);
   validate_levels(s);
   user_encoder_of(s);
+  require(s.texts.glove.empty() || !is_of(TaskKind::users, s) || !s.data.empty(),
+          fmt::format("--glove {} does not apply to generated clicks, which have no words; name MIND's folder with "
+                      "--data",
+                      s.texts.glove));
   require(row_name(s) == s.attention || s.attention == Settings{}.attention,
           fmt::format("--encoder {} does not apply to --attention {}; leave one of them out", s.of_users.encoder,
                       s.attention));

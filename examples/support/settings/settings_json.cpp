@@ -86,6 +86,7 @@ void for_each_field(S& s, Field&& field) {
     field("test_users", s.of_users.test_users);
     field("items", s.of_users.items);
     field("sharpness", s.of_users.sharpness);
+    field("glove", s.texts.glove);
     field("data_seed", s.lra.data_seed);
   }
   field("eval_every", s.eval_every);

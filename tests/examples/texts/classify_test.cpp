@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -139,7 +140,6 @@ TEST_CASE("classify: word vectors are what training begins with, through a linea
   check_refused(run_program("classify", shop.tiny("c") + Arguments{"--glove", shop / "v.txt"}), 1, "v.txt, line 2");
 }
 
-TEST_CASE("classify: a table and figures of several runs, beside published ones") {
 TEST_CASE(
     "classify --levels sentence: learns, goes on to the same bits, with word vectors, and stands apart in tables") {
   const Texts shop;
@@ -208,6 +208,7 @@ TEST_CASE("compare and bench take --levels sentence, which refuses what does not
   CHECK(!fs::exists(shop / "x"));
 }
 
+TEST_CASE("classify: a table and figures of several runs, beside published ones") {
   const Texts shop;
   for (const std::string seed : {"1", "2"}) {
     done("classify", shop.tiny("runs/softmax-" + seed) + Arguments{"--seed", seed});
@@ -243,6 +244,45 @@ TEST_CASE("compare, bench and ablations take texts with labels") {
                     "--seeds", "1", "--steps", "2", "--batch", "4", "--width", "16", "--heads", "2"});
   CHECK(contains(ablations.out, "accuracy, %"));
   CHECK(fs::exists(shop / "ablations/interaction.png"));
+}
+
+TEST_CASE("compare --seeds: the mean and the sample standard deviation of runs that classify --table groups") {
+  const Texts shop;
+  const Arguments flags = shop.tiny("runs") + Arguments{"--attention", "softmax,linear", "--seed", "5"};
+  const Ended ended = done("compare", flags + Arguments{"--seeds", "3"});
+  CHECK(contains(ended.out,
+                 "seeds 5 to 7; test data, by the weights with the best validation accuracy; mean ± sample "
+                 "standard deviation"));
+  double sum = 0, squares = 0, time = 0;
+  for (const std::string run : {"softmax-5", "softmax-6", "softmax-7"}) {
+    const nlohmann::json results = results_of(shop / "runs" / run);
+    const double accuracy = 100 * results["accuracy"].get<double>();
+    sum += accuracy, squares += accuracy * accuracy, time += results["ms_per_step"].get<double>();
+    CHECK(config_of(shop / "runs" / run)["settings"]["seed"] == run.back() - '0');
+  }
+  const double deviation = std::sqrt((squares - sum * sum / 3) / 2);
+  CHECK(deviation > 0);
+  const std::string row = ended.out.substr(ended.out.rfind("\nsoftmax "));  // of the table
+  CHECK(contains(row.substr(0, row.find('\n', 1)), fmt::format("{:.2f} ± {:.2f} %", sum / 3, deviation)));
+  CHECK(contains(row.substr(0, row.find('\n', 1)), fmt::format(" {:.1f} ", time / 3)));
+  CHECK(contains(row, "\nlinear "));
+  const Ended table = done("classify", {"--table", "--out", shop / "runs"});
+  CHECK(contains(table.out, fmt::format("{:.2f} ± {:.2f} (3 seeds)", sum / 3, deviation)));
+
+  done("compare", flags + Arguments{"--out", shop / "one"});
+  CHECK(fs::exists(shop / "one/softmax/results.json"));  // of a single seed, without a number in its name
+  fs::remove_all(shop / "runs/linear-7");
+  const std::string before = read_bytes(shop / "runs/softmax-6/model.safetensors");
+  CHECK(contains(done("compare", flags + Arguments{"--seeds", "4", "--resume"}).out, "seeds 5 to 8"));
+  CHECK(read_bytes(shop / "runs/softmax-6/model.safetensors") == before);
+  CHECK(read_bytes(shop / "runs/softmax-5/model.safetensors") == read_bytes(shop / "one/softmax/model.safetensors"));
+  CHECK(fs::exists(shop / "runs/linear-8/results.json"));
+  // A run that is there ends the program before the first one trains.
+  check_refused(
+      run_program("compare", flags + Arguments{"--seeds", "2", "--seed", "8", "--attention", "softmax,linear"}), 1,
+      "softmax-8");
+  CHECK(!fs::exists(shop / "runs/softmax-9"));
+  check_refused(run_program("compare", flags + Arguments{"--seeds", "0"}), 2, "--seeds");
 }
 
 TEST_CASE("classify says what stands in for absent data, and what is malformed") {
