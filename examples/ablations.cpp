@@ -2,7 +2,6 @@
 /// parameters are shared (figure 4). Gerami et al. 2024: what dropout drops, and how much (figure 2).
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "support/run/training.h"
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
+#include "support/spread.h"
 #include "support/table.h"
 
 using namespace linnet::examples;
@@ -75,19 +75,7 @@ Ablation dropout(const std::vector<double>& rates) {
 struct Outcome {
   std::string variant;
   int64_t parameters = 0;
-  std::vector<double> results;
-
-  double mean() const {
-    double sum = 0;
-    for (const double result : results) sum += result;
-    return sum / static_cast<double>(results.size());
-  }
-  /// The sample standard deviation; 0 for a single run.
-  double deviation() const {
-    double squares = 0;
-    for (const double result : results) squares += (result - mean()) * (result - mean());
-    return results.size() > 1 ? std::sqrt(squares / static_cast<double>(results.size() - 1)) : 0;
-  }
+  Spread results;
 };
 
 Settings settings_for(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seed) {
@@ -135,7 +123,7 @@ Outcome run_variant(const Settings& common, const Ablation& ablation, const Vari
     data = task->data_name();
     const TrainingResult result = train(*task, settings);
     outcome.parameters = result.parameters;
-    outcome.results.push_back(by_accuracy(common, ablation) ? 100 * *result.full.accuracy : result.full.loss);
+    outcome.results.values.push_back(by_accuracy(common, ablation) ? 100 * *result.full.accuracy : result.full.loss);
   }
   return outcome;
 }
@@ -145,7 +133,7 @@ void draw_bars(const Ablation& ablation, const std::vector<Outcome>& outcomes, c
                const std::string& y_label, const std::filesystem::path& path) {
   BarChart chart{.title = ablation.title, .subtitle = subtitle, .y_label = y_label};
   for (const Outcome& outcome : outcomes)
-    chart.bars.push_back({outcome.variant, outcome.mean(), outcome.deviation()});
+    chart.bars.push_back({outcome.variant, outcome.results.mean(), outcome.results.deviation()});
   write_png(chart, path);
 }
 
@@ -155,10 +143,10 @@ void draw_rates(const Ablation& ablation, const std::vector<Outcome>& outcomes, 
   LineChart chart{.title = ablation.title, .subtitle = subtitle, .x_label = "rate of dropout", .y_label = y_label};
   size_t next = 1;
   for (const std::string& kind : dropout_kinds()) {
-    Series series{.label = kind, .x = {0}, .y = {outcomes.front().mean()}};
+    Series series{.label = kind, .x = {0}, .y = {outcomes.front().results.mean()}};
     for (const double rate : rates) {
       series.x.push_back(rate);
-      series.y.push_back(outcomes[next++].mean());
+      series.y.push_back(outcomes[next++].results.mean());
     }
     chart.series.push_back(std::move(series));
   }
@@ -170,10 +158,11 @@ void report(const Settings& common, const Ablation& ablation, const std::vector<
   const std::string y_label = measure(common, ablation);
   Table table({ablation.name, "parameters", "mean " + y_label, "± deviation"});
   for (const Outcome& outcome : outcomes) {
-    table.add_row({outcome.variant, fmt::format("{}", outcome.parameters), fmt::format("{:.4f}", outcome.mean()),
-                   fmt::format("{:.4f}", outcome.deviation())});
+    table.add_row({outcome.variant, fmt::format("{}", outcome.parameters),
+                   fmt::format("{:.4f}", outcome.results.mean()),
+                   fmt::format("{:.4f}", outcome.results.deviation())});
   }
-  const auto count = outcomes.front().results.size();
+  const auto count = outcomes.front().results.values.size();
   const std::string what = fmt::format("{}, {}, {} seed{}", data, describe(common), count, count == 1 ? "" : "s");
   const std::filesystem::path picture = common.out / (ablation.name + ".png");
   if (ablation.name == "dropout") {

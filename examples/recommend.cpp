@@ -62,8 +62,8 @@ int main(int argc, char** argv) {
              is_mind = !runs.front().data.empty();
              if (predictions.empty()) return;
              if (runs.size() > 1) {
-               throw UsageError(
-                   fmt::format("--predictions takes the ranks of one model, and --attention names {}", runs.size()));
+               throw UsageError(fmt::format(
+                   "--predictions takes the ranks of one model, and --attention and --seeds give {}", runs.size()));
              }
              const std::filesystem::path folder = std::filesystem::absolute(predictions).parent_path();
              if (!std::filesystem::is_directory(folder)) {
@@ -72,12 +72,12 @@ int main(int argc, char** argv) {
              }
              if (is_mind) load_mind_to_predict(runs.front());  // so that errors come before the training
            },
-       .more_cells =
-           [&](Task& task, const TrainingResult&) {
+       .more_measures =
+           [&](Task& task) {
              auto& recommendation = dynamic_cast<RecommendationTask&>(task);
              chance = recommendation.chance();
              if (!predictions.empty()) recommendation.write_predictions(predictions);
-             return std::vector<std::pair<std::string, std::string>>{};
+             return Measures{};
            },
        .finish = [&](const auto&) { print_beside(chance, is_mind); }});
 }

@@ -6,8 +6,8 @@
 #include "support/texts/text_data.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// Files of texts with labels. The first byte of the input chooses the task or the ending, and so the format; the
-/// rest is the file.
+/// Files of texts with labels. The first byte of the input chooses the task or the ending, and so the format, and
+/// whether texts become sentences; the rest is the file.
 
 namespace linnet::fuzz {
 
@@ -37,6 +37,8 @@ void run(Bytes input) {
   const std::string task = file.task;
   examples::Settings settings = examples::preset(task, examples::preset_names(task).front());
   settings.data = folder.path() / file.name;
+  const bool has_sentences = input[0] / kFiles.size() % 2 == 1;
+  if (has_sentences) settings.texts.levels = "sentence";
   constexpr int64_t kCopies = 512;  // a line of a few bytes is an example with its place, ids and a label
   const MemoryUse use;
   const examples::TextData texts = examples::text_data(examples::load_labelled_texts(settings), settings);
@@ -45,7 +47,12 @@ void run(Bytes input) {
     if (part->data->size() == 0) std::abort();
     const std::array<int64_t, 1> last{part->data->size() - 1};
     const nn::Batch batch = part->data->collate(last, {});
-    if (batch.inputs.size(1) != part->lengths.back() || batch.inputs.size(1) > settings.context) std::abort();
+    if (has_sentences) {
+      if (batch.others[1].size(1) > examples::kMostSentences) std::abort();
+      if (batch.inputs.size(1) > examples::kMostSentenceWords) std::abort();
+    } else if (batch.inputs.size(1) != part->lengths.back() || batch.inputs.size(1) > settings.context) {
+      std::abort();
+    }
     if (batch.targets.item<int64_t>() >= std::ssize(texts.classes)) std::abort();
   }
 }

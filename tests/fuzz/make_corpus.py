@@ -127,4 +127,16 @@ write("labelled_texts", "jsonl.gz", b"\1" + gzip.compress(objects, mtime=0))
 write("labelled_texts", "tsv", b"\2" + b"x\tone word\ny\ttwo\n" * 5)
 write("labelled_texts", "csv", b"\3" + b'x,"one, ""word"""\ny,two\n' * 5)
 write("labelled_texts", "news", b"\4" + b"N1\tsports\tgolf\tTitle\tAbstract\nN2\tnews\tx\tTitle\t\n" * 5)
-write("labelled_texts", "play", b"\5" + b"A:\nTo be\n\nB:\nor not\nto be\n\n" * 10)
+play = b"A:\nTo be. Not!\n\nB:\nor not\nto be\n\n" * 10
+write("labelled_texts", "play", b"\5" + play)
+write("labelled_texts", "sentences", b"\13" + play)
+
+# The first byte chooses the ending and whether malformed articles are errors.
+articles = "".join(json.dumps({"article": f"text é {i}", "summary": "one\ntwo"}) + "\n" for i in range(3)).encode()
+pubmed = json.dumps({"article_text": ["one .", " two ."], "abstract_text": ["<S> one . </S>", "<S></S>", "two"]})
+story = b"A text.\r\n\r\nMore of it.\n\n@highlight\n\nA sentence\n\n@highlight\n\nAnother one\n"
+for choice in range(2):
+    write("articles", f"lines_{choice}", bytes([choice]) + articles)
+    write("articles", f"pubmed_{choice}", bytes([2 + choice]) + pubmed.encode() + b"\n" + articles)
+    write("articles", f"cut_{choice}", bytes([choice]) + articles + articles[:20])
+    write("articles", f"story_{choice}", bytes([4 + choice]) + story)

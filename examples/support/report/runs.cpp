@@ -12,6 +12,7 @@
 #include "support/plot/plot.h"
 #include "support/run/run_folder.h"
 #include "support/run/training.h"
+#include "support/spread.h"
 #include "support/table.h"
 
 namespace linnet::examples {
@@ -96,6 +97,12 @@ Row row_of(const Settings& s) {
   return row;
 }
 
+Spread spread_of(const Runs& runs, double (*value)(const FinishedRun&)) {
+  Spread spread;
+  for (const FinishedRun& run : runs) spread.values.push_back(value(run));
+  return spread;
+}
+
 double ms_of(const FinishedRun& run) { return run.results.ms_per_step; }
 double peak_of(const FinishedRun& run) { return static_cast<double>(run.results.peak_bytes); }
 
@@ -176,11 +183,7 @@ Groups groups_in(const fs::path& folder, TaskKind kind) {
   return groups;
 }
 
-double mean_of(const Runs& runs, double (*value)(const FinishedRun&)) {
-  double sum = 0;
-  for (const FinishedRun& run : runs) sum += value(run);
-  return sum / static_cast<double>(runs.size());
-}
+double mean_of(const Runs& runs, double (*value)(const FinishedRun&)) { return spread_of(runs, value).mean(); }
 
 double accuracy_of(const FinishedRun& run) { return 100 * run.results.accuracy.value_or(NAN); }
 double macro_f_of(const FinishedRun& run) {
@@ -191,12 +194,8 @@ double macro_f_of(const FinishedRun& run) {
 }
 
 std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&)) {
-  const double mean = mean_of(runs, percent);
-  if (runs.size() == 1) return fmt::format("{:.2f}", mean);
-  double squares = 0;
-  for (const FinishedRun& run : runs) squares += (percent(run) - mean) * (percent(run) - mean);
-  const double deviation = std::sqrt(squares / static_cast<double>(runs.size() - 1));
-  return fmt::format("{:.2f} ± {:.2f} ({} seeds)", mean, deviation, runs.size());
+  const std::string text = spread_of(runs, percent).text(2);
+  return runs.size() == 1 ? text : fmt::format("{} ({} seeds)", text, runs.size());
 }
 
 double steps_per_second(const Runs& runs) { return 1e3 / mean_of(runs, ms_of); }

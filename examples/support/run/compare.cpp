@@ -15,74 +15,84 @@
 namespace linnet::examples {
 namespace {
 
-struct Entry {
-  std::string name;
-  TrainingResult result;
-  std::string sample;
-  std::vector<std::pair<std::string, std::string>> cells;  // with the names of their columns
-};
-
-/// What the runs of a program have in common.
+/// The data of the runs of a program, and a sample of each mechanism's first model.
 struct CommonData {
   std::string name, of_test;
+  std::vector<std::string> samples;
 };
 
-Settings settings_for(const std::string& attention, const Settings& common) {
+/// "seed 1337", or "seeds 1337 to 1341".
+std::string seeds_of(const Settings& first, int64_t seeds) {
+  if (seeds == 1) return fmt::format("seed {}", first.seed);
+  return fmt::format("seeds {} to {}", first.seed, first.seed + static_cast<uint64_t>(seeds) - 1);
+}
+
+/// The settings of a mechanism's run with seed number `seed` of `seeds`.
+Settings settings_for(const std::string& attention, const Settings& common, int64_t seed, int64_t seeds) {
   Settings settings = settings_of(attention, common);
-  settings.out = common.out / row_name(settings);
+  settings.seed += static_cast<uint64_t>(seed);
+  settings.out = common.out / (row_name(settings) + (seeds == 1 ? "" : fmt::format("-{}", settings.seed)));
   validate(settings);
   settle_run(settings);
   return settings;
 }
 
 /// The settings of each run, all checked before the first one trains, so that no bad flag ends the program halfway.
-std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common) {
+std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common,
+                                       int64_t seeds) {
   check_options_apply(common, "--attention", mechanisms);
   std::vector<Settings> runs;
   for (const std::string& attention : mechanisms) {
     if (std::count(mechanisms.begin(), mechanisms.end(), attention) > 1) {
       throw UsageError(fmt::format("--attention names {} twice", attention));
     }
-    runs.push_back(settings_for(attention, common));
+    for (int64_t seed = 0; seed < seeds; ++seed) runs.push_back(settings_for(attention, common, seed, seeds));
   }
   check_any_began(runs, common);
   return runs;
 }
 
-std::vector<Entry> train_all(const std::vector<Settings>& runs, const CompareProgram& program, CommonData& data) {
-  std::vector<Entry> entries;
+/// Trains the runs. The samples of each mechanism's first run are printed at the end.
+std::vector<ComparedRuns> train_all(const std::vector<Settings>& runs, const CompareProgram& program,
+                                    CommonData& data) {
+  std::vector<ComparedRuns> compared;
   for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
-    data = {.name = task->data_name(), .of_test = task->test_data()};
-    Entry entry{
-        .name = row_name(settings), .result = train(*task, settings), .sample = task->sample(200), .cells = {}};
-    if (program.more_cells) entry.cells = program.more_cells(*task, entry.result);
-    entries.push_back(std::move(entry));
+    data.name = task->data_name();
+    data.of_test = task->test_data();
+    TrainingResult result = train(*task, settings);
+    if (compared.empty() || compared.back().name != row_name(settings)) {
+      compared.push_back({.name = row_name(settings), .results = {}, .more = {}});
+      data.samples.push_back(task->sample(200));
+    }
+    compared.back().results.push_back(std::move(result));
+    compared.back().more.push_back(program.more_measures ? program.more_measures(*task) : Measures{});
   }
-  return entries;
+  return compared;
 }
 
-std::string table_of(const std::vector<Entry>& entries, bool of_test) {
-  const Task::Evaluation& evaluated = entries.front().result.full;
-  std::vector<std::string> columns{
-      "attention", of_test ? "test loss" : "val loss", "ms/step", "tokens/s", "parameters", "peak memory"};
-  auto place = columns.begin() + 2;
-  if (evaluated.accuracy) place = columns.insert(place, "accuracy") + 1;
-  for (const auto& measure : evaluated.measures) place = columns.insert(place, measure.first) + 1;
-  for (const auto& cell : entries.front().cells) columns.push_back(cell.first);
+std::string table_of(const std::vector<ComparedRuns>& compared, bool of_test) {
+  const Task::Evaluation& evaluated = compared.front().results.front().full;
+  std::vector<std::string> columns{"attention", of_test ? "test loss" : "val loss"};
+  if (evaluated.accuracy) columns.emplace_back("accuracy");
+  for (const auto& measure : evaluated.measures) columns.push_back(measure.first);
+  columns.insert(columns.end(), {"ms/step", "tokens/s", "parameters", "peak memory"});
+  for (const auto& measure : compared.front().more.front()) columns.push_back(measure.first);
   Table table(columns);
-  for (const auto& [name, result, sample, more] : entries) {
-    std::vector<std::string> cells{name,
-                                   fmt::format("{:.4f}", result.full.loss),
-                                   fmt::format("{:.1f}", result.ms_per_step),
-                                   format_count(static_cast<int64_t>(result.tokens_per_second)),
-                                   format_count(result.parameters),
-                                   format_bytes(result.peak_bytes)};
-    auto cell = cells.begin() + 2;
-    if (evaluated.accuracy) cell = cells.insert(cell, fmt::format("{:.2f} %", 100 * *result.full.accuracy)) + 1;
-    for (const auto& measure : result.full.measures)
-      cell = cells.insert(cell, fmt::format("{:.4f}", measure.second)) + 1;
-    for (const auto& other : more) cells.push_back(other.second);
+  for (const ComparedRuns& runs : compared) {
+    const auto mean = [&](const auto& value) { return runs.spread(value).mean(); };
+    std::vector<std::string> cells{runs.name, runs.spread([](const auto& r) { return r.full.loss; }).text(4)};
+    if (evaluated.accuracy) {
+      cells.push_back(runs.spread([](const auto& r) { return 100 * *r.full.accuracy; }).text(2) + " %");
+    }
+    for (size_t i = 0; i < evaluated.measures.size(); ++i) {
+      cells.push_back(runs.spread([=](const auto& r) { return r.full.measures[i].second; }).text(4));
+    }
+    cells.insert(cells.end(), {fmt::format("{:.1f}", mean(&TrainingResult::ms_per_step)),
+                               format_count(static_cast<int64_t>(mean(&TrainingResult::tokens_per_second))),
+                               format_count(runs.results.front().parameters),
+                               format_bytes(static_cast<int64_t>(mean(&TrainingResult::peak_bytes)))});
+    for (size_t i = 0; i < runs.more.front().size(); ++i) cells.push_back(runs.spread_of_more(i).text(2));
     table.add_row(cells);
   }
   return table.str();
@@ -92,25 +102,27 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   apply_machine_settings(settings);
   catch_interrupts();
   CommonData data;
-  const std::vector<Entry> entries = train_all(runs, program, data);
+  const std::vector<ComparedRuns> compared = train_all(runs, program, data);
   if (!is_first_rank()) return;
-  for (const Entry& entry : entries) {
-    if (!entry.sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", entry.name, entry.sample);
+  std::vector<std::pair<std::string, const TrainingResult*>> curves;  // of the first seed
+  for (const ComparedRuns& of : compared) {
+    const std::string& sample = data.samples[curves.size()];
+    if (!sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", of.name, sample);
+    curves.emplace_back(of.name, &of.results.front());
   }
   const bool of_test = settings.keep_best || data.of_test == "test data";
-  const std::string table = table_of(entries, of_test);
-  const std::string what = fmt::format("{}, {}, seed {}", data.name, describe(settings), settings.seed);
-  fmt::print("\n{}; {}\n{}", what,
+  const std::string what = fmt::format("{}, {}", data.name, describe(settings));
+  const int64_t seeds = std::ssize(compared.front().results);
+  fmt::print("\n{}, {}; {}{}\n{}", what, seeds_of(settings, seeds),
              settings.keep_best ? "test data, by the weights with the best validation accuracy"
                                 : "losses on " + data.of_test,
-             table);
-  std::vector<std::pair<std::string, const TrainingResult*>> curves;
-  for (const Entry& entry : entries) curves.emplace_back(entry.name, &entry.result);
-  if (program.finish) program.finish(curves);
+             seeds == 1 ? "" : "; mean ± sample standard deviation", table_of(compared, of_test));
+  if (program.finish) program.finish(compared);
   // Gerami et al. 2024, figure 6
   const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
-  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", what, steps);
-  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", what, seconds);
+  const std::string drawn = fmt::format("{}, {}", what, seeds_of(settings, 1));
+  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", drawn, steps);
+  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", drawn, seconds);
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
@@ -124,6 +136,18 @@ std::vector<std::string> default_mechanisms(const Settings& settings, bool all, 
 
 }  // namespace
 
+Spread ComparedRuns::spread(const std::function<double(const TrainingResult&)>& value) const {
+  Spread spread;
+  for (const TrainingResult& result : results) spread.values.push_back(value(result));
+  return spread;
+}
+
+Spread ComparedRuns::spread_of_more(size_t i) const {
+  Spread spread;
+  for (const Measures& measures : more) spread.values.push_back(measures[i].second);
+  return spread;
+}
+
 int compare_program(int argc, char** argv, const CompareProgram& program) {
   CLI::App app(program.description, program.name);
   return run_program(app, [&] {
@@ -132,6 +156,7 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     std::string task = tasks.size() > 1 ? task_from_flag(argc, argv, tasks) : tasks.front();
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
     std::vector<std::string> mechanisms;
+    int64_t seeds = 1;
     settings.out = tasks.size() > 1 ? "out/compare-" + task : "out/" + program.name;
     add_common_flags(app, settings);
     if (tasks.size() > 1) add_task_flag(app, task, tasks);
@@ -139,14 +164,14 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     add_attention_option_flags(app, settings);
     add_model_flags(app, settings);
     add_training_flags(app, settings);
-    app.add_option("--out", settings.out, "folder for all results, one folder in it for each mechanism")
-        ->check(path());
+    app.add_option("--seeds", seeds, "runs of each mechanism, from --seed on")->check(whole_number(1, 1000));
+    app.add_option("--out", settings.out, "folder for all results, one folder in it for each run")->check(path());
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     settle_training_flags(app, settings);
     if (mechanisms.empty()) mechanisms = default_mechanisms(settings, app.count("--attention") > 0, program);
-    const std::vector<Settings> runs = settings_for_all(mechanisms, settings);
+    const std::vector<Settings> runs = settings_for_all(mechanisms, settings, seeds);
     if (program.check) program.check(runs);
     compare(runs, settings, program);
   });

@@ -28,6 +28,7 @@ constexpr Choices<nn::Pooling, 4> kPools{{{"padded", nn::Pooling::padded_mean},
                                           {"kept", nn::Pooling::mean},
                                           {"additive", nn::Pooling::attention},
                                           {"first", nn::Pooling::first}}};
+constexpr Choices<TextLevels, 2> kLevels{{{"word", TextLevels::word}, {"sentence", TextLevels::sentence}}};
 constexpr Choices<UserEncoder, 3> kUserEncoders{
     {{"layers", UserEncoder::layers}, {"nrms", UserEncoder::nrms}, {"mean", UserEncoder::mean}}};
 constexpr Choices<Device, 2> kDevices{{{"cpu", Device::cpu}, {"cuda", Device::cuda}}};

@@ -226,6 +226,10 @@ void add_model_flags(CLI::App& app, Settings& s) {
                      "how tokens become one vector: padded, their sum by the padded length; kept, their mean; "
                      "additive attention; the first token")
           ->check(CLI::IsMember(words(kPools)));
+      if (kind_of(s.task) == TaskKind::sequences) break;
+      app.add_option("--levels", s.texts.levels,
+                     "what is encoded: the words of a text; or sentence, the words of each and then the sentences")
+          ->check(CLI::IsMember(words(kLevels)));
       break;
     case TaskKind::users:
       app.add_option("--encoder", s.of_users.encoder,

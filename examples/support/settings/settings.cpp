@@ -75,6 +75,18 @@ void validate_words(const Settings& s) {
           fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
 }
 
+/// Two levels read a fixed number of sentences and words, and have additive pooling alone.
+void validate_levels(const Settings& s) {
+  if (levels_of(s) == TextLevels::word) return;
+  require(s.context == preset(s.task, s.preset).context,
+          fmt::format("--context {} does not apply to --levels sentence, which reads the first {} words of the first "
+                      "{} sentences; leave it out",
+                      s.context, kMostSentenceWords, kMostSentences));
+  require(
+      pool_of(s) == nn::Pooling::attention,
+      fmt::format("--pool {} does not apply to --levels sentence, which takes additive; leave it out", s.lra.pool));
+}
+
 }  // namespace
 
 const nn::Mechanism& mechanism_of(const std::string& attention) {
@@ -121,6 +133,8 @@ std::any attention_options(const Settings& s) {
 }
 
 nn::Pooling pool_of(const Settings& s) { return choose(kPools, "pool", s.lra.pool); }
+
+TextLevels levels_of(const Settings& s) { return choose(kLevels, "levels", s.texts.levels); }
 
 UserEncoder user_encoder_of(const Settings& s) { return choose(kUserEncoders, "encoder", s.of_users.encoder); }
 
@@ -273,7 +287,12 @@ void validate(const Settings& s) {
   if (kind_of(s.task) == TaskKind::summaries) validate_summaries(s);
   positions_of(s);
   pool_of(s);
+  validate_levels(s);
   user_encoder_of(s);
+  require(s.texts.glove.empty() || !is_of(TaskKind::users, s) || !s.data.empty(),
+          fmt::format("--glove {} does not apply to generated clicks, which have no words; name MIND's folder with "
+                      "--data",
+                      s.texts.glove));
   require(row_name(s) == s.attention || s.attention == Settings{}.attention,
           fmt::format("--encoder {} does not apply to --attention {}; leave one of them out", s.of_users.encoder,
                       s.attention));

@@ -35,11 +35,21 @@ struct LraSettings {
   uint64_t data_seed = 1;         ///< of generated data, and of the parts that texts are divided into
 };
 
-/// The settings that only classifiers of texts have.
+/// Which sequences a classifier of texts encodes.
+enum class TextLevels : uint8_t {
+  word,     ///< the words of a text
+  sentence  ///< the words of each sentence, and then the sentences of the text
+};
+
+/// The most sentences of a text, and words of a sentence, that TextLevels::sentence reads.
+inline constexpr int64_t kMostSentences = 64, kMostSentenceWords = 64;
+
+/// The settings that only classifiers of texts have. Recommendation has `glove` of them.
 struct LabelledTextSettings {
   std::string format = "auto";  ///< of the data's files: one of text_format_names(); auto goes by the file's ending
   std::string text_field = {};  ///< the fields or columns of the text, with commas; empty: as the format has it
   std::string label_field = {};
+  std::string levels = "word";  ///< one of the words of kLevels
   int64_t vocabulary = 50'000;  ///< the most words that have ids
   int64_t min_count = 2;        ///< a rarer word of the training part has none
   std::string glove = {};       ///< a file of word vectors; empty for none
@@ -205,6 +215,8 @@ nn::BlockConfig block_config(const Settings& settings);
 void check_options(const Settings& settings, int64_t max_tokens = 0);
 /// The value of settings.lra.pool. Throws UsageError for an unknown word.
 nn::Pooling pool_of(const Settings& settings);
+/// The value of settings.texts.levels. Throws UsageError for an unknown word.
+TextLevels levels_of(const Settings& settings);
 /// The value of settings.of_users.encoder. Throws UsageError for an unknown word.
 UserEncoder user_encoder_of(const Settings& settings);
 /// The value of settings.positions. Throws UsageError for an unknown word.

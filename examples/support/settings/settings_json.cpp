@@ -72,6 +72,7 @@ void for_each_field(S& s, Field&& field) {
     field("format", s.texts.format);
     field("text_field", s.texts.text_field);
     field("label_field", s.texts.label_field);
+    field("levels", s.texts.levels);
     field("vocabulary", s.texts.vocabulary);
     field("min_count", s.texts.min_count);
     field("glove", s.texts.glove);
@@ -87,6 +88,7 @@ void for_each_field(S& s, Field&& field) {
     field("test_users", s.of_users.test_users);
     field("items", s.of_users.items);
     field("sharpness", s.of_users.sharpness);
+    field("glove", s.texts.glove);
     field("data_seed", s.lra.data_seed);
   }
   field("eval_every", s.eval_every);

@@ -24,6 +24,8 @@ void add_user_flags(CLI::App& app, Settings& s) {
   app.add_option("--test-users", s.of_users.test_users, "further generated users to test with")
       ->check(whole_number(1, 1'000'000));
   if (clicks) {
+    app.add_option("--glove", s.texts.glove, "file of word vectors to begin with, for the titles of MIND")
+        ->check(path());
     app.add_option("--items", s.of_users.items, "generated items that can be clicked")
         ->check(whole_number(100, 1'000'000));
   } else {

@@ -1,13 +1,10 @@
-#include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "support/format.h"
-#include "support/settings/program.h"
 #include "support/tasks/sequence_classification.h"
+#include "support/tasks/word_vectors.h"
+#include "support/texts/hierarchical_classifier.h"
+#include "support/texts/sentences.h"
 #include "support/texts/text_data.h"
 
 /// Classifiers of texts by their words (Wu et al. 2021, tables 1 and 4).
@@ -15,27 +12,72 @@
 namespace linnet::examples {
 namespace {
 
-/// The vectors of --glove, of which a line on stderr says how many words have one. Undefined without --glove.
-Tensor word_vectors(const Settings& s, const nn::WordVocabulary& vocabulary) {
-  if (s.texts.glove.empty()) return {};
-  constexpr uint64_t kStream = uint64_t{1} << 40;  // another generator than the model's
-  Generator rng(s.seed + kStream);
-  const nn::WordVectors glove = nn::read_glove(s.texts.glove, vocabulary, rng);
-  fmt::print(
-      stderr, "{}: vectors of {} words of {}{}\n", s.texts.glove, format_count(glove.found),
-      format_count(vocabulary.size()),
-      glove.repeated == 0 ? "" : fmt::format("; {} repeated lines do not count", format_count(glove.repeated)));
-  return glove.vectors;
+/// The width of embeddings; 0, which is the model's, where they are not defined.
+int64_t width_of(const Tensor& embeddings) { return embeddings.defined() ? embeddings.size(1) : 0; }
+
+/// A classifier of texts on two levels.
+class TwoLevelClassification : public ClassificationTask {
+ public:
+  TwoLevelClassification(const Settings& s, ClassifierData data, ClassificationMeasures measures, int64_t vocabulary,
+                         int64_t classes, const Tensor& embeddings)
+      : ClassificationTask(s, std::move(data), measures),
+        rng_(s.seed),
+        model_(rng_, s, vocabulary, classes, width_of(embeddings), model_dtype(s), device_of(s)) {
+    begin_with(embeddings, model_.embeddings());
+  }
+
+  nn::Module& model() override { return model_; }
+
+ private:
+  Tensor logits(const nn::Batch& batch) const override { return model_(batch); }
+
+  Generator rng_;
+  HierarchicalClassifier model_;
+};
+
+/// Throws UsageError for options that the mechanism refuses.
+void check_lengths(const Settings& s) {
+  const bool has_sentences = levels_of(s) == TextLevels::sentence;
+  check_options(s, has_sentences ? kMostSentenceWords : s.context);
+  if (has_sentences) check_options(s, kMostSentences);
 }
 
-/// The options of a classifier of texts with a vocabulary of this size, and with these embeddings where they are
-/// defined.
-ClassifierOptions classifier_options(const Settings& s, int64_t vocabulary, int64_t classes, const Tensor& embeddings,
-                                     int64_t tokens_per_example) {
-  return {.model = labelled_text_model_config(s, vocabulary, classes, embeddings.defined() ? embeddings.size(1) : 0),
-          .macro_f = true,
-          .embeddings = embeddings,
-          .tokens_per_example = tokens_per_example};
+/// The task, with these embeddings where they are defined.
+std::unique_ptr<Task> classification_of(const Settings& s, ClassifierData data, int64_t vocabulary, int64_t classes,
+                                        const Tensor& embeddings) {
+  const std::vector<int64_t>& lengths = data.train.lengths;
+  const ClassificationMeasures measures{
+      .macro_f = true,
+      .tokens_per_example = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / std::ssize(lengths)};
+  if (levels_of(s) == TextLevels::sentence) {
+    return std::make_unique<TwoLevelClassification>(s, std::move(data), measures, vocabulary, classes, embeddings);
+  }
+  return make_sequence_classification(
+      s, std::move(data),
+      {.model = labelled_text_model_config(s, vocabulary, classes, width_of(embeddings)),
+       .embeddings = embeddings,
+       .measures = measures});
+}
+
+/// Random texts of full length for a batch.
+SequencePart random_part(const Settings& s, int64_t vocabulary, int64_t classes, Generator& rng) {
+  const bool has_sentences = levels_of(s) == TextLevels::sentence;
+  const int64_t length = has_sentences ? kMostSentences * kMostSentenceWords : s.context;
+  std::vector<Tensor> sequences;
+  for (int64_t i = 0; i < s.batch; ++i) sequences.push_back(randint(1, vocabulary, {length}, rng));
+  Tensor labels = randint(0, classes, {s.batch}, rng);
+  std::vector<int64_t> lengths(static_cast<size_t>(s.batch), length);
+  if (!has_sentences) {
+    return {std::make_unique<nn::SequenceDataset>(std::move(sequences), std::move(labels)), std::move(lengths)};
+  }
+  std::vector<Sentences> texts;
+  for (const Tensor& sequence : sequences) {
+    Sentences& text = texts.emplace_back();
+    for (const Tensor& sentence : sequence.chunk(kMostSentences)) {
+      text.push_back(sentence.to(DType::int32).to_vector<int32_t>());
+    }
+  }
+  return {std::make_unique<SentenceDataset>(std::move(texts), std::move(labels)), std::move(lengths)};
 }
 
 }  // namespace
@@ -55,28 +97,19 @@ nn::SequenceClassifierConfig labelled_text_model_config(const Settings& s, int64
 }
 
 std::unique_ptr<Task> make_labelled_text_task(const Settings& s) {
-  check_options(s, s.context);
+  check_lengths(s);
   TextData texts = text_data(load_labelled_texts(s), s);
-  const std::vector<int64_t>& lengths = texts.data.train.lengths;
-  const int64_t mean = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / std::ssize(lengths);
-  ClassifierOptions options = classifier_options(s, texts.vocabulary.size(), std::ssize(texts.classes),
-                                                 word_vectors(s, texts.vocabulary), mean);
-  return make_sequence_classification(s, std::move(texts.data), std::move(options));
+  return classification_of(s, std::move(texts.data), texts.vocabulary.size(), std::ssize(texts.classes),
+                           word_vectors(s, texts.vocabulary));
 }
 
 std::unique_ptr<Task> make_random_labelled_text_task(const Settings& s) {
-  check_options(s, s.context);
+  check_lengths(s);
   constexpr int64_t kClasses = 10;
   Generator rng(s.seed);
   const int64_t vocabulary = s.texts.vocabulary + 2;
-  const auto part = [&]() -> SequencePart {
-    std::vector<Tensor> sequences;
-    for (int64_t i = 0; i < s.batch; ++i) sequences.push_back(randint(1, vocabulary, {s.context}, rng));
-    return {std::make_unique<nn::SequenceDataset>(std::move(sequences), randint(0, kClasses, {s.batch}, rng)),
-            std::vector<int64_t>(static_cast<size_t>(s.batch), s.context)};
-  };
-  return make_sequence_classification(s, {"random tokens", part(), part(), part()},
-                                      classifier_options(s, vocabulary, kClasses, {}, s.context));
+  const auto part = [&] { return random_part(s, vocabulary, kClasses, rng); };
+  return classification_of(s, {"random tokens", part(), part(), part()}, vocabulary, kClasses, {});
 }
 
 }  // namespace linnet::examples

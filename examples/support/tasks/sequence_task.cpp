@@ -41,7 +41,7 @@ std::unique_ptr<Task> classification(const Settings& s, SequenceData data) {
                                        .train = part_of(std::move(data.train)),
                                        .dev = part_of(std::move(data.dev)),
                                        .test = part_of(std::move(data.test))},
-                                      {.model = sequence_model_config(s), .tokens_per_example = mean});
+                                      {.model = sequence_model_config(s), .measures = {.tokens_per_example = mean}});
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <linnet/core/files/utf8.h>
 
 #include "support/format.h"
+#include "support/texts/sentences.h"
 
 namespace linnet::examples {
 namespace {
@@ -52,37 +53,59 @@ nn::WordVocabulary vocabulary_of(const TextParts& parts, const LabelledTextSetti
 /// Makes parts of texts, and counts the texts that are cut.
 class PartMaker {
  public:
-  PartMaker(const std::vector<std::string>& classes, const nn::WordVocabulary& vocabulary, int64_t context)
-      : classes_(classes), vocabulary_(vocabulary), context_(context) {
+  PartMaker(const std::vector<std::string>& classes, const nn::WordVocabulary& vocabulary, const Settings& settings)
+      : classes_(classes), vocabulary_(vocabulary), settings_(settings) {
     for (const std::string& name : classes) class_of_.emplace(name, std::ssize(class_of_));
   }
 
   SequencePart operator()(const std::vector<LabelledText>& texts) {
-    std::vector<Tensor> sequences;
-    std::vector<int64_t> labels, lengths;
-    for (const LabelledText& text : texts) {
-      labels.push_back(label_of(text));
-      std::vector<int64_t> ids = vocabulary_.encode(text.text);
-      if (ids.empty()) ids.push_back(nn::WordVocabulary::kUnknown);
-      if (std::ssize(ids) > context_) {
-        ++cut_;
-        ids.resize(static_cast<size_t>(context_));
-      }
-      lengths.push_back(std::ssize(ids));
-      sequences.push_back(tensor(ids));
-    }
+    std::vector<int64_t> labels;
+    for (const LabelledText& text : texts) labels.push_back(label_of(text));
     all_ += std::ssize(texts);
-    return {std::make_unique<nn::SequenceDataset>(std::move(sequences), tensor(labels), nn::WordVocabulary::kPadding),
-            std::move(lengths)};
+    return levels_of(settings_) == TextLevels::word ? words(texts, tensor(labels)) : sentences(texts, tensor(labels));
   }
 
   void report(const std::string& data) const {
     if (cut_ == 0) return;
-    fmt::print(stderr, "{}: {} of {} texts are cut after {} words (--context)\n", data, format_count(cut_),
-               format_count(all_), context_);
+    const std::string where =
+        levels_of(settings_) == TextLevels::word
+            ? fmt::format("after {} words (--context)", settings_.context)
+            : fmt::format("to {} sentences of {} words (--levels sentence)", kMostSentences, kMostSentenceWords);
+    fmt::print(stderr, "{}: {} of {} texts are cut {}\n", data, format_count(cut_), format_count(all_), where);
   }
 
  private:
+  SequencePart words(const std::vector<LabelledText>& texts, Tensor labels) {
+    std::vector<Tensor> sequences;
+    std::vector<int64_t> lengths;
+    for (const LabelledText& text : texts) {
+      std::vector<int64_t> ids = vocabulary_.encode(text.text);
+      if (ids.empty()) ids.push_back(nn::WordVocabulary::kUnknown);
+      if (std::ssize(ids) > settings_.context) {
+        ++cut_;
+        ids.resize(static_cast<size_t>(settings_.context));
+      }
+      lengths.push_back(std::ssize(ids));
+      sequences.push_back(tensor(ids));
+    }
+    return {
+        std::make_unique<nn::SequenceDataset>(std::move(sequences), std::move(labels), nn::WordVocabulary::kPadding),
+        std::move(lengths)};
+  }
+
+  /// The lengths are the numbers of words, of all sentences together.
+  SequencePart sentences(const std::vector<LabelledText>& texts, Tensor labels) {
+    std::vector<Sentences> all;
+    std::vector<int64_t> lengths;
+    for (const LabelledText& text : texts) {
+      Sentences& of_text = all.emplace_back(sentences_of(text.text, vocabulary_));
+      if (cut(of_text)) ++cut_;
+      int64_t& length = lengths.emplace_back(0);
+      for (const std::vector<int32_t>& sentence : of_text) length += std::ssize(sentence);
+    }
+    return {std::make_unique<SentenceDataset>(std::move(all), std::move(labels)), std::move(lengths)};
+  }
+
   int64_t label_of(const LabelledText& text) const {
     const auto found = class_of_.find(text.label);
     if (found != class_of_.end()) return found->second;
@@ -96,7 +119,8 @@ class PartMaker {
   const std::vector<std::string>& classes_;
   std::unordered_map<std::string, int64_t> class_of_;
   const nn::WordVocabulary& vocabulary_;
-  int64_t context_, cut_ = 0, all_ = 0;
+  const Settings& settings_;
+  int64_t cut_ = 0, all_ = 0;
 };
 
 }  // namespace
@@ -104,7 +128,7 @@ class PartMaker {
 TextData text_data(const NamedTexts& texts, const Settings& settings) {
   std::vector<std::string> classes = classes_of(texts);
   nn::WordVocabulary vocabulary = vocabulary_of(texts.parts, settings.texts);
-  PartMaker part(classes, vocabulary, settings.context);
+  PartMaker part(classes, vocabulary, settings);
   ClassifierData data{.name = texts.name,
                       .train = part(texts.parts.train),
                       .dev = part(texts.parts.dev),

@@ -11,7 +11,8 @@
 
 namespace linnet::examples {
 
-/// Texts as sequences of the ids of their words, and their labels as classes.
+/// Texts as the ids of their words, in one sequence or with --levels sentence in one for each sentence, and their
+/// labels as classes.
 struct TextData {
   std::vector<std::string>
       classes;                    ///< the labels of the training part: numbers by their value, then others by bytes
@@ -19,8 +20,8 @@ struct TextData {
   ClassifierData data;
 };
 
-/// The ids of the first `context` words of each text; a text without words is one unknown word. A line on stderr says
-/// how many texts are cut.
+/// The ids of the first `context` words of each text, or of the first words of its first sentences (`cut`); a text
+/// without words is one unknown word. A line on stderr says how many texts are cut.
 ///
 /// Throws: IoError, with the line, for a label that the training part does not have, and for a training part with
 /// fewer than two labels.

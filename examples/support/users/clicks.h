@@ -27,6 +27,7 @@ struct Impression {
 struct ClickSet {
   std::string name;
   int64_t vocabulary = 0;  ///< number of ids of words
+  Tensor embeddings = {};  ///< that the words begin with, [vocabulary, D]; undefined for none
   Lists items;             ///< the words of each item's title
   std::vector<Impression> train, dev;
 };

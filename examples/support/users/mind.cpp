@@ -13,6 +13,7 @@
 
 #include "support/format.h"
 #include "support/tasks/data_sets.h"
+#include "support/tasks/word_vectors.h"
 #include "support/users/records.h"
 
 namespace linnet::examples {
@@ -69,7 +70,7 @@ class News {
   }
 
   std::vector<Impression> impressions(const fs::path& folder, bool has_labels) const;
-  int64_t vocabulary() const { return words_->size(); }
+  const nn::WordVocabulary& words() const { return *words_; }
   const Lists& items() const { return items_; }
 
  private:
@@ -169,10 +170,11 @@ ClickSet load_mind(const Settings& settings) {
   const FoundData found = find_mind(settings);
   News news(settings, found.path / "train");
   ClickSet set;
+  set.embeddings = word_vectors(settings, news.words());
   set.train = news.impressions(found.path / "train", true);
   news.add(found.path / "dev");
   set.dev = news.impressions(found.path / "dev", true);
-  set.vocabulary = news.vocabulary();
+  set.vocabulary = news.words().size();
   set.items = news.items();
   set.name = content_name(found.name, set);
   return set;

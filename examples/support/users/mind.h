@@ -12,9 +12,9 @@ namespace linnet::examples {
 /// the columns with id, title, impression, history and candidates are read. The vocabulary is that of the titles in
 /// train/. Titles have at most their first settings.of_users.title_words words, histories at most their last
 /// settings.of_users.history news. News that news.tsv lacks are left out of histories; candidates become
-/// Impression::kUnknown; a line on stderr counts both.
+/// Impression::kUnknown; a line on stderr counts both. The embeddings are those of --glove.
 ///
-/// Throws: IoError for absent files, and as RecordReader for malformed lines.
+/// Throws: IoError for absent files; as RecordReader for malformed lines, and as word_vectors.
 ClickSet load_mind(const Settings& settings);
 
 /// The impressions that predictions are made for: those of test/, which have no labels, or those of dev/ where there

@@ -9,6 +9,7 @@
 #include "support/files.h"
 #include "support/format.h"
 #include "support/settings/program.h"
+#include "support/tasks/word_vectors.h"
 #include "support/users/generated_clicks.h"
 #include "support/users/mind.h"
 #include "support/users/scores.h"
@@ -66,8 +67,10 @@ RecommendationTask::RecommendationTask(const Settings& s)
       tested_(with_both_kinds(data_.dev)),
       clicks_(data_),
       rng_(s.seed),
-      model_(rng_, s, data_.vocabulary, false),
-      loader_(clicks_, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {}
+      model_(rng_, s, data_.vocabulary, false, data_.embeddings.defined() ? data_.embeddings.size(1) : 0),
+      loader_(clicks_, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
+  begin_with(data_.embeddings, model_.embeddings());
+}
 
 Task::Evaluation RecommendationTask::evaluate(int64_t batches) {
   const int64_t all = std::ssize(tested_), count = batches > 0 ? std::min(all, batches * settings_.batch) : all;

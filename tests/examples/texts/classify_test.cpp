@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -139,6 +140,74 @@ TEST_CASE("classify: word vectors are what training begins with, through a linea
   check_refused(run_program("classify", shop.tiny("c") + Arguments{"--glove", shop / "v.txt"}), 1, "v.txt, line 2");
 }
 
+TEST_CASE(
+    "classify --levels sentence: learns, goes on to the same bits, with word vectors, and stands apart in tables") {
+  const Texts shop;
+  const auto two_levels = [&](const std::string& out) {
+    Arguments flags = shop.tiny(out, "fastformer");
+    const auto context = std::ranges::find(flags, "--context");
+    flags.erase(context, context + 2);
+    return flags + Arguments{"--levels", "sentence"};
+  };
+  done("classify", two_levels("learned") + Arguments{"--steps", "60", "--lr", "0.01", "--min-lr", "0.01"});
+  CHECK(results_of(shop / "learned")["accuracy"] == 1);
+  CHECK(results_of(shop / "learned")["measures"]["macro-F"] == 1);
+  CHECK(config_of(shop / "learned")["settings"]["levels"] == "sentence");
+
+  write_bytes(shop / "v.txt", "good 1 2 3\nbad 3 2 1\nword1 0 1 0\n");
+  const Arguments flags{"--steps", "60", "--eval-every", "5", "--checkpoint-every", "7", "--glove", shop / "v.txt"};
+  const Ended whole = done("classify", two_levels("whole") + flags);
+  CHECK(contains(whole.err, "v.txt: vectors of 3 words of "));
+  ChildProgram child("classify", two_levels("killed") + flags);
+  while (child.running() && lines_in(shop / "killed/metrics.jsonl") < 4) {
+  }
+  child.kill();
+  (void)child.wait();
+  done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
+  CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
+  write_bytes(shop / "v.txt", "says 1 2 3\n");  // of the vocabulary's most frequent word
+  done("classify",
+       two_levels("begun") + Arguments{"--steps", "1", "--lr", "0", "--min-lr", "0", "--glove", shop / "v.txt"});
+  const TensorMap state = read_safetensors(shop / "begun/model.safetensors").tensors;
+  CHECK(state.at("map.weight").shape() == Shape{16, 3});
+  CHECK(state.at("tok.weight")[2].to_vector<float>() == std::vector<float>{1, 2, 3});
+  check_refused(
+      run_program("classify", {"--task", "own-texts", "--resume", "--out", shop / "whole", "--levels", "word"}), 2,
+      "--levels \"word\": the run in");
+
+  done("classify", shop.tiny("word", "fastformer"));
+  const Ended table = done("classify", {"--table", "--out", shop / ""});
+  CHECK(contains(table.out, "levels sentence, "));
+
+  std::string long_text = "a\t";
+  for (int i = 0; i < 65; ++i) long_text += "word. ";
+  write_bytes(shop / "data/train.tsv", read_bytes(shop / "data/train.tsv") + long_text + "\n");
+  write_bytes(shop / "data/dev.tsv", "a\tword\n");
+  const Ended cut = done("classify", two_levels("cut") + Arguments{"--attention", "softmax"});
+  CHECK(contains(cut.err, "): 1 of 50 texts are cut to 64 sentences of 64 words (--levels sentence)"));
+}
+
+TEST_CASE("compare and bench take --levels sentence, which refuses what does not apply") {
+  const Texts shop;
+  const Ended ended = done(
+      "compare", {"--task",  "own-texts", "--data",   shop / "data", "--out",       shop / "compared",  "--steps",
+                  "2",       "--layers",  "1",        "--width",     "16",          "--heads",          "2",
+                  "--batch", "8",         "--levels", "sentence",    "--attention", "softmax,linformer"});
+  CHECK(contains(ended.out, "levels sentence"));
+  CHECK(contains(ended.out, "macro-F"));
+  const Ended bench = done("bench", {"--json", "--seconds", "0.001", "step", "--preset", "classify-own-texts-small",
+                                     "--levels", "sentence", "--batch", "2", "--width", "16"});
+  CHECK(nlohmann::json::parse(bench.out)["data"] == "random tokens");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--levels", "sentence"}), 2,
+                "--context 32 does not apply to --levels sentence, which reads the first 64 words of the first 64 "
+                "sentences; leave it out");
+  check_refused(run_program("classify",
+                            shop.tiny("x") + Arguments{"--levels", "sentence", "--context", "512", "--pool", "kept"}),
+                2, "--pool kept does not apply to --levels sentence, which takes additive; leave it out");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--levels", "page"}), 2, "--levels");
+  CHECK(!fs::exists(shop / "x"));
+}
+
 TEST_CASE("classify: a table and figures of several runs, beside published ones") {
   const Texts shop;
   for (const std::string seed : {"1", "2"}) {
@@ -175,6 +244,45 @@ TEST_CASE("compare, bench and ablations take texts with labels") {
                     "--seeds", "1", "--steps", "2", "--batch", "4", "--width", "16", "--heads", "2"});
   CHECK(contains(ablations.out, "accuracy, %"));
   CHECK(fs::exists(shop / "ablations/interaction.png"));
+}
+
+TEST_CASE("compare --seeds: the mean and the sample standard deviation of runs that classify --table groups") {
+  const Texts shop;
+  const Arguments flags = shop.tiny("runs") + Arguments{"--attention", "softmax,linear", "--seed", "5"};
+  const Ended ended = done("compare", flags + Arguments{"--seeds", "3"});
+  CHECK(contains(ended.out,
+                 "seeds 5 to 7; test data, by the weights with the best validation accuracy; mean ± sample "
+                 "standard deviation"));
+  double sum = 0, squares = 0, time = 0;
+  for (const std::string run : {"softmax-5", "softmax-6", "softmax-7"}) {
+    const nlohmann::json results = results_of(shop / "runs" / run);
+    const double accuracy = 100 * results["accuracy"].get<double>();
+    sum += accuracy, squares += accuracy * accuracy, time += results["ms_per_step"].get<double>();
+    CHECK(config_of(shop / "runs" / run)["settings"]["seed"] == run.back() - '0');
+  }
+  const double deviation = std::sqrt((squares - sum * sum / 3) / 2);
+  CHECK(deviation > 0);
+  const std::string row = ended.out.substr(ended.out.rfind("\nsoftmax "));  // of the table
+  CHECK(contains(row.substr(0, row.find('\n', 1)), fmt::format("{:.2f} ± {:.2f} %", sum / 3, deviation)));
+  CHECK(contains(row.substr(0, row.find('\n', 1)), fmt::format(" {:.1f} ", time / 3)));
+  CHECK(contains(row, "\nlinear "));
+  const Ended table = done("classify", {"--table", "--out", shop / "runs"});
+  CHECK(contains(table.out, fmt::format("{:.2f} ± {:.2f} (3 seeds)", sum / 3, deviation)));
+
+  done("compare", flags + Arguments{"--out", shop / "one"});
+  CHECK(fs::exists(shop / "one/softmax/results.json"));  // of a single seed, without a number in its name
+  fs::remove_all(shop / "runs/linear-7");
+  const std::string before = read_bytes(shop / "runs/softmax-6/model.safetensors");
+  CHECK(contains(done("compare", flags + Arguments{"--seeds", "4", "--resume"}).out, "seeds 5 to 8"));
+  CHECK(read_bytes(shop / "runs/softmax-6/model.safetensors") == before);
+  CHECK(read_bytes(shop / "runs/softmax-5/model.safetensors") == read_bytes(shop / "one/softmax/model.safetensors"));
+  CHECK(fs::exists(shop / "runs/linear-8/results.json"));
+  // A run that is there ends the program before the first one trains.
+  check_refused(
+      run_program("compare", flags + Arguments{"--seeds", "2", "--seed", "8", "--attention", "softmax,linear"}), 1,
+      "softmax-8");
+  CHECK(!fs::exists(shop / "runs/softmax-9"));
+  check_refused(run_program("compare", flags + Arguments{"--seeds", "0"}), 2, "--seeds");
 }
 
 TEST_CASE("classify says what stands in for absent data, and what is malformed") {

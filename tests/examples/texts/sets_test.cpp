@@ -217,6 +217,61 @@ TEST_CASE("classes are the labels of the training part, sorted, numbers by their
   CHECK(has(error_of(settings), "the texts to train on all have the label 'a'; a classifier needs two or more"));
 }
 
+TEST_CASE("mind-topics: a rare class that falls to dev or test alone is an error, and one that these lack is none") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "mind/train");
+  const auto write_news = [&](const std::string& last) {
+    std::string news;
+    for (int i = 0; i < 19; ++i)
+      news += fmt::format("N{}\t{}\ts\tTitle {}\tText\tu\t[]\t[]\n", i, i % 2 ? "sports" : "news", i);
+    write_bytes(folder / "mind/train/news.tsv", news + last);
+  };
+  write_news("N19\tnorthamerica\ts\tTitle\tText\tu\t[]\t[]\n");
+  Settings settings = settings_for("mind-topics", folder.path());
+  std::map<std::string, int> counts;
+  for (settings.lra.data_seed = 0; settings.lra.data_seed < 30; ++settings.lra.data_seed) {
+    const TextParts parts = load_labelled_texts(settings).parts;
+    const bool learned = std::ranges::count(parts.train, "northamerica", &LabelledText::label) > 0;
+    const bool tested = std::ranges::count(parts.test, "northamerica", &LabelledText::label) > 0;
+    ++counts[learned ? "train" : tested ? "test" : "dev"];
+    if (learned) {
+      CHECK(data_of(settings).classes == Words{"news", "northamerica", "sports"});
+    } else {
+      CHECK(has(error_of(settings),
+                "mind/train/news.tsv, line 20: no text to train on has the label 'northamerica'; give that label "
+                "more texts, or divide the texts by another --data-seed; the labels are news, sports"));
+    }
+  }
+  CHECK(counts["train"] > counts["dev"]);
+  CHECK(counts["dev"] > 0);
+  CHECK(counts["test"] > 0);
+
+  write_news("N19\t\ts\tTitle\tText\tu\t[]\t[]\n");
+  settings.lra.data_seed = 1;
+  CHECK(data_of(settings).classes == Words{"news", "sports"});
+  settings.texts.strict = true;
+  CHECK(has(error_of(settings), "news.tsv, line 20: column 2 is empty, where a label is expected"));
+}
+
+TEST_CASE("a folder of texts refuses a class without texts, of whichever part") {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      fs::create_directories(folder / part / label);
+      for (int i = 0; i < 10; ++i) write_bytes(folder / part / label / fmt::format("{}.txt", i), "text");
+    }
+  }
+  const Settings settings = settings_for("own-texts", folder.path());
+  CHECK(data_of(settings).classes == Words{"neg", "pos"});
+  fs::create_directories(folder / "test/neutral");
+  CHECK(has(error_of(settings), "test/neutral has no text in *.txt; each label is a folder of them"));
+  write_bytes(folder / "test/neutral/0.txt", "text");
+  CHECK(has(error_of(settings), "test/neutral/0.txt: no text to train on has the label 'neutral'"));
+  fs::remove_all(folder / "test/neutral");
+  fs::create_directories(folder / "train/neutral");
+  CHECK(has(error_of(settings), "train/neutral has no text in *.txt; each label is a folder of them"));
+}
+
 TEST_CASE("public sets are found by their names, and a stand-in is taken only if asked for") {
   const TemporaryFolder folder;
   CHECK(has(error_of(settings_for("amazon", folder.path())),

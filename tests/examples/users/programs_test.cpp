@@ -1,11 +1,13 @@
 /// The programs recommend and convert: results, stopping and going on, predictions, and refusals.
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <linnet/core/files/safetensors.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/examples/run/tiny_run.h"
@@ -94,6 +96,64 @@ TEST_CASE("recommend: MIND's files, published results, and predictions of dev") 
   CHECK(read_bytes(folder / "again.txt") == before);
 }
 
+TEST_CASE("recommend --glove: titles begin with word vectors, through a linear map where their width differs") {
+  const TemporaryFolder folder;
+  const auto state_of = [&](const std::string& out, const std::string& vectors, const Arguments& flags) {
+    write_bytes(folder / "v.txt", vectors);
+    const Ended ended =
+        done("recommend", small_run(folder / out) +
+                              Arguments{"--data", kMind, "--glove", folder / "v.txt", "--steps", "1", "--lr", "0"} +
+                              flags);
+    CHECK(has(ended.err, "v.txt: vectors of 1 words of "));
+    return linnet::read_safetensors(folder / out / (flags.empty() ? "fastformer" : "nrms") / "model.safetensors")
+        .tensors;
+  };
+  std::string wide = "back";
+  std::vector<float> numbers;
+  for (int i = 0; i < 30; ++i) {
+    wide += fmt::format(" {}", i);
+    numbers.push_back(static_cast<float>(i));
+  }
+  const linnet::TensorMap mapped = state_of("a", wide + "\n", {"--encoder", "nrms"});
+  CHECK(mapped.at("map.weight").shape() == linnet::Shape{16, 30});
+  CHECK(mapped.at("items.attention.qkv.weight").shape() == linnet::Shape{48, 16});
+  const auto row_of = [](const linnet::TensorMap& state, const std::vector<float>& row) {
+    const linnet::Tensor& words = state.at("words.weight");
+    int64_t count = 0;
+    for (int64_t i = 0; i < words.size(0); ++i) count += words[i].to_vector<float>() == row ? 1 : 0;
+    return count;
+  };
+  CHECK(row_of(mapped, numbers) == 1);
+  const linnet::TensorMap plain = state_of("b", "back 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n", {});
+  CHECK(!plain.contains("map.weight"));
+  numbers.resize(16);
+  CHECK(row_of(plain, numbers) == 1);
+}
+
+TEST_CASE("recommend and convert --seeds: means over the seeds, and ratios of them") {
+  const TemporaryFolder folder;
+  const Ended clicks = done("recommend", small_run(folder / "clicks") + Arguments{"--seeds", "2", "--seed", "3"});
+  CHECK(has(clicks.out, "seeds 3 to 4"));
+  const double first = results_in(folder / "clicks/fastformer-3").at("measures").at("AUC"),
+               second = results_in(folder / "clicks/fastformer-4").at("measures").at("AUC");
+  CHECK(has(clicks.out,
+            fmt::format(" {:.4f} ± {:.4f} ", (first + second) / 2, std::abs(first - second) / std::sqrt(2))));
+  const Ended users = done("convert", small_run(folder / "users") +
+                                          Arguments{"--seeds", "2", "--seed", "3", "--attention", "softmax,linear"});
+  const auto mean = [&](const std::string& mechanism, const auto& value) {
+    return (value(results_in(folder / "users" / (mechanism + "-3"))) +
+            value(results_in(folder / "users" / (mechanism + "-4")))) /
+           2;
+  };
+  const auto auc = [](const nlohmann::json& json) { return json.at("measures").at("AUC").template get<double>(); };
+  const std::string ratios = users.out.substr(users.out.find("change from softmax attention"));
+  const std::string row = ratios.substr(ratios.find("\nlinear "));
+  CHECK(has(row.substr(0, row.find('\n', 1)),
+            fmt::format(" {:+.1f} % ", 100 * (mean("linear", auc) / mean("softmax", auc) - 1))));
+  CHECK(has(ratios, "\nsoftmax "));
+  CHECK(has(users.out, "latency, ms"));
+}
+
 TEST_CASE("recommend and convert: a run that stopped goes on to the same bits") {
   for (const std::string program : {"recommend", "convert"}) {
     CAPTURE(program);
@@ -153,7 +213,16 @@ TEST_CASE("recommend and convert: what they refuse") {
           "--encoder nrms does not apply to --attention fastformer; leave one of them out");
   refused("recommend", {"--predictions", folder / "none/x"}, 2, "there is no folder");
   refused("recommend", {"--attention", "softmax,fastformer", "--predictions", folder / "x"}, 2,
-          "--predictions takes the ranks of one model, and --attention names 2");
+          "--predictions takes the ranks of one model, and --attention and --seeds give 2");
+  refused("recommend", {"--seeds", "3", "--predictions", folder / "x"}, 2,
+          "--predictions takes the ranks of one model, and --attention and --seeds give 3");
+  refused("recommend", {"--glove", folder / "v.txt"}, 2,
+          "--glove " + (folder / "v.txt").string() +
+              " does not apply to generated clicks, which have no words; name MIND's folder with --data");
+  refused("recommend", {"--glove", folder / "none.txt", "--data", kMind}, 1, "none.txt");
+  write_bytes(folder / "v.txt", "back 1 2\ntrade 1 2 3\n");
+  refused("recommend", {"--glove", folder / "v.txt", "--data", kMind}, 1, "v.txt, line 2");
+  refused("convert", {"--glove", folder / "v.txt"}, 2, "--glove");
   refused("recommend", {"--data", folder / "none"}, 1, "there is no such file or folder");
   refused("recommend", {"--data", folder.path()}, 1, "no MIND (train/ and dev/");
   refused("recommend", {"--preset", "conversion"}, 2, "the presets for recommendation are clicks-small, mind");

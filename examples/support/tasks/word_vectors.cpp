@@ -1,0 +1,29 @@
+#include "support/tasks/word_vectors.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "support/format.h"
+
+namespace linnet::examples {
+
+Tensor word_vectors(const Settings& s, const nn::WordVocabulary& vocabulary) {
+  if (s.texts.glove.empty()) return {};
+  constexpr uint64_t kStream = uint64_t{1} << 40;  // another generator than the model's
+  Generator rng(s.seed + kStream);
+  const nn::WordVectors glove = nn::read_glove(s.texts.glove, vocabulary, rng);
+  fmt::print(
+      stderr, "{}: vectors of {} words of {}{}\n", s.texts.glove, format_count(glove.found),
+      format_count(vocabulary.size()),
+      glove.repeated == 0 ? "" : fmt::format("; {} repeated lines do not count", format_count(glove.repeated)));
+  return glove.vectors;
+}
+
+void begin_with(const Tensor& vectors, Tensor embeddings) {
+  if (!vectors.defined()) return;
+  const NoGrad no_grad;
+  embeddings.copy_(vectors);
+}
+
+}  // namespace linnet::examples

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <linnet/linnet.h>
+
+#include "support/settings/settings.h"
+
+namespace linnet::examples {
+
+/// The vectors of --glove, of which a line on stderr says how many words have one. Undefined without --glove.
+///
+/// Throws: as nn::read_glove.
+Tensor word_vectors(const Settings& settings, const nn::WordVocabulary& vocabulary);
+
+/// Makes `vectors` what training begins with. Undefined ones change nothing.
+///
+/// Shapes: embeddings and vectors [vocabulary, width].
+void begin_with(const Tensor& vectors, Tensor embeddings);
+
+}  // namespace linnet::examples
