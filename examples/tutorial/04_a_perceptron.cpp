@@ -19,10 +19,10 @@ using examples::check;
 // ## The model
 //
 // A linear layer is $xW^\top + b$ with a batch $x$ of $B$ rows. Two of them without anything between would be one
-// linear layer again, so a function that is not linear stands between them: GELU, a smooth form of $\max(x, 0)$.
-// The last layer gives ten numbers per image, the *logits* $z$, one for each digit. Softmax makes probabilities of
-// them, $p_c = e^{z_c} / \sum_j e^{z_j}$, and the loss is the mean of $-\log p_t$, where $t$ is the right digit. This
-// is the *cross-entropy*. It is 0 for a model that is sure and right, and $\log 10 = 2.30$ for one that guesses.
+// linear layer again, so a function that is not linear stands between them: GELU, a smooth form of $\max(x, 0)$. The
+// last layer gives ten numbers per image, the *logits* $z$, one for each digit. Softmax makes probabilities of them,
+// $p_c = e^{z_c} / \sum_j e^{z_j}$, and the loss is the mean of $-\log p_t$, where $t$ is the right digit. This is
+// the *cross-entropy*. It is 0 for a model that is sure and right, and $\log 10 = 2.30$ for one that guesses.
 
 constexpr int64_t kBatch = 64, kPixels = 784, kHidden = 128, kDigits = 10;
 
@@ -48,10 +48,10 @@ void check_gradient() {
 
 // ## What a step should cost
 //
-// A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. Forward, that is $2 \cdot 64 \cdot 784 \cdot 128
-// = 12.8$ million for the first layer and 0.16 million for the second. Backward, each layer needs its weights'
-// gradient, which takes as many again, and its input's gradient, as many once more; but the first layer's input is
-// the data, which needs none. AdamW reads and writes each of the 101,770 parameters once. The rest is small.
+// A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. Forward, that is
+// $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million for the first layer and 0.16 million for the second. Backward, each
+// layer needs its weights' gradient, which takes as many again, and its input's gradient, as many once more; but the
+// first layer's input is the data, which needs none. AdamW reads and writes each of the 101,770 parameters once.
 
 /// Milliseconds that each line took, over all steps.
 struct Lines {

@@ -76,8 +76,8 @@ void differentiate_sigmoid() {
   check(std::abs(a->grad - sigmoid->value * (1 - sigmoid->value)) < 1e-15, "sigmoid' is s(1 - s)");
 }
 
-// 3. a is an input of both products. With p = a·a, the last product gives a the part p = 9, and gives p the part
-// a = 3, which p's own product hands to a twice, times a: 9 + 3·3 + 3·3 = 27 = 3a².
+// 3. a is an input of both products. With p = a·a, the last product gives a the part p = 9, and gives p the part a =
+//    3, which p's own product hands to a twice, times a: 9 + 3·3 + 3·3 = 27 = 3a².
 
 void differentiate_cube() {
   const Number a = node(3);

@@ -10,7 +10,7 @@ using namespace linnet;
 using examples::check;
 
 // 1. The mean must be [5, 1], so that it is repeated along the row. [5] would be lined up with the last dim, of size
-// 3, which is an error; for a square matrix it would be no error, and wrong.
+//    3, which is an error; for a square matrix it would be no error, and wrong.
 
 void center_rows(Generator& rng) {
   const Tensor x = randn({5, 3}, rng, DType::float64);
@@ -30,7 +30,7 @@ void all_distances(Generator& rng) {
 }
 
 // 3. b_i is used in each column j, where dy_ij/db_i = x_ij. So dL/db_i = Σ_j G_ij x_ij: a sum over dim 1 that is
-// kept.
+//    kept.
 
 void column_gradient(Generator& rng) {
   const Tensor x = randn({2, 3}, rng, DType::float64), g = randn({2, 3}, rng, DType::float64);

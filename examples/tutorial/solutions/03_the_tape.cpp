@@ -11,7 +11,7 @@ using namespace linnet;
 using examples::check;
 
 // 1. w has n² entries, and the loss begins with 1. Each of the n² elements of y has 1 entry to begin with, 3 for each
-// of its n terms (x, the product, the sum), and 2 for its square and the sum of the loss: n² + 1 + n²·(3n + 3).
+//    of its n terms (x, the product, the sum), and 2 for its square and the sum of the loss: n² + 1 + n²·(3n + 3).
 
 void count_entries() {
   const int64_t n = 64, entries = n * n + 1 + n * n * (3 * n + 3);
@@ -20,7 +20,7 @@ void count_entries() {
 }
 
 // 2. `sort` calls itself once for each node of a chain, and each call takes some of the stack, which has 8 MiB at
-// most on most systems. linnet's backward is a loop, so only memory limits the depth.
+//    most on most systems. linnet's backward is a loop, so only memory limits the depth.
 
 void walk_deep_chain() {
   const Tensor w = scalar(1, DType::float64).set_requires_grad();

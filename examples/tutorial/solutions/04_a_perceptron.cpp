@@ -18,7 +18,7 @@ struct Mlp : nn::Module {
 };
 
 // 1. A single layer reads about nine of ten digits. Small random weights make all logits small, so that every digit
-// has about the same probability, and the first loss is near log 10.
+//    has about the same probability, and the first loss is near log 10.
 
 void train_single_layer(const examples::NamedImages& data) {
   struct Single : nn::Module {
@@ -46,8 +46,8 @@ void train_single_layer(const examples::NamedImages& data) {
 }
 
 // 2. All hidden units are 0, and fc2's weights are 0, so only fc2's bias has a gradient: the hidden units get none,
-// as backward multiplies by fc2's weights, and fc2's weights get none, as the hidden units are 0. The model learns
-// how often each digit comes, and nothing of the image.
+//    as backward multiplies by fc2's weights, and fc2's weights get none, as the hidden units are 0. The model learns
+//    how often each digit comes, and nothing of the image.
 
 void start_with_zeros(const examples::NamedImages& data) {
   Generator rng(1337);
@@ -66,7 +66,7 @@ void start_with_zeros(const examples::NamedImages& data) {
 }
 
 // 3. With Z = fc1(x), A = gelu(Z) and G = (p − one-hot)/B for the logits: dL/dA = G·W2 and dL/dZ = dL/dA ∘ gelu'(Z).
-// The bias is broadcast to all rows, so its gradient is the sum of dL/dZ over the rows.
+//    The bias is broadcast to all rows, so its gradient is the sum of dL/dZ over the rows.
 
 void bias_gradient() {
   Generator rng(1);
