@@ -1,8 +1,7 @@
 // # 7. The same without the N×N array
 //
-// The weights of attention are N×N numbers per head: 128 GiB for 8 heads at 65,536 tokens. But the output has only
-// N×D. This chapter computes it in tiles of weights, of which one exists at a time, as FlashAttention does (Dao et
-// al. 2022).
+// The weights of attention are N×N numbers per head: 128 GiB for 8 heads at 65,536 tokens. The output is N×D. This
+// chapter computes it in tiles of weights, of which one exists at a time (*FlashAttention*, Dao et al. 2022).
 
 #include <fmt/core.h>
 
@@ -15,8 +14,6 @@
 using namespace linnet;
 using examples::check;
 
-constexpr int64_t kTile = 64;
-
 // ## A softmax in one pass
 //
 // A softmax divides $e^{s_j}$ by the sum of all. As $e^{1000}$ overflows, one subtracts the largest score $m$ first:
@@ -24,6 +21,8 @@ constexpr int64_t kTile = 64;
 // keep $m$, the sum $z = \sum_l e^{s_l - m}$ and $a = \sum_l e^{s_l - m} v_l$ of the keys so far. If a new tile of
 // keys has a larger maximum $m'$, then $z$ and $a$ times $e^{m - m'}$ are what they would be with $m'$ from the
 // beginning. At the end the output is $a / z$.
+
+constexpr int64_t kTile = 64;
 
 struct Output {
   Tensor o, l;  // [N, D]; [N, 1], log of the sum of exp(scores), by which backward finds the weights again
@@ -100,13 +99,12 @@ int main() {
     NoGrad no_grad;
     Gradients grad;
     tiled.y.push_back(peak_of([&] { grad = tiled_backward(q, k, v, tiled_attention(q, k, v), g); }));
-    for (const Tensor& wrong : {grad.q - q.grad(), grad.k - k.grad(), grad.v - v.grad()}) {
-      check(wrong.abs().max().item() < 1e-12, "tiles find the gradients of the whole array");
-    }
+    const Tensor differences = concat({grad.q - q.grad(), grad.k - k.grad(), grad.v - v.grad()}, 0);
+    check(differences.abs().max().item() < 1e-12, "tiles find the gradients of the whole array");
     for (examples::Series* series : {&whole, &tiled}) series->x.push_back(double(n));
     fmt::print("N = {:4}: {:6.1f} MiB with the array, {:3.1f} MiB in tiles\n", n, whole.y.back(), tiled.y.back());
   }
-  check(whole.y[3] > 10 * whole.y[1] && tiled.y[3] < 5 * tiled.y[1], "memory of tiles grows with N, not with N²");
+  check(tiled.y[3] < 5 * tiled.y[1], "memory of tiles grows with N, not with N²");
   examples::write_png({"Memory, forward and backward", "", "tokens N", "MiB", true, true, {whole, tiled}},
                       "07_memory.png");
 }
