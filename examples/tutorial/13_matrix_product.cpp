@@ -35,9 +35,8 @@ void naive(int64_t n, const float* a, const float* b, float* c) {
 // A tile of 64 × 64 numbers of $b$ takes 16 KiB, and fits into the first cache (L1). There it serves all rows of $a$
 // before the next tile comes. The loop over $j$ is inside now, so that all of a cache line is used.
 
-constexpr int64_t kTile = 64;
-
 void tiled(int64_t n, const float* a, const float* b, float* c) {
+  constexpr int64_t kTile = 64;
   for (int64_t k0 = 0; k0 < n; k0 += kTile) {
     for (int64_t j0 = 0; j0 < n; j0 += kTile) {
       for (int64_t i = 0; i < n; ++i) {
@@ -99,8 +98,7 @@ int main() {
   for (const auto& [name, product] : versions) {
     lines.push_back({.label = name});
     for (const int64_t n : {64, 128, 256, 512, 1024}) {
-      const Tensor a = randn({n, n}, rng), b = randn({n, n}, rng);
-      Tensor c = zeros({n, n});
+      Tensor a = randn({n, n}, rng), b = randn({n, n}, rng), c = zeros({n, n});
       const auto begin = std::chrono::steady_clock::now();
       product(n, a.data<float>().data(), b.data<float>().data(), c.mutable_data<float>().data());
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -108,8 +106,8 @@ int main() {
       lines.back().x.push_back(double(n)), lines.back().y.push_back(2e-9 * double(n * n * n) / seconds.count());
     }
   }
-  fmt::print("all four compute the same product\n");
   check(lines[3].y[4] > 2 * lines[0].y[4], "the last is more than twice as fast as the first");
+  fmt::print("all four compute the same product\n");
   examples::write_png({"Four matrix products", "", "n", "GFLOP/s", true, true, lines}, "13_speed.png");
 }
 // <!-- output -->

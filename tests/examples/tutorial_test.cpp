@@ -45,6 +45,23 @@ const std::map<std::string, std::vector<std::string>> kFacts{
     {"02",
      {"[[ 0. 10.  2.]", "its transpose, [3, 2], with the strides [1, 3]", "[10.  4.]", "[ 4  8 12 16 20]]",
       "shapes [2, 3] and [2] do not broadcast", "dL/db, [4]", "differ from linnet's by less than 1e-12"}},
+    {"03",
+     {"d(w²)/dw at 3, added twice: 12", "the second derivative: 2", "needs was edited in place after this call",
+      "n = 64: 802817 nodes in the list, 4 in linnet"}},
+    {"04", {"digits", "% of 10000 test images are read correctly"}},
+    {"05",
+     {"curvatures at (1, 1): 51.61 and 0.388", "must be below 0.0388", "SGD       loss 5.9e-01 after 50 steps",
+      "momentum  loss 1.3e-01", "RMSprop   loss 3.2e-01", "Adam      loss 1.4e-02"}},
+    {"06", {"width  16: scores deviate by 4.0", "width 256: scores deviate by 16.0"}},
+    {"07", {"N =  256: ", "N = 2048: ", "MiB with the array", "MiB in tiles"}},
+    {"08", {"[nan nan] by cumsum, [ 0.34610744 -1.16928038] by attention_pool; it should be [ 0.34610744"}},
+    {"09", {"both forms and linnet's fastmax agree to 1e-12", "D = 16: 273 features, or 153 without doubles"}},
+    {"10", {"the gradients by hand are the tape's, to 1e-12", "4,096 tokens: the tape keeps 10.3 MB"}},
+    {"11", {"the same mask to the bit"}},
+    {"12", {"guessing ", "counts ", "counts of pairs ", "softmax: ", "fastmax2: ", "2,000 characters: "}},
+    {"13", {"all four compute the same product"}},
+    {"14", {"64 blocks of 256 threads computed a·b", "a warp's load of b takes 2 accesses, 16 with x and y"}},
+    {"15", {"snake: first and second derivatives agree", "learns to repeat", "do not change earlier outputs"}},
 };
 
 }  // namespace
