@@ -1,0 +1,120 @@
+// # 1. A derivative by hand
+//
+// To train a model is to change its numbers, the *parameters*, until another number, the *loss*, is small. The loss
+// says how wrong the model is. The derivative of the loss by a parameter says which way to change that parameter.
+// This chapter finds such derivatives in three ways: by hand, by a difference, and by a program of 40 lines that
+// applies the chain rule for us: an *automatic differentiation engine*, which linnet has too.
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "support/plot/plot.h"
+#include "tutorial/check.h"
+using namespace linnet::examples;
+
+// ## By hand
+//
+// Our model is one neuron: it takes $x$ and gives $y = \tanh(z)$ with $z = wx + b$. It should give $t$, so the loss
+// is $L = (y - t)^2$. The chain rule multiplies the derivatives on the way from the loss back to $w$. Since
+// $\tanh'(z) = 1 - \tanh^2(z) = 1 - y^2$,
+//
+// $$\frac{\partial L}{\partial w} = \frac{dL}{dy}\,\frac{dy}{dz}\,\frac{\partial z}{\partial w} =
+// 2(y-t)\,(1-y^2)\,x$$
+//
+// For $b$ the last factor is 1 instead of $x$. All derivatives together are the *gradient*.
+
+double loss_of(double w, double b, double x, double t) { return std::pow(std::tanh(w * x + b) - t, 2); }
+
+std::pair<double, double> gradient_by_hand(double w, double b, double x, double t) {
+  const double y = std::tanh(w * x + b);
+  const double dz = 2 * (y - t) * (1 - y * y);  // dL/dz, which both derivatives need
+  return {dz * x, dz};
+}
+
+// ## By a difference
+//
+// A derivative is the slope of a curve. We can measure it by a small step to both sides:
+// $\frac{L(w+h) - L(w-h)}{2h}$. This is slow, since every parameter needs two more losses, and only about ten digits
+// are right. But it needs no thought, so it is how one checks a gradient that was derived by hand.
+
+double gradient_by_difference(double w, double b, double x, double t) {
+  const double h = 1e-5;
+  return (loss_of(w + h, b, x, t) - loss_of(w - h, b, x, t)) / (2 * h);
+}
+
+// ## By a program
+//
+// Every number that we compute becomes a `Node`. It keeps the nodes that it was computed from and, for each of them,
+// the derivative of its own value by that input. For a product $a \cdot b$ these are $b$ and $a$.
+
+struct Node {
+  double value;
+  std::vector<std::pair<std::shared_ptr<Node>, double>> inputs = {};
+  double grad = 0;  // dL/dvalue, after backward
+  bool seen = false;
+};
+
+using Number = std::shared_ptr<Node>;  // a Python variable is such a shared pointer too
+
+Number number(double value) { return std::make_shared<Node>(Node{value}); }
+Number operator+(const Number& a, const Number& b) {
+  return std::make_shared<Node>(Node{a->value + b->value, {{a, 1}, {b, 1}}});
+}
+Number operator*(const Number& a, const Number& b) {
+  return std::make_shared<Node>(Node{a->value * b->value, {{a, b->value}, {b, a->value}}});
+}
+Number tanh(const Number& a) {
+  const double y = std::tanh(a->value);
+  return std::make_shared<Node>(Node{y, {{a, 1 - y * y}}});
+}
+
+// `backward` begins with $dL/dL = 1$ and goes back. Each node hands its own derivative, times the derivative on the
+// way, to each of its inputs. A value that is used twice gets two such parts, and they are added. So a node must come
+// after all nodes that use it: `sort` lists inputs first, and `backward` takes the list from its end.
+
+void sort(const Number& node, std::vector<Number>& sorted) {
+  if (std::exchange(node->seen, true)) return;
+  for (const auto& [input, derivative] : node->inputs) sort(input, sorted);
+  sorted.push_back(node);
+}
+
+void backward(const Number& loss) {
+  std::vector<Number> sorted;
+  sort(loss, sorted);
+  loss->grad = 1;
+  for (auto node = sorted.rbegin(); node != sorted.rend(); ++node) {
+    for (const auto& [input, derivative] : (*node)->inputs) input->grad += (*node)->grad * derivative;
+  }
+}
+
+// The three must agree. The picture shows the loss for every $w$, and the line with the slope that we found.
+
+int main() {
+  const double w = 0.5, b = -0.2, x = 2, t = -0.4;
+  const auto [by_hand, by_hand_b] = gradient_by_hand(w, b, x, t);
+
+  const Number nw = number(w), nb = number(b), error = tanh(nw * number(x) + nb) + number(-t);
+  backward(error * error);  // error is used twice, and so gets two parts
+  fmt::print("dL/dw by hand        {:.12f}\n", by_hand);
+  fmt::print("      by difference  {:.12f}\n", gradient_by_difference(w, b, x, t));
+  fmt::print("      by the engine  {:.12f}\n", nw->grad);
+  fmt::print("dL/db by hand        {:.12f}\n      by the engine  {:.12f}\n", by_hand_b, nb->grad);
+  check(std::abs(by_hand - nw->grad) < 1e-12, "the engine finds the derivative by hand");
+  Series curve{.label = "loss"}, line{.label = "slope dL/dw"};
+  for (double at = -1.5; at < 1.5; at += 0.02) curve.x.push_back(at), curve.y.push_back(loss_of(at, b, x, t));
+  line.x = {0.2, w, 0.8};
+  for (const double at : line.x) line.y.push_back(loss_of(w, b, x, t) + by_hand * (at - w));
+  write_png({.title = "One neuron", .x_label = "w", .y_label = "L", .series = {curve, line}}, "01_slope.png");
+}
+// <!-- output -->
+// ![The loss of one neuron against w, and its slope at w = 0.5](01_slope.png)
+//
+// ## Exercises
+//
+// 1. Take 100 steps $w \leftarrow w - 0.1\,\partial L/\partial w$, and the same for $b$. How small does the loss get?
+// 2. Add `exp` to the engine, and with it a sigmoid $1/(1 + e^{-a})$. It needs a division: add that too.
+// 3. Compute $a \cdot a \cdot a$ with the engine at $a = 3$. Why is the gradient 27, although no line says $3a^2$?

@@ -1,0 +1,120 @@
+// # 8. Fastformer, equation by equation
+//
+// Softmax attention compares every token with every other: N² scores. Fastformer (Wu et al. 2021) lets every token
+// speak to a *summary* of all tokens instead. A summary costs N operations, so the time grows with N alone. This
+// chapter computes the paper's equations 3 to 6 line by line, for one head of $D$ numbers.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <linnet/linnet.h>
+
+#include "support/plot/plot.h"
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+
+// ## A weighted sum of all tokens
+//
+// Additive attention scores a token by itself: the product of its vector with a learned vector $w$. A softmax over
+// all tokens makes weights of the scores. There are N of them, not N².
+
+/// softmax_i(w·x_i/√D) for x of [N, D] and w of [D]: [N, 1].
+Tensor additive_weights(const Tensor& x, const Tensor& w) {
+  return softmax(matmul(x, w) / std::sqrt(double(x.size(1))), 0).unsqueeze(1);
+}
+
+// ## Equations 3 to 6
+//
+// $$\alpha_i = \mathrm{softmax}_i(w_q^\top q_i/\sqrt{D}), \qquad q = \sum_i \alpha_i q_i$$
+//
+// is the *global query*, a summary of all queries (eqs. 3 and 4). It meets each key in a product by elements, written
+// $\circ$, which makes $p_i = q \circ k_i$. These are summed in the same way (eqs. 5 and 6) to the *global key*:
+//
+// $$\beta_i = \mathrm{softmax}_i(w_k^\top p_i/\sqrt{D}), \qquad k = \sum_i \beta_i p_i$$
+//
+// The global key meets each value, $u_i = k \circ v_i$. A linear layer follows, and the queries are added to its
+// result. So each token gets something of its own ($v_i$ and $q_i$) and something of all ($k$, which has $q$ in it).
+
+Tensor fastformer(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k) {
+  const Tensor alpha = additive_weights(q, w_q);     // eq. 3
+  const Tensor global_q = (alpha * q).sum(0, true);  // eq. 4, [1, D]
+  const Tensor p = global_q * k;                     // broadcast to each token
+  const Tensor beta = additive_weights(p, w_k);      // eq. 5
+  const Tensor global_k = (beta * p).sum(0, true);   // eq. 6
+  return global_k * v;
+}
+
+// ## A causal form
+//
+// When a text is written, token $i$ may see tokens $j \le i$ alone, and needs the summary of its own prefix. The
+// paper has no such form. A sum over each prefix is a running sum, so it costs no more:
+//
+// $$q^{(i)} = \frac{\sum_{j \le i} e^{s_j} q_j}{\sum_{j \le i} e^{s_j}}$$
+//
+// With `cumsum` this is one line, but $e^{s_j}$ overflows for large scores, and no single maximum helps: if a late
+// score is much larger than the early ones, these all become 0, and early tokens divide 0 by 0. linnet's kernel keeps
+// a running maximum instead, exactly as chapter 7 does.
+
+Tensor prefix_pool(const Tensor& scores, const Tensor& x) {  // [N], [N, D]
+  const Tensor e = exp(scores - scores.max()).unsqueeze(1);
+  return (e * x).cumsum(0) / e.cumsum(0);
+}
+
+void show_causal(Generator& rng) {
+  const Tensor x = randn({5, 2}, rng, DType::float64);
+  const auto stable = [&](const Tensor& s) {
+    return attention_pool(s.reshape({1, 1, 5}), x.reshape({1, 1, 5, 2}), {.causal = true})[{0, 0}];
+  };
+  const Tensor small = tensor({1, -1, 2, 0, 1}, DType::float64), large = tensor({-800, 0, 0, 0, 80}, DType::float64);
+  check((prefix_pool(small, x) - stable(small)).abs().max().item() < 1e-14, "both forms agree for small scores");
+  fmt::print("first output with scores of -800 … 80: {} by cumsum, {} by attention_pool; it should be {}\n",
+             to_string(prefix_pool(large, x)[0]), to_string(stable(large)[0]), to_string(x[0]));
+  check(allclose(stable(large)[0], x[0]), "attention_pool is stable");
+}
+
+template <class Function>
+double milliseconds(const Function& function) {
+  double best = INFINITY;  // of five, since other programs may disturb one of them
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    function();
+    best =
+        std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best;
+}
+
+int main() {
+  Generator rng(1);
+  const auto rows = [&] { return randn({40, 16}, rng, DType::float64); };
+  const auto head = [](const Tensor& x) { return x.reshape({1, 1, x.size(0), x.size(1)}); };
+  const Tensor q = rows(), k = rows(), v = rows(), w_q = randn({16}, rng, DType::float64),
+               w_k = randn({16}, rng, DType::float64);
+  const Tensor op = additive_attention({head(q), head(k), head(v)}, {{w_q.unsqueeze(0)}, {w_k.unsqueeze(0)}});
+  check((op[{0, 0}] - fastformer(q, k, v, w_q, w_k)).abs().max().item() < 1e-12, "the op computes the equations");
+  show_causal(rng);
+
+  NoGrad no_grad;
+  examples::Series additive{.label = "Fastformer"}, softmax{.label = "softmax"};
+  for (const int64_t n : {256, 512, 1024, 2048, 4096}) {
+    const Tensor x = randn({1, 4, n, 32}, rng), w = randn({4, 32}, rng);
+    additive.y.push_back(milliseconds([&] { additive_attention({x, x, x}, {{w}, {w}}); }));
+    softmax.y.push_back(milliseconds([&] { softmax_attention(x, x, x); }));
+    for (examples::Series* series : {&additive, &softmax}) series->x.push_back(double(n));
+  }
+  examples::write_png(
+      {"Time of attention, forward", "4 heads of 32", "tokens N", "ms", true, true, {additive, softmax}},
+      "08_time.png");
+}
+// <!-- output -->
+// ![Milliseconds of Fastformer and of softmax attention against the number of tokens](08_time.png)
+//
+// ## Exercises
+//
+// 1. $p_i$ need not be stored: show that $k = q \circ \sum_i \beta_i k_i$, and find $w_k^\top p_i$ without $p_i$ too.
+// 2. How many parameters has a layer of width $C$ whose values share the queries' map? Count those of linnet's.
+// 3. Without positions, does Fastformer's output for a token depend on the order of the other tokens?

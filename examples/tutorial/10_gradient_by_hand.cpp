@@ -1,0 +1,117 @@
+// # 10. Fastmax's gradient by hand, against the tape
+//
+// The tape can differentiate the factorised form of chapter 9, but it keeps the features of all tokens for that: $NM$
+// numbers. The paper leaves a gradient of its own as future work (section 2.5). This chapter derives one that keeps
+// only $\hat q$, $\hat k$, $v$, the output and the denominator, all of which are $N \times D$ or smaller.
+
+#include <fmt/core.h>
+
+#include <linnet/linnet.h>
+
+#include "support/plot/plot.h"
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+
+// Forward, as in chapter 9. The values have one more column, of ones, for the denominator $g$.
+
+Tensor features(const Tensor& x, double a2) {  // [N, D] → [N, 1 + D + D²]
+  return concat({ones({x.size(0), 1}, x.dtype()), x, a2 * (x.unsqueeze(2) * x.unsqueeze(1)).reshape({x.size(0), -1})},
+                1);
+}
+Tensor with_one(const Tensor& v) { return concat({v, ones({v.size(0), 1}, v.dtype())}, 1); }
+
+struct Kept {
+  Tensor q, k, v, o, g;  // [N, D] each, but g: [N, 1]
+};
+
+Kept forward(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor s = matmul(features(k, 1).t(), with_one(v)), f = matmul(features(q, 0.5), s);
+  const Tensor g = f.narrow(1, v.size(1), 1);
+  return {q, k, v, f.narrow(1, 0, v.size(1)) / g, g};
+}
+
+// ## Step 1: the quotient
+//
+// $o_i = F_i / g_i$, and $G_i = \partial L/\partial o_i$ is given. The derivatives are $1/g$ and $-F/g^2 = -o/g$, so
+// $F_i$ gets $G_i/g_i$, and $g_i$ gets $-G_i \cdot o_i/g_i$. Both together are a vector $u_i$ of $D + 1$ numbers.
+//
+// ## Step 2: two products
+//
+// $[F_i, g_i] = S^\top \phi_q(\hat q_i)$ with $S = \sum_n \phi_k(\hat k_n)\,\tilde v_n^\top$ and
+// $\tilde v_n = [v_n, 1]$. Both are products, whose gradients chapter 2 derived. With
+// $R = \sum_i \phi_q(\hat q_i)\,u_i^\top$, which is $\partial L/\partial S$, $\phi_q(\hat q_i)$ gets $S u_i$,
+// $\phi_k(\hat k_n)$ gets $R \tilde v_n$, and $\tilde v_n$ gets $R^\top \phi_k(\hat k_n)$. $R$ is to the queries what
+// $S$ is to the keys: a sum over N tokens. Time is linear again.
+//
+// ## Step 3: the features
+//
+// The features are 1, $x_a$ and $c\,x_a x_b$. With the gradient $w_a$ of the second part and $W_{ab}$ of the third,
+// $x_a$ gets $w_a$, and from each product that it is in, $c\,(W_{ab} x_b + W_{ba} x_b)$: $w + c\,(W + W^\top)\,x$.
+
+Tensor features_backward(const Tensor& x, const Tensor& gradient, double a2) {
+  const int64_t n = x.size(0), d = x.size(1);
+  const Tensor w = gradient.narrow(1, 1 + d, d * d).reshape({n, d, d});
+  return gradient.narrow(1, 1, d) + a2 * matmul(w + w.transpose(1, 2), x.unsqueeze(2)).squeeze(2);
+}
+
+struct Gradients {
+  Tensor q, k, v;
+};
+
+Gradients backward_by_hand(const Kept& kept, const Tensor& g) {
+  const Tensor f = g / kept.g, u = concat({f, -(f * kept.o).sum(1, true)}, 1);  // step 1
+  const Tensor phi_q = features(kept.q, 0.5), phi_k = features(kept.k, 1), v = with_one(kept.v);
+  const Tensor s = matmul(phi_k.t(), v), r = matmul(phi_q.t(), u);  // step 2
+  return {features_backward(kept.q, matmul(u, s.t()), 0.5),         // step 3
+          features_backward(kept.k, matmul(v, r.t()), 1), matmul(phi_k, r).narrow(1, 0, kept.v.size(1))};
+}
+
+// ## Against the tape
+//
+// The same numbers must come from the tape, through the N×N form, and from differences (`gradcheck`).
+
+Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor s = matmul(q, k.t()), f = 1 + s + s.square() / 2;
+  return matmul(f, v) / f.sum(1, true);
+}
+
+double megabytes_kept(int64_t n, Generator& rng, bool by_tape) {
+  const Tensor x = randn({n, 16}, rng).set_requires_grad(by_tape);
+  const int64_t before = memory_stats().live;
+  const Kept kept = forward(x, x, x);
+  return double(memory_stats().live - before) / 1e6;
+}
+
+int main() {
+  Generator rng(1);
+  const auto leaf = [&] { return randn({40, 6}, rng, DType::float64).set_requires_grad(); };
+  const Tensor q = leaf(), k = leaf(), v = leaf(), g = randn({40, 6}, rng, DType::float64);
+  backward(quadratic(q, k, v), {.grad = g});
+  {
+    NoGrad no_grad;
+    const Gradients by_hand = backward_by_hand(forward(q, k, v), g);
+    const Tensor differences = concat({by_hand.q - q.grad(), by_hand.k - k.grad(), by_hand.v - v.grad()}, 0);
+    check(differences.abs().max().item() < 1e-12, "the gradients by hand are the tape's");
+    fmt::print("the gradients by hand are the tape's, to 1e-12\n");
+  }
+  const Tensor few = randn({5, 3}, rng, DType::float64).set_requires_grad();
+  check(gradcheck([](const auto& in) { return forward(in[0], in[0], in[0]).o; }, {few}), "and those of differences");
+
+  examples::Series tape{.label = "the tape keeps"}, hand{.label = "by hand"};
+  for (const int64_t n : {256, 512, 1024, 2048, 4096}) {
+    tape.x.push_back(double(n)), tape.y.push_back(megabytes_kept(n, rng, true));
+    hand.x.push_back(double(n)), hand.y.push_back(megabytes_kept(n, rng, false));
+  }
+  fmt::print("4,096 tokens: the tape keeps {:.1f} MB, the derivation {:.1f} MB\n", tape.y.back(), hand.y.back());
+  examples::write_png({"Kept for backward", "one head of 16", "tokens N", "MB", true, true, {tape, hand}},
+                      "10_kept.png");
+}
+// <!-- output -->
+// ![Megabytes that are kept for backward against tokens](10_kept.png)
+//
+// ## Exercises
+//
+// 1. Continue through $\hat q = (q - \mathrm{mean}) / \mathrm{std}$ to $q$, and compare with `fastmax`.
+// 2. Make it causal: over which queries does $R$ for key $n$ go? Check it against the tape.
+// 3. Derive the gradient of the N×N form too: which factor stands where softmax attention has $p_{ij}$?

@@ -1,0 +1,120 @@
+// # 13. How a matrix product becomes fast
+//
+// Nearly all time of a neural network goes into matrix products: $2n^3$ operations for $n \times n$ matrices. Here
+// are four versions with the same operations. They differ in where the numbers are when they are needed.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <linnet/linnet.h>
+
+#include "support/plot/plot.h"
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+using Product = void (*)(int64_t n, const float* a, const float* b, float* c);  // c = a·b; c is 0 before
+
+// ## 1. Naive
+//
+// The inner loop goes down a column of $b$. Memory comes in *cache lines* of 64 bytes, and of their 16 floats one is
+// used. If $b$ is larger than the caches, each step waits for memory.
+
+void naive(int64_t n, const float* a, const float* b, float* c) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t k = 0; k < n; ++k) c[i * n + j] += a[i * n + k] * b[k * n + j];
+    }
+  }
+}
+
+// ## 2. Tiled
+//
+// A tile of 64 × 64 numbers of $b$ takes 16 KiB, and fits into the first cache (L1). There it serves all rows of $a$
+// before the next tile comes. The loop over $j$ is inside now, so that all of a cache line is used.
+
+void tiled(int64_t n, const float* a, const float* b, float* c) {
+  constexpr int64_t kTile = 64;
+  for (int64_t k0 = 0; k0 < n; k0 += kTile) {
+    for (int64_t j0 = 0; j0 < n; j0 += kTile) {
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t k = k0; k < k0 + kTile; ++k) {
+          for (int64_t j = j0; j < j0 + kTile; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+        }
+      }
+    }
+  }
+}
+
+// ## 3. Packed
+//
+// A block of 4 × 16 sums can stay in registers: each number of $b$ is loaded once for four rows, each of $a$ once for
+// 16 columns. The columns of $b$ are first copied into one piece, for all rows of $a$ (Goto & van de Geijn 2008).
+
+constexpr int64_t kRows = 4, kColumns = 16;
+
+template <auto block>
+void packed(int64_t n, const float* a, const float* b, float* c) {
+  std::vector<float> packed(size_t(n * kColumns));
+  for (int64_t j = 0; j < n; j += kColumns) {
+    for (int64_t k = 0; k < n; ++k) std::copy_n(b + k * n + j, kColumns, packed.data() + k * kColumns);
+    for (int64_t i = 0; i < n; i += kRows) block(n, a + i * n, packed.data(), c + i * n + j);
+  }
+}
+
+void scalar_block(int64_t n, const float* a, const float* b, float* c) {
+  float sums[kRows][kColumns] = {};
+  for (int64_t k = 0; k < n; ++k) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < kColumns; ++j) sums[i][j] += a[i * n + k] * b[k * kColumns + j];
+    }
+  }
+  for (int64_t i = 0; i < kRows; ++i) std::copy_n(sums[i], kColumns, c + i * n);
+}
+
+// ## 4. Vectorised
+//
+// Vector instructions do one operation on 4, 8 or 16 floats at once. GCC and clang have a type for it. The compiler
+// could find some by itself, which `CMakeLists.txt` forbids here, so that one can see what they give.
+
+using Vector = float __attribute__((vector_size(kColumns * sizeof(float)), aligned(4)));
+
+void vector_block(int64_t n, const float* a, const float* b, float* c) {
+  Vector sums[kRows] = {};
+  for (int64_t k = 0; k < n; ++k) {
+    const Vector row = *reinterpret_cast<const Vector*>(b + k * kColumns);
+    for (int64_t i = 0; i < kRows; ++i) sums[i] += a[i * n + k] * row;
+  }
+  for (int64_t i = 0; i < kRows; ++i) *reinterpret_cast<Vector*>(c + i * n) = sums[i];
+}
+
+int main() {
+  Generator rng(1);
+  std::vector<examples::Series> lines;
+  const std::pair<const char*, Product> versions[] = {
+      {"naive", naive}, {"tiled", tiled}, {"packed", packed<scalar_block>}, {"vectorised", packed<vector_block>}};
+  for (const auto& [name, product] : versions) {
+    lines.push_back({.label = name});
+    for (const int64_t n : {64, 128, 256, 512, 1024}) {
+      Tensor a = randn({n, n}, rng), b = randn({n, n}, rng), c = zeros({n, n});
+      const auto begin = std::chrono::steady_clock::now();
+      product(n, a.data<float>().data(), b.data<float>().data(), c.mutable_data<float>().data());
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      check(allclose(c, matmul(a, b), 1e-3, 1e-3), "all four compute the product");
+      lines.back().x.push_back(double(n)), lines.back().y.push_back(2e-9 * double(n * n * n) / seconds.count());
+    }
+  }
+  check(lines[3].y[4] > 2 * lines[0].y[4], "the last is more than twice as fast as the first");
+  fmt::print("all four compute the same product\n");
+  examples::write_png({"Four matrix products", "", "n", "GFLOP/s", true, true, lines}, "13_speed.png");
+}
+// <!-- output -->
+// ![Operations per second of the four versions, against the size of the matrices](13_speed.png)
+//
+// ## Exercises
+//
+// 1. How many bytes must move at least, and how many operations use each? What does that say about large $n$?
+// 2. Change the order of naive's three loops to $i, k, j$. Why is that so much faster?
+// 3. A vector of one column and four rows, or of 16 columns and one row: how many loads does each step take?

@@ -1,0 +1,120 @@
+// # 14. The same kernel on a GPU
+//
+// A GPU has thousands of small processors. A *kernel* is a function that many threads run, each with its own numbers
+// `threadIdx` and `blockIdx`. The threads of a *block* share a small fast memory. This chapter reads a kernel for
+// matrix products, and plays its threads on the CPU, one after the other, so that it can be followed anywhere.
+
+#include <fmt/core.h>
+
+#include <set>
+
+#include <linnet/linnet.h>
+
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+
+// ## The kernel
+//
+// Each block of 16 × 16 threads computes a tile of $c$, each thread one number of it. As on the CPU, tiles of $a$ and
+// $b$ are brought to fast memory once, and used 16 times from there. This is its text in CUDA:
+//
+// ```cuda
+// __global__ void product(int n, const float* a, const float* b, float* c) {
+//   __shared__ float tile_a[16][16], tile_b[16][16];        // shared by the block
+//   const int x = threadIdx.x, y = threadIdx.y;
+//   const int col = blockIdx.x * 16 + x, row = blockIdx.y * 16 + y;
+//   float sum = 0;                                          // a register of the thread
+//   for (int k0 = 0; k0 < n; k0 += 16) {
+//     tile_a[y][x] = a[row * n + k0 + x];                   // each thread loads one number of each tile
+//     tile_b[y][x] = b[(k0 + y) * n + col];
+//     __syncthreads();                                      // until all threads have loaded
+//     for (int k = 0; k < 16; ++k) sum += tile_a[y][k] * tile_b[k][x];
+//     __syncthreads();                                      // until all have read, before the next tile comes
+//   }
+//   c[row * n + col] = sum;
+// }
+// product<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(n, a, b, c);
+// ```
+//
+// `__syncthreads` is a barrier: no thread goes on before all threads of its block are there.
+//
+// ## Played on the CPU
+//
+// What stands between two barriers may run in any order of the threads. So a block can be played by a loop over its
+// threads for each such part. A thread's registers must outlive the parts, and become arrays with a place per thread.
+
+constexpr int kTile = 16;
+
+struct Thread {
+  int x, y;
+};
+
+template <class Part>
+void each_thread(const Part& part) {
+  for (int y = 0; y < kTile; ++y) {
+    for (int x = 0; x < kTile; ++x) part(Thread{x, y});
+  }
+}
+
+void play_block(int block_x, int block_y, int n, const float* a, const float* b, float* c) {
+  float tile_a[kTile][kTile], tile_b[kTile][kTile];  // shared memory
+  float sum[kTile][kTile] = {};                      // a register of each thread
+  const auto col = [&](Thread t) { return block_x * kTile + t.x; };
+  const auto row = [&](Thread t) { return block_y * kTile + t.y; };
+  for (int k0 = 0; k0 < n; k0 += kTile) {
+    each_thread([&](Thread t) {
+      tile_a[t.y][t.x] = a[row(t) * n + k0 + t.x];
+      tile_b[t.y][t.x] = b[(k0 + t.y) * n + col(t)];
+    });  // the first barrier
+    each_thread([&](Thread t) {
+      for (int k = 0; k < kTile; ++k) sum[t.y][t.x] += tile_a[t.y][k] * tile_b[k][t.x];
+    });  // the second one
+  }
+  each_thread([&](Thread t) { c[row(t) * n + col(t)] = sum[t.y][t.x]; });
+}
+
+// ## What the memory sees
+//
+// 32 threads with consecutive numbers, a *warp*, make each step together. If their addresses lie in one piece of 128
+// bytes, one access serves all of them: it is *coalesced*. With `x` and `y` exchanged, they would read down columns.
+
+size_t accesses(int n, bool exchanged) {
+  std::set<int> pieces;  // of 128 bytes that a warp reads of b; a warp is two rows of 16 threads
+  for (int thread = 0; thread < 32; ++thread) {
+    const int x = thread % kTile, y = thread / kTile;
+    pieces.insert((exchanged ? x * n + y : y * n + x) * int(sizeof(float)) / 128);
+  }
+  return pieces.size();
+}
+
+int main() {
+  const int n = 128;
+  Generator rng(1);
+  const Tensor a = randn({n, n}, rng), b = randn({n, n}, rng);
+  Tensor c = zeros({n, n});
+  float* numbers = c.mutable_data<float>().data();
+  for (int y = 0; y < n / kTile; ++y) {
+    for (int x = 0; x < n / kTile; ++x) play_block(x, y, n, a.data<float>().data(), b.data<float>().data(), numbers);
+  }
+  check(allclose(c, matmul(a, b), 1e-4, 1e-4), "the played blocks compute the product");
+  fmt::print("{} blocks of {} threads computed a·b\n", n / kTile * (n / kTile), kTile * kTile);
+  fmt::print("a warp's load of b takes {} accesses, {} with x and y exchanged\n", accesses(n, false),
+             accesses(n, true));
+  try {
+    const Tensor on_gpu = matmul(a.to(Device::cuda), b.to(Device::cuda)).to(Device::cpu);
+    check(allclose(c, on_gpu, 1e-2, 1e-2), "linnet's kernel on the GPU computes the same product");
+    fmt::print("linnet's own kernel on the GPU computed the same\n");
+  } catch (const DeviceError&) {
+    fmt::print("There is no GPU here: the blocks were played on the CPU, and no kernel ran.\n");
+  }
+}
+// <!-- output -->
+// linnet's kernels for GPUs are in `cuda/`, in the same order as those of `ops/cpu/`.
+//
+// ## Exercises
+//
+// 1. How often is each number of $a$ loaded from memory with tiles, and how often without?
+// 2. Leave out the first barrier in the play: let each thread do both parts before the next thread begins. What
+//    happens?
+// 3. Sum 256 numbers with a block: in each step, half as many threads add the number that lies half as far away.

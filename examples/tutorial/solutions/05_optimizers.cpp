@@ -1,0 +1,84 @@
+// Solutions to the exercises of chapter 5.
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <functional>
+
+#include <linnet/linnet.h>
+
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+
+using Step = std::function<void(Tensor& p, const Tensor& g)>;
+
+/// Takes steps on the valley, times a factor, and returns where they end.
+Tensor walk(Tensor p, int steps, const Step& step, double factor = 1) {
+  p.set_requires_grad();
+  for (int i = 0; i < steps; ++i) {
+    p.set_grad({});
+    backward(factor * (square(1 - p[0]) + 5 * square(p[1] - square(p[0]))));
+    NoGrad no_grad;
+    step(p, p.grad());
+  }
+  return p.detach();
+}
+
+Tensor start() { return tensor({-1.2, 1.3}, DType::float64); }
+double loss_at(const Tensor& p) { return (square(1 - p[0]) + 5 * square(p[1] - square(p[0]))).item(); }
+
+Step sgd(double lr) {
+  return [lr](Tensor& p, const Tensor& g) { p -= lr * g; };
+}
+
+// 1. Below the bound SGD comes to rest at (1, 1), to and fro across the valley. Above, it never does: the steps
+//    across grow until the surface is another, and from then on they neither shrink nor grow.
+
+void cross_the_bound() {
+  const double bound = 2 / (26 + std::sqrt(656.0));  // of the curvatures, which add up to 52 and multiply to 20
+  const Tensor near = tensor({0.9, 0.9}, DType::float64);
+  const double below = loss_at(walk(near.clone(), 2000, sgd(0.98 * bound)));
+  const double above = loss_at(walk(near.clone(), 2000, sgd(1.02 * bound)));
+  fmt::print("1. SGD ends at the loss {:.1e} below the bound, and at {:.1e} above it\n", below, above);
+  check(below < 1e-9 && above > 1e-4, "SGD converges below the bound only");
+}
+
+// 2. With the same learning rate, momentum of 0.9 goes up to ten times as far along the valley.
+
+void momentum_by_hand() {
+  Tensor v = zeros({2}, DType::float64);
+  const Tensor by_hand = walk(start(), 150, [&](Tensor& p, const Tensor& g) {
+    v = 0.9 * v + g;
+    p -= 0.005 * v;
+  });
+  Tensor p = start();
+  nn::SGD optimizer({p.set_requires_grad()}, {.lr = 0.005, .momentum = 0.9});
+  const Tensor by_linnet = walk(p, 150, [&](Tensor&, const Tensor&) { optimizer.step(); });
+  check((by_hand - by_linnet).abs().max().item() < 1e-12, "momentum by hand takes the steps of nn::SGD");
+  const Tensor without = walk(start(), 150, sgd(0.005));
+  fmt::print("2. after 150 steps the loss is {:.1e} with momentum, {:.1e} without\n", loss_at(by_hand),
+             loss_at(without));
+  check(loss_at(by_hand) < loss_at(without) / 10, "momentum is faster with the same learning rate");
+}
+
+// 3. Adam's and RMSprop's: both divide the gradient by its own size, and a factor cancels, but for ε. SGD's steps
+//    become 100 times as long, with momentum too, and the loss grows without bound.
+
+void scale_the_loss() {
+  const auto path = [](double factor) {
+    Tensor p = start();
+    nn::Adam adam({p.set_requires_grad()}, {.lr = 0.1});
+    return walk(p, 150, [&](Tensor&, const Tensor&) { adam.step(); }, factor);
+  };
+  const double moved = (path(100) - path(1)).abs().max().item();
+  fmt::print("3. Adam's end moves by {:.0e} with 100·f; SGD's loss after 20 steps is {}\n", moved,
+             loss_at(walk(start(), 20, sgd(0.02), 100)));
+  check(moved < 1e-4, "Adam's path does not depend on a factor of the loss");
+}
+
+int main() {
+  cross_the_bound();
+  momentum_by_hand();
+  scale_the_loss();
+}

@@ -1,0 +1,69 @@
+// Solutions to the exercises of chapter 13.
+
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include <linnet/linnet.h>
+
+#include "tutorial/check.h"
+using namespace linnet;
+using examples::check;
+
+// 1. a and b must be read and c written: 3n² floats, 12n² bytes, for 2n³ operations. Each byte is then used for n/6
+//    of them. So for a large n memory need not limit the speed, if the caches make the most of each byte.
+
+void count_bytes() {
+  for (const int64_t n : {64, 1024}) fmt::print("1. n = {}: {:.0f} operations a byte\n", n, double(n) / 6);
+}
+
+// 2. The inner loop now goes along rows of b and of c, uses all of each cache line, and the next lines are fetched
+//    ahead, since they are the next in memory.
+
+double seconds_of(const auto& function) {
+  const auto begin = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void reorder(Generator& rng) {
+  const int64_t n = 512;
+  const Tensor ta = randn({n, n}, rng), tb = randn({n, n}, rng);
+  const float *a = ta.data<float>().data(), *b = tb.data<float>().data();
+  Tensor t_ijk = zeros({n, n}), t_ikj = zeros({n, n});
+  const double ijk = seconds_of([&] {
+    float* c = t_ijk.mutable_data<float>().data();
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t k = 0; k < n; ++k) c[i * n + j] += a[i * n + k] * b[k * n + j];
+      }
+    }
+  });
+  const double ikj = seconds_of([&] {
+    float* c = t_ikj.mutable_data<float>().data();
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t k = 0; k < n; ++k) {
+        for (int64_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+      }
+    }
+  });
+  check(eq(t_ijk, t_ikj).all().item<bool>(), "both orders add the same terms in the same order");
+  fmt::print("2. the order i, k, j takes {:.0f} % of the time\n", 100 * ikj / ijk);
+}
+
+// 3. A step over k multiplies rows × columns pairs and loads rows + columns numbers: 5 loads for 4 pairs of a 4 × 1
+//    block, 17 for 16 of 1 × 16, but 20 for 64 of 4 × 16, in vectors of 8 even 4 + 2. Large blocks load less for each
+//    pair, until the registers are full.
+
+void count_loads() {
+  for (const auto& [rows, columns] : {std::pair{4, 1}, {1, 16}, {4, 16}}) {
+    fmt::print("3. {} × {}: {:.2f} loads a pair\n", rows, columns, double(rows + columns) / (rows * columns));
+  }
+}
+
+int main() {
+  Generator rng(1);
+  count_bytes();
+  reorder(rng);
+  count_loads();
+}
