@@ -11,13 +11,11 @@ namespace linnet {
 
 TreeSum::TreeSum(detail::Transport& transport, const Tensor& x, int tag, std::shared_ptr<int64_t> sent)
     : transport_(transport),
+      x_(x.detach().view({x.numel()})),
       tag_(tag),
       levels_(std::countr_zero(static_cast<unsigned>(transport.size()))),
       sent_(std::move(sent)),
-      parts_{{0, x.numel()}} {
-  const NoGrad no_grad;
-  x_ = x.detach().view({x.numel()});
-}
+      parts_{{0, x.numel()}} {}
 
 bool TreeSum::advance(bool wait) {
   const NoGrad no_grad;

@@ -199,7 +199,7 @@ void Run::step() {
   const auto do_step = [&] {
     return train_step_(at_.step, rate_(at_.step), beta1_ ? std::optional((*beta1_)(at_.step)) : std::nullopt);
   };
-  const double loss = profile_ ? profile_->run(do_step, *folder_) : do_step();
+  const double loss = profile_ && folder_ ? profile_->run(do_step, *folder_) : do_step();
   step_times_.push_back(milliseconds_since(begin));
   seconds_ += step_times_.back() / 1e3;
   at_.loss_sum += loss;

@@ -11,7 +11,9 @@ namespace {
 std::vector<int32_t> ids_of(const std::string& text, const nn::Tokenizer& tokenizer, int64_t most, int64_t& cut) {
   const std::vector<int64_t> all = tokenizer.encode(text);
   if (std::ssize(all) > most) ++cut;
-  return {all.begin(), all.begin() + std::min(most, std::ssize(all))};
+  std::vector<int32_t> ids(static_cast<size_t>(std::min<int64_t>(most, std::ssize(all))));
+  std::copy_n(all.begin(), ids.size(), ids.begin());
+  return ids;
 }
 
 }  // namespace

@@ -7,8 +7,9 @@ namespace linnet::examples {
 
 std::vector<int32_t> first_words(const nn::WordVocabulary& vocabulary, std::string_view text, int64_t most) {
   const std::vector<int64_t> ids = vocabulary.encode(text);
-  std::vector<int32_t> first(ids.begin(), ids.begin() + std::min<ptrdiff_t>(most, std::ssize(ids)));
-  if (first.empty()) first.push_back(static_cast<int32_t>(nn::WordVocabulary::kUnknown));
+  if (ids.empty()) return {static_cast<int32_t>(nn::WordVocabulary::kUnknown)};
+  std::vector<int32_t> first(static_cast<size_t>(std::min<int64_t>(most, std::ssize(ids))));
+  std::copy_n(ids.begin(), first.size(), first.begin());
   return first;
 }
 
