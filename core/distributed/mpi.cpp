@@ -42,28 +42,28 @@ struct Mpi {
   explicit Mpi(void* opened) : library(opened) {}
 
   void* library;
-  decltype(&MPI_Initialized) initialized = Symbol(library, "MPI_Initialized");
-  decltype(&MPI_Finalized) finalized = Symbol(library, "MPI_Finalized");
-  decltype(&MPI_Init_thread) init_thread = Symbol(library, "MPI_Init_thread");
-  decltype(&MPI_Query_thread) query_thread = Symbol(library, "MPI_Query_thread");
-  decltype(&MPI_Is_thread_main) is_thread_main = Symbol(library, "MPI_Is_thread_main");
-  decltype(&MPI_Finalize) finalize = Symbol(library, "MPI_Finalize");
-  decltype(&MPI_Abort) abort = Symbol(library, "MPI_Abort");
-  decltype(&MPI_Error_string) error_string = Symbol(library, "MPI_Error_string");
-  decltype(&MPI_Comm_dup) comm_dup = Symbol(library, "MPI_Comm_dup");
-  decltype(&MPI_Comm_free) comm_free = Symbol(library, "MPI_Comm_free");
-  decltype(&MPI_Comm_rank) comm_rank = Symbol(library, "MPI_Comm_rank");
-  decltype(&MPI_Comm_size) comm_size = Symbol(library, "MPI_Comm_size");
-  decltype(&MPI_Comm_set_errhandler) comm_set_errhandler = Symbol(library, "MPI_Comm_set_errhandler");
-  decltype(&MPI_Isend) isend = Symbol(library, "MPI_Isend");
-  decltype(&MPI_Irecv) irecv = Symbol(library, "MPI_Irecv");
-  decltype(&MPI_Testall) testall = Symbol(library, "MPI_Testall");
-  decltype(&MPI_Waitall) waitall = Symbol(library, "MPI_Waitall");
-  decltype(&MPI_Iallreduce) iallreduce = Symbol(library, "MPI_Iallreduce");
-  decltype(&MPI_Ibarrier) ibarrier = Symbol(library, "MPI_Ibarrier");
-  decltype(&MPI_Barrier) barrier = Symbol(library, "MPI_Barrier");
-  decltype(&MPI_Bcast) bcast = Symbol(library, "MPI_Bcast");
-  decltype(&MPI_Allgather) allgather = Symbol(library, "MPI_Allgather");
+  decltype(MPI_Initialized)* initialized = Symbol(library, "MPI_Initialized");
+  decltype(MPI_Finalized)* finalized = Symbol(library, "MPI_Finalized");
+  decltype(MPI_Init_thread)* init_thread = Symbol(library, "MPI_Init_thread");
+  decltype(MPI_Query_thread)* query_thread = Symbol(library, "MPI_Query_thread");
+  decltype(MPI_Is_thread_main)* is_thread_main = Symbol(library, "MPI_Is_thread_main");
+  decltype(MPI_Finalize)* finalize = Symbol(library, "MPI_Finalize");
+  decltype(MPI_Abort)* abort = Symbol(library, "MPI_Abort");
+  decltype(MPI_Error_string)* error_string = Symbol(library, "MPI_Error_string");
+  decltype(MPI_Comm_dup)* comm_dup = Symbol(library, "MPI_Comm_dup");
+  decltype(MPI_Comm_free)* comm_free = Symbol(library, "MPI_Comm_free");
+  decltype(MPI_Comm_rank)* comm_rank = Symbol(library, "MPI_Comm_rank");
+  decltype(MPI_Comm_size)* comm_size = Symbol(library, "MPI_Comm_size");
+  decltype(MPI_Comm_set_errhandler)* comm_set_errhandler = Symbol(library, "MPI_Comm_set_errhandler");
+  decltype(MPI_Isend)* isend = Symbol(library, "MPI_Isend");
+  decltype(MPI_Irecv)* irecv = Symbol(library, "MPI_Irecv");
+  decltype(MPI_Testall)* testall = Symbol(library, "MPI_Testall");
+  decltype(MPI_Waitall)* waitall = Symbol(library, "MPI_Waitall");
+  decltype(MPI_Iallreduce)* iallreduce = Symbol(library, "MPI_Iallreduce");
+  decltype(MPI_Ibarrier)* ibarrier = Symbol(library, "MPI_Ibarrier");
+  decltype(MPI_Barrier)* barrier = Symbol(library, "MPI_Barrier");
+  decltype(MPI_Bcast)* bcast = Symbol(library, "MPI_Bcast");
+  decltype(MPI_Allgather)* allgather = Symbol(library, "MPI_Allgather");
 #ifdef OPEN_MPI
   MPI_Comm world = Symbol(library, "ompi_mpi_comm_world");
   MPI_Datatype byte = Symbol(library, "ompi_mpi_byte");
@@ -119,9 +119,9 @@ class Session {
     mpi_.check(mpi_.is_thread_main(&is_main), "MPI_Is_thread_main");
     if (is_main == 0) throw IoError("MPI was initialised on another thread; make the ProcessGroup there");
     if (level_ >= MPI_THREAD_FUNNELED) return;
-    throw IoError(fmt::format("MPI was initialised without MPI_THREAD_FUNNELED, which linnet's threads need; {}",
-                              is_own_ ? "this MPI does not provide it: use another"
-                                      : "call MPI_Init_thread with it in place of MPI_Init"));
+    throw IoError(fmt::format(
+        "MPI was initialised without MPI_THREAD_FUNNELED, which linnet's threads need; {}",
+        is_own_ ? "this MPI does not provide it: use another" : "call MPI_Init_thread with it in place of MPI_Init"));
   }
   /// From now on this process ends without the others, which the launcher notices.
   void fail() { has_failed_ = true; }
@@ -249,7 +249,7 @@ void* open_mpi() {
 /// Whether messages are needed: a launcher started the program, or the program has initialised MPI.
 bool is_needed(void* library) {
   if (library == nullptr || started_by_mpi_launcher()) return library != nullptr;
-  decltype(&MPI_Initialized) const initialized = Symbol(library, "MPI_Initialized");
+  decltype(MPI_Initialized)* const initialized = Symbol(library, "MPI_Initialized");
   int is_initialized = 0;
   initialized(&is_initialized);
   return is_initialized != 0;
