@@ -52,13 +52,13 @@ using Curves = std::pair<examples::Series, examples::Series>;  // of the text th
 Curves train(nn::DecoderLM& model, Text text, Text held_out, const std::string& name) {
   Curves curves{{.label = name + ", trained on", .light = true}, {.label = name + ", held out"}};
   nn::AdamW optimizer(nn::decay_matrices_only(model.parameters(), 0.1), {.lr = 1e-3, .beta2 = 0.99});
-  const nn::Schedule lr = nn::schedule::warmup_cosine({.lr = 2e-3, .min_lr = 2e-4, .warmup = 20, .steps = kSteps});
+  const nn::Schedule rate = nn::schedule::warmup_cosine({.lr = 2e-3, .min_lr = 2e-4, .warmup = 20, .steps = kSteps});
   for (int64_t step = 0; step <= kSteps; ++step) {
     if (step % 20 == 0) {
       curves.first.x.push_back(double(step)), curves.first.y.push_back(loss_of(model, text, 1));
       curves.second.x.push_back(double(step)), curves.second.y.push_back(loss_of(model, held_out, 2));
     }
-    optimizer.set_lr(lr(std::min(step, kSteps - 1)));
+    optimizer.set_lr(rate(std::min(step, kSteps - 1)));
     const auto [x, y] = nn::random_windows(text, kBatch, kContext, {3, uint64_t(step)});
     backward(cross_entropy(model(x), y));
     nn::clip_grad_norm_(model.parameters(), 1);
