@@ -34,7 +34,7 @@ double train(nn::DecoderLM& model, const nn::CharText& text) {
 // 1. The temperature divides the logits. A low one takes the likeliest characters, and the text goes in circles; a
 //    high one makes all characters as likely, and words fall apart.
 
-void write_text(const nn::DecoderLM& model, const nn::CharText& text) {
+void write_text(nn::DecoderLM& model, const nn::CharText& text) {
   for (const double temperature : {0.1, 0.8, 5.0}) {
     Generator rng(3);
     const std::vector<int64_t> sample =
