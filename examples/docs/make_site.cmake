@@ -112,6 +112,14 @@ set(MARKDOWN_FILTER "${AWK} -v root=${SOURCE} -v build=${BUILD} -v headers='${he
 configure_file(${docs}/Doxyfile.in ${OUTPUT}/Doxyfile @ONLY)
 execute_process(COMMAND ${DOXYGEN} ${OUTPUT}/Doxyfile WORKING_DIRECTORY ${OUTPUT} RESULT_VARIABLE status)
 
+# The results of a search are pages of their own, with this style alone.
+file(APPEND ${OUTPUT}/html/search/search.css "
+@media (prefers-color-scheme: dark) {
+  body.SRPage, .SRPage .SREntry, .SRResult { background: #15191d; color: #dbe2e8; }
+  a.SRSymbol, a.SRScope, a.SRSymbol:visited, a.SRScope:visited, .SRScope { color: #79b8ee; }
+}
+")
+
 # ---- MathJax, of which SVG output of TeX needs these parts ----
 
 foreach(part MathJax.js extensions/tex2jax.js extensions/MathEvents.js extensions/TeX jax/input/TeX jax/element/mml
