@@ -79,7 +79,7 @@ int main(int argc, char** argv) try {
 
   Generator rng(1337);
   const auto config = [&](const char* mechanism) {
-    const nn::AttentionConfig attention{.mechanism = mechanism, .width = 128, .heads = 4, .bias = false};
+    const nn::AttentionConfig attention{.mechanism = mechanism, .width = 64, .heads = 4, .bias = false};
     return nn::DecoderConfig{vocabulary.size(), kContext, /*layers=*/2, false, {.attention = attention}};
   };
   nn::DecoderLM softmax(rng, config("softmax")), fastmax(rng, config("fastmax2")), small(rng, config("softmax"));
