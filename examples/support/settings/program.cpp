@@ -48,7 +48,10 @@ int complain(const CLI::App& app, const std::string& message, int code) {
   if (alone) restore_stderr();
   const std::string who = alone ? fmt::format("rank {}: ", ranks().rank()) : "";
   std::fputs(fmt::format("{}: {}{}\n", app.get_name(), who, message).c_str(), stderr);
-  if (alone) ranks().abort(code);
+  if (alone) {
+    std::fflush(stderr);  // which is buffered since join_ranks opened it anew
+    ranks().abort(code);
+  }
   return code;
 }
 
