@@ -78,34 +78,13 @@ TEST_CASE("ranks: 1, 2 and 4 processes make the same model") {
   }
 }
 
-TEST_CASE("ranks: every mechanism is the same to the bit with 4 processes") {
+TEST_CASE("ranks: every causal mechanism is the same to the bit with 4 processes") {
   const Workshop shop;
-  const Arguments flags{"--task",
-                        "mnist",
-                        "--attention",
-                        "all",
-                        "--steps",
-                        "3",
-                        "--shards",
-                        "4",
-                        "--batch",
-                        "16",
-                        "--patch",
-                        "7",
-                        "--layers",
-                        "1",
-                        "--width",
-                        "16",
-                        "--heads",
-                        "2",
-                        "--dropout",
-                        "0.1",
-                        "--eval-batches",
-                        "1",
-                        "--attention-dropout",
-                        "0.1"};
-  check_done("compare", run_program("compare", flags + Arguments{"--out", shop / "1"}));
-  const Ended ended = run_ranks(4, "compare", flags + Arguments{"--out", shop / "4"});
+  const auto flags = [&](const std::string& out) {
+    return sharded(shop, out) + Arguments{"--attention", "all", "--attention-dropout", "0.1", "--steps", "3"};
+  };
+  check_done("compare", run_program("compare", Arguments{"--task", "shakespeare"} + flags("1")));
+  const Ended ended = run_ranks(4, "compare", Arguments{"--task", "shakespeare"} + flags("4"));
   CAPTURE(ended.err);
   REQUIRE(ended.code == 0);
   int mechanisms = 0;
@@ -116,7 +95,7 @@ TEST_CASE("ranks: every mechanism is the same to the bit with 4 processes") {
     CHECK(read_bytes(shop / ("4/" + name + "/model.safetensors")) == read_bytes(entry.path() / "model.safetensors"));
     ++mechanisms;
   }
-  CHECK(mechanisms > 10);
+  CHECK(mechanisms >= 8);
 }
 
 TEST_CASE("ranks: after SIGKILL or SIGTERM of one, another number goes on to the same bits") {
