@@ -107,10 +107,12 @@ std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
   padded.resize(longest);
   transport_->all_gather(padded.data(), all.data(), static_cast<int64_t>(longest));
   std::vector<std::string> texts;
+  texts.reserve(count);
   for (size_t i = 0; i < count; ++i) texts.push_back(all.substr(i * longest, static_cast<size_t>(sizes[i])));
   return texts;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): by value since it is written to, as in all_reduce
 Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
   const Call call("all_reduce", where);
   require_cpu(x);

@@ -100,7 +100,7 @@ DataParallel::DataParallel(ProcessGroup& group, Module& model, const DataParalle
   std::vector<Tensor> state;
   for (const auto& [name, tensor] : model.state()) state.push_back(tensor);
   const auto [seed, draws] = model.generator().state();
-  const Tensor generator = tensor({static_cast<int64_t>(seed), static_cast<int64_t>(draws)});
+  const Tensor generator = tensor(std::vector{static_cast<int64_t>(seed), static_cast<int64_t>(draws)});
   state.push_back(generator);
   group.broadcast(state);
   model.generator().set_state(
@@ -236,7 +236,8 @@ double DataParallel::finish(const Tensor& loss) {
 
 void DataParallel::check_same(Where where) {
   const Call call("check_same", where);
-  std::string text = fmt::format("{}", model_.generator().state().draws);
+  const auto [seed, draws] = model_.generator().state();
+  std::string text = fmt::format("{} {} ", seed, draws);
   for (const auto& [name, tensor] : model_.state()) text += checksum(tensor);
   const std::vector<std::string> texts = group_.all_gather(text);
   const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });

@@ -54,7 +54,7 @@ struct Run {
 Run train(int ranks, const nn::DataParallelOptions& options) {
   std::vector<Run> runs(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](ProcessGroup& group) {
-    Generator rng(static_cast<uint64_t>(3 + group.rank()));  // rank 0's is taken
+    Generator rng((uint64_t{1} << 62) + static_cast<uint64_t>(3 + group.rank()));  // all bits of rank 0's are taken
     Model model(rng);
     nn::DataParallel parallel(group, model, options);
     nn::AdamW optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
