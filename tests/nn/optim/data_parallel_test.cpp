@@ -19,6 +19,7 @@ using linnet::test::same_bits;
 namespace {
 
 constexpr int64_t kBatch = 16, kWidth = 5;
+constexpr uint64_t kSeed = (uint64_t{1} << 62) + 3;  // a double would round it
 
 /// A model with dropout, a parameter that some shards do not use, and one that none uses.
 struct Model : nn::Module {
@@ -54,7 +55,7 @@ struct Run {
 Run train(int ranks, const nn::DataParallelOptions& options) {
   std::vector<Run> runs(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](ProcessGroup& group) {
-    Generator rng((uint64_t{1} << 62) + static_cast<uint64_t>(3 + group.rank()));  // all bits of rank 0's are taken
+    Generator rng(kSeed + static_cast<uint64_t>(group.rank()));  // rank 0's is taken
     Model model(rng);
     nn::DataParallel parallel(group, model, options);
     nn::AdamW optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
@@ -100,7 +101,7 @@ TEST_CASE("DataParallel: 1, 2, 4 and 8 ranks end with the same bits, whatever th
 }
 
 TEST_CASE("DataParallel: one shard of one process is the plain loop, to the bit") {
-  Generator rng(3);
+  Generator rng(kSeed);
   Model model(rng);
   nn::AdamW optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
   Run plain;
