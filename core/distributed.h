@@ -35,8 +35,8 @@ class Work {
     virtual bool advance(bool wait) = 0;
   };
 
-  Work() = default;  ///< is completed
-  explicit Work(std::unique_ptr<Steps> steps) : steps_(std::move(steps)) {}
+  Work() = default;                                                          ///< is completed
+  explicit Work(std::unique_ptr<Steps> steps) : steps_(std::move(steps)) {}  ///< is under way
 
   /// Goes on as far as is possible without waiting, and returns whether the operation has ended.
   bool is_completed();
@@ -70,8 +70,8 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  int rank() const { return rank_; }
-  int world_size() const { return world_size_; }
+  int rank() const { return rank_; }              ///< of this process, from 0 on
+  int world_size() const { return world_size_; }  ///< the number of ranks
 
   /// Waits until all ranks are here.
   void barrier();

@@ -15,12 +15,12 @@ struct Node;
 /// A hook that is registered while this lives.
 class [[nodiscard("the hook is removed with its handle")]] HookHandle {
  public:
-  HookHandle(std::weak_ptr<Node> node, int64_t number) : node_(std::move(node)), number_(number) {}
+  HookHandle(std::weak_ptr<Node> node, int64_t number) : node_(std::move(node)), number_(number) {}  ///< of a hook
   ~HookHandle() { remove(); }
   HookHandle(HookHandle&&) = default;
   HookHandle& operator=(HookHandle&&) = delete;
 
-  void remove();
+  void remove();  ///< removes the hook, before this ends
 
  private:
   std::weak_ptr<Node> node_;
