@@ -142,7 +142,7 @@ Tensor read_npy(const std::filesystem::path& path, Where where) {
   const Call call("read_npy", where);
   const NoGrad guard;
   std::ifstream file = detail::open_to_read(path);
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+  const auto size = detail::file_size(file);
   const FileErrors errors{path.string(), "a .npy file"};
   const auto read = [&](void* to, int64_t bytes) {
     if (!file.read(static_cast<char*>(to), bytes)) errors.damaged("it ends too early");
@@ -166,7 +166,7 @@ TensorMap read_npz(const std::filesystem::path& path, Where where) {
   const NoGrad guard;
   std::ifstream file = detail::open_to_read(path);
   FileErrors errors{path.string(), "a .npz file"};
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+  const auto size = detail::file_size(file);
   const std::vector<detail::ZipEntry> entries = detail::zip_entries(file, size, errors);
   TensorMap tensors;
   for (const bool keep : {false, true}) {

@@ -41,4 +41,12 @@ std::ifstream open_to_read(const std::filesystem::path& path) {
   return file;
 }
 
+int64_t file_size(std::ifstream& file) {
+  const std::streampos place = file.tellg();
+  file.seekg(0, std::ios::end);
+  const std::streampos end = file.tellg();
+  file.seekg(place);
+  return end;
+}
+
 }  // namespace linnet::detail

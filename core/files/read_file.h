@@ -20,5 +20,7 @@ std::string read_file(const std::filesystem::path& path, int64_t most = std::num
 
 /// Opens a file to read its bytes. Throws as `cannot_read`.
 std::ifstream open_to_read(const std::filesystem::path& path);
+/// The bytes of a file that `open_to_read` opened. Another file may have its path by now.
+int64_t file_size(std::ifstream& file);
 
 }  // namespace linnet::detail

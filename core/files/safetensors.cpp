@@ -51,9 +51,7 @@ struct Entry {
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
-      : path_(path),
-        file_(detail::open_to_read(path)),
-        size_(static_cast<int64_t>(std::filesystem::file_size(path))) {}
+      : path_(path), file_(detail::open_to_read(path)), size_(detail::file_size(file_)) {}
 
   Safetensors read() {
     read_header();

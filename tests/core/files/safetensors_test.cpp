@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/array/creation.h>
@@ -255,4 +257,24 @@ TEST_CASE("safetensors: a failed write leaves the old file and nothing else") {
   CHECK_THROWS(write_safetensors(folder / "a", {.tensors = {{"x", zeros({4})}, {"y", undefined}}}));
   CHECK(read_bytes(folder / "a") == before);
   CHECK(count_files(folder) == 1);
+}
+
+TEST_CASE("read_safetensors reads one file or the other while a writer replaces it") {
+  const TemporaryFolder folder;
+  const auto place = folder / "x.safetensors", next = folder / "next";
+  write_safetensors(folder / "small", {.tensors = {{"x", ones({1})}}});
+  write_safetensors(folder / "large", {.tensors = {{"x", ones({1000})}}});
+  std::filesystem::copy_file(folder / "small", place);
+  std::atomic<bool> is_done = false;
+  std::thread writer([&] {
+    for (bool large = true; !is_done; large = !large) {
+      std::filesystem::create_hard_link(folder / (large ? "large" : "small"), next);
+      std::filesystem::rename(next, place);
+    }
+  });
+  int damaged = 0;
+  for (int i = 0; i < 2000; ++i) damaged += error_of(place) != "no error";
+  is_done = true;
+  writer.join();
+  CHECK(damaged == 0);
 }
