@@ -146,11 +146,17 @@ void factorise(Tensor& a) {
 
 /// `count` vectors from the normal distribution with the mean and the covariance of the rows of `known` [n, D].
 Tensor drawn_like(const Tensor& known, int64_t count, Generator& rng) {
-  const double degrees = std::max<double>(static_cast<double>(known.size(0)) - 1, 1);
+  const int64_t n = known.size(0), width = known.size(1);
+  const double degrees = std::max<double>(static_cast<double>(n) - 1, 1);
   const Tensor all = known.to(DType::float64), mean = all.mean({0}), scaled = (all - mean) / std::sqrt(degrees);
+  if (n < width) {  // a random sum of the rows has their covariance, without a factor whose time grows with D³
+    const Tensor normal = randn({count, n + width}, rng, DType::float64);
+    const Tensor ridge = normal.narrow(1, n, width) * std::sqrt(kRidge);
+    return (matmul(normal.narrow(1, 0, n), scaled) + ridge + mean).to(DType::float32);
+  }
   Tensor factor = matmul(scaled.transpose(0, 1), scaled);
   factorise(factor);
-  const Tensor normal = randn({count, known.size(1)}, rng, DType::float64);
+  const Tensor normal = randn({count, width}, rng, DType::float64);
   return (matmul(normal, factor.transpose(0, 1)) + mean).to(DType::float32);
 }
 

@@ -25,7 +25,7 @@ struct WordVectors {
 ///     const auto words = nn::WordVocabulary::build(std::vector<std::string>{"to be or not to be"});
 ///     const nn::WordVectors glove = nn::read_glove("glove.6B.300d.txt", words, rng);
 ///
-/// Cost: one pass over the file; the covariance takes a time of found·D², and the drawing one of D³. Takes one draw.
+/// Cost: one pass over the file; found·D² for the covariance and D³ to draw, or neither if found < D. Takes one draw.
 /// Throws: IoError, with the line, for a line of another width, for a number that cannot be read or is not finite,
 /// and for a file without any word of the vocabulary.
 /// Source: Pennington et al. 2014 for the files; Wu et al. 2021, section 4.1, for the words without a vector.

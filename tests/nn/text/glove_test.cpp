@@ -37,6 +37,13 @@ void refused(const std::string& file, const std::string& part) {
   CHECK_THROWS_WITH_AS(read(file, vocabulary_of("a b")), doctest::Contains(part.c_str()), IoError);
 }
 
+/// The mean of some rows, and their covariance.
+std::pair<std::vector<double>, std::vector<double>> moments(const Tensor& rows) {
+  const Tensor centred = rows - rows.mean({0});
+  return {rows.mean({0}).to_vector<double>(),
+          (matmul(centred.transpose(0, 1), centred) / (rows.size(0) - 1)).to_vector<double>()};
+}
+
 using Floats = std::vector<float>;
 
 }  // namespace
@@ -84,11 +91,6 @@ TEST_CASE("read_glove: words without a vector have the mean and the covariance o
   const nn::WordVectors glove = read(file, vocabulary_of(text));
   REQUIRE(glove.found == kKnown);
   const Tensor all = glove.vectors.to(DType::float64);
-  const auto moments = [](const Tensor& rows) {
-    const Tensor centred = rows - rows.mean({0});
-    return std::pair(rows.mean({0}).to_vector<double>(),
-                     (matmul(centred.transpose(0, 1), centred) / (rows.size(0) - 1)).to_vector<double>());
-  };
   const auto [mean, covariance] = moments(all[{Slice{2, 2 + kKnown}}]);
   const auto [drawn_mean, drawn_covariance] = moments(all[{Slice{2 + kKnown, {}}}]);
   for (size_t i = 0; i < 3; ++i) CHECK(drawn_mean[i] == doctest::Approx(mean[i]).epsilon(0.02));
@@ -96,6 +98,18 @@ TEST_CASE("read_glove: words without a vector have the mean and the covariance o
   CHECK(covariance[0] == doctest::Approx(4.5).epsilon(0.05));
   CHECK(std::abs(covariance[1]) > 4);
   CHECK(drawn_covariance[8] / (covariance[8] + 1e-6) == doctest::Approx(1).epsilon(0.03));  // what is added to each
+}
+
+TEST_CASE("read_glove: the same where there are fewer vectors than numbers in one") {
+  std::string text = "a b ";
+  for (int i = 0; i < 20000; ++i) text += fmt::format("m{} ", i);
+  const nn::WordVectors glove = read("a 1 2 3\nb 4 2 -1\n", vocabulary_of(text));
+  const auto [mean, covariance] = moments(glove.vectors[{Slice{4, {}}}].to(DType::float64));
+  const std::vector<double> expected{4.5, 0, -6, 0, 1e-6, 0, -6, 0, 8};
+  CHECK(mean[0] == doctest::Approx(2.5).epsilon(0.02));
+  CHECK(mean[2] == doctest::Approx(1).epsilon(0.06));
+  for (size_t i = 0; i < 9; ++i) CHECK(std::abs(covariance[i] - expected[i]) < 0.2);
+  CHECK(covariance[4] == doctest::Approx(1e-6).epsilon(0.05));  // what is added to each
 }
 
 TEST_CASE("read_glove: the seed decides what is drawn, and the number of threads does not") {
