@@ -225,7 +225,7 @@ std::vector<std::vector<std::string>> Table::texts() const {
     for (size_t column = 0; column < names_.size(); ++column) {
       const std::string_view cell = rest.substr(0, rest.find(kCellEnd));
       row.emplace_back(cell);
-      rest.remove_prefix(cell.size() + 1);
+      rest.remove_prefix(std::min(cell.size() + 1, rest.size()));  // the last cell has no end
     }
   }
   return rows;
