@@ -160,6 +160,6 @@ TEST_CASE("register_post_accumulate_grad_hook: is called after each sum, and rem
   }
   w.sum().backward();
   CHECK(seen.size() == 4);
-  CHECK_THROWS_AS(register_post_accumulate_grad_hook(tensor({1.0}), [] {}), AutogradError);
-  CHECK_THROWS_AS(register_post_accumulate_grad_hook(w * 2, [] {}), AutogradError);
+  CHECK_THROWS_AS(static_cast<void>(register_post_accumulate_grad_hook(tensor({1.0}), [] {})), AutogradError);
+  CHECK_THROWS_AS(static_cast<void>(register_post_accumulate_grad_hook(w * 2, [] {})), AutogradError);
 }
