@@ -6,12 +6,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <functional>
 
 #include <linnet/linnet.h>
 
+#include "support/bench/timing.h"
 #include "support/plot/plot.h"
 #include "tutorial/check.h"
 using namespace linnet;
@@ -76,17 +76,8 @@ void show_causal(Generator& rng) {
   check(allclose(stable(large)[0], x[0]), "attention_pool is stable");
 }
 
-template <class Function>
-double milliseconds(const Function& function) {
-  double best = INFINITY;  // of five, since other programs may disturb one of them
-  for (int i = 0; i < 5; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    function();
-    best =
-        std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return best;
-}
+/// The least time, since other programs may disturb some.
+double milliseconds(const std::function<void()>& work) { return examples::measure(work, 0).least_ms; }
 
 int main() {
   Generator rng(1);
