@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,12 +14,11 @@ namespace linnet::test {
 /// Whether both have the same shape, floating dtype and bits.
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  if (a.dtype() == DType::float32) {
-    const auto x = a.to_vector<float>(), y = b.to_vector<float>();
-    return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
-  }
-  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
-  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+  const auto equal = [](const auto& x, const auto& y) {
+    return std::ranges::equal(std::as_bytes(std::span(x)), std::as_bytes(std::span(y)));
+  };
+  return a.dtype() == DType::float32 ? equal(a.to_vector<float>(), b.to_vector<float>())
+                                     : equal(a.to_vector<double>(), b.to_vector<double>());
 }
 
 inline void check_same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {

@@ -2,9 +2,9 @@
 
 #include <linnet/core/distributed/transport.h>
 
+#include <algorithm>
 #include <barrier>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
@@ -43,7 +43,7 @@ class Receipt : public Work::Steps {
     if (wait) mail_.arrived.wait(lock, [&] { return !messages.empty(); });
     if (messages.empty()) return false;
     if (messages.front().size() != bytes_) throw std::runtime_error("a message of another size than expected");
-    std::memcpy(to_, messages.front().data(), bytes_);
+    std::ranges::copy(messages.front(), static_cast<char*>(to_));
     messages.pop_front();
     return true;
   }
@@ -85,14 +85,14 @@ class ThreadTransport : public linnet::detail::Transport {
   void broadcast(void* data, int64_t bytes, int source) override {
     std::string all(static_cast<size_t>(bytes * size()), '\0');
     all_gather(data, all.data(), bytes);
-    std::memcpy(data, all.data() + source * bytes, static_cast<size_t>(bytes));
+    std::copy_n(all.data() + source * bytes, bytes, static_cast<char*>(data));
   }
   void all_gather(const void* from, void* to, int64_t bytes) override {
     const auto count = static_cast<size_t>(bytes);
     mail_.gathered[static_cast<size_t>(rank_)].assign(static_cast<const char*>(from), count);
     barrier();
     for (size_t rank = 0; rank < mail_.gathered.size(); ++rank) {
-      std::memcpy(static_cast<char*>(to) + rank * count, mail_.gathered[rank].data(), count);
+      std::ranges::copy(mail_.gathered[rank], static_cast<char*>(to) + rank * count);
     }
     barrier();
   }
