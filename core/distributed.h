@@ -56,6 +56,9 @@ class Work {
 ///     group.all_reduce(x);  // 6 everywhere, with 4 ranks
 ///     if (group.rank() == 0) std::cout << x << "\n";
 ///
+/// Tensors may be on the CPU or on a GPU. Those on a GPU travel by way of the CPU. Where a launcher started several
+/// ranks on a host, each uses the GPU of its number among them, or of that place in CUDA_VISIBLE_DEVICES.
+///
 /// MPI is initialised with MPI_THREAD_FUNNELED unless the program did so before, and finalised at the end of the
 /// program if it was initialised here. A group that ends by an exception leaves MPI as it is: the launcher then ends
 /// the other ranks too.
@@ -81,7 +84,7 @@ class ProcessGroup {
   /// Copies tensors of rank `source`, such as a model's parameters, into those of the others.
   ///
   /// Shapes: the same on all ranks; dtypes too.
-  /// Throws: IndexError for a rank that does not exist; DeviceError for tensors on another device than the CPU.
+  /// Throws: IndexError for a rank that does not exist; ValueError for a tensor of 2 GiB or more.
   void broadcast(const std::vector<Tensor>& tensors, int source = 0, Where where = {});
   /// The texts of all ranks, in their order.
   std::vector<std::string> all_gather(std::string_view text);
@@ -90,8 +93,8 @@ class ProcessGroup {
   /// rank sends 2 (R − 1) / R of the bytes of `x`, the least that is possible.
   ///
   /// Shapes: the same on all ranks.
-  /// Throws: ValueError for a number of ranks that is no power of two, and for 2 GiB or more; DeviceError for a
-  /// tensor on another device than the CPU; DTypeError, with `any_order`, for dtypes other than float32 and float64.
+  /// Throws: ValueError for a number of ranks that is no power of two, and for 2 GiB or more; DTypeError, with
+  /// `any_order`, for dtypes other than float32 and float64.
   void all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
   /// The same without waiting. `x` is contiguous, and is not touched until the Work has ended.
   ///

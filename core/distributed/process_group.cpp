@@ -21,20 +21,30 @@ namespace {
 /// MPI promises tags up to 32,767.
 constexpr int kTags = 32'768;
 
-void require_cpu(const Tensor& x) {
-  if (x.device() == Device::cpu) return;
-  throw DeviceError(
-      fmt::format("messages between processes carry tensors on the CPU, and this one is on {}; give "
-                  "x.to(Device::cpu)",
-                  name_of(x.device())));
-}
-
 int64_t message_bytes(const Tensor& x) {
   const int64_t bytes = x.numel() * size_of(x.dtype());
   if (bytes <= std::numeric_limits<int>::max()) return bytes;
   throw ValueError(
       fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
 }
+
+/// A sum of a tensor on a GPU, made in a copy on the CPU.
+class SumByCopy : public Work::Steps {
+ public:
+  SumByCopy(Tensor x, Tensor copy, Work sum) : x_(std::move(x)), copy_(std::move(copy)), sum_(std::move(sum)) {}
+
+  bool advance(bool wait) override {
+    if (wait) sum_.wait();
+    if (!sum_.is_completed()) return false;
+    const NoGrad no_grad;
+    x_.copy_(copy_);
+    return true;
+  }
+
+ private:
+  Tensor x_, copy_;
+  Work sum_;
+};
 
 }  // namespace
 
@@ -82,13 +92,13 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
   }
   const NoGrad no_grad;
   for (Tensor tensor : tensors) {
-    require_cpu(tensor);
     const int64_t bytes = message_bytes(tensor);
     if (!transport_) continue;
-    const Tensor message = tensor.detach().contiguous();  // the tensor itself, where that is contiguous
+    // The tensor itself, where that is contiguous and on the CPU.
+    const Tensor message = tensor.detach().to(Device::cpu).contiguous();
     transport_->broadcast(detail::view(message).data, bytes, source);
     if (rank_ == source) continue;
-    if (tensor.is_contiguous()) {
+    if (detail::view(message).data == detail::view(tensor).data) {
       detail::bump_version(tensor);
     } else {
       tensor.copy_(message);
@@ -115,7 +125,6 @@ std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): by value since it is written to, as in all_reduce
 Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
   const Call call("all_reduce", where);
-  require_cpu(x);
   message_bytes(x);
   if (!x.is_contiguous()) throw ValueError("the tensor must be contiguous while its sum is under way");
   if (options.any_order && x.dtype() != DType::float32 && x.dtype() != DType::float64) {
@@ -128,6 +137,11 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
                     world_size_));
   }
   if (!transport_ || x.numel() == 0) return {};
+  if (x.device() != Device::cpu) {
+    const Tensor copy = x.detach().to(Device::cpu);
+    Work sum = start_all_reduce(copy, options, where);
+    return Work(std::make_unique<SumByCopy>(x.detach(), copy, std::move(sum)));
+  }
   detail::bump_version(x);
   if (options.any_order) return transport_->sum(detail::view(x).data, x.numel(), x.dtype());
   const int tag = std::exchange(tag_, (tag_ + 1) % kTags);

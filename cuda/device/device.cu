@@ -2,7 +2,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 
+#include <linnet/core/distributed/local_rank.h>
 #include <linnet/core/error.h>
 #include <linnet/cuda/device/allocator.cuh>
 
@@ -69,6 +72,9 @@ bool means_no_code(cudaError_t status) {
   } else if (status == cudaErrorInsufficientDriver) {
     cause = "the NVIDIA driver is for CUDA " + version_text(driver_version()) + ", older than this build's " +
             version_text(runtime_version()) + ": update it";
+  } else if (const std::optional<int> rank = detail::local_rank(); rank.value_or(0) > 0) {
+    cause = "this host has no GPU for its rank " + std::to_string(*rank) + ", counted from 0 (" + error_text(status) +
+            "); start as many ranks on a host as it has GPUs";
   }
   throw DeviceError(cause + "; see what nvidia-smi says, or use --device cpu (Device::cpu)");
 }
@@ -100,10 +106,19 @@ void check_architecture() {
                     error_text(status) + "); " + remedy + ", or use --device cpu (Device::cpu)");
 }
 
+/// Leaves each rank of a host a GPU of its own. CUDA reads the variable in its first call.
+void choose_gpu() {
+  const std::optional<int> rank = detail::local_rank();
+  if (!rank) return;
+  const std::string chosen = detail::visible_gpu(std::getenv("CUDA_VISIBLE_DEVICES"), *rank);
+  setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
+}
+
 struct Gpu {
   cudaStream_t stream = nullptr;
 
   Gpu() {
+    choose_gpu();
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess) refuse_device(status);

@@ -79,10 +79,6 @@ DataParallel::DataParallel(ProcessGroup& group, Module& model, const DataParalle
     : group_(group), model_(model), options_(options), local_shards_(options.shards / group.world_size()) {
   const Call call("DataParallel", where);
   check_shards(options, group.world_size());
-  if (group.world_size() > 1 && model.device() != Device::cpu) {
-    throw ValueError(fmt::format("{} ranks train on the CPU, and the model is on {}; start one process",
-                                 group.world_size(), name_of(model.device())));
-  }
   const auto heights = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_)));
   for (const Tensor& parameter : model.parameters()) {
     if (!parameter.requires_grad()) continue;
@@ -127,7 +123,8 @@ void DataParallel::make_buckets(int64_t bytes) {
     slot->offset = std::exchange(sizes.back(), sizes.back() + slot->parameter.numel());
     ++buckets_.back().slots;
   }
-  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].sum = Tensor::empty({sizes[i]}, dtypes[i]);
+  for (size_t i = 0; i < buckets_.size(); ++i)
+    buckets_[i].sum = Tensor::empty({sizes[i]}, dtypes[i], model_.device());
 }
 
 void DataParallel::begin() {

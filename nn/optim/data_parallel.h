@@ -57,8 +57,7 @@ class DataParallel {
   /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
   /// Make it when the parameters are loaded and frozen.
   ///
-  /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide, and for a
-  /// model on another device than the CPU with several ranks.
+  /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide.
   DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;

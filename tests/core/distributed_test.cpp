@@ -1,4 +1,5 @@
 #include <linnet/core/distributed.h>
+#include <linnet/core/distributed/local_rank.h>
 
 #include <doctest/doctest.h>
 
@@ -162,4 +163,19 @@ TEST_CASE("register_post_accumulate_grad_hook: is called after each sum, and rem
   CHECK(seen.size() == 4);
   CHECK_THROWS_AS(static_cast<void>(register_post_accumulate_grad_hook(tensor({1.0}), [] {})), AutogradError);
   CHECK_THROWS_AS(static_cast<void>(register_post_accumulate_grad_hook(w * 2, [] {})), AutogradError);
+}
+
+TEST_CASE("visible_gpu: a rank's own entry of CUDA_VISIBLE_DEVICES, or its number") {
+  using linnet::detail::visible_gpu;
+  CHECK(visible_gpu(nullptr, 0) == "0");
+  CHECK(visible_gpu(nullptr, 3) == "3");
+  CHECK(visible_gpu("2,GPU-7a", 0) == "2");
+  CHECK(visible_gpu("2,GPU-7a", 1) == "GPU-7a");
+  CHECK(visible_gpu("5", 1) == "5");
+  CHECK(visible_gpu("", 1) == "");
+  CHECK_THROWS_WITH_AS(
+      visible_gpu("2,3", 2),
+      "CUDA_VISIBLE_DEVICES=\"2,3\" has no GPU for rank 2 of this host, counted from 0; start 2 ranks "
+      "on it, or name more GPUs",
+      DeviceError);
 }

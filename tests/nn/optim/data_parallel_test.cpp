@@ -9,6 +9,7 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/support/gpu.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/thread_ranks.h"
 
@@ -23,7 +24,7 @@ constexpr uint64_t kSeed = (uint64_t{1} << 62) + 3;  // a double would round it
 
 /// A model with dropout, a parameter that some shards do not use, and one that none uses.
 struct Model : nn::Module {
-  explicit Model(Generator& rng) : Module(rng) {}
+  explicit Model(Generator& rng, Device device = Device::cpu) : Module(rng, DType::float32, device) {}
   nn::Linear fc1{*this, "fc1", kWidth, 7};
   nn::Dropout dropout{*this, "dropout", 0.5};
   nn::Linear fc2{*this, "fc2", 7, 3};
@@ -52,18 +53,19 @@ struct Run {
 };
 
 /// Trains with `ranks` threads, and returns what rank 0 has; the others must have the same.
-Run train(int ranks, const nn::DataParallelOptions& options) {
+Run train(int ranks, const nn::DataParallelOptions& options, Device device = Device::cpu) {
   std::vector<Run> runs(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](ProcessGroup& group) {
     Generator rng(kSeed + static_cast<uint64_t>(group.rank()));  // rank 0's is taken
-    Model model(rng);
+    Model model(rng, device);
     nn::DataParallel parallel(group, model, options);
     nn::AdamW optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
     Run& run = runs[static_cast<size_t>(group.rank())];
     for (int64_t step = 0; step < 4; ++step) {
       run.losses.push_back(parallel.backward([&](const nn::Shard& shard) {
         const Data data = data_of(step * options.accumulate + shard.micro_batch);
-        return cross_entropy(model(shard.of(data.inputs), shard.index % 4 == 1), shard.of(data.targets));
+        return cross_entropy(model(shard.of(data.inputs).to(device), shard.index % 4 == 1),
+                             shard.of(data.targets).to(device));
       }));
       optimizer.step();
       optimizer.zero_grad();
@@ -97,6 +99,15 @@ TEST_CASE("DataParallel: 1, 2, 4 and 8 ranks end with the same bits, whatever th
         check_same_run(train(ranks, {.shards = 8, .accumulate = accumulate, .bucket_bytes = bucket_bytes}), one);
       }
     }
+  }
+}
+
+TEST_CASE("gpu: DataParallel: 1, 2 and 4 ranks end with the same bits") {
+  if (!test::has_gpu("DataParallel on the GPU")) return;
+  const Run one = train(1, {.shards = 4}, Device::cuda);
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    check_same_run(train(ranks, {.shards = 4, .bucket_bytes = 100}, Device::cuda), one);
   }
 }
 
