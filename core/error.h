@@ -33,7 +33,7 @@ class Call {
   bool is_outermost_;
 };
 
-/// Base of everything linnet throws. Reads `op: message (file:line)`, with the op and the line of the outermost
+/// Base of everything linnet throws. Reads `op: message (program.cpp:12)`, with the op and the line of the outermost
 /// Call. Catch a subclass to tell causes apart.
 class Error : public std::runtime_error {
  public:

@@ -133,8 +133,9 @@ class Saved {
 ///       return op.record(y, [y = op.save_output(y)](const Tensor& g) { return Grads{mul(g, y())}; });
 ///     }
 ///
-/// An op outside the library is written the same way. What it computes by other ops belongs under a NoGrad, for it
-/// has a backward of its own. One that only changes the gradient records its input, here to reverse it:
+/// The backend and the kernels' names are the library's own. An op outside of it computes its result by other ops, of
+/// `x.detach()`, so that these leave no nodes of their own (chapter 15 of the tutorial). One that only changes the
+/// gradient records its input, here to reverse it:
 ///
 ///     Tensor reverse_gradient(const Tensor& x, Where where = {}) {
 ///       Op op("reverse_gradient", where, {x});

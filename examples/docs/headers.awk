@@ -189,6 +189,7 @@ function name_in(text) {
 
 # A line of a comment, where `<` and `\` would mean something else to Doxygen.
 function documented(text, indent,   label) {
+  gsub(/Where [a-vx-z]/, "%&", text)  # the word, not the struct
   if (text ~ /^ *\/\/\/     /) {
     gsub(/\/\*[a-z_]+=\*\//, "", text)  # a comment within a comment
     sub(/\/\/\/     /, "/// ", text)

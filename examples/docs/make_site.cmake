@@ -38,6 +38,17 @@ file(GLOB_RECURSE derivations RELATIVE ${SOURCE} ${SOURCE}/ops/*.md ${SOURCE}/nn
 list(FILTER derivations EXCLUDE REGEX "README\\.md$")
 file(GLOB chapters ${BUILD}/tutorial/*.md)
 list(SORT chapters)
+foreach(chapter IN LISTS chapters)
+  cmake_path(GET chapter STEM name)
+  file(STRINGS ${chapter} heading REGEX "^# " LIMIT_COUNT 1 ENCODING UTF-8)
+  string(REGEX REPLACE "^# +[0-9]+\\. " "" heading "${heading}")
+  string(REGEX MATCH "^[1-9][0-9]*|[1-9]" number ${name})
+  set(page ${BUILD}/tutorial/solutions/${name}.md)
+  execute_process(COMMAND ${AWK} -f page.awk solutions/${name}.cpp WORKING_DIRECTORY ${SOURCE}/examples/tutorial
+                  OUTPUT_VARIABLE text)
+  file(WRITE ${page} "# Solutions of chapter ${number}: ${heading}\n\n${text}")
+  list(APPEND solutions ${page})
+endforeach()
 set(elsewhere from_pytorch from_libtorch from_jax from_mlx)
 list(TRANSFORM elsewhere REPLACE "(.+)" "examples/docs/\\1.md")
 
@@ -77,7 +88,15 @@ endfunction()
 set(BRANCHES)
 if(chapters)
   linnet_branch(tutorial "Tutorial"
-    "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run." ${chapters})
+    "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run.
+
+`cmake --build build --target tutorial` compiles and runs them all, from `examples/tutorial/`. To try one with an installed
+linnet, leave out its lines with `support/`, `check` and `write_png`, and compile it with
+
+    g++ -std=c++20 mine.cpp -o mine $(pkg-config --cflags --libs linnet) -lfmt
+
+The exercises have @ref solutions." ${chapters})
+  linnet_branch(solutions "Solutions" "The solutions to the tutorial's exercises, chapter by chapter." ${solutions})
 endif()
 string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"\"/>\n"
                        "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
@@ -99,7 +118,7 @@ file(GLOB pages ${OUTPUT}/pages/*.md ${docs}/*.md ${docs}/*.dox)
 foreach(path IN LISTS headers readmes house derivations)
   list(APPEND INPUTS ${SOURCE}/${path})
 endforeach()
-list(APPEND INPUTS ${SOURCE}/README.md ${SOURCE}/examples/README.md ${pages} ${chapters})
+list(APPEND INPUTS ${SOURCE}/README.md ${SOURCE}/examples/README.md ${pages} ${chapters} ${solutions})
 list(TRANSFORM INPUTS REPLACE "(.+)" "\"\\1\"")
 list(JOIN INPUTS " \\\n        " INPUTS)
 set(IMAGES "\"${SOURCE}/examples/pictures\"")

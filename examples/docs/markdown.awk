@@ -151,6 +151,7 @@ function inline(text,   result, before, rest, ticks, close_at, code, name) {
 }
 
 function plain(text) {
+  gsub(/Where [a-vx-z]/, "%&", text)  # the word, not the struct
   return formulas(links(text))
 }
 

@@ -73,8 +73,8 @@ Number tanh(const Number& a) {
 }
 
 // `backward` begins with $dL/dL = 1$ and goes back. Each node hands its own derivative, times the derivative on the
-// way, to each of its inputs. A value that is used twice gets two such parts, and they are added. So a node must come
-// after all nodes that use it: `sort` lists inputs first, and `backward` takes the list from its end.
+// way, to each of its inputs. A value that is used twice gets two such parts, and they are added. So backward may
+// take a node only after all nodes that use it: `sort` lists inputs first. As `seen` stays, a graph serves once.
 
 void sort(const Number& node, std::vector<Number>& sorted) {
   if (std::exchange(node->seen, true)) return;

@@ -77,8 +77,8 @@ Tensor sum_to(Tensor gradient, const Shape& shape) {
 //
 // A linear layer is a matrix product and a broadcast: $y = xW + b$ for a batch $x$ of 32 rows. In a product
 // $y_{ij} = \sum_k x_{ik} W_{kj}$, the weight $W_{kj}$ meets $x_{ik}$ in each row, and so
-// $\partial L/\partial W_{kj} = \sum_i x_{ik} G_{ij}$, which is the product $x^\top G$. For $x$ it is $G W^\top$. One
-// can find both by the shapes alone: no other product of $G$ and $W$ has the shape of $x$.
+// $\partial L/\partial W_{kj} = \sum_i x_{ik} G_{ij}$, which is the product $x^\top G$. For $x$ it is $G W^\top$. The
+// shapes help to remember them: of the products of $G$ and $W$, transposed or not, only $G W^\top$ is like $x$.
 //
 // The loss is the mean of $(y - t)^2$ over all $n$ elements, so $G = 2(y - t)/n$. linnet's gradients, which the next
 // chapter explains, say the same. float64 has 16 digits, float32 only 7; it is the dtype to check gradients in.

@@ -58,19 +58,19 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 
 // ## Nodes of tensors
 //
-// In linnet a node stands for a whole op on tensors. It keeps no derivatives: a product of two [n, n] matrices has
-// $2n^3$ that are not 0. Instead it keeps a function, which computes from the gradient $G$ of its result those of its
-// inputs: $G W^\top$ and $x^\top G$ for a product (chapter 2). The tensors that this function reads, here $x$ and
-// $W$, are kept too. These *saved tensors* are why training takes more memory than evaluation.
+// In linnet a node stands for a whole op on tensors. It keeps no derivatives: in a product of two [n, n] matrices
+// each result has $2n$, together $2n^3$. It keeps a function instead, which makes of the gradient $G$ of its result
+// those of its inputs: $G W^\top$ and $x^\top G$ (chapter 2). The tensors that this function reads, here $x$ and $W$,
+// are kept too. These *saved tensors* are why training takes more memory than evaluation.
 //
-// A node has a number here too, and `backward` (`core/autograd/engine.cpp`) goes from the highest down. It adds up
-// the parts that meet in a node. A *leaf*, which is a tensor that no op made, keeps the sum in `grad()`.
+// A node has a number here too, and `backward` (`core/autograd/engine.cpp`) goes from the highest down and adds the
+// parts that meet in a node. A *leaf*, a tensor that no op made and that requires gradients, keeps the sum.
 //
 // ## Four rules
 //
-// - Gradients **add up** over calls of `backward`, so a training loop drops them after each step.
-// - Under `NoGrad` nothing is recorded. Evaluation is then cheaper, and parameters can be edited.
-// - Backward is made of ops and can be recorded itself, so second derivatives need nothing new.
+// - Gradients **add up** over losses. One loss can be walked once, unless with `{.retain = true}` (`retain_graph`).
+// - Under `NoGrad` nothing is recorded: evaluation is cheaper there, and parameters can be edited.
+// - Most backwards are made of ops and can be recorded themselves. Fused ops have a first derivative alone.
 // - A saved tensor must not be edited before backward. linnet notices it and throws.
 
 void show_rules() {
@@ -94,7 +94,7 @@ void show_rules() {
 int main() {
   show_rules();
   const auto now_ms = [] { return 1e-6 * double(std::chrono::steady_clock::now().time_since_epoch().count()); };
-  examples::Series list{.label = "a node a number"}, ops{.label = "a node an op"};
+  examples::Series list{.label = "one node for each number"}, ops{.label = "one node for each op"};
   Generator rng(1);
   for (const int64_t n : {2, 4, 8, 16, 32, 64, 128}) {
     const Tensor x = randn({n, n}, rng, DType::float64), w = randn({n, n}, rng, DType::float64).set_requires_grad();

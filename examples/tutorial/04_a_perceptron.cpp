@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <iostream>
 
 #include "support/plot/bar_chart.h"
 #include "support/plot/image_sheet.h"
@@ -51,7 +50,7 @@ void check_gradient() {
 // A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. Forward, that is
 // $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million for the first layer and 0.16 million for the second. Backward, each
 // layer needs its weights' gradient, which takes as many again, and its input's gradient, as many once more; but the
-// first layer's input is the data, which needs none. AdamW reads and writes each of the 101,770 parameters once.
+// first layer's input is the data, which needs none. AdamW updates each of the 101,770 parameters and its two means.
 
 /// Milliseconds that each line took, over all steps.
 struct Lines {
@@ -99,13 +98,14 @@ int main(int argc, char** argv) try {
   const double correct = accuracy(model(images), digits);
   fmt::print("{}: {:.2f} % of {} test images are read correctly\n", data.name, 100 * correct, digits.numel());
   check(correct > 0.9, "nine of ten test images are read correctly");
-  for (examples::Bar& bar : lines.bars) bar.value /= double(loader.batches_per_epoch());
+  for (auto& [line, ms, _] : lines.bars)
+    fmt::print("{:13} {:.4f} ms\n", line, ms /= double(loader.batches_per_epoch()));
   write_png(examples::BarChart{"What each line of a step costs", data.name, "ms", lines.bars}, "04_lines.png");
   const Tensor sheet = index_select(images, 0, wrong.narrow(0, 0, std::min<int64_t>(40, wrong.numel())));
   write_png(examples::ImageSheet{"Read wrongly", data.name, (sheet * 0.3081 + 0.1307).reshape({-1, 28, 28})},
             "04_wrong.png");
 } catch (const std::exception& error) {
-  std::cerr << "04_a_perceptron: " << error.what() << "\n";
+  fmt::print(stderr, "04_a_perceptron: {}\n", error.what());
   return 1;
 }
 // <!-- output -->

@@ -75,7 +75,7 @@ void print_curvatures() {
   const Tensor h = hessian(valley, tensor({1, 1}, DType::float64));
   const double half = h.trace().item() / 2, determinant = (h[{0, 0}] * h[{1, 1}] - square(h[{0, 1}])).item();
   const double root = std::sqrt(half * half - determinant);
-  fmt::print("curvatures at (1, 1): {:.2f} and {:.3f}, so SGD's learning rate must be below {:.4f} there\n",
+  fmt::print("curvatures at (1, 1): {:.2f} and {:.3f}, so SGD's learning rate must be below {:.5f} there\n",
              half + root, half - root, 2 / (half + root));
 }
 
@@ -115,6 +115,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. From (0.9, 0.9), take SGD's learning rate just below and just above the printed bound. What happens?
+// 1. From (0.9, 0.9), take 2,000 steps of SGD just below and just above the printed bound. What happens?
 // 2. Write momentum by hand, and check it against `nn::SGD`. How much faster is it here with the same learning rate?
 // 3. Multiply $f$ by 100. Which of the four paths stay as they are, and why?

@@ -50,8 +50,8 @@ void show_scale(Generator& rng) {
 // alone. The other scores become $-\infty$ before the softmax, and $e^{-\infty} = 0$. One pass over the text then
 // trains a prediction at every place.
 //
-// Texts of a batch have different lengths, and are filled up with *padding* to one shape. No token may see it: this
-// mask has columns instead of a triangle. The program changes what is masked, and no other output changes by a bit.
+// Texts of a batch have different lengths, and are filled up with *padding* to one shape. No token may see it: the
+// mask is false in the columns of padding. The program changes what is masked, and no other output changes by a bit.
 
 Tensor every(int64_t n) { return ones({n, n}, DType::boolean); }
 

@@ -1,6 +1,6 @@
 // # 7. The same without the N×N array
 //
-// The weights of attention are N×N numbers per head: 128 GiB for 8 heads at 65,536 tokens. The output is N×D. This
+// The weights of attention are N×N float32 a head: 128 GiB for 8 heads at 65,536 tokens. The output is N×D. This
 // chapter computes it in tiles of weights, of which one exists at a time (*FlashAttention*, Dao et al. 2022).
 
 #include <fmt/core.h>

@@ -103,6 +103,9 @@ struct AttentionMap {
 /// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
 /// | fastformer | N·C | C |
 /// | longformer | w·N·C | grow with w |
+/// | poolingformer | N·(w + w₂/stride)·C | none |
+/// | bigbird | N·b·(5 + r)·C, with blocks of b tokens | none |
+/// | reformer | R·N·m·C, for R rounds and chunks of m | none |
 /// | linear | the faster of N²·C and N·C·D | C·D |
 /// | performer | N·C·m, with m features | C·m |
 /// | linformer | N·K·C for K slots | none |

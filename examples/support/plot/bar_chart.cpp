@@ -20,14 +20,16 @@ constexpr int kTicks = 6;
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk, .align = Align::right};
 const TextStyle kValue = {.size = 11, .align = Align::center, .bold = true};
 
-/// The axis, from a little below the lowest whisker to a little above the highest.
+/// The axis, from a little below the lowest whisker, but from 0 where that is less, to a little above the highest.
 Axis fit(const std::vector<Bar>& bars) {
   std::vector<double> ends;
   for (const Bar& bar : bars) {
     ends.push_back(bar.value - bar.deviation);
     ends.push_back(bar.value + bar.deviation);
   }
-  return fit_axis(ends, false, 0.25);
+  Axis axis = fit_axis(ends, false, 0.25);
+  if (*std::ranges::min_element(ends) >= 0) axis.low = std::max(axis.low, 0.0);
+  return axis;
 }
 
 /// The value with four significant digits, and the deviation with as many decimals.
@@ -80,7 +82,8 @@ void write_png(const BarChart& chart, const std::filesystem::path& path) {
   canvas.line(left, bottom, right, bottom, kAxisLine, 1);
   TextStyle upwards = kAxisLabel;
   upwards.upwards = true;
-  canvas.text(kPageEdge + 4, (top + bottom) / 2, chart.y_label + " (axis not from 0)", upwards);
+  canvas.text(kPageEdge + 4, (top + bottom) / 2, chart.y_label + (axis.low == 0 ? "" : " (axis not from 0)"),
+              upwards);
   canvas.write_png();
 }
 
