@@ -21,6 +21,12 @@ namespace {
 constexpr const char* kRemedy =
     "install what has it, such as the package openmpi-bin, or name its folder in LD_LIBRARY_PATH";
 
+#ifdef OPEN_MPI
+constexpr const char* kImplementation = "Open MPI";
+#else
+constexpr const char* kImplementation = "MPICH";  // Intel MPI and others have its ABI
+#endif
+
 /// Finds a function or a variable of the library.
 class Symbol {
  public:
@@ -261,7 +267,15 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
   void* const library = open_mpi();
   if (!is_needed(library)) return nullptr;
   static Session* const session = new Session(library);
-  return std::make_unique<MpiTransport>(*session);
+  auto transport = std::make_unique<MpiTransport>(*session);
+  // An MPI that the launcher is not of takes each process for one that was started alone.
+  if (transport->size() == 1 && launched_processes() > 1) {
+    throw IoError(
+        fmt::format("a launcher of MPI started {} processes, but {} sees one alone, since it is of {} and the "
+                    "launcher is not; start with the mpirun of {}, or build linnet with the launcher's MPI",
+                    launched_processes(), LINNET_MPI_NAME, kImplementation, kImplementation));
+  }
+  return transport;
 }
 
 std::string describe_mpi() {
