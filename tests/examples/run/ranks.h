@@ -17,11 +17,13 @@
 
 namespace linnet::examples::test {
 
-/// The arguments of mpirun, which may have more processes than processors, and be run by root in a container.
+/// The arguments of mpirun, which may have more processes than processors, beside other programs, and be run by root
+/// in a container.
 inline Arguments launch(int count, const std::string& program, const Arguments& flags) {
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
   const std::string path = std::filesystem::path(LINNET_BIN_DIR) / program;  // the program, where that is a path
   return Arguments{"-np", std::to_string(count), path} + flags;
 }
