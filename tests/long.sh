@@ -12,6 +12,8 @@
 #   coverage   the lines and branches of core and ops that no test reaches
 #   fuzz       an hour of processor time for each target
 #   kills      200 random kills of train_shakespeare
+#   ranks      the bits of 1, 2, 4 and 8 processes of mpirun in 50 steps of every mechanism and of every program that
+#              takes several, and 20 random kills of one of them
 #   load       200,000 steps, and a million tokens through every linear mechanism
 #   mutations  400 mutants
 #   generators every generator with every compiler and every way to find CUDA
@@ -21,7 +23,7 @@
 # shellcheck disable=SC2317  # the checks are called by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
-checks=(address debug thread valgrind analyzer coverage fuzz kills load mutations generators)
+checks=(address debug thread valgrind analyzer coverage fuzz kills ranks load mutations generators)
 examples/install_packages.sh build test lint long
 mkdir -p build/long
 
@@ -74,6 +76,8 @@ fuzz() {
 }
 
 kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
+
+ranks() { LINNET_RANKS=1 LINNET_KILLS=20 build/bin/linnet_tests --no-colors --test-case='ranks: *'; }
 
 load() { LINNET_LOAD=1 build/bin/linnet_tests --no-colors --test-case='load:*'; }
 

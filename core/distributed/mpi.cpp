@@ -18,14 +18,23 @@
 namespace linnet {
 namespace {
 
-constexpr const char* kRemedy =
-    "install what has it, such as the package openmpi-bin, or name its folder in LD_LIBRARY_PATH";
+#ifdef OPEN_MPI
+constexpr const char* kImplementation = "Open MPI";
+constexpr const char* kPackage = "openmpi-bin";
+#else
+constexpr const char* kImplementation = "MPICH";  // Intel MPI and others have its ABI
+constexpr const char* kPackage = "mpich";
+#endif
+
+std::string remedy() {
+  return fmt::format("install what has it, such as the package {}, or name its folder in LD_LIBRARY_PATH", kPackage);
+}
 
 /// Finds a function or a variable of the library.
 class Symbol {
  public:
   Symbol(void* library, const char* name) : address_(dlsym(library, name)) {
-    if (address_ == nullptr) throw IoError(fmt::format("{} has no {}; {}", LINNET_MPI_NAME, name, kRemedy));
+    if (address_ == nullptr) throw IoError(fmt::format("{} has no {}; {}", LINNET_MPI_NAME, name, remedy()));
   }
   template <class Type>
   operator Type*() const {  // NOLINT(google-explicit-constructor): to the type of what it is assigned to
@@ -243,7 +252,7 @@ void* open_mpi() {
   if (library != nullptr) return library;
   const char* const cause = dlerror();
   throw IoError(fmt::format("a launcher of MPI started this program, but its library {} cannot be loaded ({}); {}",
-                            LINNET_MPI_NAME, cause != nullptr ? cause : "no cause given", kRemedy));
+                            LINNET_MPI_NAME, cause != nullptr ? cause : "no cause given", remedy()));
 }
 
 /// Whether messages are needed: a launcher started the program, or the program has initialised MPI.
@@ -261,7 +270,15 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
   void* const library = open_mpi();
   if (!is_needed(library)) return nullptr;
   static Session* const session = new Session(library);
-  return std::make_unique<MpiTransport>(*session);
+  auto transport = std::make_unique<MpiTransport>(*session);
+  // An MPI that the launcher is not of takes each process for one that was started alone.
+  if (transport->size() == 1 && launched_processes() > 1) {
+    throw IoError(
+        fmt::format("a launcher of MPI started {} processes, but {} sees one alone, since it is of {} and the "
+                    "launcher is not; start with the mpirun of {}, or build linnet with the launcher's MPI",
+                    launched_processes(), LINNET_MPI_NAME, kImplementation, kImplementation));
+  }
+  return transport;
 }
 
 std::string describe_mpi() {

@@ -160,12 +160,17 @@ void ProcessGroup::abort(int code) {
   std::_Exit(code);
 }
 
-bool started_by_mpi_launcher() {
-  // Of Open MPI; of MPICH, Intel MPI and Slurm. PMIx, which has no such variable, is asked by MPI.
+int detail::launched_processes() {
+  // Of Open MPI; of MPICH, Intel MPI and Slurm.
   for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (const char* const size = std::getenv(name)) return std::atoi(size) > 1;
+    if (const char* const size = std::getenv(name)) return std::atoi(size);
   }
-  return std::getenv("PMIX_RANK") != nullptr;
+  return 0;
+}
+
+bool started_by_mpi_launcher() {
+  const int processes = detail::launched_processes();
+  return processes > 0 ? processes > 1 : std::getenv("PMIX_RANK") != nullptr;  // PMIx tells MPI alone how many
 }
 
 }  // namespace linnet

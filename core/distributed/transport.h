@@ -35,7 +35,10 @@ class Transport {
 /// Messages by MPI; null where neither a launcher nor this program has started MPI. In mpi.cpp, or in stub.cpp for a
 /// build without MPI.
 ///
-/// Throws: IoError where MPI is needed and missing.
+/// Throws: IoError where MPI is needed and missing, or is another than that of the launcher.
 std::unique_ptr<Transport> mpi_transport();
+
+/// How many processes a launcher started together, by the variables that it sets; 0 where none of them says so.
+int launched_processes();
 
 }  // namespace linnet::detail

@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sched.h>
@@ -55,6 +56,16 @@ std::string program_checksum() {
 std::string without(std::string text, const std::string& part) {
   if (const size_t at = text.find(part); at != std::string::npos) text.erase(at, part.size());
   return text;
+}
+
+std::string bytes_of(const std::vector<double>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
+}
+
+std::vector<double> doubles_in(std::string_view bytes) {
+  std::vector<double> values(bytes.size() / sizeof(double));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 /// A number or a word as a user wrote it.
@@ -128,6 +139,38 @@ bool of_first_rank(bool flag) {
   const Tensor value = full({1}, flag ? 1 : 0, DType::int64);
   ranks().broadcast({value});
   return value.item<int64_t>() != 0;
+}
+
+std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
+                                        ProcessGroup& group) {
+  const auto first_of = [&](int64_t rank) { return count * rank / group.world_size(); };
+  std::vector<Figures> all;
+  for (int64_t i = first_of(group.rank()); i < first_of(group.rank() + 1); ++i) all.push_back(of_batch(i));
+  if (group.world_size() == 1) return all;
+  Figures flat;  // each behind its size
+  for (const Figures& figures : all) {
+    flat.push_back(static_cast<double>(figures.size()));
+    flat.insert(flat.end(), figures.begin(), figures.end());
+  }
+  all.clear();
+  for (const std::string& text : group.all_gather(bytes_of(flat))) {
+    const Figures of_rank = doubles_in(text);
+    for (auto at = of_rank.begin(); at != of_rank.end();) {
+      const auto begin = at + 1, end = begin + static_cast<ptrdiff_t>(*at);
+      all.emplace_back(begin, end);
+      at = end;
+    }
+  }
+  return all;
+}
+
+Figures sums_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch, ProcessGroup& group) {
+  Figures sums;
+  for (const Figures& figures : figures_of_batches(count, of_batch, group)) {
+    sums.resize(figures.size());
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += figures[i];
+  }
+  return sums;
 }
 
 void check_same_start(const Settings& settings, const std::string& data_name) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include <linnet/core/distributed.h>
 
@@ -30,6 +32,17 @@ void on_first_rank(const std::function<void()>& body);
 bool on_any_rank(bool flag);
 /// The flag of rank 0.
 bool of_first_rank(bool flag);
+
+/// What an evaluation computes of a batch, such as the sum of its losses and the number of its examples.
+using Figures = std::vector<double>;
+/// `of_batch(i)` of each of `count` batches, in their order. Each rank computes those of its own part of them and
+/// takes the others from other ranks, so that what is made of all has the same bits on all ranks and for any number
+/// of them.
+std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
+                                        ProcessGroup& group = ranks());
+/// Their sums, added in the order of the batches.
+Figures sums_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
+                        ProcessGroup& group = ranks());
 
 /// Throws ValueError, on all ranks, unless all were started with the same settings, data and program.
 void check_same_start(const Settings& settings, const std::string& data_name);

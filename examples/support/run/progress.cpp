@@ -1,6 +1,8 @@
 #include "support/run/progress.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linnet/core/distributed.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,10 +24,21 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Whether the output goes to a launcher of MPI that has no terminal itself. Open MPI gives each rank a terminal,
+/// whatever its own output is.
+bool is_passed_on(int fd) {
+  if (!started_by_mpi_launcher()) return false;
+  const std::string launchers = fmt::format("/proc/{}/fd/{}", ::getppid(), fd);
+  const int opened = ::open(launchers.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  const bool is_terminal = opened >= 0 && ::isatty(opened) != 0;
+  if (opened >= 0) ::close(opened);
+  return !is_terminal;
+}
+
 int terminal_columns(std::FILE* out) {
   const int fd = fileno(out);
   const char* term = std::getenv("TERM");
-  if (isatty(fd) == 0 || term == nullptr || std::string_view(term) == "dumb") return 0;
+  if (isatty(fd) == 0 || is_passed_on(fd) || term == nullptr || std::string_view(term) == "dumb") return 0;
   winsize size{};
   constexpr int kUsual = 80;  // for terminals that do not report their size
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;

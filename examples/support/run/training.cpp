@@ -261,8 +261,8 @@ TrainingResult Run::finish() {
   save();
   result_.tested_step = best_ ? best_->step() : at_.step;
   if (best_) best_->restore();
-  if (!folder_) return std::move(result_);
   result_.full = task_.test();
+  if (!folder_) return std::move(result_);
   const Metrics& last = result_.history.back();
   result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);

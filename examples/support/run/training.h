@@ -35,8 +35,8 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// created. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C or SIGTERM, once a
 /// checkpoint is written.
 ///
-/// With several ranks, all take the same steps and evaluate alike, and rank 0 writes. The results of the others lack
-/// what is made of the final weights.
+/// With several ranks, all take the same steps, evaluate a part of the batches each, and come to the same figures.
+/// Rank 0 writes. The results of the others lack the times of a step.
 TrainingResult train(Task& task, const Settings& settings);
 
 enum class Against : uint8_t { steps, seconds };

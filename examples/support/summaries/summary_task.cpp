@@ -10,6 +10,7 @@
 #include <linnet/core/files/utf8.h>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -86,18 +87,18 @@ Task::Evaluation SummaryTask::evaluate(const SummaryDataset& data, int64_t batch
   const NoGrad no_grad;
   model_.eval();
   nn::Loader loader(data, {.batch = settings_.batch, .device = model_.device(), .lengths = data.lengths()});
-  double loss = 0, correct = 0, tokens = 0;
-  for (const nn::Batch& batch : loader) {
+  const Figures sums = sums_of_batches(batches_to_evaluate(loader, batches), [&](int64_t i) {
+    const nn::Batch batch = batch_at(loader, i);
     const Tensor logits = model_(batch.inputs, batch.others[0], batch.others[1]);
-    loss +=
+    const double loss =
         cross_entropy(logits, batch.targets, {.ignore_index = SummaryDataset::kIgnored, .reduction = Reduction::sum})
             .item();
-    correct += sum(eq(argmax(logits, -1), batch.targets).to(DType::float64)).item();  // no class is kIgnored
-    tokens += sum(ne(batch.targets, SummaryDataset::kIgnored).to(DType::float64)).item();
-    if (batches > 0 && loader.position().batch == batches) break;
-  }
+    const double correct = sum(eq(argmax(logits, -1), batch.targets).to(DType::float64)).item();  // none is kIgnored
+    const double tokens = sum(ne(batch.targets, SummaryDataset::kIgnored).to(DType::float64)).item();
+    return Figures{loss, correct, tokens};
+  });
   model_.train();
-  return {.loss = loss / tokens, .accuracy = correct / tokens};
+  return {.loss = sums[0] / sums[2], .accuracy = sums[1] / sums[2]};
 }
 
 std::vector<std::string> SummaryTask::write(const SummaryDataset& data) {
@@ -114,15 +115,28 @@ std::vector<std::string> SummaryTask::write(const SummaryDataset& data) {
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {},
                            [lengths = data.lengths()](int64_t i) { return lengths[static_cast<size_t>(i)]; });
-  std::vector<std::string> summaries(order.size());
-  for (size_t begin = 0; begin < order.size(); begin += static_cast<size_t>(settings_.batch)) {
-    const size_t end = std::min(order.size(), begin + static_cast<size_t>(settings_.batch));
-    const std::span indices = std::span(order).subspan(begin, end - begin);
-    const nn::Batch batch = data.collate(indices, {});
+  const auto size = static_cast<size_t>(settings_.batch);
+  const auto indices_of = [&](size_t batch) {
+    return std::span(order).subspan(batch * size, std::min(size, order.size() - batch * size));
+  };
+  const size_t batches = (order.size() + size - 1) / size;
+  const auto written = figures_of_batches(static_cast<int64_t>(batches), [&](int64_t i) {
+    const nn::Batch batch = data.collate(indices_of(static_cast<size_t>(i)), {});
     const Device device = model_.device();
-    const auto best = nn::beam_search(model_, batch.inputs.to(device), batch.others[0].to(device), options);
-    for (size_t i = 0; i < indices.size(); ++i) {
-      summaries[static_cast<size_t>(indices[i])] = tokenizer_->decode(best[i].ids);
+    Figures ids;  // of each summary, behind their number
+    for (const auto& best : nn::beam_search(model_, batch.inputs.to(device), batch.others[0].to(device), options)) {
+      ids.push_back(static_cast<double>(best.ids.size()));
+      ids.insert(ids.end(), best.ids.begin(), best.ids.end());
+    }
+    return ids;
+  });
+  std::vector<std::string> summaries(order.size());
+  for (size_t batch = 0; batch < batches; ++batch) {
+    auto at = written[batch].begin();
+    for (const int64_t index : indices_of(batch)) {
+      const auto begin = at + 1, end = begin + static_cast<ptrdiff_t>(*at);
+      summaries[static_cast<size_t>(index)] = tokenizer_->decode(std::vector<int64_t>(begin, end));
+      at = end;
     }
   }
   return summaries;

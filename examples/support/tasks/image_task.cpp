@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/settings/program.h"
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
@@ -57,20 +58,15 @@ class ImageTask : public Task {
     const NoGrad no_grad;
     model_.eval();
     nn::Loader loader(data_.test, {.batch = 250, .shuffle = false, .device = model_.device()});
-    double loss = 0;
-    double correct = 0;
-    int64_t examples = 0;
-    for (const auto& [images, labels] : loader) {
-      const Tensor logits = model_(images);
-      const auto size = static_cast<double>(labels.size(0));
-      loss += cross_entropy(logits, labels).item<double>() * size;
-      correct += accuracy(logits, labels) * size;
-      examples += labels.size(0);
-      if (batches > 0 && loader.position().batch == batches) break;
-    }
+    const Figures sums = sums_of_batches(batches_to_evaluate(loader, batches), [&](int64_t i) {
+      const nn::Batch batch = batch_at(loader, i);
+      const Tensor logits = model_(batch.inputs);
+      const auto size = static_cast<double>(batch.targets.size(0));
+      return Figures{cross_entropy(logits, batch.targets).item<double>() * size,
+                     accuracy(logits, batch.targets) * size, size};
+    });
     model_.train();
-    const auto count = static_cast<double>(examples);
-    return {.loss = loss / count, .accuracy = correct / count};
+    return {.loss = sums[0] / sums[2], .accuracy = sums[1] / sums[2]};
   }
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }

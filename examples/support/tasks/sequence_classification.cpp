@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/settings/program.h"
 #include "support/tasks/word_vectors.h"
 
@@ -55,24 +56,36 @@ Task::Evaluation ClassificationTask::evaluate(const SequencePart& part, int64_t 
   nn::Module& model = this->model();
   model.eval();
   nn::Loader loader(*part.data, {.batch = settings_.batch, .device = model.device(), .lengths = part.lengths});
-  double loss = 0, correct = 0, examples = 0;
-  std::vector<Tensor> all_logits, all_targets;
-  for (const nn::Batch& batch : loader) {
+  const auto all = figures_of_batches(batches_to_evaluate(loader, batches), [&](int64_t i) {
+    const nn::Batch batch = batch_at(loader, i);
     const Tensor scores = logits(batch);
     const auto size = static_cast<double>(batch.targets.size(0));
-    loss += cross_entropy(scores, batch.targets).item<double>() * size;
-    correct += accuracy(scores, batch.targets) * size;
-    examples += size;
+    Figures figures{size, cross_entropy(scores, batch.targets).item<double>() * size,
+                    accuracy(scores, batch.targets) * size};
     if (measures_.macro_f) {
-      all_logits.push_back(scores);
-      all_targets.push_back(batch.targets);
+      for (const Tensor& each : {batch.targets, scores}) {
+        const std::vector<double> values = each.to_vector<double>();
+        figures.insert(figures.end(), values.begin(), values.end());
+      }
     }
-    if (batches > 0 && loader.position().batch == batches) break;
-  }
+    return figures;
+  });
   model.train();
+  double loss = 0, correct = 0, examples = 0;
+  std::vector<int64_t> targets;
+  std::vector<double> scores;
+  for (const Figures& figures : all) {
+    examples += figures[0];
+    loss += figures[1];
+    correct += figures[2];
+    if (!measures_.macro_f) continue;
+    const auto first_target = figures.begin() + 3, first_score = first_target + static_cast<ptrdiff_t>(figures[0]);
+    targets.insert(targets.end(), first_target, first_score);
+    scores.insert(scores.end(), first_score, figures.end());
+  }
   Evaluation evaluation{.loss = loss / examples, .accuracy = correct / examples};
   if (measures_.macro_f) {
-    evaluation.measures = {{kMacroF, nn::macro_f1(concat(all_logits, 0), concat(all_targets, 0))}};
+    evaluation.measures = {{kMacroF, nn::macro_f1(tensor(scores, {std::ssize(targets), -1}), tensor(targets))}};
   }
   return evaluation;
 }

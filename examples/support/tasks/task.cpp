@@ -1,5 +1,7 @@
 #include "support/tasks/task.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "support/settings/program.h"
@@ -34,6 +36,11 @@ nn::Batch batch_at(nn::Loader& loader, int64_t index) {
   const int64_t epoch = index / loader.batches_per_epoch(), batch = index % loader.batches_per_epoch();
   if (loader.position().epoch != epoch || loader.position().batch != batch) loader.seek({epoch, batch});
   return *loader.next();
+}
+
+int64_t batches_to_evaluate(const nn::Loader& loader, int64_t batches) {
+  const int64_t all = loader.batches_per_epoch();
+  return batches > 0 ? std::min(batches, all) : all;
 }
 
 }  // namespace linnet::examples

@@ -69,6 +69,8 @@ inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
 
 /// Batch `index` of a run, counted over epochs.
 nn::Batch batch_at(nn::Loader& loader, int64_t index);
+/// How many of a loader's batches an evaluation on `batches` of them takes: 0 stands for all.
+int64_t batches_to_evaluate(const nn::Loader& loader, int64_t batches);
 
 /// The config of a classifier of sequences.
 nn::SequenceClassifierConfig sequence_model_config(const Settings& settings);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "support/format.h"
+#include "support/ranks.h"
 #include "support/tasks/data_sets.h"
 #include "support/tasks/task.h"
 #include "support/tasks/text_model.h"
@@ -47,25 +48,19 @@ class TextTask : public Task {
   Evaluation evaluate(int64_t batches) override {
     const NoGrad no_grad;
     model_.eval();
-    double total = 0;
-    int64_t examples = 0;
-    const auto add = [&](const nn::Batch& batch) {
-      const int64_t size = batch.inputs.size(0);
+    const nn::Windows windows(source_.text.validation(), settings_.context);
+    nn::Loader all(windows, {.batch = 64, .shuffle = false});
+    const Figures sums = sums_of_batches(batches > 0 ? batches : all.batches_per_epoch(), [&](int64_t i) {
+      const nn::Batch batch = batches == 0
+                                  ? batch_at(all, i)
+                                  : nn::random_windows(source_.text.validation(), settings_.batch, settings_.context,
+                                                       stream_key(settings_.seed, Stream::validate, i));
       const nn::Batch there{batch.inputs.to(model_.device()), batch.targets.to(model_.device())};
-      total += loss(there).item<double>() * static_cast<double>(size);
-      examples += size;
-    };
-    if (batches == 0) {
-      const nn::Windows windows(source_.text.validation(), settings_.context);
-      nn::Loader loader(windows, {.batch = 64, .shuffle = false});
-      for (const nn::Batch& batch : loader) add(batch);
-    }
-    for (int64_t i = 0; i < batches; ++i) {
-      add(nn::random_windows(source_.text.validation(), settings_.batch, settings_.context,
-                             stream_key(settings_.seed, Stream::validate, i)));
-    }
+      const auto size = static_cast<double>(batch.inputs.size(0));
+      return Figures{loss(there).item<double>() * size, size};
+    });
     model_.train();
-    return {.loss = total / static_cast<double>(examples)};
+    return {.loss = sums[0] / sums[1]};
   }
 
   int64_t batches_per_epoch() const override {

@@ -1,64 +1,79 @@
-/// Trainers under mpirun: the bits of one process for any number of them, and how they end together.
+/// Trainers under mpirun: the bits of one process for any number of them, and bad starts.
 
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <csignal>
+#include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include <linnet/core/files/safetensors.h>
+#include <linnet/core/distributed.h>
 
 #include "tests/examples/run/ended_checks.h"
-#include "tests/examples/run/tiny_run.h"
+#include "tests/examples/run/kills.h"
+#include "tests/examples/run/ranks.h"
 
 using namespace linnet;
 using namespace linnet::examples::test;
-using linnet::test::ChildProgram;
 using linnet::test::Ended;
 using linnet::test::read_bytes;
 using linnet::test::run_program;
+using linnet::test::write_bytes;
 namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kBin = LINNET_BIN_DIR;
+/// The flags of a run of each program, on data of this folder.
+class EveryProgram {
+ public:
+  EveryProgram() {
+    fs::create_directories(shop_ / "listops");
+    fs::create_directories(shop_ / "texts");
+    for (const std::string part : {"train", "val", "test"}) {
+      std::string expressions = "Source\tTarget\n", texts;
+      for (int i = 0; i < 200; ++i) {  // many batches, whose sums depend on their order
+        const std::string a = std::to_string(i % 10), b = std::to_string(i / 20);
+        expressions += "( ( ( [MAX " + a + " ) " + b + " ) ] )\t" + std::max(a, b) + "\n";
+        texts += (i % 3 == 0 ? "few\tthere are " : "many\tI see ") + a + " of " + b + "\n";
+      }
+      write_bytes(shop_ / ("listops/basic_" + part + ".tsv"), expressions);
+      write_bytes(shop_ / ("texts/" + (part == "val" ? "dev" : part) + ".tsv"), texts);
+    }
+  }
 
-/// The arguments of mpirun, which may have more processes than processors, and be run by root in a container.
-Arguments launch(int count, const std::string& program, const Arguments& flags) {
-  ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-  ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-  return Arguments{"-np", std::to_string(count), kBin + "/" + program} + flags;
-}
+  /// Into the folder `out`.
+  Arguments flags(const std::string& program, const std::string& out) const {
+    const Arguments all{"--shards", "8",         "--steps", "4",  "--eval-every", "2",
+                        "--layers", "1",         "--width", "16", "--heads",      "2",
+                        "--out",    shop_ / out, "--batch", "16", "--lr",         "0.01"};
+    if (program == "train_mnist") return all + Arguments{"--patch", "7"};
+    if (program == "lra") return all + Arguments{"--task", "listops", "--data", shop_ / "listops"};
+    if (program == "classify") return all + Arguments{"--task", "own-texts", "--data", shop_ / "texts"};
+    return all + Arguments{"--task", "copy", "--decoder-layers", "1"};
+  }
+  fs::path operator/(const std::string& name) const { return shop_ / name; }
 
-Ended run_ranks(int count, const std::string& program, const Arguments& flags) {
-  return run_program(LINNET_MPIRUN, launch(count, program, flags));
-}
+ private:
+  linnet::test::TemporaryFolder shop_;
+};
 
-/// Flags of a run with everything that could depend on ranks: dropout, micro-batches, clipping.
-Arguments sharded(const Workshop& shop, const std::string& out) {
-  return shop.tiny(out) + Arguments{"--batch", "8", "--shards", "8", "--dropout", "0.1", "--accumulate", "2"};
-}
+/// With $LINNET_RANKS set, runs are as long and of as many ranks as it takes to be sure.
+bool whole() { return std::getenv("LINNET_RANKS") != nullptr; }
+std::vector<int> counts_of_ranks(int few) { return whole() ? std::vector{2, 4, 8} : std::vector{few}; }
+Arguments steps(const std::string& few) { return {"--steps", whole() ? "50" : few}; }
 
-/// The processes that `parent` started.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  std::ifstream file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
-  for (pid_t child = 0; file >> child;) children.push_back(child);
-  return children;
-}
-
-/// Waits until the run's checkpoint is of a later step than its first.
-void wait_for_progress(ChildProgram& run, const fs::path& folder) {
-  const auto steps = [&] {
-    if (!fs::exists(folder / "config.json")) return 0L;
-    return std::stol(read_safetensors(folder / "checkpoint.safetensors").metadata.at("step"));
+/// That two runs have the same model, losses and figures of evaluations, to the bit.
+void check_same(const fs::path& run, const fs::path& expected) {
+  for (const char* const name : {"model.safetensors", "train_loss.csv"}) {
+    CHECK(read_bytes(run / name) == read_bytes(expected / name));
+  }
+  CHECK(results_in(run) == results_in(expected));
+  const auto figures = [](const fs::path& folder) {
+    nlohmann::json results = nlohmann::json::parse(read_bytes(folder / "results.json"));
+    for (const char* const name : {"ms_per_step", "peak_bytes"}) results.erase(name);
+    return results;
   };
-  while (run.running() && steps() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(figures(run) == figures(expected));
 }
 
 }  // namespace
@@ -66,64 +81,73 @@ void wait_for_progress(ChildProgram& run, const fs::path& folder) {
 TEST_CASE("ranks: 1, 2 and 4 processes make the same model") {
   const Workshop shop;
   check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "1")));
-  const std::string expected = read_bytes(shop / "1/model.safetensors");
   for (const int count : {2, 4}) {
     const std::string out = std::to_string(count);
+    ::setenv("TERM", "xterm", 1);
     const Ended ended = run_ranks(count, "train_shakespeare", sharded(shop, out));
     CAPTURE(ended.err);
     REQUIRE(ended.code == 0);
     CHECK(ended.out.find("validation, all") == ended.out.rfind("validation, all"));  // rank 0 alone prints
-    CHECK(read_bytes(shop / (out + "/model.safetensors")) == expected);
-    CHECK(read_bytes(shop / (out + "/train_loss.csv")) == read_bytes(shop / "1/train_loss.csv"));
+    CHECK(ended.out.find('\x1b') == std::string::npos);                              // and redraws no line in a file
+    check_same(shop / out, shop / "1");
   }
 }
 
-TEST_CASE("ranks: every causal mechanism is the same to the bit with 4 processes") {
+TEST_CASE("ranks: every mechanism is the same to the bit, causal or not") {
   const Workshop shop;
-  const auto flags = [&](const std::string& out) {
-    return sharded(shop, out) + Arguments{"--attention", "all", "--attention-dropout", "0.1", "--steps", "3"};
-  };
-  check_done("compare", run_program("compare", Arguments{"--task", "shakespeare"} + flags("1")));
-  const Ended ended = run_ranks(4, "compare", Arguments{"--task", "shakespeare"} + flags("4"));
-  CAPTURE(ended.err);
-  REQUIRE(ended.code == 0);
-  int mechanisms = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(shop / "1")) {
-    if (!entry.is_directory()) continue;
-    const std::string name = entry.path().filename();
-    CAPTURE(name);
-    CHECK(read_bytes(shop / ("4/" + name + "/model.safetensors")) == read_bytes(entry.path() / "model.safetensors"));
-    ++mechanisms;
-  }
-  CHECK(mechanisms >= 8);
-}
-
-TEST_CASE("ranks: after SIGKILL or SIGTERM of one, another number goes on to the same bits") {
-  const Workshop shop;
-  const Arguments longer{"--steps", "200", "--checkpoint-every", "10"};
-  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "whole") + longer));
-  const std::string expected = read_bytes(shop / "whole/model.safetensors");
-  for (const int signal : {SIGKILL, SIGTERM}) {
-    CAPTURE(signal);
-    const std::string out = "run" + std::to_string(signal);
-    {
-      ChildProgram run(LINNET_MPIRUN, launch(4, "train_shakespeare", sharded(shop, out) + longer));
-      wait_for_progress(run, shop / out);
-      const std::vector<pid_t> ranks = children_of(run.pid());
-      REQUIRE(ranks.size() == 4);
-      const auto begin = std::chrono::steady_clock::now();
-      ::kill(ranks[2], signal);
-      const Ended ended = run.wait();
-      CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
-      CHECK(ended.code != 0);
-      CHECK(ended.err.find(signal == SIGTERM ? "go on with: " : "signal 9") != std::string::npos);
+  const EveryProgram every;
+  const auto check = [&](const std::string& task, int few, const Arguments& flags) {
+    const auto all = [&](const std::string& out) {
+      return flags + Arguments{"--task", task, "--attention", "all", "--shards", "8", "--out", shop / (task + out)};
+    };
+    check_done(run_program("compare", all("1")));
+    for (const int count : counts_of_ranks(few)) {
+      CAPTURE(count);
+      const std::string out = std::to_string(count);
+      const Ended ended = run_ranks(count, "compare", all(out));
+      CAPTURE(ended.err);
+      REQUIRE(ended.code == 0);
+      int mechanisms = 0;
+      for (const fs::directory_entry& entry : fs::directory_iterator(shop / (task + "1"))) {
+        if (!entry.is_directory()) continue;
+        const std::string name = entry.path().filename();
+        CAPTURE(name);
+        check_same(shop / (task + out + "/" + name), entry.path());
+        ++mechanisms;
+      }
+      CHECK(mechanisms >= 8);
     }
-    REQUIRE_FALSE(fs::exists(shop / (out + "/model.safetensors")));
-    const Ended ended = run_ranks(2, "train_shakespeare", {"--out", shop / out, "--resume"});
-    CAPTURE(ended.err);
-    REQUIRE(ended.code == 0);
-    CHECK(read_bytes(shop / (out + "/model.safetensors")) == expected);
+  };
+  const Arguments dropout{"--dropout", "0.1", "--attention-dropout", "0.1"};
+  check("shakespeare", 4, shop.tiny("x") + Arguments{"--batch", "8", "--accumulate", "2"} + dropout + steps("3"));
+  check("own-texts", 2, every.flags("classify", "x") + Arguments{"--context", "32"} + dropout + steps("3"));
+}
+
+TEST_CASE("ranks: every program is the same to the bit") {
+  const EveryProgram every;
+  for (const std::string program : {"train_mnist", "lra", "classify", "summarise"}) {
+    CAPTURE(program);
+    REQUIRE(run_program(program, every.flags(program, program + "1") + steps("4")).code == 0);
+    for (const int count : counts_of_ranks(program == "classify" ? 4 : 2)) {
+      CAPTURE(count);
+      const std::string out = program + std::to_string(count);
+      const Ended ended = run_ranks(count, program, every.flags(program, out) + steps("4"));
+      CAPTURE(ended.err);
+      REQUIRE(ended.code == 0);
+      check_same(every / out, every / (program + "1"));
+    }
   }
+}
+
+TEST_CASE(
+    "ranks: a launcher of another MPI than the program's is an error, and no runs that know nothing of others") {
+  const Workshop shop;
+  const bool is_mpich = describe_mpi().find("mpich") != std::string::npos;
+  const std::string others = is_mpich ? "OMPI_COMM_WORLD_SIZE=2" : "PMI_SIZE=2";
+  const Arguments command{others, fs::path(LINNET_BIN_DIR) / "train_shakespeare"};
+  const Ended ended = run_program("/usr/bin/env", command + sharded(shop, "out"));
+  check_fails(ended, "a launcher of MPI started 2 processes, but ");
+  CHECK_FALSE(fs::exists(shop / "out"));
 }
 
 TEST_CASE("ranks: bad starts end all of them, with the reason") {
@@ -150,6 +174,6 @@ TEST_CASE("ranks: bad starts end all of them, with the reason") {
   says(run_ranks(2, "train_shakespeare", sharded(shop, "out") + Arguments{"--lr", "fast"}), 2, "--lr");
   CHECK_FALSE(fs::exists(shop / "out/config.json"));
   fs::create_directories(shop / "out");
-  linnet::test::write_bytes(shop / "out/model.safetensors", "of another");
+  write_bytes(shop / "out/model.safetensors", "of another");
   says(run_ranks(2, "train_shakespeare", sharded(shop, "out")), 1, "which a run there would replace");
 }

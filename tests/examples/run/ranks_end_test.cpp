@@ -1,0 +1,125 @@
+/// How trainers under mpirun end together when one of them is killed, or rank 0's disk is full, and what they go on
+/// with.
+
+#include <doctest/doctest.h>
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <iterator>
+
+#include "tests/examples/run/ended_checks.h"
+#include "tests/examples/run/kills.h"
+#include "tests/examples/run/ranks.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::ChildProgram;
+using linnet::test::Ended;
+using linnet::test::read_bytes;
+using linnet::test::run_program;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kSoon{10};
+const Arguments kLonger{"--steps", "200", "--checkpoint-every", "10"};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool is_gone(pid_t process) { return ::kill(process, 0) != 0; }
+
+/// The end of a run, which must come soon, and of all its ranks.
+Ended end_soon(ChildProgram& run, const std::map<int, pid_t>& ranks) {
+  const Clock::time_point last = Clock::now() + kSoon;
+  Ended ended = run.wait();
+  for (const auto& [rank, process] : ranks) {
+    while (!is_gone(process) && Clock::now() < last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CAPTURE(rank);
+    CHECK(is_gone(process));
+  }
+  CHECK(Clock::now() < last);
+  return ended;
+}
+
+/// Starts a run in the folder `out` and calls `stop(launcher, ranks)` in its middle. Then two ranks go on with it, to
+/// the bits of a run that was not stopped. Returns how it was stopped.
+Ended check_stopped(const Workshop& shop, const std::string& out,
+                    const std::function<void(pid_t launcher, const std::map<int, pid_t>& ranks)>& stop) {
+  const std::string whole = "whole";
+  if (!fs::exists(shop / whole)) done("train_shakespeare", sharded(shop, whole) + kLonger);
+  // A file that grows beyond a limit is then an error, as on a full disk, and no signal.
+  const Arguments no_signal{"-c", "trap '' XFSZ; exec \"$@\"", "sh", fs::path(LINNET_BIN_DIR) / "train_shakespeare"};
+  ChildProgram run(LINNET_MPIRUN, launch(4, "/bin/sh", no_signal + (sharded(shop, out) + kLonger)));
+  const std::map<int, pid_t> ranks = wait_for_ranks(run, 4);
+  REQUIRE(ranks.size() == 4);
+  wait_for_progress(run, shop / out);
+  stop(run.pid(), ranks);
+  Ended stopped = end_soon(run, ranks);
+  CAPTURE(stopped.err);
+  CHECK(step_in(shop / out) > 0);
+  REQUIRE_FALSE(fs::exists(shop / (out + "/model.safetensors")));
+  const Ended ended = run_ranks(2, "train_shakespeare", {"--out", shop / out, "--resume"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(read_bytes(shop / (out + "/model.safetensors")) == read_bytes(shop / (whole + "/model.safetensors")));
+  CHECK(results_in(shop / out) == results_in(shop / whole));
+  return stopped;
+}
+
+/// SIGINT takes its effect, even where this process was started to ignore it: programs keep that.
+class Heeding {
+ public:
+  Heeding() = default;
+  ~Heeding() { std::signal(SIGINT, before_); }
+  Heeding(const Heeding&) = delete;
+  Heeding& operator=(const Heeding&) = delete;
+
+ private:
+  void (*before_)(int) = std::signal(SIGINT, SIG_DFL);
+};
+
+}  // namespace
+
+TEST_CASE("ranks: one of them killed at random moments ends all, and other numbers go on to the same bits") {
+  const Workshop shop;
+  const auto command = [](int start, const Arguments& flags) {
+    return std::pair{std::string(LINNET_MPIRUN), launch(start % 2 == 0 ? 4 : 2, "train_shakespeare", flags)};
+  };
+  const auto kill = [](ChildProgram& run, std::mt19937_64& random) {
+    const std::map<int, pid_t> ranks = ranks_of(run.pid());
+    if (!ranks.empty()) {
+      const auto which = static_cast<ptrdiff_t>(random() % ranks.size());
+      ::kill(std::next(ranks.begin(), which)->second, SIGKILL);
+    }
+    const Ended ended = end_soon(run, ranks);
+    const bool under_way = ended.code != 0;
+    CAPTURE(ended.err);
+    if (under_way) CHECK(contains(ended.out + ended.err, "signal 9"));
+    return under_way;
+  };
+  check_killed(shop, {"--batch", "8", "--shards", "8", "--dropout", "0.1"}, 3, {command, kill});
+}
+
+TEST_CASE("ranks: SIGTERM to one of them, or Ctrl-C to their launcher, ends all, and the run goes on") {
+  const Workshop shop;
+  const Ended one = check_stopped(shop, "one", [](pid_t, const auto& ranks) { ::kill(ranks.at(2), SIGTERM); });
+  CHECK(one.code != 0);
+  CHECK(contains(one.err, "go on with: "));
+  const Heeding heeding;
+  check_stopped(shop, "all", [](pid_t launcher, const auto&) { ::kill(launcher, SIGINT); });
+}
+
+TEST_CASE("ranks: a full disk of rank 0 ends all with its message, and the run goes on") {
+  const Workshop shop;
+  const auto fill = [](pid_t, const std::map<int, pid_t>& ranks) {
+    const rlimit limit{.rlim_cur = 100, .rlim_max = 100};
+    REQUIRE(::prlimit(ranks.at(0), RLIMIT_FSIZE, &limit, nullptr) == 0);
+  };
+  const Ended ended = check_stopped(shop, "full", fill);
+  CHECK(ended.code != 0);
+  CHECK(contains(ended.err, "File too large; "));
+  CHECK(contains(ended.err, "; then go on with: "));
+}
