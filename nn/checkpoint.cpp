@@ -11,6 +11,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/core/files/utf8.h>
+#include <linnet/nn/write_of_ranks.h>
 
 /// A part's tensors are called `part.name`, its numbers and texts are in the file's metadata, and so are the settings
 /// of a model, as `linnet.settings.part.name`, and the names of all parts.
@@ -32,10 +33,15 @@ std::map<std::string, Value> renamed(const std::map<std::string, Value>& all, co
   return result;
 }
 
-/// The names of the file's parts, also of one that has no list of them.
-std::set<std::string> parts_in(const Safetensors& content) {
+/// The part that a tensor of a file belongs to, and its name there.
+std::pair<std::string, std::string> part_and_key(const std::string& name) {
+  const size_t dot = std::min(name.find('.'), name.size());
+  return {name.substr(0, dot), dot == name.size() ? "" : name.substr(dot + 1)};
+}
+
+/// The names in a file's list of parts, which one of an older version lacks.
+std::set<std::string> listed_parts(const Safetensors& content) {
   std::set<std::string> parts;
-  for (const auto& [name, tensor] : content.tensors) parts.insert(name.substr(0, name.find('.')));
   const auto list = content.metadata.find(kParts);
   if (list == content.metadata.end()) return parts;
   std::istringstream names(list->second);
@@ -127,7 +133,8 @@ Checkpoint& Checkpoint::add(const std::string& name, Module& model) {
 }
 
 Checkpoint& Checkpoint::add_state(const std::string& name, const std::function<TensorMap()>& state,
-                                  const std::function<void(const TensorMap& state)>& load) {
+                                  const std::function<void(const TensorMap& state)>& load,
+                                  const std::function<bool(const std::string& key)>& needs) {
   return add_part(
       {.name = name,
        .save = [state, name](Safetensors& content) { content.tensors.merge(renamed(state(), "", name + ".")); },
@@ -137,7 +144,8 @@ Checkpoint& Checkpoint::add_state(const std::string& name, const std::function<T
              TensorMap before = state();
              for (auto& [unused, tensor] : before) tensor = tensor.clone();
              return Undo([load, before = std::move(before)] { load(before); });
-           }});
+           },
+       .needs = needs});
 }
 
 Checkpoint& Checkpoint::add(const std::string& name, const Tensor& tensor) {
@@ -240,25 +248,39 @@ Checkpoint& Checkpoint::add(const std::string& name, Loader& loader) {
       {epoch, batch, order});
 }
 
-void Checkpoint::save(Where where) const {
-  const Call call("save", where);
+Safetensors Checkpoint::content() const {
   Safetensors content{.tensors = {}, .metadata = metadata_};
   for (const Part& part : parts_) {
     part.save(content);
     std::string& names = content.metadata[kParts];
     names += names.empty() ? part.name : "." + part.name;
   }
-  write_safetensors(path_, content);
+  return content;
+}
+
+void Checkpoint::save(Where where) const {
+  const Call call("save", where);
+  write_safetensors(path_, content());
+}
+
+void Checkpoint::save(ProcessGroup& group, Where where) const {
+  const Call call("save", where);
+  write_of_ranks(group, path_, content());
 }
 
 void Checkpoint::load(const LoadOptions& options, Where where) {
   const Call call("load", where);
-  const Safetensors content = read_safetensors(path_);
-  const auto is_added = [&](const std::string& name) {
-    return std::ranges::any_of(parts_, [&](const Part& part) { return part.name == name; });
-  };
-  for (const std::string& part : parts_in(content)) {
-    if (!options.strict || is_added(part)) continue;
+  const auto find = [&](const std::string& name) { return std::ranges::find(parts_, name, &Part::name); };
+  std::set<std::string> there;  // the file's parts
+  const Safetensors content = read_safetensors(path_, [&](const std::string& name) {
+    const auto [part, key] = part_and_key(name);
+    there.insert(part);
+    const auto added = find(part);
+    return added != parts_.end() && (!added->needs || added->needs(key));
+  });
+  there.merge(listed_parts(content));
+  for (const std::string& part : there) {
+    if (!options.strict || find(part) != parts_.end()) continue;
     throw ValueError(
         fmt::format("{} is of another run: it has a '{}', which was not added; add it, or pass {{.strict = false}}",
                     path_.string(), part));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <linnet/core/distributed.h>
 #include <linnet/core/files/safetensors.h>
 #include <linnet/core/random/generator.h>
 #include <linnet/core/tensor.h>
@@ -17,7 +18,8 @@
 namespace linnet::nn {
 
 /// Whatever gives its state as tensors by name, and takes it back: an optimizer, ReduceLROnPlateau,
-/// ExponentialMovingAverage, or a class of your own.
+/// ExponentialMovingAverage, or a class of your own. If it has `bool needs(const std::string& name) const` too, a
+/// checkpoint reads only those of its tensors for which this is true.
 template <class T>
 concept HasState = requires(T& part, const T& same, const TensorMap& state) {
   { same.state() } -> std::same_as<TensorMap>;
@@ -56,8 +58,12 @@ class Checkpoint {
   template <HasState T>
     requires(!std::derived_from<T, Module>)
   Checkpoint& add(const std::string& name, T& part) {
+    std::function<bool(const std::string&)> needs;
+    if constexpr (requires(const std::string& key) { part.needs(key); }) {
+      needs = [&part](const std::string& key) { return part.needs(key); };
+    }
     return add_state(
-        name, [&part] { return part.state(); }, [&part](const TensorMap& state) { part.load_state(state); });
+        name, [&part] { return part.state(); }, [&part](const TensorMap& state) { part.load_state(state); }, needs);
   }
   Checkpoint& add(const std::string& name, Generator& generator);
   Checkpoint& add(const std::string& name, Loader& loader);
@@ -74,9 +80,15 @@ class Checkpoint {
   ///
   /// Throws: IoError when it cannot be written; the old file is then still there.
   void save(Where where = {}) const;
+  /// The same by a group whose ranks have parts of a state each, as those of a ZeroRedundancyOptimizer. All ranks
+  /// make the call. Rank 0 writes what it has, and the tensors that others alone have, which they send one at a time.
+  ///
+  /// Throws: as above, on all ranks.
+  void save(ProcessGroup& group, Where where = {}) const;
 
   /// Restores every part. An error leaves all parts as they were. With `{.strict = false}` the file may have parts
-  /// that were not added, so a program can load the model of a checkpoint alone.
+  /// that were not added, so a program can load the model of a checkpoint alone. Only tensors of parts that were
+  /// added are read.
   ///
   /// Throws: IoError for a file that is missing, damaged, or without a part's numbers; ValueError for a model with
   /// other settings, a state that does not fit, a loader with other options, and a part that was not added.
@@ -87,13 +99,16 @@ class Checkpoint {
   struct Part {
     std::string name;
     std::function<void(Safetensors& content)> save;
-    std::function<void(const Safetensors& content)> load;  ///< an error leaves the part as it was
-    std::function<Undo()> remember;                        ///< returns what brings back the present values
+    std::function<void(const Safetensors& content)> load;    ///< an error leaves the part as it was
+    std::function<Undo()> remember;                          ///< returns what brings back the present values
+    std::function<bool(const std::string& key)> needs = {};  ///< whether `load` uses a tensor; empty: it uses all
   };
 
   Checkpoint& add_part(Part part, const std::vector<std::string>& texts = {});
   Checkpoint& add_state(const std::string& name, const std::function<TensorMap()>& state,
-                        const std::function<void(const TensorMap& state)>& load);
+                        const std::function<void(const TensorMap& state)>& load,
+                        const std::function<bool(const std::string& key)>& needs);
+  Safetensors content() const;
   template <class Number>
   Checkpoint& add_number(const std::string& name, Number& number);
   [[noreturn]] void throw_lacking(const char* what, const std::string& name) const;

@@ -50,8 +50,8 @@ struct Entry {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path)
-      : path_(path), file_(detail::open_to_read(path)), size_(detail::file_size(file_)) {}
+  Reader(const std::filesystem::path& path, std::function<bool(const std::string&)> only)
+      : path_(path), only_(std::move(only)), file_(detail::open_to_read(path)), size_(detail::file_size(file_)) {}
 
   Safetensors read() {
     read_header();
@@ -67,7 +67,14 @@ class Reader {
     if (position != data_size_) {
       fail(fmt::format("its tensors take {} bytes, but {} follow the header", position, data_size_));
     }
-    for (const Entry& e : entries_) e.place->second = read_tensor(e);
+    for (const Entry& e : entries_) {
+      if (only_(e.place->first)) {
+        e.place->second = read_tensor(e);
+      } else {
+        file_.seekg(e.end - e.begin, std::ios::cur);
+        content_.tensors.erase(e.place);
+      }
+    }
     return std::move(content_);
   }
 
@@ -183,6 +190,7 @@ class Reader {
   }
 
   std::filesystem::path path_;
+  std::function<bool(const std::string&)> only_;
   std::ifstream file_;
   int64_t size_ = 0;
   int64_t data_size_ = 0;
@@ -195,6 +203,45 @@ std::string_view format_name(const std::string& tensor, DType dtype) {
     if (known.dtype == dtype && known.widen == nullptr) return known.safetensors;
   }
   throw DTypeError(fmt::format("tensor '{}' is {}; convert it with to(DType::float32)", tensor, name_of(dtype)));
+}
+
+/// A tensor to be written.
+struct Item {
+  std::string name;
+  Shape shape;
+  DType dtype;
+  std::function<Tensor()> make;
+};
+
+/// All tensors in the order of the file. Wide elements come first. All are then aligned, because the header is padded
+/// to 8 bytes.
+std::vector<Item> items_of(const Safetensors& content) {
+  std::vector<Item> items;
+  for (const auto& [name, tensor] : content.tensors) {
+    items.push_back({name, tensor.shape(), tensor.dtype(), [&tensor = tensor] { return tensor; }});
+  }
+  for (const auto& [name, deferred] : content.deferred) {
+    if (content.tensors.contains(name)) {
+      throw ValueError(fmt::format("two tensors have the name '{}'; rename one", name));
+    }
+    items.push_back({name, deferred.shape, deferred.dtype, deferred.make});
+  }
+  std::ranges::sort(items, [](const Item& a, const Item& b) {
+    const int64_t a_size = size_of(a.dtype), b_size = size_of(b.dtype);
+    return a_size != b_size ? a_size > b_size : a.name < b.name;
+  });
+  for (const Item& item : items) {
+    if (item.name != detail::kSafetensorsMetadata) continue;
+    throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", item.name));
+  }
+  return items;
+}
+
+Tensor tensor_of(const Item& item) {
+  Tensor tensor = item.make();
+  if (tensor.shape() == item.shape && tensor.dtype() == item.dtype) return tensor;
+  throw ValueError(fmt::format("tensor '{}' was to be {} {}, and was made as {} {}", item.name, to_string(item.shape),
+                               name_of(item.dtype), to_string(tensor.shape()), name_of(tensor.dtype())));
 }
 
 /// The text as a JSON string. Throws ValueError for a text that is not UTF-8.
@@ -220,22 +267,19 @@ std::string object_of(const std::map<std::string, std::string>& values) {
 
 Safetensors read_safetensors(const std::filesystem::path& path, Where where) {
   const Call call("read_safetensors", where);
-  return Reader(path).read();
+  return Reader(path, [](const std::string&) { return true; }).read();
+}
+
+Safetensors read_safetensors(const std::filesystem::path& path,
+                             const std::function<bool(const std::string& name)>& only, Where where) {
+  const Call call("read_safetensors", where);
+  return Reader(path, only).read();
 }
 
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where) {
   const Call call("write_safetensors", where);
   const NoGrad guard;
-  if (content.tensors.contains(detail::kSafetensorsMetadata)) {
-    throw ValueError(fmt::format("'{}' cannot be the name of a tensor; rename it", detail::kSafetensorsMetadata));
-  }
-  // Wide elements come first. All are then aligned, because the header is padded to 8 bytes.
-  std::vector<TensorMap::const_iterator> order;
-  for (auto it = content.tensors.begin(); it != content.tensors.end(); ++it) order.push_back(it);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return size_of(a->second.dtype()) > size_of(b->second.dtype());
-  });
-
+  const std::vector<Item> items = items_of(content);
   std::map<std::string, std::string> header;  // values are JSON
   if (!content.metadata.empty()) {
     std::map<std::string, std::string> texts;
@@ -243,11 +287,10 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
     header[detail::kSafetensorsMetadata] = object_of(texts);
   }
   int64_t position = 0;
-  for (const auto& it : order) {
-    const auto& [name, tensor] = *it;
-    const int64_t end = position + tensor.numel() * size_of(tensor.dtype());
-    header[name] = fmt::format(R"({{"data_offsets":[{},{}],"dtype":"{}","shape":[{}]}})", position, end,
-                               format_name(name, tensor.dtype()), fmt::join(tensor.shape(), ","));
+  for (const Item& item : items) {
+    const int64_t end = position + item.shape.numel() * size_of(item.dtype);
+    header[item.name] = fmt::format(R"({{"data_offsets":[{},{}],"dtype":"{}","shape":[{}]}})", position, end,
+                                    format_name(item.name, item.dtype), fmt::join(item.shape, ","));
     position = end;
   }
   std::string text = object_of(header);
@@ -257,8 +300,8 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
   const uint64_t length = text.size();
   file.write(&length, kPrefix);
   file.write(text.data(), static_cast<int64_t>(length));
-  for (const auto& it : order) {
-    const Tensor dense = it->second.to(Device::cpu).contiguous();
+  for (const Item& item : items) {
+    const Tensor dense = tensor_of(item).to(Device::cpu).contiguous();
     file.write(detail::view(dense).data, dense.numel() * size_of(dense.dtype()));
   }
   file.commit();

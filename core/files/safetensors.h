@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -11,10 +12,19 @@ namespace linnet {
 /// Tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
+/// A tensor of a file that is to be written. It is made when its turn comes and is dropped then, so that not all need
+/// be in memory at once.
+struct DeferredTensor {
+  Shape shape;                   ///< of what is made
+  DType dtype;                   ///< of what is made
+  std::function<Tensor()> make;  ///< called once
+};
+
 /// The content of a safetensors file.
 struct Safetensors {
-  TensorMap tensors;                                 ///< by name
-  std::map<std::string, std::string> metadata = {};  ///< texts by name
+  TensorMap tensors;                                    ///< by name
+  std::map<std::string, std::string> metadata = {};     ///< texts by name
+  std::map<std::string, DeferredTensor> deferred = {};  ///< written among `tensors`; empty after reading
 };
 
 /// Reads a file to the CPU.
@@ -24,11 +34,15 @@ struct Safetensors {
 /// Throws: IoError for a missing, truncated or damaged file (sizes, offsets, gaps and repeated names are checked),
 /// for another dtype, and for a U64 that int64 does not hold.
 Safetensors read_safetensors(const std::filesystem::path& path, Where where = {});
+/// The same, of the tensors alone for whose names `only` is true. It is called once for each name.
+Safetensors read_safetensors(const std::filesystem::path& path,
+                             const std::function<bool(const std::string& name)>& only, Where where = {});
 
 /// Writes a file that any safetensors reader loads. It replaces an older file only when it is complete (see
 /// AtomicFile).
 ///
-/// Throws: IoError when it cannot be written; DTypeError for a bfloat16 tensor.
+/// Throws: IoError when it cannot be written; DTypeError for a bfloat16 tensor; ValueError for a deferred tensor that
+/// is made with another shape or dtype, or has the name of another tensor.
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where = {});
 
 }  // namespace linnet

@@ -268,6 +268,32 @@ TEST_CASE("Checkpoint: one part of several can be loaded") {
   CHECK(Loop::fmt_of(model.state()) == Loop::fmt_of(saved.model.state()));
 }
 
+TEST_CASE("Checkpoint: tensors that a part does not need are not read") {
+  struct Half : Counts {
+    bool needs(const std::string& name) const { return name == "counts"; }
+    TensorMap state() const { return {{"counts", counts}, {"large", zeros({1 << 20})}}; }
+    void load_state(const TensorMap& state) {
+      names = std::ssize(state);
+      Counts::load_state(state);
+    }
+    int64_t names = 0;
+  };
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.safetensors";
+  Half half;
+  half.counts.fill_(3);
+  Counts others;
+  nn::Checkpoint(path).add("half", half).add("others", others).save();
+  half.counts.fill_(0);
+  release_cached_memory();
+  reset_peak_memory();
+  const int64_t before = memory_stats().live;
+  nn::Checkpoint(path).add("half", half).load({.strict = false});
+  CHECK(memory_stats().peak - before < 1 << 20);
+  CHECK(half.names == 1);
+  CHECK(half.counts.to_vector<int64_t>() == std::vector<int64_t>{3, 3});
+}
+
 TEST_CASE("Checkpoint: texts of a user's own, names, and a file that is not there") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";

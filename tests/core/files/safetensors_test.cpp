@@ -89,6 +89,54 @@ TEST_CASE("safetensors: a strided tensor is written row by row") {
   CHECK(read_safetensors(folder / "a").tensors.at("t").to_vector<float>() == std::vector<float>{1, 4, 2, 5, 3, 6});
 }
 
+TEST_CASE("safetensors: deferred tensors are made one at a time, and the file is the same") {
+  const TemporaryFolder folder;
+  Safetensors content = example();
+  write_safetensors(folder / "whole.safetensors", content);
+  std::vector<std::string> made;
+  for (const std::string name : {"i32", "f64", "empty"}) {
+    const Tensor tensor = content.tensors.extract(name).mapped();
+    content.deferred[name] = {tensor.shape(), tensor.dtype(), [&made, name, tensor] {
+                                made.push_back(name);
+                                return tensor.clone();
+                              }};
+  }
+  write_safetensors(folder / "deferred.safetensors", content);
+  CHECK(made == std::vector<std::string>{"f64", "empty", "i32"});
+  CHECK(read_bytes(folder / "deferred.safetensors") == read_bytes(folder / "whole.safetensors"));
+
+  content.deferred["f64"].dtype = DType::float32;
+  CHECK_THROWS_WITH_AS(write_safetensors(folder / "deferred.safetensors", content),
+                       doctest::Contains("tensor 'f64' was to be [2] float32, and was made as [2] float64"),
+                       ValueError);
+  content.tensors["f64"] = zeros({2});
+  CHECK_THROWS_WITH_AS(write_safetensors(folder / "deferred.safetensors", content),
+                       doctest::Contains("two tensors have the name 'f64'"), ValueError);
+  CHECK(read_bytes(folder / "deferred.safetensors") == read_bytes(folder / "whole.safetensors"));
+  CHECK(count_files(folder) == 2);
+}
+
+TEST_CASE("safetensors: some tensors of a file are read alone") {
+  const TemporaryFolder folder;
+  const Safetensors written = example();
+  write_safetensors(folder / "a.safetensors", written);
+  for (const auto& [name, tensor] : written.tensors) {
+    CAPTURE(name);
+    std::vector<std::string> asked;
+    const Safetensors read = read_safetensors(folder / "a.safetensors", [&](const std::string& other) {
+      asked.push_back(other);
+      return other == name;
+    });
+    CHECK(asked.size() == written.tensors.size());
+    CHECK(read.metadata == written.metadata);
+    REQUIRE(read.tensors.size() == 1);
+    const Tensor& alone = read.tensors.at(name);
+    CHECK(alone.dtype() == tensor.dtype());
+    CHECK(alone.shape() == tensor.shape());
+    CHECK(alone.to_vector<double>() == tensor.to_vector<double>());
+  }
+}
+
 TEST_CASE("safetensors: BF16 is read as float32, exactly") {
   const TemporaryFolder folder;
   const std::string header = R"({"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"

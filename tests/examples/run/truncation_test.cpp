@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
 #include "tests/support/allocation_failure.h"
@@ -32,7 +33,7 @@ struct Training {
   void step() {
     backward(sum(model.fc(randn({4, 3}, rng))));
     optimizer.step();
-    optimizer.zero_grad();
+    adamw.zero_grad();
   }
   std::string everything() const {
     std::string text;
@@ -44,7 +45,8 @@ struct Training {
 
   Generator rng;
   Model model{rng};
-  nn::AdamW optimizer{model.parameters(), {}};
+  nn::AdamW adamw{model.parameters(), {}};
+  nn::ZeroRedundancyOptimizer optimizer{one_rank(), adamw};
 };
 
 }  // namespace
