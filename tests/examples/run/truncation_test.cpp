@@ -100,7 +100,8 @@ TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves t
   backward(sum(saved.model.fc(ones({4, 3}))));
   other.step();
   Checkpoint::Position at{.step = 3};
-  Checkpoint(folder.path(), saved.model, other, at, {}).save();
+  nn::ZeroRedundancyOptimizer whole(one_rank(), other);
+  Checkpoint(folder.path(), saved.model, whole, at, {}).save();
   Training training(2);
   const std::string before = training.everything();
   at = {.step = 1};
@@ -119,7 +120,9 @@ TEST_CASE("truncation: a checkpoint of a model that was built otherwise is refus
   const TemporaryFolder folder;
   Generator rng(1);
   Scaled saved(rng, 0.5), other(rng, 1e-7), same(rng, 0.5);
-  nn::AdamW of_saved(saved.parameters(), {}), of_other(other.parameters(), {}), of_same(same.parameters(), {});
+  nn::AdamW adamw(saved.parameters(), {}), other_adamw(other.parameters(), {}), same_adamw(same.parameters(), {});
+  nn::ZeroRedundancyOptimizer of_saved(one_rank(), adamw), of_other(one_rank(), other_adamw),
+      of_same(one_rank(), same_adamw);
   Checkpoint::Position at{.step = 3};
   Checkpoint(folder.path(), saved, of_saved, at, {}).save();
   at = {};
