@@ -25,8 +25,8 @@
 namespace linnet::examples {
 namespace {
 
-ProcessGroup* group = nullptr;  // never destroyed, since errors are told to other ranks until the end
-int first_stderr = -1;          // of a rank that is silent
+ProcessGroup* joined = nullptr;  // never destroyed, since errors are told to other ranks until the end
+int first_stderr = -1;           // of a rank that is silent
 
 std::string own_cores() {
   cpu_set_t cores;
@@ -80,11 +80,11 @@ ProcessGroup& one_rank() {
   return *alone;
 }
 
-ProcessGroup& ranks() { return group != nullptr ? *group : one_rank(); }
+ProcessGroup& ranks() { return joined != nullptr ? *joined : one_rank(); }
 
 void join_ranks() {
-  if (group != nullptr) return;
-  group = new ProcessGroup();
+  if (joined != nullptr) return;
+  joined = new ProcessGroup();
   if (is_first_rank()) return;
   first_stderr = ::dup(STDERR_FILENO);
   for (std::FILE* const out : {stdout, stderr}) {
